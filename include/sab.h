@@ -1,0 +1,38 @@
+/** @file sab.h
+ *  libsab: which samples go into which batch when samples differ in size.
+ *
+ *  The whole library in one include. The way through it:
+ *
+ *      sab_sizes    where the size of each sample comes from              sab/sizes.h
+ *         |
+ *      sab_plan     buckets, batch sizes, budget: immutable, shareable    sab/plan.h
+ *         |
+ *      sab_sampler  a cursor over the batches of an epoch, for one rank   sab/sampler.h
+ *
+ *  Rules that hold everywhere and are not repeated at each function:
+ *
+ *  - Errors. A function that can fail returns a sab_status: SAB_OK (0), a positive normal outcome (SAB_END) or a negative
+ *    failure. After a failure sab_last_error_message() says, for the calling thread, which argument, which value and which
+ *    rule. A failed call changes nothing. Nothing in the library prints, exits or aborts.
+ *  - Ownership. A constructor (`..._new`, `..._open`, `..._read`) gives its handle through the last argument, sets it to NULL
+ *    on failure, and the caller gives the handle back with the matching `..._free`, which takes NULL and never fails. Handles
+ *    keep what they were built from alive: they may be freed in any order. Memory is never handed over to be released with
+ *    free(): the caller brings the buffer, or borrows one that its owner's comment limits.
+ *  - Threads. `const` handles may be used by any number of threads at once. A cursor (sab_sampler) is for one thread at a time.
+ *  - Fork. Every handle may be used in a child after fork(), and freed there; no thread or lock lives between calls.
+ *  - Callbacks. Called in the calling thread and, unless stated, only during the call that received them. Pointers handed to a
+ *    callback die when it returns. A callback must not call back with the handle that is being worked on.
+ *  - Options. `struct_size` comes first and is set by the `_INIT` macro. NULL options mean the defaults. A struct smaller than
+ *    the first released one is refused; a larger one passes when what this library does not know is zero.
+ *  - Units. Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds, nodes). Indices are the
+ *    positions of samples in the sizes, from 0.
+ */
+#ifndef SAB_H
+#define SAB_H
+
+#include "sab/base.h"
+#include "sab/sizes.h"
+#include "sab/plan.h"
+#include "sab/sampler.h"
+
+#endif

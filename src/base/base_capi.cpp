@@ -1,0 +1,84 @@
+#include <atomic>
+#include <cstring>
+
+#include "base/guard.h"
+#include "base/version.h"
+
+namespace sab {
+namespace {
+
+/// Plain arrays without destructors, so that a thread may end at any time and the library may be unloaded.
+thread_local char last_message[1024] = "";
+thread_local int32_t last_callback_code = 0;
+
+/// The log callback and its ctx belong together: a sequence lock lets any thread read the pair without waiting, also in a child after
+/// fork(). An odd count means that a writer is at work.
+std::atomic<uint64_t> log_sequence{0};
+std::atomic<sab_log_fn> log_callback{nullptr};
+std::atomic<void*> log_ctx{nullptr};
+
+}  // namespace
+
+sab_status set_last_error(sab_status status, const char* message, int32_t callback_code) noexcept {
+    std::size_t length = std::strlen(message);
+    if (length > sizeof last_message - 1) {
+        length = sizeof last_message - 1;
+        while (length > 0 && (static_cast<unsigned char>(message[length]) & 0xC0) == 0x80) --length;  // do not cut a UTF-8 character
+    }
+    std::memcpy(last_message, message, length);
+    last_message[length] = '\0';
+    last_callback_code = callback_code;
+    return status;
+}
+
+void log(sab_log_level level, const std::string& message) {
+    for (int tries = 0; tries < 1000; ++tries) {
+        const uint64_t before = log_sequence.load(std::memory_order_acquire);
+        const sab_log_fn callback = log_callback.load(std::memory_order_acquire);
+        void* ctx = log_ctx.load(std::memory_order_acquire);
+        if (before % 2 == 0 && log_sequence.load(std::memory_order_acquire) == before) {
+            if (callback != nullptr) callback(ctx, level, message.c_str());
+            return;
+        }
+    }
+}
+
+}  // namespace sab
+
+extern "C" {
+
+const char* sab_status_name(sab_status status) noexcept {
+    switch (status) {
+        case SAB_OK: return "SAB_OK";
+        case SAB_END: return "SAB_END";
+        case SAB_E_ARGUMENT: return "SAB_E_ARGUMENT";
+        case SAB_E_NO_MEMORY: return "SAB_E_NO_MEMORY";
+        case SAB_E_CALLBACK: return "SAB_E_CALLBACK";
+        case SAB_E_CANCELLED: return "SAB_E_CANCELLED";
+        case SAB_E_IO: return "SAB_E_IO";
+        case SAB_E_FORMAT: return "SAB_E_FORMAT";
+        case SAB_E_MISMATCH: return "SAB_E_MISMATCH";
+        case SAB_E_UNSUPPORTED: return "SAB_E_UNSUPPORTED";
+        case SAB_E_INTERNAL: return "SAB_E_INTERNAL";
+        default: return "unknown status";
+    }
+}
+
+const char* sab_last_error_message(void) noexcept { return sab::last_message; }
+
+int32_t sab_last_callback_code(void) noexcept { return sab::last_callback_code; }
+
+uint32_t sab_abi_version(void) noexcept { return SAB_ABI_MAJOR * 1000 + SAB_ABI_MINOR; }
+
+const char* sab_version_string(void) noexcept { return SAB_VERSION; }
+
+void sab_set_log_callback(sab_log_fn callback, void* ctx) noexcept {
+    // Writers take turns: one makes the count odd, the others wait for it to be even again.
+    uint64_t count = sab::log_sequence.load(std::memory_order_relaxed) & ~uint64_t{1};
+    while (!sab::log_sequence.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel)) count &= ~uint64_t{1};
+    sab::log_callback.store(callback, std::memory_order_release);
+    sab::log_ctx.store(ctx, std::memory_order_release);
+    sab::log_sequence.store(count + 2, std::memory_order_release);
+}
+
+}  // extern "C"

@@ -1,0 +1,35 @@
+#pragma once
+/// What a batch costs, and how many samples the budget allows.
+
+#include <cstdint>
+#include <vector>
+
+#include "sab/plan.h"
+
+namespace sab {
+
+class Cost {
+public:
+    Cost() = default;  ///< padded total
+    Cost(sab_cost kind, std::vector<double> coefficients, sab_cost_fn callback, void* ctx);
+
+    sab_cost kind() const { return kind_; }
+    const std::vector<double>& coefficients() const { return coefficients_; }
+
+    /// Cost of `count` samples padded to `length`; throws SAB_E_CALLBACK and for a callback's answer that is no cost.
+    double operator()(uint64_t count, double length) const;
+
+    /// The most samples of `length` that `budget` pays for, at most `limit`; 0 when not even one.
+    uint64_t largest_count(double length, double budget, uint64_t limit) const;
+
+    /// Whether a batch of n samples costs n times as much as one.
+    bool is_proportional() const { return kind_ == SAB_COST_PADDED || kind_ == SAB_COST_QUADRATIC; }
+
+private:
+    sab_cost kind_ = SAB_COST_PADDED;
+    std::vector<double> coefficients_;
+    sab_cost_fn callback_ = nullptr;
+    void* ctx_ = nullptr;
+};
+
+}  // namespace sab

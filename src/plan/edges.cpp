@@ -1,0 +1,201 @@
+#include "plan/edges.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sab {
+
+Cutter::Cutter(const Sorted& sorted, uint32_t begin, uint32_t end, std::function<double(double)> padded,
+               std::function<uint64_t(double)> capacity)
+    : sorted_(sorted), begin_(begin), end_(end), padded_(std::move(padded)), capacity_(std::move(capacity)) {
+    totals_.reserve(sorted.level_size.size() + 1);
+    double sum = 0;
+    for (std::size_t level = 0; level < sorted.level_size.size(); ++level) {
+        totals_.push_back(sum);
+        sum += sorted.level_size[level] * (sorted.level_first[level + 1] - sorted.level_first[level]);
+    }
+    totals_.push_back(sum);
+}
+
+std::size_t Cutter::level_at(uint32_t place) const {
+    return static_cast<std::size_t>(std::ranges::upper_bound(sorted_.level_first, place) - sorted_.level_first.begin()) - 1;
+}
+
+double Cutter::total_before(uint32_t place) const {
+    if (place == sorted_.count) return totals_.back();
+    const std::size_t level = level_at(place);
+    return totals_[level] + sorted_.level_size[level] * (place - sorted_.level_first[level]);
+}
+
+uint64_t Cutter::capacity_at(uint32_t place) {
+    const std::size_t level = level_at(place);
+    if (const auto known = capacities_.find(level); known != capacities_.end()) return known->second;
+    return capacities_[level] = capacity_(sorted_.level_size[level]);
+}
+
+Cut Cutter::cut(uint32_t begin, uint32_t end) { return {begin, end, end > begin ? capacity_at(end - 1) : 1}; }
+
+double Cutter::padding(const Cut& cut) {
+    return cut.end > cut.begin ? padded_at(cut.end - 1) * (cut.end - cut.begin) - total(cut.begin, cut.end) : 0;
+}
+
+std::vector<Cut> Cutter::by_boundaries(const std::vector<double>& boundaries) {
+    const auto place_of = [&](double boundary) {
+        const auto level = std::ranges::lower_bound(sorted_.level_size, boundary) - sorted_.level_size.begin();
+        return std::clamp(sorted_.level_first[static_cast<std::size_t>(level)], begin_, end_);
+    };
+    std::vector<Cut> cuts;
+    for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) cuts.push_back(cut(place_of(boundaries[i]), place_of(boundaries[i + 1])));
+    return cuts;
+}
+
+std::vector<uint32_t> Cutter::optimal_ends(std::size_t count, const Progress& progress) {
+    // Candidate edges: where a distinct size begins, and the two ends.
+    std::vector<uint32_t> edges{begin_};
+    for (const uint32_t first : sorted_.level_first)
+        if (first > begin_ && first < end_) edges.push_back(first);
+    edges.push_back(end_);
+    const std::size_t levels = edges.size() - 1;
+    count = std::min(count, levels);
+    std::vector<double> longest(levels + 1);
+    for (std::size_t j = 1; j <= levels; ++j) longest[j] = padded_at(edges[j] - 1);
+
+    // best[j]: least padded total of the places before edge j in k buckets; from[k][j]: where the last of them begins.
+    std::vector<double> best(levels + 1), next(levels + 1);
+    for (std::size_t j = 1; j <= levels; ++j) best[j] = (edges[j] - begin_) * longest[j];
+    best[0] = 0;
+    std::vector<std::vector<uint32_t>> from(count + 1);
+    for (std::size_t k = 2; k <= count; ++k) {
+        progress.report(k, count);
+        from[k].resize(levels + 1);
+        struct Task {
+            std::size_t low, high, from_low, from_high;
+        };
+        std::vector<Task> tasks{{k, levels, k - 1, levels - 1}};
+        while (!tasks.empty()) {
+            const Task task = tasks.back();
+            tasks.pop_back();
+            if (task.low > task.high) continue;
+            const std::size_t middle = (task.low + task.high) / 2;
+            double least = std::numeric_limits<double>::infinity();
+            std::size_t where = task.from_low;
+            for (std::size_t i = task.from_low; i <= std::min(task.from_high, middle - 1); ++i) {
+                const double padded = best[i] + (edges[middle] - edges[i]) * longest[middle];
+                if (padded < least) {
+                    least = padded;
+                    where = i;
+                }
+            }
+            next[middle] = least;
+            from[k][middle] = static_cast<uint32_t>(where);
+            tasks.push_back({middle + 1, task.high, where, task.from_high});
+            if (middle > 0) tasks.push_back({task.low, middle - 1, task.from_low, where});
+        }
+        best.swap(next);
+    }
+    std::vector<uint32_t> ends(count);
+    std::size_t j = levels;
+    for (std::size_t k = count; k >= 1; --k) {
+        ends[k - 1] = edges[j];
+        if (k > 1) j = from[k][j];
+    }
+    return ends;
+}
+
+std::vector<Cut> Cutter::optimal(std::size_t count, const Progress& progress) {
+    std::vector<Cut> cuts;
+    uint32_t begin = begin_;
+    for (const uint32_t end : optimal_ends(count, progress)) {
+        cuts.push_back(cut(begin, end));
+        begin = end;
+    }
+    return cuts;
+}
+
+std::vector<Cut> Cutter::runs(uint64_t fewest, const std::function<uint64_t(uint32_t, uint64_t, uint64_t)>& wanted) {
+    std::vector<Cut> cuts;
+    for (uint32_t end = end_; end > begin_;) {
+        const uint64_t size = capacity_at(end - 1);
+        const uint64_t most = (end - begin_) / size;
+        uint32_t begin = begin_;
+        if (most > 0) begin = end - static_cast<uint32_t>(size * std::clamp<uint64_t>(wanted(end, size, most), 1, most));
+        // What would be left for the shorter samples is too little for a run of its own.
+        if (begin > begin_ && (begin - begin_) / capacity_at(begin - 1) < fewest) begin = begin_;
+        cuts.push_back({begin, end, size});
+        end = begin;
+    }
+    std::ranges::reverse(cuts);
+    return cuts;
+}
+
+std::vector<Cut> Cutter::by_rank(uint64_t batches) {
+    return runs(batches, [&](uint32_t, uint64_t, uint64_t) { return batches; });
+}
+
+Cutter::Waste Cutter::waste(const std::vector<Cut>& cuts) {
+    Waste sum;
+    for (const Cut& cut : cuts) {
+        const double padded = padded_at(cut.end - 1) * (cut.end - cut.begin);
+        sum.padded += padded;
+        sum.padding += padded - total(cut.begin, cut.end);
+        sum.batches += cut.batches();
+    }
+    return sum;
+}
+
+std::vector<Cut> Cutter::automatic(double target, uint64_t batches, uint64_t lower_bound, const Progress& progress) {
+    const uint32_t longest_percent = end_ - (end_ - begin_) / 100;
+    const auto cut_with = [&](double allowance) {
+        return runs(batches, [&](uint32_t end, uint64_t size, uint64_t most) {
+            uint64_t fits = 0, too_many = most + 1;  // batches whose padding stays within the allowance
+            while (too_many - fits > 1) {
+                const uint64_t middle = fits + (too_many - fits) / 2;
+                const auto begin = end - static_cast<uint32_t>(size * middle);
+                (padding({begin, end, size}) <= allowance ? fits : too_many) = middle;
+            }
+            return std::max(fits, end > longest_percent ? uint64_t{1} : batches);
+        });
+    };
+    // The share of padding may be out of reach, and so may the number of batches: what is out of reach with the least allowance does not count.
+    std::vector<Cut> best = cut_with(0);
+    const Waste least = waste(best);
+    const double most_batches = (1 + target) * static_cast<double>(lower_bound);
+    const bool count_batches = lower_bound > 0 && static_cast<double>(least.batches) <= most_batches;
+    const auto within = [&](const Waste& waste) {
+        return waste.padding <= target * waste.padded && !(count_batches && static_cast<double>(waste.batches) > most_batches);
+    };
+    if (!within(least)) return best;
+    double low = 0, high = std::max(1.0, least.padded);
+    for (int round = 0; round < 60 && high - low > 1e-3 * high; ++round) {
+        progress.report(static_cast<uint64_t>(round), 60);
+        const double allowance = (low + high) / 2;
+        std::vector<Cut> cuts = cut_with(allowance);
+        if (within(waste(cuts))) {
+            low = allowance;
+            if (cuts.size() <= best.size()) best = std::move(cuts);
+        } else {
+            high = allowance;
+        }
+    }
+    return best;
+}
+
+std::vector<Cut> Cutter::by_shapes(std::size_t count, const Progress& progress) {
+    const std::vector<uint32_t> ends = optimal_ends(count, progress);
+    std::vector<Cut> cuts;
+    uint32_t end = end_;
+    for (std::size_t b = ends.size(); b-- > 0 && end > begin_;) {
+        const uint32_t wanted = b == 0 ? begin_ : ends[b - 1];
+        if (end <= wanted) continue;  // the longer run took all of this interval
+        const uint64_t size = capacity_at(end - 1);
+        // A run takes so much of the next interval that its last batch is full; the interval of the shortest has the one tail.
+        const uint64_t batches = (end - wanted + size - 1) / size;
+        const uint32_t begin = batches * size >= end - begin_ ? begin_ : end - static_cast<uint32_t>(batches * size);
+        cuts.push_back({begin, end, size});
+        end = begin;
+    }
+    std::ranges::reverse(cuts);
+    return cuts;
+}
+
+}  // namespace sab

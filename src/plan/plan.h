@@ -1,0 +1,96 @@
+#pragma once
+/// The immutable plan: sorted samples, distinct sizes, buckets.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/cost.h"
+#include "plan/sorted.h"
+#include "sab/plan.h"
+
+namespace sab {
+
+/// A bucket as the samplers see it. Plain data: it is written to plan files as it is.
+struct Bucket {
+    double lower, upper;     ///< the caller's boundaries, or shortest and longest
+    double shortest, longest;
+    double padded_length;
+    double total;            ///< sum of its sizes
+    double cost;             ///< of its largest batch
+    uint64_t batch_size;     ///< samples in a full batch, at least 1
+    uint64_t batches;        ///< an epoch, by the tail policy
+    uint32_t begin, end;     ///< its sorted places
+    uint32_t level_begin, level_end;  ///< its levels; neighbours may share one
+    uint64_t samples() const { return end - begin; }
+};
+
+/// What a plan is besides its arrays. Plain data: it is written to plan files as it is.
+struct PlanFacts {
+    uint64_t samples;
+    uint64_t skipped;
+    uint64_t batches;
+    uint64_t lower_bound;
+    double total;
+    double budget;
+    double length_multiple;
+    int32_t cost;          ///< sab_cost
+    int32_t tail;          ///< sab_tail
+    int32_t pads_to_bucket; ///< 1: batches are padded to their bucket's length
+    int32_t whole_sizes;   ///< 1: all sizes are whole numbers and so are all sums of them
+    int32_t edges;         ///< sab_buckets
+    int32_t reserved;
+};
+
+class Plan {
+public:
+    static std::shared_ptr<const Plan> make(const Sizes& sizes, const sab_plan_options& options);
+    static std::shared_ptr<const Plan> open(const char* path);
+    static std::shared_ptr<const Plan> read(std::span<const std::byte> image);
+
+    const PlanFacts& facts() const { return facts_; }
+    std::span<const uint32_t> order() const { return order_; }
+    std::span<const double> level_size() const { return level_size_; }
+    std::span<const uint32_t> level_first() const { return level_first_; }
+    std::span<const Bucket> buckets() const { return buckets_; }
+    std::span<const double> coefficients() const { return coefficients_; }
+    uint64_t fingerprint() const { return fingerprint_; }
+
+    /// A length as a batch is padded to it.
+    double padded(double length) const;
+
+    /// Samples left out, by ascending size: at most `room` of them are written.
+    std::size_t skipped(std::span<int64_t> room) const;
+
+    std::size_t image_size() const;
+    void write(std::byte* image) const;
+    void save(const char* path) const;
+
+private:
+    Plan() = default;
+    static std::shared_ptr<const Plan> from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string_view name);
+    std::vector<std::span<const std::byte>> sections() const;
+    uint64_t checksum() const;
+    void check_sound(const std::function<void(const char*)>& refuse) const;
+
+    PlanFacts facts_{};
+    uint64_t fingerprint_ = 0;
+    std::span<const uint32_t> order_;
+    std::span<const double> level_size_;
+    std::span<const uint32_t> level_first_;
+    std::span<const Bucket> buckets_;
+    std::span<const double> coefficients_;
+    std::shared_ptr<const void> owner_;  ///< of the arrays
+};
+
+double round_up(double length, double multiple);
+
+/// Writes the buckets where they fit, and says how many there are. `boundaries` has room for one more than `bucket_sizes`.
+std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bucket_count, std::span<int64_t> boundaries, std::span<int64_t> bucket_sizes);
+
+}  // namespace sab
+
+struct sab_plan {
+    std::shared_ptr<const sab::Plan> impl;
+};

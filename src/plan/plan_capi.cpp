@@ -1,0 +1,104 @@
+#include <cmath>
+
+#include "base/guard.h"
+#include "plan/plan.h"
+
+namespace {
+
+constexpr std::size_t first_options_size = sizeof(sab_plan_options);
+constexpr std::size_t first_info_size = sizeof(sab_plan_info);
+constexpr std::size_t first_bucket_size = sizeof(sab_bucket);
+
+}  // namespace
+
+extern "C" {
+
+sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t min_bucket_count, int64_t* boundaries, int64_t* bucket_sizes,
+                              size_t capacity, size_t* bucket_count) noexcept {
+    return sab::guard([&] {
+        sab::require(sizes, "sizes");
+        sab::require(bucket_count, "bucket_count");
+        if (capacity > 0) {
+            sab::require(boundaries, "boundaries");
+            sab::require(bucket_sizes, "bucket_sizes");
+        }
+        *bucket_count = sab::create_buckets(sizes->impl, max_width, min_bucket_count, {boundaries, capacity > 0 ? capacity + 1 : 0}, {bucket_sizes, capacity});
+    });
+}
+
+sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options, sab_plan** plan) noexcept {
+    return sab::guard_new(plan, "plan", [&] {
+        sab::require(sizes, "sizes");
+        sab::require(options, "options");
+        const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT, first_options_size);
+        return new sab_plan{sab::Plan::make(sizes->impl, given)};
+    });
+}
+
+sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::check_result(info, first_info_size, "info");
+        const sab::PlanFacts& facts = plan->impl->facts();
+        sab::write_result(sab_plan_info{0, facts.samples, facts.skipped, plan->impl->buckets().size(), facts.batches, facts.lower_bound,
+                                        plan->impl->fingerprint(), facts.total, facts.budget},
+                          info);
+    });
+}
+
+sab_status sab_plan_get_bucket(const sab_plan* plan, size_t index, sab_bucket* bucket) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::check_result(bucket, first_bucket_size, "bucket");
+        const auto buckets = plan->impl->buckets();
+        sab::check(index < buckets.size(), "index", index, "must be below the number of buckets, ", buckets.size());
+        const sab::Bucket& b = buckets[index];
+        sab::write_result(sab_bucket{0, b.lower, b.upper, b.shortest, b.longest, b.padded_length, b.total, b.cost, b.samples(), b.batch_size, b.batches},
+                          bucket);
+    });
+}
+
+sab_status sab_plan_skipped(const sab_plan* plan, int64_t* indices, size_t capacity, size_t* count) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::require(count, "count");
+        if (capacity > 0) sab::require(indices, "indices");
+        *count = plan->impl->skipped({indices, capacity});
+    });
+}
+
+sab_status sab_plan_save(const sab_plan* plan, const char* path) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::require(path, "path");
+        plan->impl->save(path);
+    });
+}
+
+sab_status sab_plan_open(const char* path, sab_plan** plan) noexcept {
+    return sab::guard_new(plan, "plan", [&] {
+        sab::require(path, "path");
+        return new sab_plan{sab::Plan::open(path)};
+    });
+}
+
+sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity, size_t* size) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::require(size, "size");
+        if (capacity > 0) sab::require(buffer, "buffer");
+        *size = plan->impl->image_size();
+        if (capacity >= *size) plan->impl->write(static_cast<std::byte*>(buffer));
+    });
+}
+
+sab_status sab_plan_read(const void* data, size_t size, sab_plan** plan) noexcept {
+    return sab::guard_new(plan, "plan", [&] {
+        if (size > 0) sab::require(data, "data");
+        return new sab_plan{sab::Plan::read({static_cast<const std::byte*>(data), size})};
+    });
+}
+
+void sab_plan_free(sab_plan* plan) noexcept { delete plan; }
+
+}  // extern "C"

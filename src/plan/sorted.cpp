@@ -1,0 +1,130 @@
+#include "plan/sorted.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <type_traits>
+
+namespace sab {
+namespace {
+
+struct Range {
+    double least = std::numeric_limits<double>::infinity();
+    double most = 0;
+    bool whole = true;
+};
+
+/// Least and most size; every size is checked against the rules.
+template <class View>
+Range find_range(const View& view, std::size_t count, const Progress& progress) {
+    using Number = typename View::number_type;
+    Range range;
+    progress.blocks(count, 0, 3 * count, [&](std::size_t first, std::size_t last) {
+        Number least = view[first], most = view[first];
+        bool proper = true, whole = true;
+        for (std::size_t i = first; i < last; ++i) {
+            const Number number = view[i];
+            least = std::min(least, number);
+            most = std::max(most, number);
+            if constexpr (std::is_floating_point_v<Number>) {
+                proper = proper && number >= 0 && number <= static_cast<Number>(largest_size);
+                whole = whole && number == std::floor(number);
+            }
+        }
+        if constexpr (std::is_integral_v<Number>) proper = least >= 0 && static_cast<double>(most) <= largest_size;
+        if (!proper)
+            for (std::size_t i = first; i < last; ++i) checked_size(view[i], i);  // throws at the first that breaks a rule
+        range.least = std::min(range.least, static_cast<double>(least) + 0.0);
+        range.most = std::max(range.most, static_cast<double>(most));
+        range.whole = range.whole && whole;
+    });
+    return range;
+}
+
+template <class View>
+Sorted sort_by_counting(const View& view, std::size_t count, const Range& range, bool with_order, const Progress& progress) {
+    using Number = typename View::number_type;
+    const auto least = static_cast<Number>(range.least);
+    const auto key = [&](std::size_t i) { return static_cast<std::size_t>(view[i] - least); };
+    std::vector<uint32_t> next(static_cast<std::size_t>(range.most - range.least) + 1);
+    progress.blocks(count, count, 3 * count, [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) ++next[key(i)];
+    });
+
+    Sorted sorted;
+    sorted.count = count;
+    uint32_t place = 0;
+    for (std::size_t k = 0; k < next.size(); ++k) {
+        const uint32_t here = next[k];
+        next[k] = place;
+        if (here == 0) continue;
+        sorted.level_size.push_back(range.least + static_cast<double>(k));
+        sorted.level_first.push_back(place);
+        place += here;
+    }
+    sorted.level_first.push_back(place);
+    if (!with_order) return sorted;
+    sorted.order = std::make_unique_for_overwrite<uint32_t[]>(count);
+    uint32_t* order = sorted.order.get();
+    progress.blocks(count, 2 * count, 3 * count, [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) order[next[key(i)]++] = static_cast<uint32_t>(i);
+    });
+    return sorted;
+}
+
+struct Keyed {
+    uint64_t key;  ///< bits of the size as a double: ascending, since no size is negative
+    uint32_t index;
+};
+
+template <class View>
+Sorted sort_by_radix(const View& view, std::size_t count, bool with_order, const Progress& progress) {
+    std::vector<Keyed> items(count), other(count);
+    std::array<std::array<uint32_t, 256>, 8> digits{};
+    progress.blocks(count, count, 3 * count, [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) {
+            const uint64_t key = std::bit_cast<uint64_t>(static_cast<double>(view[i]) + 0.0);
+            items[i] = {key, static_cast<uint32_t>(i)};
+            for (std::size_t d = 0; d < 8; ++d) ++digits[d][(key >> (8 * d)) & 255];
+        }
+    });
+    for (std::size_t d = 0; d < 8; ++d) {
+        if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;  // all alike in this digit
+        progress.report(2 * count + d * count / 8, 3 * count);
+        std::array<uint32_t, 256> next{};
+        for (std::size_t k = 1; k < 256; ++k) next[k] = next[k - 1] + digits[d][k - 1];
+        for (const Keyed& item : items) other[next[(item.key >> (8 * d)) & 255]++] = item;
+        items.swap(other);
+    }
+    std::vector<Keyed>().swap(other);
+
+    Sorted sorted;
+    sorted.count = count;
+    for (std::size_t place = 0; place < count; ++place) {
+        if (place > 0 && items[place].key == items[place - 1].key) continue;
+        sorted.level_size.push_back(std::bit_cast<double>(items[place].key));
+        sorted.level_first.push_back(static_cast<uint32_t>(place));
+    }
+    sorted.level_first.push_back(static_cast<uint32_t>(count));
+    if (!with_order) return sorted;
+    sorted.order = std::make_unique_for_overwrite<uint32_t[]>(count);
+    std::ranges::transform(items, sorted.order.get(), &Keyed::index);
+    return sorted;
+}
+
+}  // namespace
+
+Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress) {
+    const std::size_t count = sizes.count();
+    return sizes.visit([&](auto view) {
+        const Range range = find_range(view, count, progress);
+        // Counting pays while its counters take less than a byte a sample.
+        const double widest = static_cast<double>(std::max<std::size_t>(65536, count / 4));
+        if (count > 0 && range.whole && range.most - range.least < widest)
+            return sort_by_counting(view, count, range, with_order, progress);
+        return sort_by_radix(view, count, with_order, progress);
+    });
+}
+
+}  // namespace sab

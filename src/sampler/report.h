@@ -1,0 +1,14 @@
+#pragma once
+/// What an epoch of the native order is like.
+
+#include <memory>
+
+#include "base/progress.h"
+#include "plan/plan.h"
+#include "sab/sampler.h"
+
+namespace sab {
+
+sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options options, const Progress& progress);
+
+}  // namespace sab

@@ -1,0 +1,231 @@
+#include <cmath>
+
+#include "base/guard.h"
+#include "sampler/cursor.h"
+#include "sampler/report.h"
+#include "sampler/size_aware_stream.h"
+#include "sampler/torch_order.h"
+
+struct sab_sampler {
+    std::unique_ptr<sab::Sampler> impl;
+    sab::PlacedBatch shown;
+};
+
+namespace {
+
+constexpr std::size_t first_options_size = sizeof(sab_sampler_options);
+constexpr std::size_t first_torch_options_size = sizeof(sab_torch_sampler_options);
+constexpr std::size_t first_batch_size = sizeof(sab_batch);
+constexpr std::size_t first_report_size = sizeof(sab_report);
+
+sab_sampler_options read_options(const sab_sampler_options* options) {
+    return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_options_size);
+}
+
+void check_max_total_size(double max_total_size) {
+    sab::check(max_total_size >= 0 && std::isfinite(max_total_size), "max_total_size", max_total_size, "must be finite and at least 0");
+}
+
+void show(const sab::PlacedBatch& placed, sab_batch* batch) {
+    const sab::Batch& b = placed.batch;
+    sab::write_result(sab_batch{0, b.buffer.data(), b.count, b.longest, b.total, b.padded_length, static_cast<double>(b.count) * b.padded_length, b.bucket,
+                                placed.epoch, placed.step, placed.step_samples, placed.step_total},
+                      batch);
+}
+
+sab_sampler* new_cursor(std::unique_ptr<sab::Sequence> sequence, const sab_sampler_options& options) {
+    return new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), options), {}};
+}
+
+const sab::TorchOrder& torch_order(const sab_sampler* sampler) {
+    sab::require(sampler, "sampler");
+    const auto* torch = dynamic_cast<const sab::TorchOrder*>(sampler->impl.get());
+    if (torch == nullptr) sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_torch_sampler_new");
+    return *torch;
+}
+
+}  // namespace
+
+extern "C" {
+
+sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options, sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(plan, "plan");
+        const auto given = read_options(options);
+        sab::check_sampler_options(given);
+        return new_cursor(sab::make_bucket_sequence(plan->impl), given);
+    });
+}
+
+sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_options* options, sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(plan, "plan");
+        const auto given = read_options(options);
+        sab::check_sampler_options(given);
+        return new_cursor(sab::make_sequential_sequence(plan->impl), given);
+    });
+}
+
+sab_status sab_plan_worst_batches(const sab_plan* plan, uint64_t count, sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(plan, "plan");
+        sab::check(count >= 1, "count", count, "must be at least 1");
+        return new_cursor(sab::make_worst_sequence(plan->impl, count), SAB_SAMPLER_OPTIONS_INIT);
+    });
+}
+
+sab_status sab_size_aware_sampler_new(const int64_t* indices, size_t count, const sab_sizes* sizes, double max_total_size,
+                                      const sab_sampler_options* options, sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(sizes, "sizes");
+        check_max_total_size(max_total_size);
+        const auto given = read_options(options);
+        sab::check_sampler_options(given);
+        return new_cursor(sab::make_size_aware_sequence(indices, count, sizes->impl, max_total_size), given);
+    });
+}
+
+sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void* ctx, void (*release)(void* ctx), double max_total_size,
+                                             sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(reinterpret_cast<const void*>(source), "source");
+        check_max_total_size(max_total_size);
+        auto stream = std::make_unique<sab::SizeAwareStream>(source, ctx, max_total_size);
+        auto* const impl = stream.get();
+        auto* const handle = new sab_sampler{std::move(stream), {}};
+        impl->own(release);
+        return handle;
+    });
+}
+
+sab_status sab_torch_sampler_new(const sab_plan* plan, const sab_torch_sampler_options* options, sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(plan, "plan");
+        const auto given = sab::read_options(options, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT, first_torch_options_size);
+        auto order = std::make_unique<sab::TorchOrder>(plan->impl, given);
+        auto* const impl = order.get();
+        auto* const handle = new sab_sampler{std::move(order), {}};
+        impl->own();
+        return handle;
+    });
+}
+
+sab_status sab_torch_sampler_get_generator(const sab_sampler* sampler, uint32_t* words) noexcept {
+    return sab::guard([&] {
+        const sab::TorchOrder& torch = torch_order(sampler);
+        sab::require(words, "words");
+        torch.generator().save(std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS>(words, SAB_TORCH_GENERATOR_WORDS));
+    });
+}
+
+sab_status sab_torch_sampler_set_generator(sab_sampler* sampler, const uint32_t* words) noexcept {
+    return sab::guard([&] {
+        torch_order(sampler);
+        sab::require(words, "words");
+        static_cast<sab::TorchOrder&>(*sampler->impl).generator().load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS>(words, SAB_TORCH_GENERATOR_WORDS));
+    });
+}
+
+sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
+    return sab::guard([&]() -> sab_status {
+        sab::require(sampler, "sampler");
+        sab::check_result(batch, first_batch_size, "batch");
+        if (!sampler->impl->next(sampler->shown)) return SAB_END;
+        show(sampler->shown, batch);
+        return SAB_OK;
+    });
+}
+
+sab_status sab_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* indices, size_t capacity, uint64_t* offsets, size_t* count) noexcept {
+    return sab::guard([&]() -> sab_status {
+        sab::require(sampler, "sampler");
+        sab::require(offsets, "offsets");
+        sab::require(count, "count");
+        sab::check(max_batches >= 1, "max_batches", max_batches, "must be at least 1");
+        if (capacity > 0) sab::require(indices, "indices");
+        const sab::BatchBlock block = sampler->impl->next_block(sampler->shown, max_batches, {indices, capacity}, offsets);
+        if (block.is_end) return SAB_END;
+        *count = block.count;
+        return SAB_OK;
+    });
+}
+
+sab_status sab_sampler_at(sab_sampler* sampler, uint64_t position, sab_batch* batch) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::check_result(batch, first_batch_size, "batch");
+        sampler->impl->at(position, sampler->shown);
+        show(sampler->shown, batch);
+    });
+}
+
+sab_status sab_sampler_batch_count(const sab_sampler* sampler, uint64_t* count) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(count, "count");
+        *count = sampler->impl->batch_count();
+    });
+}
+
+sab_status sab_sampler_skipped_count(const sab_sampler* sampler, uint64_t* count) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(count, "count");
+        *count = sampler->impl->skipped();
+    });
+}
+
+sab_status sab_sampler_set_epoch(sab_sampler* sampler, uint64_t epoch) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sampler->impl->set_epoch(epoch);
+    });
+}
+
+sab_status sab_sampler_seek(sab_sampler* sampler, uint64_t position) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sampler->impl->seek(position);
+    });
+}
+
+sab_status sab_sampler_tell(const sab_sampler* sampler, uint64_t* epoch, uint64_t* position) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(epoch, "epoch");
+        sab::require(position, "position");
+        *epoch = sampler->impl->epoch();
+        *position = sampler->impl->step();
+    });
+}
+
+sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(state, "state");
+        sampler->impl->save(std::span<std::byte, SAB_STATE_SIZE>(static_cast<std::byte*>(state), SAB_STATE_SIZE));
+    });
+}
+
+sab_status sab_sampler_state_restore(sab_sampler* sampler, const void* state, size_t size) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(state, "state");
+        sampler->impl->restore({static_cast<const std::byte*>(state), size});
+    });
+}
+
+void sab_sampler_free(sab_sampler* sampler) noexcept { delete sampler; }
+
+sab_status sab_plan_report(const sab_plan* plan, const sab_sampler_options* options, sab_progress_fn progress, void* progress_ctx,
+                           sab_report* report) noexcept {
+    return sab::guard([&] {
+        sab::require(plan, "plan");
+        sab::check_result(report, first_report_size, "report");
+        const auto given = read_options(options);
+        sab::check_sampler_options(given);
+        sab::write_result(sab::make_report(plan->impl, given, sab::Progress(progress, progress_ctx)), report);
+    });
+}
+
+}  // extern "C"

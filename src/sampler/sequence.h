@@ -1,0 +1,80 @@
+#pragma once
+/// The batches of an epoch in one global order, before they are dealt out to ranks.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace sab {
+
+/// A batch, or a rank's part of one.
+struct Batch {
+    std::vector<int64_t> buffer;  ///< grows, never shrinks: the first `count` are the batch
+    uint64_t count = 0;
+    double longest = 0;
+    double total = 0;
+    double padded_length = 0;
+    int64_t bucket = -1;
+
+    /// Room for `n` indices, which become the batch's.
+    std::span<int64_t> room(uint64_t n) {
+        if (buffer.size() < n) buffer.resize(n);
+        count = n;
+        return {buffer.data(), n};
+    }
+};
+
+/// How an epoch is laid out.
+struct Arrangement {
+    uint64_t seed = 0;
+    uint64_t epoch = 0;
+    uint64_t group = 1;        ///< batches that are taken together: the world size that began the epoch
+    uint64_t worst_first = 0;
+};
+
+/// Kinds of sequences, as states name them.
+enum class Order : uint32_t { native = 1, sequential = 2, size_aware = 3, worst = 4 };
+
+class Sequence {
+public:
+    virtual ~Sequence() = default;
+    virtual Order order() const = 0;
+    virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
+    virtual uint64_t skipped() const = 0;
+    virtual uint64_t batches() const = 0;      ///< in every epoch
+    virtual void arrange(const Arrangement& arrangement) = 0;
+
+    // Of the batch at a position below batches():
+    virtual uint64_t samples(uint64_t position) const = 0;
+    virtual double cost(uint64_t position) const = 0;  ///< in any one unit
+    virtual double total(uint64_t position) const = 0;
+    /// The part of `count` samples from `first` on.
+    virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
+};
+
+/// Reads batches of a plan from places inside a bucket.
+class PlanReader {
+public:
+    explicit PlanReader(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+    const Plan& plan() const { return *plan_; }
+    double total(const Bucket& bucket, std::span<const uint32_t> places) const;
+    void read(std::size_t bucket, std::span<const uint32_t> places, Batch& batch) const;
+
+private:
+    double size_at(const Bucket& bucket, uint32_t place) const;
+    std::shared_ptr<const Plan> plan_;
+};
+
+/// The native order.
+std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan);
+/// The plan's batches as they stand.
+std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan);
+/// The costliest batches that there can be.
+std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, uint64_t count);
+/// Greedy batches of `indices` (all samples in turn when null).
+std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count, const Sizes& sizes, double max_total_size);
+
+}  // namespace sab

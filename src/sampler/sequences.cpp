@@ -1,0 +1,213 @@
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/guard.h"
+#include "sampler/sequence.h"
+
+namespace sab {
+
+double PlanReader::size_at(const Bucket& bucket, uint32_t place) const {
+    const auto levels = plan_->level_first().subspan(bucket.level_begin, bucket.level_end - bucket.level_begin);
+    const auto level = std::ranges::upper_bound(levels, bucket.begin + place) - levels.begin() - 1;
+    return plan_->level_size()[bucket.level_begin + static_cast<std::size_t>(level)];
+}
+
+double PlanReader::total(const Bucket& bucket, std::span<const uint32_t> places) const {
+    const std::span<const double> size = plan_->level_size();
+    const uint32_t levels = bucket.level_end - bucket.level_begin;
+    const auto count = static_cast<double>(places.size());
+    if (levels == 1) return count * size[bucket.level_begin];
+    constexpr uint32_t few = 8;
+    if (plan_->facts().whole_sizes && levels <= few) {
+        // Exact in any order: count the places at or above each step of the sizes.
+        double total = count * size[bucket.level_begin];
+        for (uint32_t level = bucket.level_begin + 1; level < bucket.level_end; ++level) {
+            const uint32_t first = plan_->level_first()[level] - bucket.begin;
+            uint32_t above = 0;
+            for (const uint32_t place : places) above += place >= first;
+            total += above * (size[level] - size[level - 1]);
+        }
+        return total;
+    }
+    double total = 0;
+    for (const uint32_t place : places) total += size_at(bucket, place);
+    return total;
+}
+
+void PlanReader::read(std::size_t index, std::span<const uint32_t> places, Batch& batch) const {
+    const Bucket& bucket = plan_->buckets()[index];
+    const uint32_t* order = plan_->order().data() + bucket.begin;
+    int64_t* indices = batch.room(places.size()).data();
+    uint32_t highest = 0;
+    for (const uint32_t place : places) highest = std::max(highest, place);
+    for (std::size_t i = 0; i < places.size(); ++i) indices[i] = order[places[i]];
+    batch.bucket = static_cast<int64_t>(index);
+    batch.total = total(bucket, places);
+    batch.longest = places.empty() ? 0 : size_at(bucket, highest);
+    batch.padded_length = places.empty() ? 0 : plan_->facts().pads_to_bucket ? bucket.padded_length : plan_->padded(batch.longest);
+}
+
+namespace {
+
+/// Batches that are stretches of a bucket's sorted places.
+class StretchSequence : public Sequence {
+public:
+    struct Stretch {
+        std::size_t bucket;
+        uint64_t first;  ///< place inside the bucket; places past its end begin again at its start
+        uint64_t count;
+    };
+    StretchSequence(std::shared_ptr<const Plan> plan, Order order, std::vector<Stretch> stretches)
+        : reader_(std::move(plan)), order_(order), stretches_(std::move(stretches)) {}
+
+    Order order() const override { return order_; }
+    uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
+    uint64_t skipped() const override { return reader_.plan().facts().skipped; }
+    uint64_t batches() const override { return stretches_.size(); }
+    void arrange(const Arrangement&) override {}
+    uint64_t samples(uint64_t position) const override { return stretches_[position].count; }
+    double cost(uint64_t position) const override {
+        const Stretch& stretch = stretches_[position];
+        const Bucket& bucket = reader_.plan().buckets()[stretch.bucket];
+        return bucket.cost * static_cast<double>(stretch.count) / static_cast<double>(bucket.batch_size);
+    }
+    double total(uint64_t position) const override {
+        const Stretch& stretch = stretches_[position];
+        return reader_.total(reader_.plan().buckets()[stretch.bucket], places(stretch, 0, stretch.count));
+    }
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
+        const Stretch& stretch = stretches_[position];
+        reader_.read(stretch.bucket, places(stretch, first, count), batch);
+    }
+
+private:
+    std::span<const uint32_t> places(const Stretch& stretch, uint64_t first, uint64_t count) const {
+        const uint64_t samples = reader_.plan().buckets()[stretch.bucket].samples();
+        places_.resize(count);
+        for (uint64_t i = 0; i < count; ++i) places_[i] = static_cast<uint32_t>((stretch.first + first + i) % samples);
+        return places_;
+    }
+
+    PlanReader reader_;
+    Order order_;
+    std::vector<Stretch> stretches_;
+    mutable std::vector<uint32_t> places_;
+};
+
+class SizeAwareSequence : public Sequence {
+public:
+    SizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes, double max_total_size)
+        : sizes_(sizes), indices_(indices, indices == nullptr ? nullptr : indices + count), max_total_size_(max_total_size) {
+        check(indices != nullptr || count <= sizes.count(), "count", count, "must be at most the number of sizes, ", sizes.count());
+        Group group{0, 0, 0};
+        sizes.visit([&](auto view) {
+            for (std::size_t i = 0; i < count; ++i) {
+                const int64_t index = at(i);
+                if (index < 0 || static_cast<uint64_t>(index) >= sizes.count())
+                    fail(SAB_E_ARGUMENT, "indices[", i, "] = ", index, ": must be from 0 to below the number of sizes, ", sizes.count());
+                const double size = checked_size(view[static_cast<std::size_t>(index)], static_cast<std::size_t>(index));
+                if (size > max_total_size) {
+                    ++skipped_;
+                    continue;
+                }
+                if (group.count > 0 && size + group.total > max_total_size) {
+                    groups_.push_back(group);
+                    group = {i, 0, 0};
+                }
+                ++group.count;
+                group.total += size;
+            }
+        });
+        if (group.count > 0) groups_.push_back(group);
+        XXH3_state_t state;
+        XXH3_64bits_reset(&state);
+        XXH3_64bits_update(&state, &max_total_size, sizeof max_total_size);
+        XXH3_64bits_update(&state, indices_.data(), indices_.size() * sizeof(int64_t));
+        for (const Group& each : groups_) XXH3_64bits_update(&state, &each, sizeof each);
+        fingerprint_ = XXH3_64bits_digest(&state);
+        if (skipped_ > 0)
+            log(SAB_LOG_WARNING, text("skipped ", skipped_, " of ", count, " samples: each over max_total_size = ", max_total_size, " alone"));
+    }
+
+    Order order() const override { return Order::size_aware; }
+    uint64_t fingerprint() const override { return fingerprint_; }
+    uint64_t skipped() const override { return skipped_; }
+    uint64_t batches() const override { return groups_.size(); }
+    void arrange(const Arrangement&) override {}
+    uint64_t samples(uint64_t position) const override { return groups_[position].count; }
+    double cost(uint64_t position) const override { return groups_[position].total; }
+    double total(uint64_t position) const override { return groups_[position].total; }
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
+        int64_t* out = batch.room(count).data();
+        batch.longest = batch.total = 0;
+        batch.bucket = -1;
+        sizes_.visit([&](auto view) {
+            for (uint64_t i = groups_[position].begin, seen = 0; seen < first + count; ++i) {
+                const int64_t index = at(i);
+                const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
+                if (size > max_total_size_ || seen++ < first) continue;
+                *out++ = index;
+                batch.longest = std::max(batch.longest, size);
+                batch.total += size;
+            }
+        });
+        batch.padded_length = batch.longest;
+    }
+
+private:
+    struct Group {
+        uint64_t begin;  ///< place of its first sample, or of samples skipped before it
+        uint64_t count;
+        double total;
+    };
+    int64_t at(std::size_t i) const { return indices_.empty() ? static_cast<int64_t>(i) : indices_[i]; }
+
+    Sizes sizes_;
+    std::vector<int64_t> indices_;
+    double max_total_size_;
+    std::vector<Group> groups_;
+    uint64_t skipped_ = 0;
+    uint64_t fingerprint_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan) {
+    std::vector<StretchSequence::Stretch> stretches;
+    for (std::size_t b = 0; b < plan->buckets().size(); ++b) {
+        const Bucket& bucket = plan->buckets()[b];
+        for (uint64_t i = 0; i < bucket.batches; ++i) {
+            const uint64_t first = i * bucket.batch_size;
+            const bool is_short = plan->facts().tail != SAB_TAIL_WRAP && bucket.samples() - first < bucket.batch_size;
+            stretches.push_back({b, first, is_short ? bucket.samples() - first : bucket.batch_size});
+        }
+    }
+    return std::make_unique<StretchSequence>(std::move(plan), Order::sequential, std::move(stretches));
+}
+
+std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, uint64_t count) {
+    std::vector<std::size_t> by_cost;
+    for (std::size_t b = 0; b < plan->buckets().size(); ++b)
+        if (plan->buckets()[b].batches > 0) by_cost.push_back(b);
+    std::ranges::stable_sort(by_cost, [&](std::size_t a, std::size_t b) { return plan->buckets()[a].cost > plan->buckets()[b].cost; });
+    std::vector<StretchSequence::Stretch> stretches;
+    count = std::min(count, plan->facts().batches);
+    for (uint64_t round = 0; stretches.size() < count; ++round)
+        for (const std::size_t b : by_cost) {
+            const Bucket& bucket = plan->buckets()[b];
+            if (round >= bucket.batches || stretches.size() == count) continue;
+            const uint64_t end = bucket.samples() - round * bucket.batch_size;
+            const uint64_t size = plan->facts().tail == SAB_TAIL_WRAP ? bucket.batch_size : std::min(bucket.batch_size, end);
+            stretches.push_back({b, end < size ? 0 : end - size, size});
+        }
+    return std::make_unique<StretchSequence>(std::move(plan), Order::worst, std::move(stretches));
+}
+
+std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count, const Sizes& sizes, double max_total_size) {
+    return std::make_unique<SizeAwareSequence>(indices, count, sizes, max_total_size);
+}
+
+}  // namespace sab

@@ -1,0 +1,40 @@
+#pragma once
+/// Greedy batches over an index source that is read as the batches are.
+
+#include "sampler/sampler.h"
+
+namespace sab {
+
+class SizeAwareStream : public Sampler {
+public:
+    SizeAwareStream(sab_index_fn source, void* ctx, double max_total_size);
+
+    /// From now on `release` is called with the source's ctx when this goes.
+    void own(void (*release)(void*)) { release_ = release; }
+    ~SizeAwareStream() override;
+
+    bool next(PlacedBatch& batch) override;
+    void set_epoch(uint64_t epoch) override;
+    uint64_t epoch() const override { return epoch_; }
+    uint64_t step() const override { return step_; }
+    uint64_t skipped() const override { return skipped_; }
+
+private:
+    void add(int64_t index, double size);
+
+    sab_index_fn source_;
+    void* ctx_;
+    void (*release_)(void*) = nullptr;
+    double max_total_size_;
+    uint64_t epoch_ = 0;
+    uint64_t step_ = 0;
+    uint64_t position_ = 0;  ///< of the source
+    bool ended_ = false;
+    uint64_t skipped_ = 0;
+    // The batch under way, kept when the source fails.
+    std::vector<int64_t> open_;
+    double open_total_ = 0;
+    double open_longest_ = 0;
+};
+
+}  // namespace sab

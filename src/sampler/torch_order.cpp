@@ -1,0 +1,192 @@
+#include "sampler/torch_order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/guard.h"
+#include "sizes/sizes.h"
+
+namespace sab {
+
+MersenneTwister::MersenneTwister(uint32_t seed) {
+    words_[0] = seed;
+    for (uint32_t i = 1; i < size; ++i) words_[i] = 1812433253u * (words_[i - 1] ^ (words_[i - 1] >> 30)) + i;
+}
+
+uint32_t MersenneTwister::operator()() {
+    if (used_ == size) {
+        const auto twist = [](uint32_t high, uint32_t low) {
+            const uint32_t y = (high & 0x80000000u) | (low & 0x7FFFFFFFu);
+            return (y >> 1) ^ ((low & 1) != 0 ? 0x9908B0DFu : 0u);
+        };
+        constexpr std::size_t middle = 397;
+        for (std::size_t i = 0; i < size; ++i) words_[i] = words_[(i + middle) % size] ^ twist(words_[i], words_[(i + 1) % size]);
+        used_ = 0;
+    }
+    uint32_t y = words_[used_++];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9D2C5680u;
+    y ^= (y << 15) & 0xEFC60000u;
+    return y ^ (y >> 18);
+}
+
+void MersenneTwister::save(std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS> words) const {
+    std::ranges::copy(words_, words.begin());
+    words[size] = static_cast<uint32_t>(used_);
+}
+
+void MersenneTwister::load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS> words) {
+    check(words[size] <= size, "words[624]", words[size], "must be at most 624");
+    std::ranges::copy(words.first<size>(), words_.begin());
+    used_ = words[size];
+}
+
+TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler_options& options)
+    : reader_(std::move(plan)), options_(options), generator_(static_cast<uint32_t>(options.seed)) {
+    const PlanFacts& facts = reader_.plan().facts();
+    if (facts.edges != SAB_BUCKETS_BOUNDARIES) fail(SAB_E_ARGUMENT, "plan: must be made with SAB_BUCKETS_BOUNDARIES for the torch order");
+    if (facts.tail != SAB_TAIL_KEEP && facts.tail != SAB_TAIL_DROP)
+        fail(SAB_E_ARGUMENT, "plan: must be made with SAB_TAIL_KEEP or SAB_TAIL_DROP for the torch order");
+    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle, "must be 0 or 1");
+    check(!std::isnan(options.max_total_size), "options.max_total_size", options.max_total_size, "must be a number");
+    if (options.max_total_size >= 0) require(reinterpret_cast<const void*>(options.size), "options.size");
+    const auto buckets = reader_.plan().buckets();
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+        Lane lane;
+        lane.bucket = b;
+        lane.places.resize(buckets[b].samples());
+        for (uint32_t i = 0; i < lane.places.size(); ++i) lane.places[i] = i;
+        const uint32_t* order = reader_.plan().order().data() + buckets[b].begin;
+        std::ranges::sort(lane.places, {}, [&](uint32_t place) { return order[place]; });
+        lanes_.push_back(std::move(lane));
+    }
+}
+
+TorchOrder::~TorchOrder() {
+    if (owns_ctx_ && options_.release != nullptr) options_.release(options_.size_ctx);
+}
+
+void TorchOrder::set_epoch(uint64_t epoch) {
+    epoch_ = epoch;
+    step_ = 0;
+    begun_ = false;
+    is_choosing_ = true;
+    open_.clear();
+    open_total_ = 0;
+}
+
+uint64_t TorchOrder::batch_count() const {
+    if (options_.max_total_size >= 0) unsupported("sab_sampler_batch_count with max_total_size");
+    return reader_.plan().facts().batches;
+}
+
+void TorchOrder::begin_pass() {
+    total_remaining_ = 0;
+    for (Lane& lane : lanes_) {
+        const std::size_t count = lane.places.size();
+        if (options_.shuffle != 0) {
+            // torch.randperm, applied to the order that the pass before left.
+            std::vector<uint32_t> drawn(count);
+            for (uint32_t i = 0; i < count; ++i) drawn[i] = i;
+            for (std::size_t i = 0; i + 1 < count; ++i) std::swap(drawn[i], drawn[i + generator_() % (count - i)]);
+            for (uint32_t& place : drawn) place = lane.places[place];
+            lane.places.swap(drawn);
+        }
+        lane.next = 0;
+        lane.remaining = count;
+        lane.has_size = false;
+        total_remaining_ += count;
+    }
+    begun_ = true;
+}
+
+std::size_t TorchOrder::choose() {
+    if (options_.shuffle == 0)
+        return static_cast<std::size_t>(std::ranges::find_if(lanes_, [](const Lane& lane) { return lane.remaining > 0; }) - lanes_.begin());
+    // torch.multinomial of one draw: the largest p / q, q exponential. MKL draws q from a stream of its own (MCG31m1: L'Ecuyer 1999), seeded with
+    // one word of the generator.
+    constexpr uint64_t modulus = 0x7FFFFFFF, multiplier = 1132489760;
+    uint64_t state = generator_() % modulus;
+    if (state == 0) state = 1;
+    std::size_t best = 0;
+    float most = -1;
+    for (std::size_t b = 0; b < lanes_.size(); ++b) {
+        const auto uniform = static_cast<double>(state) / static_cast<double>(modulus);
+        const float exponential = static_cast<float>(-std::log(uniform)) + std::numeric_limits<float>::min();
+        const float share = static_cast<float>(lanes_[b].remaining) / static_cast<float>(total_remaining_);
+        if (share / exponential > most) {
+            most = share / exponential;
+            best = b;
+        }
+        state = state * multiplier % modulus;
+    }
+    return best;
+}
+
+bool TorchOrder::form(Lane& lane) {
+    const uint64_t batch_size = reader_.plan().buckets()[lane.bucket].batch_size;
+    const uint64_t left = lane.places.size() - lane.next;
+    const uint64_t count = left < batch_size && reader_.plan().facts().tail == SAB_TAIL_DROP ? 0 : std::min(left, batch_size);
+    const auto first = lane.places.begin() + static_cast<std::ptrdiff_t>(lane.next);
+    open_.assign(first, first + static_cast<std::ptrdiff_t>(count));
+    lane.next += count;
+    return count > 0;
+}
+
+bool TorchOrder::form_greedily(Lane& lane) {
+    const uint32_t* order = reader_.plan().order().data() + reader_.plan().buckets()[lane.bucket].begin;
+    while (lane.next < lane.places.size()) {
+        const int64_t index = order[lane.places[lane.next]];
+        if (!lane.has_size) {
+            double size = 0;
+            if (const int32_t code = options_.size(options_.size_ctx, index, &size); code != 0)
+                throw Error(SAB_E_CALLBACK, text("the size callback failed with code ", code, " at index ", index), code);
+            if (std::isnan(size)) fail(SAB_E_ARGUMENT, "size of sample ", index, " = nan: must be a number");
+            lane.size = size;
+            lane.has_size = true;
+        }
+        if (lane.size <= options_.max_total_size) {
+            if (!open_.empty() && lane.size + open_total_ > options_.max_total_size) return true;
+            open_.push_back(lane.places[lane.next]);
+            open_total_ += lane.size;
+        } else {
+            ++too_large_;
+            log(SAB_LOG_WARNING, text("skipped sample ", index, ": size ", lane.size, " is over max_total_size = ", options_.max_total_size, " alone"));
+        }
+        ++lane.next;
+        lane.has_size = false;
+    }
+    return !open_.empty();
+}
+
+bool TorchOrder::next(PlacedBatch& placed) {
+    if (!begun_) begin_pass();
+    while (total_remaining_ > 0) {
+        if (is_choosing_) {
+            chosen_ = choose();
+            open_.clear();
+            open_total_ = 0;
+        }
+        Lane& lane = lanes_[chosen_];
+        is_choosing_ = false;  // a callback that throws from here on leaves the batch under way
+        const bool formed = options_.max_total_size >= 0 ? form_greedily(lane) : form(lane);
+        is_choosing_ = true;
+        if (!formed) {
+            total_remaining_ -= lane.remaining;
+            lane.remaining = 0;
+            continue;
+        }
+        lane.remaining -= open_.size();
+        total_remaining_ -= open_.size();
+        reader_.read(lane.bucket, open_, placed.batch);
+        placed.epoch = epoch_;
+        placed.step = step_++;
+        placed.step_samples = placed.batch.count;
+        placed.step_total = placed.batch.total;
+        return true;
+    }
+    return false;
+}
+
+}  // namespace sab

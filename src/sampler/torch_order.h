@@ -1,0 +1,73 @@
+#pragma once
+/// The order of bionemo-size-aware-batching's BucketBatchSampler, seed for seed, without torch.
+
+#include <array>
+
+#include "sampler/sampler.h"
+
+namespace sab {
+
+/// MT19937 (Matsumoto, Nishimura 1998), as torch's CPU generator runs it.
+class MersenneTwister {
+public:
+    explicit MersenneTwister(uint32_t seed);
+    uint32_t operator()();
+    void save(std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS> words) const;
+    void load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS> words);
+
+private:
+    static constexpr std::size_t size = SAB_TORCH_GENERATOR_WORDS - 1;
+    std::array<uint32_t, size> words_;
+    std::size_t used_ = size;
+};
+
+class TorchOrder : public Sampler {
+public:
+    TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler_options& options);
+
+    /// From now on the options' `release` is called when this goes.
+    void own() { owns_ctx_ = true; }
+    ~TorchOrder() override;
+
+    bool next(PlacedBatch& batch) override;
+    void set_epoch(uint64_t epoch) override;
+    uint64_t epoch() const override { return epoch_; }
+    uint64_t step() const override { return step_; }
+    uint64_t skipped() const override { return reader_.plan().facts().skipped + too_large_; }
+    uint64_t batch_count() const override;
+
+    MersenneTwister& generator() { return generator_; }
+    const MersenneTwister& generator() const { return generator_; }
+
+private:
+    /// A bucket's samples in their present order, and how far the pass has come.
+    struct Lane {
+        std::size_t bucket;
+        std::vector<uint32_t> places;
+        std::size_t next = 0;
+        uint64_t remaining = 0;   ///< samples, as far as the choice of buckets goes
+        bool has_size = false;    ///< the size of the sample at `next` was asked for already
+        double size = 0;
+    };
+    void begin_pass();
+    std::size_t choose();
+    bool form(Lane& lane);
+    bool form_greedily(Lane& lane);
+
+    PlanReader reader_;
+    sab_torch_sampler_options options_;
+    bool owns_ctx_ = false;
+    MersenneTwister generator_;
+    std::vector<Lane> lanes_;
+    std::vector<uint32_t> open_;  ///< places of the batch under way
+    double open_total_ = 0;
+    std::size_t chosen_ = 0;
+    bool is_choosing_ = true;     ///< false after a size callback failed: the batch under way goes on
+    bool begun_ = false;
+    uint64_t total_remaining_ = 0;
+    uint64_t epoch_ = 0;
+    uint64_t step_ = 0;
+    uint64_t too_large_ = 0;
+};
+
+}  // namespace sab

@@ -1,0 +1,104 @@
+/// The cuts of a sorted order against slow and obvious ways to find them.
+#include "plan/cost.h"
+#include "plan/edges.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+namespace sab {
+namespace {
+
+Sizes sizes_of(const std::vector<uint32_t>& numbers) {
+    return Sizes(numbers.data(), numbers.size(), SAB_UINT32, sizeof(uint32_t), nullptr);
+}
+
+/// Least padded total of `sorted` in at most `count` intervals, by trying all.
+double least_padded(const std::vector<uint32_t>& sorted, std::size_t count) {
+    const std::size_t n = sorted.size();
+    std::vector<double> best(n + 1, std::numeric_limits<double>::infinity());
+    best[0] = 0;
+    for (std::size_t k = 0; k < count; ++k) {
+        std::vector<double> next = best;
+        for (std::size_t end = 1; end <= n; ++end)
+            for (std::size_t begin = 0; begin < end; ++begin)
+                next[end] = std::min(next[end], best[begin] + static_cast<double>(end - begin) * sorted[end - 1]);
+        best = next;
+    }
+    return best[n];
+}
+
+TEST(Cutter, Optimal_EqualsTryingAll) {
+    std::mt19937 random(1);
+    for (int round = 0; round < 300; ++round) {
+        std::vector<uint32_t> numbers(1 + random() % 40);
+        const uint32_t widest = 1 + random() % 60;
+        for (uint32_t& number : numbers) number = random() % widest;
+        const std::size_t count = 1 + random() % 8;
+        const Sorted sorted = sort_by_size(sizes_of(numbers), true, Progress());
+        Cutter cutter(sorted, 0, static_cast<uint32_t>(numbers.size()), [](double size) { return size; }, [](double) { return 4; });
+        std::ranges::sort(numbers);
+        double padded = 0;
+        uint32_t begin = 0;
+        const std::vector<Cut> cuts = cutter.optimal(count, Progress());
+        ASSERT_LE(cuts.size(), count);
+        for (const Cut& cut : cuts) {
+            ASSERT_EQ(cut.begin, begin);
+            ASSERT_LT(cut.begin, cut.end);
+            padded += static_cast<double>(cut.end - cut.begin) * numbers[cut.end - 1];
+            begin = cut.end;
+        }
+        ASSERT_EQ(begin, numbers.size());
+        ASSERT_EQ(padded, least_padded(numbers, count)) << "round " << round;
+    }
+}
+
+TEST(Cutter, ByRank_HasOneTailAmongTheShortest) {
+    std::mt19937 random(2);
+    std::vector<uint32_t> numbers(5000);
+    for (uint32_t& number : numbers) number = 1 + random() % 300;
+    const Sorted sorted = sort_by_size(sizes_of(numbers), true, Progress());
+    Cutter cutter(sorted, 0, 5000, [](double size) { return size; }, [](double size) { return static_cast<uint64_t>(3000 / size); });
+    const std::vector<Cut> cuts = cutter.by_rank(8);
+    for (std::size_t i = 1; i < cuts.size(); ++i) {
+        EXPECT_EQ(cuts[i].end - cuts[i].begin, 8 * cuts[i].batch_size);
+        EXPECT_EQ(cuts[i].begin, cuts[i - 1].end);
+    }
+    EXPECT_GE((cuts[0].end - cuts[0].begin) / cuts[0].batch_size, 8u);
+}
+
+TEST(SortBySize, RadixAndCounting_GiveTheSameOrder) {
+    std::mt19937 random(3);
+    std::vector<uint32_t> whole(3000);
+    for (uint32_t& number : whole) number = random() % 700;
+    std::vector<double> real(whole.begin(), whole.end());
+    for (double& number : real) number += 0.25;  // not whole: sorted by radix
+    const Sorted counted = sort_by_size(sizes_of(whole), true, Progress());
+    const Sorted radixed = sort_by_size(Sizes(real.data(), real.size(), SAB_FLOAT64, sizeof(double), nullptr), true, Progress());
+    ASSERT_EQ(counted.level_first, radixed.level_first);
+    for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(counted.order[i], radixed.order[i]);
+    for (std::size_t i = 1; i < whole.size(); ++i) {
+        const auto a = std::pair(whole[counted.order[i - 1]], counted.order[i - 1]), b = std::pair(whole[counted.order[i]], counted.order[i]);
+        ASSERT_LT(a, b);
+    }
+}
+
+TEST(Cost, LargestCount_IsTheLargestThatFits) {
+    std::mt19937 random(4);
+    std::uniform_real_distribution<double> real(0.01, 100);
+    for (int round = 0; round < 3000; ++round) {
+        const Cost cost(round % 3, round % 3 == SAB_COST_POLYNOMIAL ? std::vector<double>{real(random), real(random), real(random), 0.01} : std::vector<double>{},
+                        nullptr, nullptr);
+        const double length = real(random), budget = real(random) * real(random) * real(random);
+        const uint64_t limit = 1 + random() % 100000;
+        const uint64_t count = cost.largest_count(length, budget, limit);
+        ASSERT_LE(count, limit);
+        if (count > 0) ASSERT_LE(cost(count, length), budget);
+        if (count < limit) ASSERT_GT(cost(count + 1, length), budget);
+    }
+}
+
+}  // namespace
+}  // namespace sab

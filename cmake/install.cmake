@@ -1,0 +1,22 @@
+# What `cmake --install` puts where: headers, both libraries, a CMake package and a pkg-config file.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set_target_properties(sab PROPERTIES EXPORT_NAME sab)
+install(TARGETS sab sab_static EXPORT sabTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libsab NAMELINK_COMPONENT dev
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/sab.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
+install(DIRECTORY include/sab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h")
+
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sab)
+install(EXPORT sabTargets NAMESPACE sab:: DESTINATION ${config_dir} COMPONENT dev)
+configure_package_config_file(cmake/sabConfig.cmake.in sabConfig.cmake INSTALL_DESTINATION ${config_dir})
+write_basic_package_version_file(sabConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/sabConfig.cmake ${PROJECT_BINARY_DIR}/sabConfigVersion.cmake DESTINATION ${config_dir} COMPONENT dev)
+
+# Relative to the .pc file itself, so that the tree may be moved and DESTDIR needs no care.
+file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(cmake/sab.pc.in sab.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/sab.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)

@@ -1,0 +1,373 @@
+"""Samplers: the batches of an epoch, for one rank."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._native import Calls, check, ffi, lib
+from sab._plan import LAST_STEPS, Plan, one_of
+from sab._sizes import SizesLike, as_sizes
+
+Indices = npt.NDArray[np.int64]
+BLOCK = 64  # batches fetched at once
+
+
+class Batch(NamedTuple):
+    """One batch with all that is known of it: the fields of ``sab_batch``."""
+
+    indices: Indices
+    count: int
+    longest: float
+    total: float
+    padded_length: float
+    padded_total: float
+    bucket: int
+    epoch: int
+    step: int
+    step_samples: int
+    step_total: float
+
+
+def _new_batch() -> Any:
+    batch = ffi.new("sab_batch *")
+    batch.struct_size = ffi.sizeof("sab_batch")
+    return batch
+
+
+def _indices_of(batch: Any) -> Indices:
+    if batch.count == 0:
+        return np.empty(0, np.int64)
+    return np.frombuffer(ffi.buffer(batch.indices, batch.count * 8), np.int64).copy()
+
+
+def _batch_of(batch: Any) -> Batch:
+    return Batch(_indices_of(batch), *(getattr(batch, field) for field in Batch._fields[1:]))
+
+
+def batches_of(handle: Any, calls: Optional[Calls] = None) -> Iterator[Batch]:
+    """The batches of a raw sampler from where it stands."""
+    batch = _new_batch()
+    while check(lib.sab_next_batch(handle, batch), calls) != lib.SAB_END:
+        yield _batch_of(batch)
+
+
+class _Sampler:
+    """What all samplers share.
+
+    Iterating gives the batches of the current epoch, each an int64 array of sample indices with memory of its own. A pass that ran to its end
+    moves on to the next epoch by itself unless :meth:`set_epoch` says otherwise, so that forgetting it does not repeat an order. A pass that
+    was broken off begins again at the epoch's start; after :meth:`load_state_dict` the first pass begins where the state was saved.
+    """
+
+    _handle: Any
+    _calls: Optional[Calls] = None
+    _output: str = "numpy"
+    _step: int = 0
+    _finished: bool = False
+    _resumes: bool = False
+
+    def _adopt(self, handle: Any, output: str) -> None:
+        one_of("output", output, {"numpy": 0, "list": 1})
+        self._handle = ffi.gc(handle[0], lib.sab_sampler_free)
+        self._output = output
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that iterating walks, or walked last."""
+        epoch, step = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        check(lib.sab_sampler_tell(self._handle, epoch, step))
+        return int(epoch[0])
+
+    @property
+    def skipped_count(self) -> int:
+        """Samples left out because they are too large."""
+        count = ffi.new("uint64_t *")
+        check(lib.sab_sampler_skipped_count(self._handle, count))
+        return int(count[0])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass; the same on all ranks."""
+        check(lib.sab_sampler_set_epoch(self._handle, epoch))
+        self._step, self._finished, self._resumes = 0, False, False
+
+    def _begin(self) -> int:
+        """Makes ready for a pass and gives its epoch."""
+        epoch = self.epoch
+        if self._finished:
+            self.set_epoch(epoch + 1)
+            return epoch + 1
+        if not self._resumes:
+            self.set_epoch(epoch)
+        self._resumes = False
+        return epoch
+
+    def __iter__(self) -> "Iterator[Any]":
+        indices = (batch.indices for batch in self.batches())
+        return (each.tolist() for each in indices) if self._output == "list" else indices
+
+    def batches(self) -> Iterator[Batch]:
+        """The pass that iterating gives, as :class:`Batch` with all that is known of each."""
+        epoch = self._begin()
+        batch, step = _new_batch(), self._step
+        while True:
+            self._check_epoch(epoch)
+            self._seek(step)
+            if check(lib.sab_next_batch(self._handle, batch), self._calls) == lib.SAB_END:
+                self._finished = True
+                return
+            self._step = step = step + 1
+            yield _batch_of(batch)
+
+    def _check_epoch(self, epoch: int) -> None:
+        if self.epoch != epoch:
+            raise RuntimeError(f"the sampler moved to epoch {self.epoch} while a pass over epoch {epoch} was under way")
+
+    def _seek(self, step: int) -> None:
+        """Puts the cursor where this pass is; another pass may have moved it."""
+
+    def close(self) -> None:
+        """Frees the sampler; using it afterwards is an error. Also done by ``with`` and when it is collected."""
+        handle, self._handle = self._handle, ffi.NULL
+        if handle != ffi.NULL:
+            ffi.release(handle)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class _RandomAccessSampler(_Sampler):
+    """A sampler that knows its length, and any batch without those before it."""
+
+    _make: tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+    def __len__(self) -> int:
+        """Steps of the epoch: exact, and the same on every rank."""
+        count = ffi.new("uint64_t *")
+        check(lib.sab_sampler_batch_count(self._handle, count))
+        return int(count[0])
+
+    def __iter__(self) -> "Iterator[Any]":
+        epoch = self._begin()
+        step, is_list = self._step, self._output == "list"
+        # Many batches a call, sliced from one block: a call costs more than a batch. Batches are a pure function of the step, so the
+        # cursor may run ahead of what was yielded.
+        offsets = np.empty(BLOCK + 1, np.uint64)
+        offsets_pointer = ffi.cast("uint64_t *", offsets.ctypes.data)
+        count = ffi.new("size_t *")
+        room = 1 << 13
+        while True:
+            self._check_epoch(epoch)
+            self._seek(step)
+            block = np.empty(room, np.int64)
+            block_pointer = ffi.cast("int64_t *", block.ctypes.data)
+            if check(lib.sab_next_batches(self._handle, BLOCK, block_pointer, room, offsets_pointer, count)) == lib.SAB_END:
+                self._finished = True
+                return
+            if count[0] == 0:
+                room = int(offsets[1])
+                continue
+            edges = offsets[: count[0] + 1].tolist()
+            begin = 0
+            for end in edges[1:]:
+                step += 1
+                self._step = step
+                yield block[begin:end].tolist() if is_list else block[begin:end]
+                begin = end
+
+    def _seek(self, step: int) -> None:
+        check(lib.sab_sampler_seek(self._handle, step))
+
+    def batch(self, step: int) -> Batch:
+        """The batch at a step of the current epoch; negative steps count from the end."""
+        count = len(self)
+        if not -count <= step < count:
+            raise IndexError(f"step = {step}: the epoch has {count} steps")
+        batch = _new_batch()
+        check(lib.sab_sampler_at(self._handle, step % count, batch))
+        return _batch_of(batch)
+
+    def __getitem__(self, step: int) -> Any:
+        indices = self.batch(step).indices
+        return indices.tolist() if self._output == "list" else indices
+
+    def state_dict(self, step: Optional[int] = None) -> dict[str, Any]:
+        """Where the pass stands: after the batches that were yielded, or after ``step`` of them, for loaders that fetch ahead of training.
+
+        The same on all ranks. Holds plain values: ``state`` (112 bytes) and ``finished``.
+        """
+        step = self._step if step is None else step
+        self._seek(step)
+        state = ffi.new(f"unsigned char[{lib.SAB_STATE_SIZE}]")
+        check(lib.sab_sampler_state_save(self._handle, state))
+        return {"state": bytes(ffi.buffer(state)), "finished": step == len(self) if step != self._step else self._finished}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on where :meth:`state_dict` was taken, by this or another number of ranks. A finished epoch goes on with the next one.
+
+        Raises:
+            FormatError: the state is damaged or of another version; MismatchError: it belongs to another plan, seed or sampler.
+        """
+        state = state_dict["state"]
+        check(lib.sab_sampler_state_restore(self._handle, ffi.from_buffer(state), len(state)))
+        epoch, step = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        check(lib.sab_sampler_tell(self._handle, epoch, step))
+        self._step = int(step[0])
+        self._finished = bool(state_dict.get("finished", False))
+        self._resumes = True
+
+    def __reduce__(self) -> Any:
+        kind, arguments, options = self._make
+        return _remake, (kind, arguments, options, self.state_dict(), self._resumes)
+
+
+def _remake(kind: Any, arguments: tuple[Any, ...], options: dict[str, Any], state: dict[str, Any], resumes: bool) -> Any:
+    sampler = kind(*arguments, **options)
+    sampler.load_state_dict(state)
+    sampler._resumes = resumes
+    return sampler
+
+
+def _sampler_options(seed: int, rank: int, world_size: int, last_step: str, worst_first: int, step_totals: bool) -> Any:
+    options = ffi.new("sab_sampler_options *", lib.sab_py_sampler_options())
+    for name, value in (("seed", seed), ("rank", rank), ("world_size", world_size), ("worst_first", worst_first)):
+        if not 0 <= value < 1 << 64:
+            raise ValueError(f"{name} = {value}: must be from 0 to below 2**64")
+    options.seed, options.rank, options.world_size, options.worst_first = seed, rank, world_size, worst_first
+    options.last_step = one_of("last_step", last_step, LAST_STEPS)
+    options.step_totals = step_totals
+    return options
+
+
+class BucketSampler(_RandomAccessSampler):
+    """The batches of a plan in a shuffled, resumable order: any batch is a pure function of plan, seed, epoch and step.
+
+    Goes into ``torch.utils.data.DataLoader(dataset, batch_sampler=...)`` as it is.
+
+    Args:
+        plan: a :class:`sab.Plan`.
+        seed: of the order; the same on all ranks.
+        rank, world_size: this rank among the ranks. All take the same number of steps, of nearly equal cost, without talking to each other.
+        last_step: the batches that do not fill the last step of all ranks: ``"split"`` between them (nothing lost or repeated), ``"drop"``, ``"wrap"``.
+        worst_first: begin each epoch with at least this many of the costliest batches.
+        step_totals: work out :attr:`Batch.step_samples` and :attr:`Batch.step_total` for ``batches()``.
+        output: ``"numpy"`` arrays, or ``"list"`` of int.
+
+    >>> import sab
+    >>> sampler = sab.BucketSampler(sab.plan([5, 3, 5, 4, 3, 4], budget=10, boundaries=[3, 4, 5, 6]), seed=1)
+    >>> len(sampler), sorted(index for batch in sampler for index in batch.tolist())
+    (3, [0, 1, 2, 3, 4, 5])
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        last_step: str = "split",
+        worst_first: int = 0,
+        step_totals: bool = True,
+        output: str = "numpy",
+    ) -> None:
+        options = _sampler_options(seed, rank, world_size, last_step, worst_first, step_totals)
+        handle = ffi.new("sab_sampler **")
+        check(lib.sab_bucket_sampler_new(plan._handle, options, handle))
+        self._adopt(handle, output)
+        self._make = type(self), (plan, seed, rank, world_size, last_step, worst_first, step_totals, output), {}
+
+
+class SequentialSampler(_RandomAccessSampler):
+    """The batches of a plan unshuffled, by ascending size: for evaluation. Arguments as for :class:`BucketSampler`."""
+
+    def __init__(self, plan: Plan, rank: int = 0, world_size: int = 1, last_step: str = "split", step_totals: bool = True, output: str = "numpy") -> None:
+        handle = ffi.new("sab_sampler **")
+        check(lib.sab_sequential_sampler_new(plan._handle, _sampler_options(0, rank, world_size, last_step, 0, step_totals), handle))
+        self._adopt(handle, output)
+        self._make = type(self), (plan, rank, world_size, last_step, step_totals, output), {}
+
+
+class SizeAwareSampler(_RandomAccessSampler):
+    """Greedy batches in the order of ``indices``: a batch closes before its total would exceed ``max_total_size``.
+
+    A sample over the maximum alone is skipped (see :attr:`skipped_count`). For indices that are read as the batches are, or sizes that come from
+    a function, see :class:`SizeAwareStream`.
+
+    Args:
+        indices: order of the samples: an array or a list, or None for 0, 1, 2, ...
+        sizes: anything that :class:`sab.Sizes` takes.
+        max_total_size: largest sum of the sizes of a batch.
+        rank, world_size, last_step, step_totals, output: as for :class:`BucketSampler`.
+
+    >>> import sab
+    >>> [batch.tolist() for batch in sab.SizeAwareSampler(None, [2, 2, 2, 2, 2], 4)]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self,
+        indices: Optional[npt.ArrayLike],
+        sizes: SizesLike,
+        max_total_size: float,
+        rank: int = 0,
+        world_size: int = 1,
+        last_step: str = "split",
+        step_totals: bool = True,
+        output: str = "numpy",
+    ) -> None:
+        self._sizes = as_sizes(sizes)
+        options = _sampler_options(0, rank, world_size, last_step, 0, step_totals)
+        handle = ffi.new("sab_sampler **")
+        if indices is None:
+            order, count = ffi.NULL, len(self._sizes)
+        else:
+            array = np.asarray(indices)
+            if array.ndim != 1 or array.dtype.kind not in "iu" and array.size:
+                raise TypeError(f"indices has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension")
+            array = np.ascontiguousarray(array, np.int64)
+            order, count = ffi.cast("int64_t *", array.ctypes.data), array.size
+        check(lib.sab_size_aware_sampler_new(order, count, self._sizes._handle, max_total_size, options, handle))
+        self._adopt(handle, output)
+        kept = None if indices is None else np.asarray(indices)
+        self._make = type(self), (kept, sizes, max_total_size, rank, world_size, last_step, step_totals, output), {}
+
+
+class SizeAwareStream(_Sampler):
+    """:class:`SizeAwareSampler` over any iterable of indices, which is iterated anew for each pass, on one rank, of unknown length.
+
+    Args:
+        indices: an iterable of whole numbers, such as a sampler of torch.
+        size: a function ``size(index)``, or a sequence indexed by it.
+        max_total_size, output: as for :class:`SizeAwareSampler`.
+
+    >>> import sab
+    >>> [batch.tolist() for batch in sab.SizeAwareStream(iter([7, 8, 9]), lambda index: 2, 4)]
+    [[7, 8], [9]]
+    """
+
+    def __init__(self, indices: Iterable[int], size: "Callable[[int], float] | Any", max_total_size: float, output: str = "numpy") -> None:
+        size_of = size if callable(size) else size.__getitem__
+        walk: Iterator[int] = iter(())
+        pending: Optional[int] = None
+
+        def source(epoch: int, position: int) -> Optional[tuple[int, float]]:
+            nonlocal walk, pending
+            if position == 0 and pending is None:
+                walk = iter(indices)
+            if pending is None:
+                pending = next(walk, None)
+            if pending is None:
+                return None
+            given = (pending, size_of(pending))  # when this raises, the same index is asked about again
+            pending = None
+            return given
+
+        self._calls = Calls(source=source)
+        handle = ffi.new("sab_sampler **")
+        check(lib.sab_size_aware_stream_sampler_new(lib.sab_py_index, self._calls.handle, ffi.NULL, max_total_size, handle))
+        self._adopt(handle, output)

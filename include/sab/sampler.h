@@ -139,11 +139,15 @@ typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, in
 SAB_API sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size,
                                                      sab_sampler **sampler) SAB_NOEXCEPT;
 
+#define SAB_TORCH_SHUFFLE_NONE 0    /**< buckets ascending, samples of a bucket by index */
+#define SAB_TORCH_SHUFFLE_ALL 1     /**< samples of each bucket permuted, the bucket of each batch drawn */
+#define SAB_TORCH_SHUFFLE_BUCKETS 2 /**< samples of a bucket by index, the bucket of each batch drawn: for callers who permute themselves */
+
 /** How the torch-generator order forms and shuffles batches. */
 typedef struct sab_torch_sampler_options {
     size_t struct_size;    /**< set by SAB_TORCH_SAMPLER_OPTIONS_INIT */
     uint64_t seed;         /**< as torch.Generator().manual_seed(seed). 0 */
-    int32_t shuffle;       /**< 1 (default), or 0: buckets ascending, samples of a bucket by index */
+    int32_t shuffle;       /**< SAB_TORCH_SHUFFLE_ALL */
     double max_total_size; /**< greedy batches by `size` instead of the plan's batch sizes; negative (default): the plan's */
     sab_size_fn size;      /**< with max_total_size: asked once for each sample of an epoch, as batches are formed */
     void *size_ctx;        /**< handed to `size`, until the sampler is freed */

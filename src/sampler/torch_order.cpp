@@ -48,7 +48,8 @@ TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler
     if (facts.edges != SAB_BUCKETS_BOUNDARIES) fail(SAB_E_ARGUMENT, "plan: must be made with SAB_BUCKETS_BOUNDARIES for the torch order");
     if (facts.tail != SAB_TAIL_KEEP && facts.tail != SAB_TAIL_DROP)
         fail(SAB_E_ARGUMENT, "plan: must be made with SAB_TAIL_KEEP or SAB_TAIL_DROP for the torch order");
-    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle, "must be 0 or 1");
+    check(options.shuffle >= SAB_TORCH_SHUFFLE_NONE && options.shuffle <= SAB_TORCH_SHUFFLE_BUCKETS, "options.shuffle", options.shuffle,
+          "must be one of SAB_TORCH_SHUFFLE_NONE (0) to SAB_TORCH_SHUFFLE_BUCKETS (2)");
     check(!std::isnan(options.max_total_size), "options.max_total_size", options.max_total_size, "must be a number");
     if (options.max_total_size >= 0) require(reinterpret_cast<const void*>(options.size), "options.size");
     const auto buckets = reader_.plan().buckets();
@@ -85,7 +86,7 @@ void TorchOrder::begin_pass() {
     total_remaining_ = 0;
     for (Lane& lane : lanes_) {
         const std::size_t count = lane.places.size();
-        if (options_.shuffle != 0) {
+        if (options_.shuffle == SAB_TORCH_SHUFFLE_ALL) {
             // torch.randperm, applied to the order that the pass before left.
             std::vector<uint32_t> drawn(count);
             for (uint32_t i = 0; i < count; ++i) drawn[i] = i;
@@ -102,7 +103,7 @@ void TorchOrder::begin_pass() {
 }
 
 std::size_t TorchOrder::choose() {
-    if (options_.shuffle == 0)
+    if (options_.shuffle == SAB_TORCH_SHUFFLE_NONE)
         return static_cast<std::size_t>(std::ranges::find_if(lanes_, [](const Lane& lane) { return lane.remaining > 0; }) - lanes_.begin());
     // torch.multinomial of one draw: the largest p / q, q exponential. MKL draws q from a stream of its own (MCG31m1: L'Ecuyer 1999), seeded with
     // one word of the generator.

@@ -133,6 +133,9 @@ void sab_plan_free(sab_plan *plan);
 #define SAB_LAST_STEP_SPLIT 0
 #define SAB_LAST_STEP_DROP 1
 #define SAB_LAST_STEP_WRAP 2
+#define SAB_TORCH_SHUFFLE_NONE 0
+#define SAB_TORCH_SHUFFLE_ALL 1
+#define SAB_TORCH_SHUFFLE_BUCKETS 2
 #define SAB_TORCH_GENERATOR_WORDS 625
 #define SAB_STATE_SIZE 112
 typedef struct sab_sampler sab_sampler;

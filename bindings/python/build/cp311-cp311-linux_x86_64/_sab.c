@@ -3691,6 +3691,33 @@ static int _cffi_const_SAB_TORCH_GENERATOR_WORDS(unsigned long long *o)
   return n;
 }
 
+static int _cffi_const_SAB_TORCH_SHUFFLE_ALL(unsigned long long *o)
+{
+  int n = (SAB_TORCH_SHUFFLE_ALL) <= 0;
+  *o = (unsigned long long)((SAB_TORCH_SHUFFLE_ALL) | 0);  /* check that SAB_TORCH_SHUFFLE_ALL is an integer */
+  if (!_cffi_check_int(*o, n, 1U))
+    n |= 2;
+  return n;
+}
+
+static int _cffi_const_SAB_TORCH_SHUFFLE_BUCKETS(unsigned long long *o)
+{
+  int n = (SAB_TORCH_SHUFFLE_BUCKETS) <= 0;
+  *o = (unsigned long long)((SAB_TORCH_SHUFFLE_BUCKETS) | 0);  /* check that SAB_TORCH_SHUFFLE_BUCKETS is an integer */
+  if (!_cffi_check_int(*o, n, 2U))
+    n |= 2;
+  return n;
+}
+
+static int _cffi_const_SAB_TORCH_SHUFFLE_NONE(unsigned long long *o)
+{
+  int n = (SAB_TORCH_SHUFFLE_NONE) <= 0;
+  *o = (unsigned long long)((SAB_TORCH_SHUFFLE_NONE) | 0);  /* check that SAB_TORCH_SHUFFLE_NONE is an integer */
+  if (!_cffi_check_int(*o, n, 0))
+    n |= 2;
+  return n;
+}
+
 static int _cffi_const_SAB_UINT16(unsigned long long *o)
 {
   int n = (SAB_UINT16) <= 0;
@@ -3922,6 +3949,9 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "SAB_TAIL_MERGE", (void *)_cffi_const_SAB_TAIL_MERGE, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "SAB_TAIL_WRAP", (void *)_cffi_const_SAB_TAIL_WRAP, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "SAB_TORCH_GENERATOR_WORDS", (void *)_cffi_const_SAB_TORCH_GENERATOR_WORDS, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
+  { "SAB_TORCH_SHUFFLE_ALL", (void *)_cffi_const_SAB_TORCH_SHUFFLE_ALL, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
+  { "SAB_TORCH_SHUFFLE_BUCKETS", (void *)_cffi_const_SAB_TORCH_SHUFFLE_BUCKETS, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
+  { "SAB_TORCH_SHUFFLE_NONE", (void *)_cffi_const_SAB_TORCH_SHUFFLE_NONE, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "SAB_UINT16", (void *)_cffi_const_SAB_UINT16, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "SAB_UINT32", (void *)_cffi_const_SAB_UINT32, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "SAB_UINT64", (void *)_cffi_const_SAB_UINT64, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
@@ -4313,7 +4343,7 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   NULL,  /* no enums */
   _cffi_typenames,
-  93,  /* num_globals */
+  96,  /* num_globals */
   11,  /* num_struct_unions */
   0,  /* num_enums */
   24,  /* num_typenames */

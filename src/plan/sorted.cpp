@@ -28,11 +28,11 @@ Range find_range(const View& view, std::size_t count, const Progress& progress) 
             least = std::min(least, number);
             most = std::max(most, number);
             if constexpr (std::is_floating_point_v<Number>) {
-                proper = proper && number >= 0 && number <= static_cast<Number>(largest_size);
+                proper = proper && is_size(number);
                 whole = whole && number == std::floor(number);
             }
         }
-        if constexpr (std::is_integral_v<Number>) proper = least >= 0 && static_cast<double>(most) <= largest_size;
+        if constexpr (std::is_integral_v<Number>) proper = is_size(least) && is_size(most);
         if (!proper)
             for (std::size_t i = first; i < last; ++i) checked_size(view[i], i);  // throws at the first that breaks a rule
         range.least = std::min(range.least, static_cast<double>(least) + 0.0);

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -16,11 +18,20 @@ namespace sab {
 inline constexpr double largest_size = 9007199254740992.0;  // 2^53
 inline constexpr std::size_t largest_sample_count = 0xFFFFFFFFu;
 
+/// Whether a number may be a size. Whole numbers are compared as such: 2^53 + 1 would pass as a double.
+template <class Number>
+constexpr bool is_size(Number number) {
+    if constexpr (std::is_integral_v<Number>)
+        return std::cmp_greater_equal(number, 0) && std::cmp_less_equal(number, static_cast<int64_t>(largest_size));
+    else
+        return number >= 0 && static_cast<double>(number) <= largest_size;
+}
+
 /// Refuses what sab/sizes.h says is refused.
 template <class Number>
 double checked_size(Number number, std::size_t index) {
     const double size = static_cast<double>(number);
-    if (!(size >= 0 && size <= largest_size)) [[unlikely]] {
+    if (!is_size(number)) [[unlikely]] {
         const char* rule = std::isnan(size)   ? ": must be a number"
                            : std::isinf(size) ? ": must be finite"
                            : size < 0         ? ": must not be negative"

@@ -69,7 +69,7 @@ class Calls:
         return -1
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
+@ffi.def_extern()  # type: ignore[misc]
 def sab_py_size(ctx: Any, index: int, size: Any) -> int:
     calls: Calls = ffi.from_handle(ctx)
     try:
@@ -79,7 +79,7 @@ def sab_py_size(ctx: Any, index: int, size: Any) -> int:
         return calls.failed(exception)
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
+@ffi.def_extern()  # type: ignore[misc]
 def sab_py_cost(ctx: Any, count: int, length: float, cost: Any) -> int:
     calls: Calls = ffi.from_handle(ctx)
     try:
@@ -89,7 +89,7 @@ def sab_py_cost(ctx: Any, count: int, length: float, cost: Any) -> int:
         return calls.failed(exception)
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
+@ffi.def_extern()  # type: ignore[misc]
 def sab_py_index(ctx: Any, epoch: int, position: int, index: Any, size: Any) -> int:
     calls: Calls = ffi.from_handle(ctx)
     try:
@@ -102,7 +102,7 @@ def sab_py_index(ctx: Any, epoch: int, position: int, index: Any, size: Any) -> 
         return calls.failed(exception)
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
+@ffi.def_extern()  # type: ignore[misc]
 def sab_py_progress(ctx: Any, done: int, total: int) -> int:
     # Also without a progress function this is where Ctrl-C comes through: running Python lets its signal handlers run.
     calls: Calls = ffi.from_handle(ctx)

@@ -153,7 +153,7 @@ class Plan:
         """Walks an epoch of :class:`sab.BucketSampler` with these arguments, and the next, and says what it is like.
 
         >>> import sab
-        >>> sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4]).report().padding
+        >>> round(sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4]).report().padding, 3)
         0.1
         """
         options = ffi.new("sab_sampler_options *", lib.sab_py_sampler_options())
@@ -163,7 +163,8 @@ class Plan:
         report.struct_size = ffi.sizeof("sab_report")
         calls = Calls(progress=progress_of(progress, "report"))
         check(lib.sab_plan_report(self._handle, options, lib.sab_py_progress, calls.handle, report), calls)
-        return Report(*(getattr(report, field) for field in Report._fields[:-1]), self.buckets)
+        fields = {field: getattr(report, field) for field in Report._fields if field != "buckets"}
+        return Report(**fields, buckets=self.buckets)
 
     def worst_batches(self, count: int = 1) -> "list[Any]":
         """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first: run them once before training."""
@@ -314,8 +315,9 @@ def plan(
         options.max_shapes = max_shapes
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
 
+    source = as_sizes(sizes)  # keeps the borrowed memory alive during the call
     handle = ffi.new("sab_plan **")
-    check(lib.sab_plan_new(as_sizes(sizes)._handle, options, handle), calls)
+    check(lib.sab_plan_new(source._handle, options, handle), calls)
     made = Plan(handle[0])
     if made._info.skipped:
         warnings.warn(
@@ -336,10 +338,10 @@ def create_buckets(sizes: SizesLike, max_width: int, min_bucket_count: int) -> t
     >>> boundaries.tolist(), counts.tolist()
     ([1, 6, 11, 16, 21, 23], [12, 0, 0, 0, 4])
     """
-    handle = as_sizes(sizes)._handle
+    source = as_sizes(sizes)
     count = ffi.new("size_t *")
-    check(lib.sab_create_buckets(handle, max_width, min_bucket_count, ffi.NULL, ffi.NULL, 0, count))
+    check(lib.sab_create_buckets(source._handle, max_width, min_bucket_count, ffi.NULL, ffi.NULL, 0, count))
     boundaries, counts = np.empty(count[0] + 1, np.int64), np.empty(count[0], np.int64)
     pointers = [ffi.cast("int64_t *", array.ctypes.data) for array in (boundaries, counts)]
-    check(lib.sab_create_buckets(handle, max_width, min_bucket_count, *pointers, count[0], count))
+    check(lib.sab_create_buckets(source._handle, max_width, min_bucket_count, *pointers, count[0], count))
     return boundaries, counts

@@ -19,7 +19,7 @@ class Batch(NamedTuple):
     """One batch with all that is known of it: the fields of ``sab_batch``."""
 
     indices: Indices
-    count: int
+    count: int  # type: ignore[assignment]  # the field's own name, not tuple.count
     longest: float
     total: float
     padded_length: float
@@ -353,17 +353,19 @@ class SizeAwareStream(_Sampler):
     def __init__(self, indices: Iterable[int], size: "Callable[[int], float] | Any", max_total_size: float, output: str = "numpy") -> None:
         size_of = size if callable(size) else size.__getitem__
         walk: Iterator[int] = iter(())
-        pending: Optional[int] = None
+        pending: Optional[int] = None  # an index whose size is still owed, since the function raised
+        asked = -1
 
         def source(epoch: int, position: int) -> Optional[tuple[int, float]]:
-            nonlocal walk, pending
-            if position == 0 and pending is None:
-                walk = iter(indices)
+            nonlocal walk, pending, asked
+            if position == 0 and (asked != 0 or pending is None):
+                walk, pending = iter(indices), None
+            asked = position
             if pending is None:
                 pending = next(walk, None)
             if pending is None:
                 return None
-            given = (pending, size_of(pending))  # when this raises, the same index is asked about again
+            given = (pending, size_of(pending))
             pending = None
             return given
 

@@ -21,7 +21,7 @@ SizesLike = Union["Sizes", npt.ArrayLike, str, "os.PathLike[str]", Callable[[int
 
 def _as_array(sizes: Any) -> npt.NDArray[Any]:
     if hasattr(sizes, "detach") and hasattr(sizes, "numpy"):  # a torch tensor
-        array = sizes.detach().cpu().numpy()
+        array: npt.NDArray[Any] = sizes.detach().cpu().numpy()
     elif hasattr(sizes, "__dlpack__") and not isinstance(sizes, np.ndarray):
         array = np.from_dlpack(sizes)
     else:

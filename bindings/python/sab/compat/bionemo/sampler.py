@@ -85,7 +85,7 @@ def size_aware_batching(
     """
     if not callable(sizeof):
         raise TypeError("sizeof must be a callable")
-    collate = collate_fn if callable(collate_fn) else lambda batch: batch
+    collate: Callable[[Any], Any] = (lambda batch: batch) if collate_fn is None or not callable(collate_fn) else collate_fn
     greedy = _Greedy(sizeof, max_total_size, info_logger, warn_logger)
     batch: List[Data] = []
     total: Any = 0
@@ -94,16 +94,16 @@ def size_aware_batching(
         if size > max_total_size:
             continue
         if size + total > max_total_size:
-            yield collate(greedy.emit(batch))  # type: ignore[misc,arg-type]
+            yield collate(greedy.emit(batch))
             batch, total = [], 0
         batch.append(data)
         total += size
     if batch:
-        yield collate(greedy.emit(batch))  # type: ignore[misc,arg-type]
+        yield collate(greedy.emit(batch))
     greedy.finish()
 
 
-class SizeAwareBatchSampler(TorchSampler):  # type: ignore[misc,type-arg,unused-ignore]
+class SizeAwareBatchSampler(TorchSampler[List[int]]):
     """Batches of a sampler's indices whose sizes sum up to at most ``max_total_size``.
 
     Args:
@@ -134,12 +134,12 @@ class SizeAwareBatchSampler(TorchSampler):  # type: ignore[misc,type-arg,unused-
         self._info_logger, self._warn_logger = info_logger, warn_logger
 
     def __iter__(self) -> Iterator[List[int]]:
-        return size_aware_batching(  # type: ignore[return-value]
+        return size_aware_batching(
             self._sampler, self._sizeof, self._max_total_size, info_logger=self._info_logger, warn_logger=self._warn_logger
         )
 
 
-class BucketBatchSampler(TorchSampler):  # type: ignore[misc,type-arg,unused-ignore]
+class BucketBatchSampler(TorchSampler[List[int]]):
     """Batches of elements that lie in the same bucket of sizes, formed by a base batch sampler for each bucket.
 
     Args:
@@ -308,7 +308,7 @@ class BucketBatchSampler(TorchSampler):  # type: ignore[misc,type-arg,unused-ign
 
 
 def _check_numbers(name: str, numbers: Any, dimensions: str = "1D", least: int = 0) -> None:
-    if not torch.is_tensor(numbers):
+    if not isinstance(numbers, torch.Tensor):
         raise TypeError(f"{name} should be a torch tensor, but got {name}={numbers}")
     if numbers.ndim != 1:
         raise ValueError(f"{name} should be a {dimensions} tensor, but got {name} with shape {numbers.shape}")

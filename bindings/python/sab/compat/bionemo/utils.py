@@ -31,7 +31,7 @@ def create_buckets(sizes: torch.Tensor, max_width: int, min_bucket_count: int) -
     Raises:
         TypeError: sizes is no tensor. ValueError: sizes is empty, not 1-D or not integers; another argument is no positive integer.
     """
-    if not torch.is_tensor(sizes):
+    if not isinstance(sizes, torch.Tensor):
         raise TypeError(f"sizes should be a torch tensor, but got sizes={sizes}")
     if sizes.ndim != 1:
         raise ValueError(f"sizes should be a 1D tensor, but got sizes with shape {sizes.shape}")
@@ -45,4 +45,4 @@ def create_buckets(sizes: torch.Tensor, max_width: int, min_bucket_count: int) -
     # Only differences of sizes matter: shifted, they are all sizes that the core takes.
     least = int(sizes.min())
     boundaries, counts = sab.create_buckets(sizes.to(torch.int64) - least, max_width, min_bucket_count)
-    return Buckets(torch.from_numpy(boundaries) + least, torch.from_numpy(counts))
+    return Buckets(torch.from_numpy(boundaries).add(least), torch.from_numpy(counts))

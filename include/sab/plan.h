@@ -72,7 +72,8 @@ typedef struct sab_plan_options {
     size_t boundary_count;       /**< number of `boundaries` */
     size_t bucket_count;         /**< OPTIMAL: number of buckets, at least 1 */
     uint64_t bucket_batches;     /**< RANK: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch mates change from
-                                      epoch to epoch, but among the longest 1 % of the samples; 0: 16, or, below 256 batches, a sixteenth of them */
+                                      epoch to epoch, but among the longest 1 % of the samples; 0: 16, fewer (down to 4) where `padding_target` is out of reach
+                                      with 16, and at most a sixteenth of all batches */
     const uint64_t *batch_sizes; /**< samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL: by the budget */
     size_t batch_size_count;     /**< number of `batch_sizes` */
     uint64_t max_batch_size;     /**< no batch has more samples; 0: no limit */

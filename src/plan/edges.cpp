@@ -143,11 +143,12 @@ Cutter::Waste Cutter::waste(const std::vector<Cut>& cuts) {
     return sum;
 }
 
-std::vector<Cut> Cutter::automatic(double target, uint64_t batches, uint64_t lower_bound, const Progress& progress) {
+std::vector<Cut> Cutter::automatic(double target, uint64_t fewest, uint64_t most, uint64_t lower_bound, const Progress& progress) {
     const uint32_t longest_percent = end_ - (end_ - begin_) / 100;
+    uint64_t batches = most;
     const auto cut_with = [&](double allowance) {
-        return runs(batches, [&](uint32_t end, uint64_t size, uint64_t most) {
-            uint64_t fits = 0, too_many = most + 1;  // batches whose padding stays within the allowance
+        return runs(batches, [&](uint32_t end, uint64_t size, uint64_t room) {
+            uint64_t fits = 0, too_many = room + 1;  // batches whose padding stays within the allowance
             while (too_many - fits > 1) {
                 const uint64_t middle = fits + (too_many - fits) / 2;
                 const auto begin = end - static_cast<uint32_t>(size * middle);
@@ -156,21 +157,26 @@ std::vector<Cut> Cutter::automatic(double target, uint64_t batches, uint64_t low
             return std::max(fits, end > longest_percent ? uint64_t{1} : batches);
         });
     };
-    // The share of padding may be out of reach, and so may the number of batches: what is out of reach with the least allowance does not count.
-    std::vector<Cut> best = cut_with(0);
-    const Waste least = waste(best);
     const double most_batches = (1 + target) * static_cast<double>(lower_bound);
-    const bool count_batches = lower_bound > 0 && static_cast<double>(least.batches) <= most_batches;
-    const auto within = [&](const Waste& waste) {
-        return waste.padding <= target * waste.padded && !(count_batches && static_cast<double>(waste.batches) > most_batches);
-    };
-    if (!within(least)) return best;
+    const auto pads_little = [&](const Waste& waste) { return waste.padding <= target * waste.padded; };
+    const auto are_few = [&](const Waste& waste) { return static_cast<double>(waste.batches) <= most_batches; };
+
+    // The least that can be had, with buckets of many batches if that is little enough, or else of fewer.
+    std::vector<Cut> best = cut_with(0);
+    while (batches > fewest && !pads_little(waste(best))) {
+        batches = std::max(fewest, batches / 2);
+        best = cut_with(0);
+    }
+    const Waste least = waste(best);
+    if (!pads_little(least)) return best;
+    const bool count_batches = lower_bound > 0 && are_few(least);  // out of reach even so, the number of batches does not count
     double low = 0, high = std::max(1.0, least.padded);
     for (int round = 0; round < 60 && high - low > 1e-3 * high; ++round) {
         progress.report(static_cast<uint64_t>(round), 60);
         const double allowance = (low + high) / 2;
         std::vector<Cut> cuts = cut_with(allowance);
-        if (within(waste(cuts))) {
+        const Waste wasted = waste(cuts);
+        if (pads_little(wasted) && (!count_batches || are_few(wasted))) {
             low = allowance;
             if (cuts.size() <= best.size()) best = std::move(cuts);
         } else {

@@ -36,8 +36,9 @@ public:
 
     /// Whole-batch runs, as long as each adds about the same padding: at the optimum of (padding + weight * buckets) every bucket pads the same
     /// amount. The amount is searched for, so that the share of padding stays under `target` and, with a `lower_bound`, the batches under
-    /// (1 + target) * lower_bound. Runs have at least `batches` batches, but among the longest 1 % of the samples.
-    std::vector<Cut> automatic(double target, uint64_t batches, uint64_t lower_bound, const Progress& progress);
+    /// (1 + target) * lower_bound. Runs have at least `most` batches, but among the longest 1 % of the samples; where the target is out of reach
+    /// with that, half as many and so on, down to `fewest`.
+    std::vector<Cut> automatic(double target, uint64_t fewest, uint64_t most, uint64_t lower_bound, const Progress& progress);
 
     /// Whole-batch runs near the `count` optimal intervals, so that every batch but one tail is full.
     std::vector<Cut> by_shapes(std::size_t count, const Progress& progress);

@@ -221,9 +221,11 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
     }
     facts.lower_bound = static_cast<uint64_t>(std::ceil(shares - 1e-9 * shares));
     if (options.buckets == SAB_BUCKETS_AUTO && options.max_shapes == 0 && begin < end) {
-        constexpr uint64_t fewest_batches = 16;  // mates meet again in about 1 of 16 pairs, less where many samples share a size
-        const uint64_t fewest = options.bucket_batches > 0 ? options.bucket_batches : std::clamp<uint64_t>(facts.lower_bound / 16, 1, fewest_batches);
-        cuts = cutter.automatic(options.padding_target, fewest, options.budget > 0 ? facts.lower_bound : 0, progress);
+        // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1 of 4. A small epoch has no room for that.
+        const uint64_t room = std::max<uint64_t>(facts.lower_bound / 16, 1);
+        const uint64_t most = options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 16);
+        const uint64_t fewest = options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 4);
+        cuts = cutter.automatic(options.padding_target, fewest, most, options.budget > 0 ? facts.lower_bound : 0, progress);
     }
     if (options.tail == SAB_TAIL_MERGE) merge_tails(cuts);
     const std::size_t proper = cuts.size();

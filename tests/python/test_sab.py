@@ -52,7 +52,7 @@ def test_coverage_and_equal_steps(sizes, world_size, seed, epoch, tail):
     assert sorted(flat(flat(walks))) == list(range(len(sizes)))
 
 
-@given(sizes_lists, st.floats(60, 400), seeds, st.sampled_from(["padded", "quadratic"]), st.sampled_from([0, 4, 8]), st.integers(1, 5))
+@given(sizes_lists, st.floats(64, 400), seeds, st.sampled_from(["padded", "quadratic"]), st.sampled_from([0, 4, 8]), st.integers(1, 5))
 @settings(max_examples=150, deadline=None)
 def test_no_batch_exceeds_the_budget(sizes, budget, seed, cost, length_multiple, world_size):
     budget = budget * (64 if cost == "quadratic" else 1) + 64
@@ -231,6 +231,7 @@ def test_sequential_sampler_is_sorted():
 # Size-aware
 
 
+@pytest.mark.filterwarnings("ignore::sab.SkippedWarning")
 @given(st.lists(st.integers(0, 30), max_size=60), st.integers(0, 40))
 @settings(max_examples=100, deadline=None)
 def test_size_aware_follows_the_greedy_rule(sizes, maximum):
@@ -248,6 +249,11 @@ def test_size_aware_follows_the_greedy_rule(sizes, maximum):
     stream = sab.SizeAwareStream(range(len(sizes)), sizes, maximum)
     assert walk(stream) == expected == walk(stream)
     assert sampler.skipped_count == sum(size > maximum for size in sizes)
+
+
+def test_size_aware_warns_of_skipped_samples():
+    with pytest.warns(sab.SkippedWarning, match="2 of 4 samples are over max_total_size"):
+        assert walk(sab.SizeAwareSampler(None, [1, 9, 2, 8], 4)) == [[0, 2]]
 
 
 def test_stream_source_that_fails_can_go_on():
@@ -490,6 +496,29 @@ def test_ctrl_c_comes_through_a_long_build():
         sab.plan(np.arange(3_000_000) % 500, budget=16384, progress=progress)
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_from_outside_is_never_swallowed():
+    # The signal arrives while C runs, so that Python raises in the first instant of the progress callback.
+    sizes = np.arange(3_000_000) % 500
+    for attempt in range(5):
+        timer = threading.Timer(0.02 + 0.003 * attempt, os.kill, (os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            for _ in range(300):
+                sab.plan(sizes, budget=16384)
+        timer.join()
+
+
+def test_progress_bar_ends_with_its_call():
+    pytest.importorskip("rich")
+    before = threading.active_count()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            sab.plan(range(1, 50), budget=90, cost=lambda count, length: 1 / 0, progress=True)
+        assert threading.active_count() == before
+    sab.plan(range(1, 50), budget=90, progress=True).report(progress=True)
+
+
 def test_two_threads_on_one_plan():
     plan = sab.plan(np.arange(1, 20000) % 50 + 1, budget=200)
     expected, results = walk(sab.BucketSampler(plan)), [None] * 4
@@ -622,6 +651,7 @@ def fnv(batches):
     return f"{value:016x}"
 
 
+@pytest.mark.filterwarnings("ignore::sab.SkippedWarning")
 @pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case["name"])
 def test_golden_vectors(case):
     if case["kind"][0] == "torch":

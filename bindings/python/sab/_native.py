@@ -58,62 +58,54 @@ class Calls:
         size: Optional[Callable[[int], float]] = None,
         cost: Optional[Callable[[int, float], float]] = None,
         source: Optional[Callable[[int, int], Optional[tuple[int, float]]]] = None,
-        progress: Optional[Progress] = None,
+        progress: "bool | Progress | None" = None,
+        what: str = "",
     ) -> None:
-        self.size, self.cost, self.source, self.progress = size, cost, source, progress
+        self.size, self.cost, self.source = size, cost, source
+        self.bar = _bar(what) if progress is True else None
+        self.progress = progress if callable(progress) else self.bar
         self.exception: Optional[BaseException] = None
         self.handle = ffi.new_handle(self)
 
-    def failed(self, exception: BaseException) -> int:
-        self.exception = exception
-        return -1
+
+def _keep(kind: Any, exception: BaseException, traceback: Any) -> None:
+    # Called by cffi for whatever a callback raises. A try statement inside the callbacks would miss Ctrl-C in their first instant, which is
+    # where Python delivers it after a long stretch of C.
+    ffi.from_handle(traceback.tb_frame.f_locals["ctx"]).exception = exception
 
 
-@ffi.def_extern()  # type: ignore[misc]
+@ffi.def_extern(error=-1, onerror=_keep)  # type: ignore[misc]
 def sab_py_size(ctx: Any, index: int, size: Any) -> int:
-    calls: Calls = ffi.from_handle(ctx)
-    try:
-        size[0] = calls.size(index)  # type: ignore[misc]
-        return 0
-    except BaseException as exception:
-        return calls.failed(exception)
+    size[0] = ffi.from_handle(ctx).size(index)
+    return 0
 
 
-@ffi.def_extern()  # type: ignore[misc]
+@ffi.def_extern(error=-1, onerror=_keep)  # type: ignore[misc]
 def sab_py_cost(ctx: Any, count: int, length: float, cost: Any) -> int:
-    calls: Calls = ffi.from_handle(ctx)
-    try:
-        cost[0] = calls.cost(count, length)  # type: ignore[misc]
-        return 0
-    except BaseException as exception:
-        return calls.failed(exception)
+    cost[0] = ffi.from_handle(ctx).cost(count, length)
+    return 0
 
 
-@ffi.def_extern()  # type: ignore[misc]
+@ffi.def_extern(error=-1, onerror=_keep)  # type: ignore[misc]
 def sab_py_index(ctx: Any, epoch: int, position: int, index: Any, size: Any) -> int:
-    calls: Calls = ffi.from_handle(ctx)
-    try:
-        given = calls.source(epoch, position)  # type: ignore[misc]
-        if given is None:
-            return int(lib.SAB_END)
-        index[0], size[0] = given
-        return 0
-    except BaseException as exception:
-        return calls.failed(exception)
+    given = ffi.from_handle(ctx).source(epoch, position)
+    if given is None:
+        return int(lib.SAB_END)
+    index[0], size[0] = given
+    return 0
 
 
-@ffi.def_extern()  # type: ignore[misc]
+@ffi.def_extern(error=-1, onerror=_keep)  # type: ignore[misc]
 def sab_py_progress(ctx: Any, done: int, total: int) -> int:
     # Also without a progress function this is where Ctrl-C comes through: running Python lets its signal handlers run.
-    calls: Calls = ffi.from_handle(ctx)
-    try:
-        return 1 if calls.progress is not None and calls.progress(done, total) is False else 0
-    except BaseException as exception:
-        return calls.failed(exception)
+    progress = ffi.from_handle(ctx).progress
+    return 1 if progress is not None and progress(done, total) is False else 0
 
 
 def check(status: int, calls: Optional[Calls] = None) -> int:
     """Raises what a negative status stands for; gives the others back."""
+    if calls is not None and calls.bar is not None:
+        calls.bar.stop()
     if status >= 0:
         return status
     message = ffi.string(lib.sab_last_error_message()).decode(errors="replace")
@@ -123,36 +115,46 @@ def check(status: int, calls: Optional[Calls] = None) -> int:
     raise _EXCEPTIONS.get(status, Error)(message)
 
 
-class _LineProgress:
+class _Line:
     """Progress as one rewritten line on a terminal, where rich is not installed."""
 
     def __init__(self, what: str) -> None:
         self.what = what
+        self.shown = False
 
     def __call__(self, done: int, total: int) -> None:
         if sys.stderr.isatty():
-            end = "\n" if done >= total else ""
-            print(f"\r{self.what} {100 * done // max(total, 1)} %", end=end, file=sys.stderr, flush=True)
+            self.shown = True
+            print(f"\r{self.what} {100 * done // max(total, 1)} %", end="", file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        if self.shown:
+            print(file=sys.stderr)
 
 
-def progress_of(progress: "bool | Progress | None", what: str) -> Optional[Progress]:
-    """A function to follow a call with: the caller's own, a bar for True, none for False or None."""
-    if progress is None or progress is False:
-        return None
-    if callable(progress):
-        return progress
+class _RichBar:
+    """Progress as a bar of rich, shown from the first report on."""
+
+    def __init__(self, what: str) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        self.bar = Progress(console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter))
+        self.task = self.bar.add_task(what, total=None)
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self.bar.live.is_started:
+            self.bar.start()
+        self.bar.update(self.task, completed=done, total=total)
+
+    def stop(self) -> None:
+        if self.bar.live.is_started:
+            self.bar.stop()
+
+
+def _bar(what: str) -> "_Line | _RichBar":
     try:
-        from rich.progress import Progress as Bar
+        return _RichBar(what)
     except ImportError:
-        return _LineProgress(what)
-    bar = Bar(transient=True)
-    task = bar.add_task(what, total=None)
-
-    def follow(done: int, total: int) -> None:
-        if not bar.live.is_started:
-            bar.start()
-        bar.update(task, completed=done, total=total)
-        if done >= total:
-            bar.stop()
-
-    return follow
+        return _Line(what)

@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, progress_of
+from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib
 from sab._sizes import SizesLike, as_sizes
 
 _COSTS = {"padded": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
@@ -161,7 +161,7 @@ class Plan:
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         report = ffi.new("sab_report *")
         report.struct_size = ffi.sizeof("sab_report")
-        calls = Calls(progress=progress_of(progress, "report"))
+        calls = Calls(progress=progress, what="report")
         check(lib.sab_plan_report(self._handle, options, lib.sab_py_progress, calls.handle, report), calls)
         fields = {field: getattr(report, field) for field in Report._fields if field != "buckets"}
         return Report(**fields, buckets=self.buckets)
@@ -235,7 +235,7 @@ def plan(
             ``1 + padding`` times the lower bound, where that can be had.
         boundaries: edges ``b0, b1, ...`` of left-closed, right-open buckets, in any order.
         buckets: a number: that many intervals of size that pad least; ``"rank"``: runs of ``bucket_batches`` whole batches.
-        bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by padding; 16, or a sixteenth of a small epoch).
+        bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by padding; 16, fewer where the padding is out of reach).
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a budget the smaller wins.
         cost: ``"padded"`` (count * length), ``"quadratic"`` (count * length**2), coefficients ``c`` of
             ``c[0] + count * (c[1] + c[2] * length + ...)``, or a function ``cost(count, length)`` that never decreases.
@@ -256,7 +256,7 @@ def plan(
     3
     """
     options = ffi.new("sab_plan_options *", lib.sab_py_plan_options())
-    calls = Calls(cost=cost if callable(cost) else None, progress=progress_of(progress, "plan"))
+    calls = Calls(cost=cost if callable(cost) else None, progress=progress, what="plan")
     keep = []
 
     def array(values: Any, dtype: Any, ctype: str) -> tuple[Any, int]:

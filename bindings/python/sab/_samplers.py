@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, check, ffi, lib
+from sab._native import Calls, SkippedWarning, check, ffi, lib
 from sab._plan import LAST_STEPS, Plan, one_of
 from sab._sizes import SizesLike, as_sizes
 
@@ -60,6 +61,7 @@ class _Sampler:
     Iterating gives the batches of the current epoch, each an int64 array of sample indices with memory of its own. A pass that ran to its end
     moves on to the next epoch by itself unless :meth:`set_epoch` says otherwise, so that forgetting it does not repeat an order. A pass that
     was broken off begins again at the epoch's start; after :meth:`load_state_dict` the first pass begins where the state was saved.
+    A sampler is for one thread at a time; samplers on one plan are independent of each other.
     """
 
     _handle: Any
@@ -295,7 +297,7 @@ class SequentialSampler(_RandomAccessSampler):
 class SizeAwareSampler(_RandomAccessSampler):
     """Greedy batches in the order of ``indices``: a batch closes before its total would exceed ``max_total_size``.
 
-    A sample over the maximum alone is skipped (see :attr:`skipped_count`). For indices that are read as the batches are, or sizes that come from
+    A sample over the maximum alone is skipped with a SkippedWarning (see :attr:`skipped_count`). For indices that are read as the batches are, or sizes that come from
     a function, see :class:`SizeAwareStream`.
 
     Args:
@@ -333,6 +335,8 @@ class SizeAwareSampler(_RandomAccessSampler):
             order, count = ffi.cast("int64_t *", array.ctypes.data), array.size
         check(lib.sab_size_aware_sampler_new(order, count, self._sizes._handle, max_total_size, options, handle))
         self._adopt(handle, output)
+        if self.skipped_count:
+            warnings.warn(f"{self.skipped_count} of {count} samples are over max_total_size and are skipped", SkippedWarning, stacklevel=2)
         kept = None if indices is None else np.asarray(indices)
         self._make = type(self), (kept, sizes, max_total_size, rank, world_size, last_step, step_totals, output), {}
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, check, ffi, lib, progress_of
+from sab._native import Calls, Progress, check, ffi, lib
 
 _DTYPES = {
     "int8": lib.SAB_INT8, "int16": lib.SAB_INT16, "int32": lib.SAB_INT32, "int64": lib.SAB_INT64,
@@ -62,7 +62,7 @@ class Sizes:
         elif callable(sizes) and not hasattr(sizes, "__array__"):
             if count is None:
                 raise TypeError("count must be given with a function of sizes")
-            calls = Calls(size=sizes, progress=progress_of(progress, "sizes"))
+            calls = Calls(size=sizes, progress=progress, what="sizes")
             status = lib.sab_sizes_callback_new(count, lib.sab_py_size, calls.handle, lib.sab_py_progress, calls.handle, handle)
         else:
             array = _as_array(sizes)

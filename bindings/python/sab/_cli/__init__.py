@@ -1,0 +1,1 @@
+"""The command line: reading sizes, the systems it compares with, tables, pictures."""

@@ -1,0 +1,91 @@
+"""Sizes from a file: .npy, text (a sample a line), FASTA, either of these gzipped, or ``-`` for standard input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pathlib
+import sys
+from typing import IO, Any, Callable, Iterator, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+FASTA_ENDINGS = (".fasta", ".fa", ".faa", ".fna")
+
+
+class InputError(Exception):
+    """An input that cannot be read, in words for the user."""
+
+
+def read_sizes(path: str, count_bytes: bool, progress: Optional[Callable[[int], None]] = None) -> tuple[npt.NDArray[Any], str]:
+    """The size of each sample, and its unit: words of a line (or its UTF-8 bytes), residues of a FASTA record, numbers of a .npy file.
+
+    Args:
+        path: file name, or ``-``.
+        count_bytes: bytes of a line instead of words.
+        progress: called with the number of bytes read so far.
+    """
+    try:
+        if path.endswith(".npy"):
+            return _npy(path), "as in the file"
+        with _open(path) as stream:
+            head = stream.peek(1)[:1]
+            plain = pathlib.PurePath(path[:-3] if path.endswith(".gz") else path)
+            is_fasta = head == b">" or plain.suffix in FASTA_ENDINGS
+            lines = _followed(stream, progress)
+            sizes = np.fromiter(_residues(lines) if is_fasta else _lines(lines, count_bytes), np.int64)
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path}: {reason}") from error
+    if sizes.size == 0:
+        raise InputError(f"{path}: holds no sample")
+    return sizes, "residues" if is_fasta else "bytes" if count_bytes else "words"
+
+
+def _npy(path: str) -> npt.NDArray[Any]:
+    try:
+        sizes: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iuf":
+        raise InputError(f"{path}: must hold numbers in one dimension, has {sizes.dtype} of shape {sizes.shape}")
+    if sizes.size == 0:
+        raise InputError(f"{path}: holds no sample")
+    return sizes
+
+
+def _open(path: str) -> IO[bytes] | Any:
+    raw = io.BufferedReader(sys.stdin.buffer.raw, 1 << 20) if path == "-" else open(path, "rb", buffering=1 << 20)  # type: ignore[attr-defined]
+    if raw.peek(2)[:2] == b"\x1f\x8b":
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20)  # type: ignore[arg-type]
+    return raw
+
+
+def _followed(stream: Any, progress: Optional[Callable[[int], None]]) -> Iterator[bytes]:
+    done = 0
+    for number, line in enumerate(stream):
+        done += len(line)
+        if progress is not None and number % 20_000 == 0:
+            progress(done)
+        yield line
+
+
+def _lines(lines: Iterator[bytes], count_bytes: bool) -> Iterator[int]:
+    for line in lines:
+        yield len(line.rstrip(b"\r\n")) if count_bytes else len(line.split())
+
+
+def _residues(lines: Iterator[bytes]) -> Iterator[int]:
+    residues, begun = 0, False
+    for number, line in enumerate(lines, 1):
+        if line.startswith(b">"):
+            if begun:
+                yield residues
+            residues, begun = 0, True
+        elif begun:
+            residues += len(line.strip())
+        elif line.strip():
+            raise InputError(f"line {number}: a FASTA file must begin with '>'")
+    if begun:
+        yield residues

@@ -1,0 +1,45 @@
+"""One row of the comparison: a system, its batches, and what they cost."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Iterable, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Row(NamedTuple):
+    """What is said of one system. ``worst`` is the largest padded total of a batch, ``meet_again`` the share of batch mates that meet again."""
+
+    system: str
+    batches: int
+    padding: float
+    over_lower_bound: float
+    worst: float
+    meet_again: float
+    seconds: float
+
+
+def measure(system: str, sizes: npt.NDArray[Any], budget: float, epoch: Callable[[int], Iterable[npt.NDArray[np.int64]]]) -> Row:
+    """Runs two epochs, times the first, and counts."""
+    start = time.perf_counter()
+    batches = list(epoch(0))
+    seconds = time.perf_counter() - start
+    counts = np.array([len(batch) for batch in batches])
+    order = np.concatenate(batches)
+    ordered = np.asarray(sizes)[order]
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    padded = counts * np.maximum.reduceat(ordered, starts).astype(np.float64)
+    total = float(ordered.sum(dtype=np.float64))
+
+    batch_of = np.empty(len(sizes), np.int64)
+    for number, batch in enumerate(epoch(1)):
+        batch_of[batch] = number
+    # Pairs of this epoch that share a batch of the next: equal (batch now, batch then) in a sorted list.
+    keys = np.sort(np.repeat(np.arange(len(counts)), counts) * np.int64(len(sizes)) + batch_of[order])
+    together = np.unique(keys, return_counts=True)[1].astype(np.float64)
+    pairs = float((counts * (counts - 1.0)).sum())
+    meet = float((together * (together - 1)).sum()) / pairs if pairs else 0.0
+    bound = max(1, int(np.ceil(total / budget)))
+    return Row(system, len(batches), 1 - total / float(padded.sum()) if padded.sum() else 0.0, len(batches) / bound, float(padded.max()), meet, seconds)

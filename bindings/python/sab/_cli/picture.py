@@ -1,0 +1,73 @@
+"""The picture: a histogram of the sizes with the bucket edges, and the padding of each system as bars."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._cli.measure import Row
+
+INK, MUTED, OURS, OTHERS = "#222222", "#8a8a8a", "#0072b2", "#b9c4cc"  # Okabe-Ito blue beside greys: safe for colour-blind eyes
+
+
+def draw(path: str, title: str, sizes: npt.NDArray[Any], edges: Sequence[float], rows: Sequence[Row], unit: str) -> None:
+    """Writes a .png or .svg; ``rows`` may be empty."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 11, "text.color": INK, "axes.edgecolor": MUTED, "svg.hashsalt": "sab"})
+    height = 3.4 + (0.9 + 0.42 * len(rows) if rows else 0)
+    figure, axes = plt.subplots(
+        2 if rows else 1, 1, figsize=(9, height), height_ratios=[3, 0.7 + 0.42 * len(rows)] if rows else [1], layout="constrained", squeeze=False
+    )
+    figure.suptitle(title, x=0.012, ha="left", fontsize=15, fontweight="bold")
+    _histogram(axes[0][0], sizes, edges, unit)
+    if rows:
+        _bars(axes[1][0], rows)
+    figure.savefig(path, dpi=160, metadata={"Date": None} if path.endswith(".svg") else None)
+    plt.close(figure)
+
+
+def _bare(axis: Any) -> None:
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+    axis.tick_params(length=0, colors=INK)
+
+
+def _histogram(axis: Any, sizes: npt.NDArray[Any], edges: Sequence[float], unit: str) -> None:
+    array = np.asarray(sizes)
+    top = float(np.quantile(array, 0.999)) * 1.05 + 1
+    whole = np.issubdtype(array.dtype, np.integer)
+    bins = np.arange(0, top + 1, max(1, round(top / 160))) - 0.5 if whole else np.linspace(0, top, 160)
+    axis.hist(array, bins=bins, color=OTHERS, zorder=2)
+    shown = [edge for edge in edges if edge <= top]
+    axis.vlines(shown, 0, 0.06, transform=axis.get_xaxis_transform(), color=OURS, linewidth=0.9, zorder=3)
+    axis.set_xlim(0, top)
+    axis.set_yticks([])
+    _bare(axis)
+    axis.set_xlabel(f"size of a sample ({unit})")
+    beyond = int((array > top).sum())
+    note = f"{len(array):,} samples" + (f", {beyond:,} longer ones not shown" if beyond else "")
+    axis.text(1, 0.97, note, transform=axis.transAxes, ha="right", va="top", color=INK)
+    axis.text(1, 0.86, f"{len(edges):,} bucket edges", transform=axis.transAxes, ha="right", va="top", color=OURS)
+
+
+def _bars(axis: Any, rows: Sequence[Row]) -> None:
+    places = np.arange(len(rows))[::-1]
+    padding = [100 * row.padding for row in rows]
+    axis.barh(places, padding, height=0.66, color=[OURS if row.system == "libsab" else OTHERS for row in rows])
+    most = max(padding) or 1
+    for place, row, share in zip(places, rows, padding):
+        weight = "bold" if row.system == "libsab" else "normal"
+        label = f" {share:.1f} %   {row.batches:,} batches" + ("   (batch mates never change)" if row.meet_again > 0.99 else "")
+        axis.text(share, place, label, va="center", ha="left", fontweight=weight)
+    axis.set_yticks(places, [row.system for row in rows])
+    axis.set_xlim(0, most * 1.45)
+    axis.set_xticks([])
+    axis.spines["bottom"].set_visible(False)
+    _bare(axis)
+    axis.set_title("padding: share of what is computed that is nothing", loc="left", fontsize=11, color=INK)

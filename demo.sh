@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs what is missing (Debian), builds libsab, compares batches on WordNet's glosses, and trains a small model with both kinds.
+set -euo pipefail
+cd "$(dirname "$0")"
+. cmake/setup.sh
+need_packages g++ cmake ninja-build libxxhash-dev python3-venv python3-dev python3-numpy python3-torch wordnet-base
+make_venv build/venv
+build/venv/bin/pip install -q -c bindings/python/constraints.txt "./bindings/python[cli]"
+
+build/venv/bin/python examples/python/wordnet.py > build/glosses.txt
+build/venv/bin/sab compare build/glosses.txt --budget 1024 --picture build/glosses.png
+echo
+build/venv/bin/python examples/python/train_glosses.py "$@"

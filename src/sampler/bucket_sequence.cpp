@@ -62,6 +62,7 @@ public:
     void arrange(const Arrangement& arrangement) override {
         if (runs_.empty() || arrangement.group != arrangement_.group || arrangement.worst_first != arrangement_.worst_first) lay_out(arrangement);
         arrangement_ = arrangement;
+        found_position_ = nowhere;
         const auto key = [&](Purpose purpose, uint64_t which) { return permutation_key(arrangement.seed, arrangement.epoch, purpose, which); };
         groups_ = Permutation(grouped_ / arrangement.group - worst_groups_, key(Purpose::steps, 0));
         uint64_t first = worst_groups_ * arrangement.group;
@@ -132,6 +133,7 @@ private:
     }
 
     Found find(uint64_t position) const {
+        if (position == found_position_) return found_;
         uint64_t id = position;
         if (position < grouped_) {
             const uint64_t group = position / arrangement_.group;
@@ -144,7 +146,8 @@ private:
         }
         const auto run = std::ranges::upper_bound(runs_, id, {}, &Run::end_id);
         const uint64_t first = run == runs_.begin() ? 0 : std::prev(run)->end_id;
-        return {run->kind, run->first + (id - first)};
+        found_position_ = position;
+        return found_ = {run->kind, run->first + (id - first)};
     }
 
     /// Places inside the bucket of a batch's samples.
@@ -173,6 +176,9 @@ private:
     std::vector<Band> bands_;
     Permutation groups_;
     mutable std::vector<uint32_t> places_;
+    static constexpr uint64_t nowhere = ~uint64_t{0};
+    mutable uint64_t found_position_ = nowhere;  ///< of the last find(): a batch is asked about several times
+    mutable Found found_{};
 };
 
 }  // namespace

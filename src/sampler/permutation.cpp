@@ -5,13 +5,7 @@
 #include <numeric>
 #include <utility>
 
-// The hot loop is compiled once for any x86-64 and once for AVX2, chosen when the library is loaded; whole-number arithmetic, so the values are
-// the same. Sanitizers cannot run the chooser.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__gnu_linux__)
-#define SAB_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define SAB_VECTOR_CLONES
-#endif
+#include "sampler/vector_clones.h"
 
 namespace sab {
 

@@ -6,8 +6,28 @@
 
 #include "base/guard.h"
 #include "sampler/sequence.h"
+#include "sampler/vector_clones.h"
 
 namespace sab {
+namespace {
+
+SAB_VECTOR_CLONES uint32_t highest_of(const uint32_t* places, std::size_t count) {
+    uint32_t highest = 0;
+    for (std::size_t i = 0; i < count; ++i) highest = std::max(highest, places[i]);
+    return highest;
+}
+
+SAB_VECTOR_CLONES uint32_t count_from(const uint32_t* places, std::size_t count, uint32_t first) {
+    uint32_t from = 0;
+    for (std::size_t i = 0; i < count; ++i) from += places[i] >= first;
+    return from;
+}
+
+void look_up(const uint32_t* order, const uint32_t* places, std::size_t count, int64_t* indices) {
+    for (std::size_t i = 0; i < count; ++i) indices[i] = order[places[i]];
+}
+
+}  // namespace
 
 double PlanReader::size_at(const Bucket& bucket, uint32_t place) const {
     const auto levels = plan_->level_first().subspan(bucket.level_begin, bucket.level_end - bucket.level_begin);
@@ -26,9 +46,7 @@ double PlanReader::total(const Bucket& bucket, std::span<const uint32_t> places)
         double total = count * size[bucket.level_begin];
         for (uint32_t level = bucket.level_begin + 1; level < bucket.level_end; ++level) {
             const uint32_t first = plan_->level_first()[level] - bucket.begin;
-            uint32_t above = 0;
-            for (const uint32_t place : places) above += place >= first;
-            total += above * (size[level] - size[level - 1]);
+            total += count_from(places.data(), places.size(), first) * (size[level] - size[level - 1]);
         }
         return total;
     }
@@ -39,14 +57,10 @@ double PlanReader::total(const Bucket& bucket, std::span<const uint32_t> places)
 
 void PlanReader::read(std::size_t index, std::span<const uint32_t> places, Batch& batch) const {
     const Bucket& bucket = plan_->buckets()[index];
-    const uint32_t* order = plan_->order().data() + bucket.begin;
-    int64_t* indices = batch.room(places.size()).data();
-    uint32_t highest = 0;
-    for (const uint32_t place : places) highest = std::max(highest, place);
-    for (std::size_t i = 0; i < places.size(); ++i) indices[i] = order[places[i]];
+    look_up(plan_->order().data() + bucket.begin, places.data(), places.size(), batch.room(places.size()).data());
     batch.bucket = static_cast<int64_t>(index);
     batch.total = total(bucket, places);
-    batch.longest = places.empty() ? 0 : size_at(bucket, highest);
+    batch.longest = places.empty() ? 0 : size_at(bucket, highest_of(places.data(), places.size()));
     batch.padded_length = places.empty() ? 0 : plan_->facts().pads_to_bucket ? bucket.padded_length : plan_->padded(batch.longest);
 }
 

@@ -1,0 +1,67 @@
+//! Finds libsab: the system's by pkg-config, or the bundled source on request. The rules are in README.md.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// Whether an environment variable asks for something: set, and neither empty nor "0".
+fn is_set(name: &str) -> bool {
+    println!("cargo:rerun-if-env-changed={name}");
+    env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+fn main() {
+    if env::var_os("DOCS_RS").is_some() {
+        return; // documentation is made without linking
+    }
+    let wants_source = is_set("SAB_BUILD_SOURCE") || env::var_os("CARGO_FEATURE_BUNDLED").is_some();
+    let forbids_source = is_set("SAB_NO_BUNDLED");
+    if wants_source && !forbids_source {
+        link_bundled();
+    } else {
+        link_system();
+    }
+}
+
+fn link_system() {
+    // An older library may lack functions, one of another minor version 0.x may have another interface.
+    let found = pkg_config::Config::new().range_version("0.1.0".."0.2.0").probe("sab");
+    match found {
+        Ok(library) => {
+            let include = library.include_paths.first().map(|path| path.display());
+            if let Some(include) = include {
+                println!("cargo:include={include}");
+            }
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            eprintln!(
+                "libsab was not found. Install it, name its pkg-config folder in PKG_CONFIG_PATH, or build the bundled source:"
+            );
+            eprintln!("SAB_BUILD_SOURCE=1, or the feature `bundled`; neither counts while SAB_NO_BUNDLED is set.");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn link_bundled() {
+    let source = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("libsab");
+    for part in ["CMakeLists.txt", "cmake", "include", "src"] {
+        watch(&source.join(part));
+    }
+    let prefix: PathBuf = cmake::Config::new(&source)
+        .profile("Release")
+        .define("SAB_BUILD_TESTS", "OFF")
+        .define("CMAKE_INSTALL_LIBDIR", "lib")
+        .build();
+    println!("cargo:rustc-link-search=native={}", prefix.join("lib").display());
+    println!("cargo:rustc-link-lib=static=sab");
+    let apple = env::var("CARGO_CFG_TARGET_VENDOR").is_ok_and(|vendor| vendor == "apple");
+    println!("cargo:rustc-link-lib={}", if apple { "c++" } else { "stdc++" });
+    println!("cargo:include={}", prefix.join("include").display());
+}
+
+/// Builds again when a file changes. Cargo looks into folders, but not through the links that lead there in a checkout.
+fn watch(path: &Path) {
+    let path = path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    println!("cargo:rerun-if-changed={}", path.display());
+}

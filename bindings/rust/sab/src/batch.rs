@@ -1,0 +1,48 @@
+/// One batch; `I` is how its indices are held, owned by default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Batch<I = Vec<i64>> {
+    /// The samples. None only in the last step, when fewer samples than ranks are left (loss weight 0).
+    pub indices: I,
+    /// Largest size in the batch.
+    pub longest: f64,
+    /// Sum of the sizes.
+    pub total: f64,
+    /// Length to pad to: `longest` rounded up to the plan's length multiple, or the bucket's length under `max_shapes`.
+    pub padded_length: f64,
+    /// Number of samples times `padded_length`.
+    pub padded_total: f64,
+    /// The bucket of the plan; `None` where there are no buckets.
+    pub bucket: Option<usize>,
+    /// Epoch of the batch.
+    pub epoch: u64,
+    /// Step of the batch in its epoch, from 0.
+    pub step: u64,
+    /// Samples of this step over all ranks: `indices.len() / step_samples` is this rank's weight of a mean over samples. 0 when
+    /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off.
+    pub step_samples: u64,
+    /// Sum of sizes of this step over all ranks: `total / step_total` is the weight of a mean over tokens. -1 when
+    /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off.
+    pub step_total: f64,
+}
+
+/// A batch whose indices belong to the sampler, which cannot move while it is held.
+pub type BatchRef<'a> = Batch<&'a [i64]>;
+
+impl BatchRef<'_> {
+    /// The same batch with a copy of its indices.
+    pub fn into_owned(self) -> Batch {
+        Batch {
+            indices: self.indices.to_vec(),
+            longest: self.longest,
+            total: self.total,
+            padded_length: self.padded_length,
+            padded_total: self.padded_total,
+            bucket: self.bucket,
+            epoch: self.epoch,
+            step: self.step,
+            step_samples: self.step_samples,
+            step_total: self.step_total,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Which samples go into which batch when samples differ in size.
+//!
+//! Variable-size samples (sentences, proteins, audio, graphs) padded to the longest of their batch waste much of a batch, and a
+//! batch of the longest may not fit into memory. libsab sorts the samples by size once, cuts them into buckets whose batches stay
+//! under a budget, and walks those batches in a shuffled order that needs no memory, resumes at any step, and gives every rank
+//! the same number of steps at nearly equal cost.
+//!
+//! ```
+//! use sab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
+//!
+//! let tokens: Vec<u32> = (0..10_000).map(|i| 1 + i * 7919 % 200).collect();    // the size of each sample
+//! let sizes = Sizes::borrowed(&tokens)?;
+//! let plan = Plan::new(&sizes, PlanOptions::new().budget(4096.0))?;            // padded tokens a batch
+//! println!("{:.1} % padding", 100.0 * plan.report(&SamplerOptions::new())?.padding);
+//!
+//! let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new().seed(7).rank(0).world_size(2))?;
+//! for epoch in 0..2 {
+//!     sampler.set_epoch(epoch)?;
+//!     for batch in &mut sampler {
+//!         let batch = batch?;
+//!         assert!(batch.padded_total <= 4096.0);
+//!         // batch.indices: the samples; batch.padded_length: the length to pad them to
+//!     }
+//! }
+//! # Ok::<(), sab::Error>(())
+//! ```
+//!
+//! # Rules that hold everywhere
+//!
+//! - Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds, nodes). Indices are positions in the
+//!   sizes, from 0.
+//! - The same sizes, options and seed give the same batches on every machine and in every language that libsab has a binding for.
+//! - [`Sizes`] and [`Plan`] are immutable and may be shared between threads. A sampler is a cursor for one thread at a time: `Send`, not
+//!   `Sync`.
+//! - Closures are called in the calling thread. An error that one returns comes back as [`Error::Callback`], a panic goes on in the
+//!   caller.
+//! - A failed call changes nothing.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod batch;
+mod error;
+mod plan;
+mod raw;
+mod sampler;
+mod sizes;
+
+pub use batch::{Batch, BatchRef};
+pub use error::{BoxError, Error};
+pub use plan::{Bucket, Buckets, Cost, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
+pub use sampler::{
+    BucketSampler, LastStep, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream, State, TorchOptions,
+    TorchSampler, TorchShuffle, WorstBatches, STATE_SIZE, TORCH_GENERATOR_WORDS,
+};
+pub use sizes::{create_buckets, CreatedBuckets, Element, Sizes};
+
+/// The example of the README is a test too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// Weight of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LogLevel {
+    /// Something was left out or changed that the caller may not expect, such as skipped samples.
+    Warning,
+    /// A fact about a build.
+    Info,
+}
+
+/// Sets the process's log closure; without one the library is silent.
+///
+/// It is called in the thread whose call has something to say, so possibly in several at once, and dropped when another takes its
+/// place and no call is in it any more.
+///
+/// ```
+/// sab::set_log(|level, message| eprintln!("{level:?}: {message}"));
+/// sab::clear_log();
+/// ```
+pub fn set_log(log: impl Fn(LogLevel, &str) + Send + Sync + 'static) {
+    raw::set_log(Some(std::sync::Arc::new(log)));
+}
+
+/// Makes the library silent again.
+pub fn clear_log() {
+    raw::set_log(None);
+}
+
+/// Version of the library that is linked, such as `"0.1.0"`.
+pub fn version() -> &'static str {
+    raw::version()
+}
+
+/// Version of its binary interface: major * 1000 + minor.
+pub fn abi_version() -> u32 {
+    raw::abi_version()
+}

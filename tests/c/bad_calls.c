@@ -1,0 +1,252 @@
+/* Ten thousand random calls, most of them bad: none may crash, and every failure has a message. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <sab.h>
+
+static uint64_t state = 88172645463325252u;
+
+static uint64_t any(void) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static uint64_t below(uint64_t limit) { return any() % limit; }
+
+static uint64_t any_count(void) {
+    const uint64_t numbers[] = {0, 1, 2, 3, 7, 100, 4294967295u, 4294967296u, UINT64_MAX / 2, UINT64_MAX, any()};
+    return numbers[below(11)];
+}
+
+static int32_t any_choice(void) {
+    const int32_t numbers[] = {0, 0, 1, 2, 3, 4, -1, INT32_MAX, INT32_MIN, (int32_t)any()};
+    return numbers[below(10)];
+}
+
+static double any_number(void) {
+    const double numbers[] = {0, 1, 0.5, -1, 10, 300, 1e300, -1e300, INFINITY, -INFINITY, NAN, 9007199254740992.0, 5e-324, (double)any()};
+    return numbers[below(14)];
+}
+
+static int32_t wild_cost(void *ctx, uint64_t count, double length, double *cost) {
+    (void)ctx;
+    *cost = below(20) ? (double)count * length : any_number();
+    return below(500) ? 0 : any_choice();
+}
+
+static int32_t wild_size(void *ctx, int64_t index, double *size) {
+    (void)ctx;
+    *size = below(200) ? (double)(index % 90) : any_number();
+    return below(500) ? 0 : any_choice();
+}
+
+static int32_t wild_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+    (void)ctx, (void)epoch;
+    *index = (int64_t)any();
+    *size = below(50) ? 3 : any_number();
+    return position > 40 ? SAB_END : below(60) ? 0 : any_choice();
+}
+
+static int32_t wild_progress(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx;
+    return done > total || below(50) == 0;
+}
+
+#define HANDLES 8
+static sab_sizes *sizes[HANDLES];
+static sab_plan *plans[HANDLES];
+static sab_sampler *samplers[HANDLES];
+static int32_t numbers[64];
+static double reals[64];
+static uint64_t words[1024];
+static int64_t longs[1024];
+static unsigned char bytes[1 << 16];
+static long failed, succeeded;
+
+static void note(sab_status status) {
+    if (status < 0) {
+        ++failed;
+        if (sab_last_error_message()[0] == '\0') {
+            fprintf(stderr, "%s without a message\n", sab_status_name(status));
+            exit(1);
+        }
+        if (status == SAB_E_INTERNAL) {
+            fprintf(stderr, "internal: %s\n", sab_last_error_message());
+            exit(1);
+        }
+    } else {
+        ++succeeded;
+    }
+}
+
+/* NULL one time in eight. */
+#define MAYBE(pointer) (below(8) ? (pointer) : NULL)
+
+static sab_plan_options wild_plan_options(void) {
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budget = below(4) ? 300 : any_number();
+    if (below(2)) options.buckets = any_choice();
+    if (below(3) == 0) options.cost = any_choice();
+    if (below(8) == 0) options.padding_target = any_number();
+    if (below(3) == 0) {
+        options.buckets = SAB_BUCKETS_BOUNDARIES;
+        options.boundaries = MAYBE(reals);
+        options.boundary_count = below(12);
+    }
+    if (below(3) == 0) options.bucket_count = (size_t)any_count();
+    if (below(3) == 0) options.bucket_batches = any_count();
+    if (below(4) == 0) {
+        words[0] = any_count();
+        options.batch_sizes = MAYBE(words);
+        options.batch_size_count = below(4);
+    }
+    if (below(4) == 0) options.max_batch_size = any_count();
+    if (below(4) == 0) options.batch_size_multiple = any_count();
+    if (below(4) == 0) options.length_multiple = any_number();
+    options.coefficients = MAYBE(reals);
+    options.coefficient_count = below(5);
+    options.cost_fn = below(8) ? wild_cost : NULL;
+    if (below(3) == 0) options.tail = any_choice();
+    if (below(3) == 0) options.oversize = any_choice();
+    if (below(4) == 0) options.max_shapes = below(2) ? below(9) : (size_t)any_count();
+    options.progress = below(2) ? wild_progress : NULL;
+    if (below(20) == 0) options.struct_size = below(2) ? below(300) : (size_t)any_count();
+    if (options.struct_size > sizeof options) options.struct_size = sizeof options; /* what lies behind is not ours to read */
+    return options;
+}
+
+static sab_sampler_options wild_sampler_options(void) {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.seed = any_count();
+    options.epoch = any_count();
+    if (below(2)) {
+        options.world_size = below(3) ? 1 + below(9) : any_count();
+        options.rank = below(3) ? below(options.world_size ? options.world_size : 1) : any_count();
+    }
+    if (below(3) == 0) options.last_step = any_choice();
+    options.step_totals = options.world_size > 64 ? 0 : 1; /* totals cost time by the world size */
+    if (below(3) == 0) options.worst_first = any_count();
+    if (below(20) == 0) options.struct_size = below(sizeof options + 1);
+    return options;
+}
+
+static void call(void) {
+    sab_sizes **size = &sizes[below(HANDLES)];
+    sab_plan **plan = &plans[below(HANDLES)];
+    sab_sampler **sampler = &samplers[below(HANDLES)];
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    sab_bucket bucket = SAB_BUCKET_INIT;
+    sab_report report = SAB_REPORT_INIT;
+    if (below(16) == 0) batch.struct_size = info.struct_size = bucket.struct_size = report.struct_size = below(sizeof report + 1);
+    if (batch.struct_size > sizeof batch) batch.struct_size = sizeof batch;
+    if (info.struct_size > sizeof info) info.struct_size = sizeof info;
+    if (bucket.struct_size > sizeof bucket) bucket.struct_size = sizeof bucket;
+    uint64_t number = 0, other = 0;
+    size_t count = 0;
+    double real = 0;
+    const sab_plan_options plan_options = wild_plan_options();
+    const sab_sampler_options sampler_options = wild_sampler_options();
+    sab_sizes_options sizes_options = SAB_SIZES_OPTIONS_INIT;
+    if (below(4) == 0) sizes_options.copy = any_choice();
+    if (below(8) == 0) sizes_options.columns = any_choice();
+    switch (below(24)) {
+        case 0:
+            sab_sizes_free(*size);
+            *size = NULL;
+            note(sab_sizes_new(MAYBE(numbers), below(64), below(8) ? SAB_INT32 : any_choice() % 4, MAYBE(&sizes_options), size));
+            break;
+        case 1:
+            sab_sizes_free(*size);
+            note(sab_sizes_callback_new(below(200), MAYBE(wild_size), NULL, wild_progress, NULL, size));
+            break;
+        case 2: note(sab_sizes_get(*size, (size_t)any_count(), MAYBE(&real))); break;
+        case 3: note(sab_create_buckets(*size, (int64_t)any_count(), (int64_t)any_count(), longs, longs + 512, below(256), MAYBE(&count))); break;
+        case 4:
+        case 5:
+        case 6:
+            sab_plan_free(*plan);
+            note(sab_plan_new(*size, MAYBE(&plan_options), plan));
+            break;
+        case 7: note(sab_plan_get_info(*plan, MAYBE(&info))); break;
+        case 8: note(sab_plan_get_bucket(*plan, below(2) ? 0 : (size_t)any_count(), MAYBE(&bucket))); break;
+        case 9: note(sab_plan_skipped(*plan, MAYBE(longs), below(64), MAYBE(&count))); break;
+        case 10:
+            if (sab_plan_write(*plan, bytes, sizeof bytes, &count) == SAB_OK && count <= sizeof bytes) {
+                if (below(2)) bytes[below(count)] ^= (unsigned char)(1 + below(255));
+                sab_plan *read = NULL;
+                note(sab_plan_read(MAYBE(bytes), below(4) ? count : below(count + 1), &read));
+                sab_plan_free(read);
+            }
+            break;
+        case 11:
+        case 12:
+            sab_sampler_free(*sampler);
+            note(sab_bucket_sampler_new(*plan, MAYBE(&sampler_options), sampler));
+            break;
+        case 13:
+            sab_sampler_free(*sampler);
+            note(below(2) ? sab_sequential_sampler_new(*plan, MAYBE(&sampler_options), sampler) : sab_plan_worst_batches(*plan, any_count(), sampler));
+            break;
+        case 14:
+            sab_sampler_free(*sampler);
+            for (int i = 0; i < 32; ++i) longs[i] = below(50) ? (int64_t)below(20) : (int64_t)any();
+            note(sab_size_aware_sampler_new(MAYBE(longs), below(32), *size, any_number(), MAYBE(&sampler_options), sampler));
+            break;
+        case 15:
+            sab_sampler_free(*sampler);
+            note(sab_size_aware_stream_sampler_new(MAYBE(wild_index), NULL, NULL, any_number(), sampler));
+            break;
+        case 16: {
+            sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+            options.shuffle = any_choice();
+            options.max_total_size = any_number();
+            options.size = below(8) ? wild_size : NULL;
+            sab_sampler_free(*sampler);
+            note(sab_torch_sampler_new(*plan, MAYBE(&options), sampler));
+            break;
+        }
+        case 17: note(sab_next_batch(*sampler, MAYBE(&batch))); break;
+        case 18: note(sab_next_batches(*sampler, below(100), MAYBE(longs), below(1024), MAYBE(words), MAYBE(&count))); break;
+        case 19: note(sab_sampler_at(*sampler, any_count(), MAYBE(&batch))); break;
+        case 20:
+            note(below(2) ? sab_sampler_seek(*sampler, any_count()) : sab_sampler_set_epoch(*sampler, any_count()));
+            note(sab_sampler_tell(*sampler, MAYBE(&number), MAYBE(&other)));
+            break;
+        case 21: note(below(2) ? sab_sampler_batch_count(*sampler, MAYBE(&number)) : sab_sampler_skipped_count(*sampler, MAYBE(&number))); break;
+        case 22: {
+            unsigned char saved[SAB_STATE_SIZE] = {0};
+            note(sab_sampler_state_save(*sampler, MAYBE(saved)));
+            if (below(2)) saved[below(sizeof saved)] ^= (unsigned char)(1 + below(255));
+            note(sab_sampler_state_restore(samplers[below(HANDLES)], MAYBE(saved), below(4) ? sizeof saved : below(sizeof saved)));
+            break;
+        }
+        case 23: {
+            sab_sampler_options small = sampler_options;
+            if (small.world_size > 64) small.world_size = 3; /* a report walks every rank */
+            note(sab_plan_report(*plan, MAYBE(&small), wild_progress, NULL, MAYBE(&report)));
+            break;
+        }
+    }
+}
+
+int main(void) {
+    for (int i = 0; i < 64; ++i) {
+        numbers[i] = (int32_t)below(90);
+        reals[i] = i < 8 ? 12.5 * i : any_number();
+    }
+    for (int i = 0; i < 10000; ++i) {
+        if (i % 100 == 0) numbers[below(64)] = below(3) ? (int32_t)below(90) : -(int32_t)below(9);
+        call();
+    }
+    for (int i = 0; i < HANDLES; ++i) {
+        sab_sampler_free(samplers[i]);
+        sab_plan_free(plans[i]);
+        sab_sizes_free(sizes[i]);
+    }
+    printf("10000 rounds: %ld calls refused, %ld done\n", failed, succeeded);
+    return succeeded > 1000 && failed > 1000 ? 0 : 1;
+}

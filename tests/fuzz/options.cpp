@@ -1,0 +1,55 @@
+/// Bytes as option structs of any struct_size. Pointers in them are made to point at something; the rest is as it comes.
+#include "fuzz.h"
+
+template <class Options>
+static Options* raw_options(Input& input, std::vector<uint64_t>& room) {
+    room.assign(64, 0);
+    auto* bytes = reinterpret_cast<uint8_t*>(room.data());
+    const Options defaults = [] {
+        if constexpr (sizeof(Options) == sizeof(sab_plan_options)) return sab_plan_options SAB_PLAN_OPTIONS_INIT;
+        else return sab_sampler_options SAB_SAMPLER_OPTIONS_INIT;
+    }();
+    std::memcpy(bytes, &defaults, sizeof defaults);
+    for (int patches = input.take<uint8_t>() % 12; patches > 0; --patches) {
+        const size_t place = sizeof(size_t) + input.take<uint16_t>() % (512 - 2 * sizeof(size_t));
+        const auto value = input.take<uint64_t>();
+        std::memcpy(bytes + place, &value, input.take<uint8_t>() % 9 % (512 - place));
+    }
+    const size_t size = input.take<uint16_t>() % 513;
+    if (input.take<uint8_t>() & 1) std::memcpy(bytes, &size, sizeof size);
+    return reinterpret_cast<Options*>(bytes);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    Input input(data, size);
+    static const double numbers[64] = {0, 10, 20, 30, 40, 50};
+    static const uint64_t batch_sizes[64] = {3, 4, 5, 6};
+    static const uint8_t sample_sizes[30] = {1, 7, 3, 44, 23, 12, 9, 9, 9, 31};
+    std::vector<uint64_t> plan_room, sampler_room;
+    auto* plan_options = raw_options<sab_plan_options>(input, plan_room);
+    plan_options->boundaries = numbers;
+    plan_options->boundary_count %= 64;
+    plan_options->batch_sizes = batch_sizes;
+    plan_options->batch_size_count %= 64;
+    plan_options->coefficients = numbers;
+    plan_options->coefficient_count %= 64;
+    plan_options->cost_fn = nullptr;
+    plan_options->progress = nullptr;
+    if (plan_options->budget == 0) plan_options->budget = 60;
+    sab_sizes* sizes = nullptr;
+    sab_plan* plan = nullptr;
+    PROMISE(sab_sizes_new(sample_sizes, sizeof sample_sizes, SAB_UINT8, nullptr, &sizes) == SAB_OK);
+    const sab_status planned = sab_plan_new(sizes, plan_options, &plan);
+    PROMISE(planned == SAB_OK ? plan != nullptr : plan == nullptr && planned == SAB_E_ARGUMENT);
+    auto* options = raw_options<sab_sampler_options>(input, sampler_room);
+    if (options->world_size > 64) options->step_totals = 0;  // totals take time by the world size
+    sab_sampler* sampler = nullptr;
+    const sab_status sampled = sab_bucket_sampler_new(plan, options, &sampler);
+    PROMISE(sampled == SAB_OK || sampled == SAB_E_ARGUMENT);
+    sab_batch batch = SAB_BATCH_INIT;
+    for (int i = 0; sampled == SAB_OK && i < 100 && sab_next_batch(sampler, &batch) == SAB_OK; ++i) PROMISE(batch.count <= 4096);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+    return 0;
+}

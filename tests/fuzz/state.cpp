@@ -1,0 +1,45 @@
+/// Bytes as a saved state, with the checksum made right. What is accepted leaves the sampler somewhere in its epoch.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "fuzz.h"
+
+static sab_plan* make_plan() {
+    static uint8_t sizes[60];
+    for (size_t i = 0; i < sizeof sizes; ++i) sizes[i] = static_cast<uint8_t>(1 + i * 37 % 50);
+    sab_sizes* handle = nullptr;
+    sab_plan* plan = nullptr;
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budget = 100;
+    PROMISE(sab_sizes_new(sizes, sizeof sizes, SAB_UINT8, nullptr, &handle) == SAB_OK && sab_plan_new(handle, &options, &plan) == SAB_OK);
+    sab_sizes_free(handle);
+    return plan;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    static sab_plan* const plan = make_plan();
+    Input input(data, size);
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.world_size = 1 + input.take<uint8_t>() % 8;
+    options.rank = input.take<uint8_t>() % options.world_size;
+    options.last_step = input.take<uint8_t>() % 3;
+    sab_sampler* sampler = nullptr;
+    PROMISE(sab_bucket_sampler_new(plan, &options, &sampler) == SAB_OK);
+    uint8_t state[SAB_STATE_SIZE];
+    PROMISE(sab_sampler_state_save(sampler, state) == SAB_OK);
+    while (input.left() > 0) {
+        const auto place = input.take<uint8_t>() % sizeof state;
+        state[place] = input.take<uint8_t>();
+    }
+    const uint64_t checksum = XXH3_64bits(state, sizeof state - 8);
+    std::memcpy(state + sizeof state - 8, &checksum, sizeof checksum);
+    const sab_status status = sab_sampler_state_restore(sampler, state, sizeof state);
+    PROMISE(status == SAB_OK || status == SAB_E_FORMAT || status == SAB_E_MISMATCH);
+    uint64_t count = 0, epoch = 0, step = 0, walked = 0;
+    PROMISE(sab_sampler_batch_count(sampler, &count) == SAB_OK && sab_sampler_tell(sampler, &epoch, &step) == SAB_OK && step <= count);
+    sab_batch batch = SAB_BATCH_INIT;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) ++walked;
+    PROMISE(walked == count - step && walked <= 60);
+    sab_sampler_free(sampler);
+    return 0;
+}

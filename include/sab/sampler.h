@@ -64,6 +64,12 @@ typedef struct sab_sampler_options {
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT { sizeof(sab_sampler_options), 0, 0, 0, 1, SAB_LAST_STEP_SPLIT, 1, 0 }
 
+/** Sets the defaults, the same bytes as SAB_SAMPLER_OPTIONS_INIT: for languages without C's macros.
+ *
+ *  @param options  filled whole; NULL is let be
+ */
+SAB_API void sab_sampler_options_init(sab_sampler_options *options) SAB_NOEXCEPT;
+
 /** The native order: shuffled, random access, a pure function of (plan, seed, epoch, position).
  *
  *  Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed permutations (order version 1), so
@@ -154,6 +160,12 @@ typedef struct sab_torch_sampler_options {
     void (*release)(void *ctx); /**< called once with `size_ctx` by sab_sampler_free(), in its thread, and not when the constructor fails; NULL */
 } sab_torch_sampler_options;
 #define SAB_TORCH_SAMPLER_OPTIONS_INIT { sizeof(sab_torch_sampler_options), 0, 1, -1.0, NULL, NULL, NULL }
+
+/** Sets the defaults, the same bytes as SAB_TORCH_SAMPLER_OPTIONS_INIT: for languages without C's macros.
+ *
+ *  @param options  filled whole; NULL is let be
+ */
+SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options) SAB_NOEXCEPT;
 
 /** The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without torch.
  *

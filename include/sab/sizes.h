@@ -48,6 +48,12 @@ typedef struct sab_sizes_options {
 } sab_sizes_options;
 #define SAB_SIZES_OPTIONS_INIT { sizeof(sab_sizes_options), 0, 0, 1 }
 
+/** Sets the defaults, the same bytes as SAB_SIZES_OPTIONS_INIT: for languages without C's macros.
+ *
+ *  @param options  filled whole; NULL is let be
+ */
+SAB_API void sab_sizes_options_init(sab_sizes_options *options) SAB_NOEXCEPT;
+
 /** Takes sizes from memory.
  *
  *  @param data     the first size; may be NULL when `count` is 0

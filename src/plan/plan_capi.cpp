@@ -13,6 +13,10 @@ constexpr std::size_t first_bucket_size = sizeof(sab_bucket);
 
 extern "C" {
 
+void sab_plan_options_init(sab_plan_options* options) noexcept {
+    if (options != nullptr) *options = sab_plan_options SAB_PLAN_OPTIONS_INIT;
+}
+
 sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t min_bucket_count, int64_t* boundaries, int64_t* bucket_sizes,
                               size_t capacity, size_t* bucket_count) noexcept {
     return sab::guard([&] {

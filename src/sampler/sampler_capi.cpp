@@ -48,6 +48,14 @@ const sab::TorchOrder& torch_order(const sab_sampler* sampler) {
 
 extern "C" {
 
+void sab_torch_sampler_options_init(sab_torch_sampler_options* options) noexcept {
+    if (options != nullptr) *options = sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT;
+}
+
+void sab_sampler_options_init(sab_sampler_options* options) noexcept {
+    if (options != nullptr) *options = sab_sampler_options SAB_SAMPLER_OPTIONS_INIT;
+}
+
 sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options, sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");

@@ -14,7 +14,7 @@ HEADERS = [REPO / "include/sab.h", *sorted((REPO / "include/sab").glob("*.h"))]
 # They cannot fail: nothing to guard.
 UNGUARDED = {
     "sab_status_name", "sab_last_error_message", "sab_last_callback_code", "sab_abi_version", "sab_version_string", "sab_set_log_callback",
-    "sab_sizes_count", "sab_sizes_free", "sab_plan_free", "sab_sampler_free",
+    "sab_sizes_options_init", "sab_plan_options_init", "sab_sampler_options_init", "sab_torch_sampler_options_init", "sab_sizes_count", "sab_sizes_free", "sab_plan_free", "sab_sampler_free",
 }  # fmt: skip
 
 

@@ -584,6 +584,24 @@ static void Options_OfOtherSizes_AreReadByRule(void) {
     sab_sizes_free(sizes);
 }
 
+static void Options_ByMacroAndByFunction_AreTheSame(void) {
+#define SAME(type, macro)                                     \
+    do {                                                      \
+        type by_function, by_macro;                           \
+        memset(&by_macro, 0, sizeof by_macro);                \
+        memset(&by_function, 0, sizeof by_function);          \
+        const type defaults = macro;                          \
+        by_macro = defaults;                                  \
+        type##_init(&by_function);                            \
+        type##_init(NULL);                                    \
+        EXPECT(memcmp(&by_function, &by_macro, sizeof by_macro) == 0); \
+    } while (0)
+    SAME(sab_sizes_options, SAB_SIZES_OPTIONS_INIT);
+    SAME(sab_plan_options, SAB_PLAN_OPTIONS_INIT);
+    SAME(sab_sampler_options, SAB_SAMPLER_OPTIONS_INIT);
+    SAME(sab_torch_sampler_options, SAB_TORCH_SAMPLER_OPTIONS_INIT);
+}
+
 static int32_t failing_cost(void *ctx, uint64_t count, double length, double *cost) {
     *cost = (double)count * length;
     return ctx == NULL ? 31 : 0;
@@ -698,7 +716,8 @@ static void WorstBatches_CostAtLeastAsMuchAsAny(void) {
     sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(worst, &first));
     while (sab_next_batch(sampler, &batch) == SAB_OK) EXPECT(batch.padded_total <= first.padded_total);
-    EXPECT_FAILS(sab_plan_worst_batches(plan, 0, &worst), SAB_E_ARGUMENT, "count = 0");
+    sab_sampler *none = NULL;
+    EXPECT_FAILS(sab_plan_worst_batches(plan, 0, &none), SAB_E_ARGUMENT, "count = 0");
     sab_sampler_free(worst);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
@@ -1138,6 +1157,7 @@ int main(void) {
     RUN(Npy_GoodFilesAreMapped_BadOnesRefused);
     RUN(Plan_BadOptions_AreNamed);
     RUN(Options_OfOtherSizes_AreReadByRule);
+    RUN(Options_ByMacroAndByFunction_AreTheSame);
     RUN(CostCallback_FailsLiesOrWorks);
     RUN(Plan_SaysWhatItHolds);
     RUN(Tail_EachPolicy_DoesWhatItSays);

@@ -40,6 +40,7 @@ typedef struct sab_sizes_options {
  int32_t copy; 
  int32_t columns; 
 } sab_sizes_options;
+void sab_sizes_options_init(sab_sizes_options *options);
 sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options,
  sab_sizes **sizes);
 sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
@@ -95,6 +96,7 @@ typedef struct sab_plan_options {
  sab_progress_fn progress; 
  void *progress_ctx; 
 } sab_plan_options;
+void sab_plan_options_init(sab_plan_options *options);
 typedef struct sab_bucket {
  size_t struct_size; 
  double lower; 
@@ -164,6 +166,7 @@ typedef struct sab_sampler_options {
  int32_t step_totals; 
  uint64_t worst_first; 
 } sab_sampler_options;
+void sab_sampler_options_init(sab_sampler_options *options);
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_plan_worst_batches(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
@@ -181,6 +184,7 @@ typedef struct sab_torch_sampler_options {
  void *size_ctx; 
  void (*release)(void *ctx); 
 } sab_torch_sampler_options;
+void sab_torch_sampler_options_init(sab_torch_sampler_options *options);
 sab_status sab_torch_sampler_new(const sab_plan *plan, const sab_torch_sampler_options *options, sab_sampler **sampler);
 sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
 sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);

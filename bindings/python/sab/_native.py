@@ -102,6 +102,13 @@ def sab_py_progress(ctx: Any, done: int, total: int) -> int:
     return 1 if progress is not None and progress(done, total) is False else 0
 
 
+def new_options(kind: str) -> Any:
+    """An option struct with its defaults."""
+    options = ffi.new(f"{kind} *")
+    getattr(lib, f"{kind}_init")(options)
+    return options
+
+
 def check(status: int, calls: Optional[Calls] = None) -> int:
     """Raises what a negative status stands for; gives the others back."""
     if calls is not None and calls.bar is not None:

@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib
+from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options
 from sab._sizes import SizesLike, as_sizes
 
 _COSTS = {"padded": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
@@ -156,7 +156,7 @@ class Plan:
         >>> round(sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4]).report().padding, 3)
         0.1
         """
-        options = ffi.new("sab_sampler_options *", lib.sab_py_sampler_options())
+        options = new_options("sab_sampler_options")
         options.seed, options.world_size, options.epoch, options.worst_first = seed, world_size, epoch, worst_first
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         report = ffi.new("sab_report *")
@@ -255,7 +255,7 @@ def plan(
     >>> sab.plan([1, 2, 3, 4, 5, 6], budget=12, boundaries=[1, 4, 7]).batch_count
     3
     """
-    options = ffi.new("sab_plan_options *", lib.sab_py_plan_options())
+    options = new_options("sab_plan_options")
     calls = Calls(cost=cost if callable(cost) else None, progress=progress, what="plan")
     keep = []
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, check, ffi, lib
+from sab._native import Calls, Progress, check, ffi, lib, new_options
 
 _DTYPES = {
     "int8": lib.SAB_INT8, "int16": lib.SAB_INT16, "int32": lib.SAB_INT32, "int64": lib.SAB_INT64,
@@ -66,7 +66,7 @@ class Sizes:
             status = lib.sab_sizes_callback_new(count, lib.sab_py_size, calls.handle, lib.sab_py_progress, calls.handle, handle)
         else:
             array = _as_array(sizes)
-            options = ffi.new("sab_sizes_options *", lib.sab_py_sizes_options())
+            options = new_options("sab_sizes_options")
             # A stride of 0 means dense to the library; numpy has it only for a broadcast scalar.
             if array.strides[0] == 0 and array.size > 1:
                 array = np.ascontiguousarray(array)

@@ -15,7 +15,7 @@ from torch.utils.data import BatchSampler
 from torch.utils.data import Sampler as TorchSampler
 
 import sab
-from sab._native import Calls, check, ffi, lib
+from sab._native import Calls, check, ffi, lib, new_options
 from sab._samplers import batches_of
 from sab.compat.bionemo.utils import INTEGER_DTYPES
 
@@ -256,7 +256,7 @@ class BucketBatchSampler(TorchSampler[List[int]]):
             return float(greedy[bucket_of[place]].size(int(present[place])))
 
         calls = Calls(size=size)
-        options = ffi.new("sab_torch_sampler_options *", lib.sab_py_torch_sampler_options())
+        options = new_options("sab_torch_sampler_options")
         options.shuffle = lib.SAB_TORCH_SHUFFLE_BUCKETS if self.shuffle else lib.SAB_TORCH_SHUFFLE_NONE
         if greedy is not None:
             options.max_total_size = greedy[0].max_total_size

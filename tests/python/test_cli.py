@@ -1,0 +1,159 @@
+"""The command line: what it reads, what it prints, how it fails; and the systems it compares with."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from sab._cli import baselines
+from sab._cli.inputs import InputError, read_sizes
+from sab._cli.measure import measure
+from sab.cli import main
+
+TEXT = b"one two three\nfour\n\nfive six\n"
+FASTA = b">a first\nMKV\nLLA\n>b\n\n>c\nM\n"
+
+
+def run(*arguments, stdin=b""):
+    return subprocess.run([sys.executable, "-m", "sab.cli", *map(str, arguments)], input=stdin, capture_output=True)
+
+
+@pytest.fixture
+def sizes_file(tmp_path):
+    path = tmp_path / "sizes.npy"
+    np.save(path, np.random.default_rng(0).integers(1, 60, 3000))
+    return path
+
+
+@pytest.mark.parametrize(
+    "name, content, count_bytes, sizes, unit",
+    [
+        ("a.txt", TEXT, False, [3, 1, 0, 2], "words"),
+        ("a.txt", TEXT, True, [13, 4, 0, 8], "bytes"),
+        ("a.txt", TEXT.replace(b"\n", b"\r\n"), True, [13, 4, 0, 8], "bytes"),
+        ("a.txt", TEXT.rstrip(), False, [3, 1, 0, 2], "words"),
+        ("a.fasta", FASTA, False, [6, 0, 1], "residues"),
+        ("a.unknown", FASTA, False, [6, 0, 1], "residues"),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_formats(tmp_path, name, content, count_bytes, sizes, unit, zipped):
+    path = tmp_path / (name + (".gz" if zipped else ""))
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    read, found = read_sizes(str(path), count_bytes)
+    assert read.tolist() == sizes and found == unit
+
+
+def test_standard_input_and_npy(sizes_file):
+    for stdin in (TEXT, gzip.compress(TEXT)):
+        assert json.loads(run("plan", "-", "--json", stdin=stdin).stdout)["samples"] == 4
+    assert json.loads(run("plan", sizes_file, "--json").stdout)["samples"] == 3000
+
+
+def test_input_errors(tmp_path):
+    empty, broken, wrong, headless = (tmp_path / name for name in ("empty.txt", "broken.gz", "wrong.npy", "headless.fa"))
+    empty.write_bytes(b"")
+    broken.write_bytes(gzip.compress(TEXT * 100)[:-9])
+    np.save(wrong, np.ones((2, 2)))
+    headless.write_bytes(b"MKV\n>a\nM\n")
+    for path, words in ((empty, "no sample"), (broken, "end"), (wrong, "one dimension"), (headless, "must begin"), (tmp_path / "none", "No such file")):
+        with pytest.raises(InputError, match=words):
+            read_sizes(str(path), False)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["compare", "nowhere"], "nowhere: No such file"),
+        (["plan", "SIZES", "--budget", "0"], "--budget 0"),
+        (["plan", "SIZES", "--budget", "0.5"], "no sample is left"),
+        (["plan", "SIZES", "--cost", "cubic"], "--cost cubic"),
+        (["plan", "SIZES", "--buckets", "-3"], "--buckets -3"),
+        (["plan", "SIZES", "--padding", "2"], "padding_target = 2"),
+        (["compare", "SIZES", "--batch-size", "0"], "--batch-size 0"),
+        (["compare", "SIZES", "--picture", "x.bmp"], ".png or .svg"),
+        (["compare", "SIZES", "--picture", "/nowhere/x.png"], "/nowhere/x.png"),
+        (["plan", "SIZES", "--save", "/nowhere/plan"], "/nowhere/plan"),
+    ],
+)
+def test_errors_are_one_line_and_exit_2(sizes_file, capsys, arguments, words):
+    assert main([str(sizes_file) if word == "SIZES" else word for word in arguments]) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err and captured.err.count("\n") == 1 and captured.out == ""
+
+
+def test_ctrl_c_exits_130():
+    process = subprocess.Popen([sys.executable, "-m", "sab.cli", "plan", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(TEXT)
+    process.stdin.flush()
+    time.sleep(2)  # it waits for more input
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(20) == 130
+    assert b"Traceback" not in process.stderr.read()
+    process.stdin.close()
+
+
+def test_compare_table_and_json(sizes_file, capsys, tmp_path):
+    for name in ("a.png", "a.svg"):
+        assert main(["compare", str(sizes_file), "--budget", "512", "--picture", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).stat().st_size > 10_000
+    out = capsys.readouterr().out
+    assert "static batches of 32" in out and "libsab" in out and "a.svg" in out
+    assert main(["compare", str(sizes_file), "--budget", "512", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["samples"] == 3000 and facts["skipped"] == 0
+    systems = {row["system"]: row for row in facts["systems"]}
+    assert len(systems) == 5
+    assert systems["libsab"]["padding"] < systems["static batches of 32"]["padding"]
+    assert systems["libsab"]["worst"] <= 512 and systems["whole sort (fairseq)"]["meet_again"] == 1
+
+
+def test_oversized_samples_are_left_out_everywhere(tmp_path, capsys):
+    np.save(tmp_path / "sizes.npy", np.array([1, 2, 3, 900, 4]))
+    assert main(["compare", str(tmp_path / "sizes.npy"), "--budget", "10"]) == 0
+    assert "1 samples are over the budget alone" in capsys.readouterr().out
+
+
+def test_plan_saves_what_it_reports(sizes_file, tmp_path, capsys):
+    import sab
+
+    path = tmp_path / "plan"
+    options = ["--budget", "600", "--tail", "drop", "--length-multiple", "8", "--world-size", "4", "--cost", "0,0,1"]
+    assert main(["plan", str(sizes_file), *options, "--save", str(path), "--json", "--picture", str(tmp_path / "p.svg")]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert f"{sab.Plan.open(path).fingerprint:016x}" == facts["fingerprint"]
+    assert (tmp_path / "p.svg").stat().st_size > 5000
+    assert main(["plan", str(sizes_file), "--budget", "600"]) == 0
+    assert "padding" in capsys.readouterr().out
+
+
+SIZES = np.random.default_rng(1).integers(1, 80, 4000)
+SYSTEMS = [
+    (baselines.static, 32, False),
+    (baselines.sorted_windows, 512, True),
+    (baselines.quantile_buckets, 512, True),
+    (baselines.whole_sort, 512, True),
+]
+
+
+@pytest.mark.parametrize("make, size, keeps_budget", SYSTEMS)
+def test_baselines_cover_and_keep_their_budget(make, size, keeps_budget):
+    batches = make(SIZES, size, np.random.default_rng(0))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(4000))
+    if keeps_budget:
+        assert all(len(batch) * SIZES[batch].max() <= size for batch in batches)
+
+
+def test_greedy_and_measure_by_hand():
+    sizes = np.array([1, 2, 2, 3, 5])
+    batches = baselines.greedy(np.arange(5), sizes, 6)
+    assert [batch.tolist() for batch in batches] == [[0, 1, 2], [3], [4]]
+    row = measure("x", sizes, 6, lambda epoch: batches)
+    assert row.batches == 3 and row.worst == 6 and row.meet_again == 1
+    assert row.padding == pytest.approx(1 - 13 / 14) and row.over_lower_bound == pytest.approx(1)

@@ -112,6 +112,9 @@ const _: () = {
     ][::core::mem::offset_of!(sab_sizes_options, columns) - 20usize];
 };
 extern "C" {
+    pub fn sab_sizes_options_init(options: *mut sab_sizes_options);
+}
+extern "C" {
     pub fn sab_sizes_new(
         data: *const ::core::ffi::c_void,
         count: usize,
@@ -276,6 +279,9 @@ const _: () = {
         "Offset of field: sab_plan_options::progress_ctx",
     ][::core::mem::offset_of!(sab_plan_options, progress_ctx) - 160usize];
 };
+extern "C" {
+    pub fn sab_plan_options_init(options: *mut sab_plan_options);
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct sab_bucket {
@@ -552,6 +558,9 @@ const _: () = {
     ][::core::mem::offset_of!(sab_sampler_options, worst_first) - 48usize];
 };
 extern "C" {
+    pub fn sab_sampler_options_init(options: *mut sab_sampler_options);
+}
+extern "C" {
     pub fn sab_bucket_sampler_new(
         plan: *const sab_plan,
         options: *const sab_sampler_options,
@@ -645,6 +654,9 @@ const _: () = {
         "Offset of field: sab_torch_sampler_options::release",
     ][::core::mem::offset_of!(sab_torch_sampler_options, release) - 48usize];
 };
+extern "C" {
+    pub fn sab_torch_sampler_options_init(options: *mut sab_torch_sampler_options);
+}
 extern "C" {
     pub fn sab_torch_sampler_new(
         plan: *const sab_plan,

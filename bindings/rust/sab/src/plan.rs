@@ -1,14 +1,12 @@
 use std::fmt;
-use std::mem::size_of;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use sab_sys as sys;
 
 use crate::error::{BoxError, Error};
-use crate::raw::{certain, PlanHandle, PlanParts, SamplerHandle};
+use crate::raw::{certain, default_plan_options, PlanHandle, PlanParts, SamplerHandle};
 use crate::sampler::{SamplerOptions, WorstBatches};
 use crate::sizes::Sizes;
 
@@ -103,35 +101,9 @@ impl fmt::Debug for PlanOptions<'_> {
 impl<'f> PlanOptions<'f> {
     /// No budget and no batch size yet; everything else as the methods below say.
     pub fn new() -> Self {
-        // The values of SAB_PLAN_OPTIONS_INIT.
-        let options = sys::sab_plan_options {
-            struct_size: size_of::<sys::sab_plan_options>(),
-            buckets: sys::SAB_BUCKETS_AUTO,
-            cost: sys::SAB_COST_PADDED,
-            budget: 0.0,
-            padding_target: 0.01,
-            boundaries: null(),
-            boundary_count: 0,
-            bucket_count: 0,
-            bucket_batches: 0,
-            batch_sizes: null(),
-            batch_size_count: 0,
-            max_batch_size: 0,
-            batch_size_multiple: 1,
-            length_multiple: 0.0,
-            coefficients: null(),
-            coefficient_count: 0,
-            cost_fn: None,
-            cost_ctx: null_mut(),
-            tail: sys::SAB_TAIL_KEEP,
-            oversize: sys::SAB_OVERSIZE_SKIP,
-            max_shapes: 0,
-            progress: None,
-            progress_ctx: null_mut(),
-        };
         PlanOptions {
             parts: PlanParts {
-                options,
+                options: default_plan_options(),
                 boundaries: Vec::new(),
                 batch_sizes: Vec::new(),
                 coefficients: Vec::new(),

@@ -11,7 +11,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::marker::PhantomData;
-use std::mem::size_of;
+use std::mem::{size_of, MaybeUninit};
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::Path;
@@ -650,15 +650,9 @@ impl<'a> SamplerHandle<'a> {
         shuffle: i32,
         greedy: Option<(f64, Box<SizeFn<'a>>)>,
     ) -> Result<Self, Error> {
-        let mut options = sys::sab_torch_sampler_options {
-            struct_size: size_of::<sys::sab_torch_sampler_options>(),
-            seed,
-            shuffle,
-            max_total_size: -1.0,
-            size: None,
-            size_ctx: null_mut(),
-            release: None,
-        };
+        let mut options = default_torch_sampler_options();
+        options.seed = seed;
+        options.shuffle = shuffle;
         let kept = greedy.map(|(max_total_size, size)| {
             let (kept, context) = KeptBox::new(size);
             options.max_total_size = max_total_size;
@@ -800,5 +794,23 @@ fn empty_batch() -> sys::sab_batch {
         step: 0,
         step_samples: 0,
         step_total: 0.0,
+    }
+}
+
+pub(crate) fn default_plan_options() -> sys::sab_plan_options {
+    let mut options = MaybeUninit::uninit();
+    // SAFETY: the call fills the whole struct.
+    unsafe {
+        sys::sab_plan_options_init(options.as_mut_ptr());
+        options.assume_init()
+    }
+}
+
+fn default_torch_sampler_options() -> sys::sab_torch_sampler_options {
+    let mut options = MaybeUninit::uninit();
+    // SAFETY: the call fills the whole struct.
+    unsafe {
+        sys::sab_torch_sampler_options_init(options.as_mut_ptr());
+        options.assume_init()
     }
 }

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Builds and runs the benches; prints their tables in Markdown, as README.md holds them. Peers are installed where they can be had.
+# run.sh [COPIES]: lengths drawn COPIES times over (9: ten million, 86: a hundred million), without the peers.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. cmake/setup.sh
+copies=${1:-1}
+need_packages g++ cmake ninja-build libxxhash-dev python3-venv python3-dev python3-numpy python3-torch
+make_venv build/venv-bench
+python=build/venv-bench/bin/python
+cmake -S . -B build/bench -G Ninja -DSAB_BUILD_TESTS=OFF -DSAB_BUILD_BENCH=ON > /dev/null
+ninja -C build/bench --quiet
+$python tests/bench/lengths.py build/lengths.npy "$copies"
+
+echo "| the core, $(nproc) cores | value | aim |"
+echo "|---|---:|---:|"
+build/bench/tests/bench/bench_core build/lengths.npy | $python -c '
+import json, sys
+for line in sys.stdin:
+    row = json.loads(line)
+    value, limit, unit = row["value"], row["limit"], row["unit"]
+    aim = "" if not limit else f"≥ {limit:g}" if unit == "at least" else f"≤ {limit:g} {unit}"
+    print("|", row["figure"], "|", f"{value:.4g}", "" if unit == "at least" else unit, "|", aim, "|")'
+[ "$copies" = 1 ] || exit 0
+
+$python -m pip install -q -c bindings/python/constraints.txt ./bindings/python
+$python -m pip install -q --no-deps bionemo-size-aware-batching==1.0.0 infinibatch==0.1.1 || echo "(peers could not be installed)" >&2
+echo
+PYTHONPATH=${FAIRSEQ_MODULE:-build} $python tests/bench/peers.py build/lengths.npy

@@ -154,12 +154,13 @@ typedef struct sab_torch_sampler_options {
     size_t struct_size;    /**< set by SAB_TORCH_SAMPLER_OPTIONS_INIT */
     uint64_t seed;         /**< as torch.Generator().manual_seed(seed). 0 */
     int32_t shuffle;       /**< SAB_TORCH_SHUFFLE_ALL */
-    double max_total_size; /**< greedy batches by `size` instead of the plan's batch sizes; negative (default): the plan's */
-    sab_size_fn size;      /**< with max_total_size: asked once for each sample of an epoch, as batches are formed */
+    double max_total_size; /**< greedy batches by `sizes` or `size` instead of the plan's batch sizes; negative (default): the plan's */
+    const sab_sizes *sizes; /**< with max_total_size: what each sample counts there; borrowed memory under it must live on. NULL: ask `size` */
+    sab_size_fn size;      /**< with max_total_size, without `sizes`: asked once for each sample of an epoch, as batches are formed */
     void *size_ctx;        /**< handed to `size`, until the sampler is freed */
     void (*release)(void *ctx); /**< called once with `size_ctx` by sab_sampler_free(), in its thread, and not when the constructor fails; NULL */
 } sab_torch_sampler_options;
-#define SAB_TORCH_SAMPLER_OPTIONS_INIT { sizeof(sab_torch_sampler_options), 0, 1, -1.0, NULL, NULL, NULL }
+#define SAB_TORCH_SAMPLER_OPTIONS_INIT { sizeof(sab_torch_sampler_options), 0, 1, -1.0, NULL, NULL, NULL, NULL }
 
 /** Sets the defaults, the same bytes as SAB_TORCH_SAMPLER_OPTIONS_INIT: for languages without C's macros.
  *

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/guard.h"
-#include "sizes/sizes.h"
 
 namespace sab {
 
@@ -51,7 +50,12 @@ TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler
     check(options.shuffle >= SAB_TORCH_SHUFFLE_NONE && options.shuffle <= SAB_TORCH_SHUFFLE_BUCKETS, "options.shuffle", options.shuffle,
           "must be one of SAB_TORCH_SHUFFLE_NONE (0) to SAB_TORCH_SHUFFLE_BUCKETS (2)");
     check(!std::isnan(options.max_total_size), "options.max_total_size", options.max_total_size, "must be a number");
-    if (options.max_total_size >= 0) require(reinterpret_cast<const void*>(options.size), "options.size");
+    if (options.max_total_size >= 0 && options.sizes != nullptr) {
+        sizes_ = options.sizes->impl;
+        check(sizes_->count() == facts.samples, "options.sizes.count", sizes_->count(), "must be that of the plan, ", facts.samples);
+    } else if (options.max_total_size >= 0) {
+        require(reinterpret_cast<const void*>(options.size), "options.size");
+    }
     const auto buckets = reader_.plan().buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
         Lane lane;
@@ -135,16 +139,21 @@ bool TorchOrder::form(Lane& lane) {
     return count > 0;
 }
 
+double TorchOrder::size_of(int64_t index) const {
+    if (sizes_) return sizes_->at(static_cast<std::size_t>(index));
+    double size = 0;
+    if (const int32_t code = options_.size(options_.size_ctx, index, &size); code != 0)
+        throw Error(SAB_E_CALLBACK, text("the size callback failed with code ", code, " at index ", index), code);
+    if (std::isnan(size)) fail(SAB_E_ARGUMENT, "size of sample ", index, " = nan: must be a number");
+    return size;
+}
+
 bool TorchOrder::form_greedily(Lane& lane) {
     const uint32_t* order = reader_.plan().order().data() + reader_.plan().buckets()[lane.bucket].begin;
     while (lane.next < lane.places.size()) {
         const int64_t index = order[lane.places[lane.next]];
         if (!lane.has_size) {
-            double size = 0;
-            if (const int32_t code = options_.size(options_.size_ctx, index, &size); code != 0)
-                throw Error(SAB_E_CALLBACK, text("the size callback failed with code ", code, " at index ", index), code);
-            if (std::isnan(size)) fail(SAB_E_ARGUMENT, "size of sample ", index, " = nan: must be a number");
-            lane.size = size;
+            lane.size = size_of(index);
             lane.has_size = true;
         }
         if (lane.size <= options_.max_total_size) {

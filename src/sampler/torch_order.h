@@ -2,8 +2,10 @@
 /// The order of bionemo-size-aware-batching's BucketBatchSampler, seed for seed, without torch.
 
 #include <array>
+#include <optional>
 
 #include "sampler/sampler.h"
+#include "sizes/sizes.h"
 
 namespace sab {
 
@@ -53,9 +55,11 @@ private:
     std::size_t choose();
     bool form(Lane& lane);
     bool form_greedily(Lane& lane);
+    double size_of(int64_t index) const;
 
     PlanReader reader_;
     sab_torch_sampler_options options_;
+    std::optional<Sizes> sizes_;
     bool owns_ctx_ = false;
     MersenneTwister generator_;
     std::vector<Lane> lanes_;

@@ -217,6 +217,20 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     uint64_t count;
     EXPECT_FAILS(sab_sampler_batch_count(sampler, &count), SAB_E_UNSUPPORTED, "random access");
     sab_sampler_free(sampler);
+    char same[4096];
+    int32_t indices[25];
+    for (int i = 0; i < 25; ++i) indices[i] = i;
+    sab_sizes *sizes = sizes_of(indices, 25), *short_sizes = sizes_of(indices, 24);
+    options.size = NULL;
+    options.sizes = sizes;
+    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    print_epoch(sampler, same);
+    EXPECT(strcmp(text, same) == 0);
+    sab_sampler_free(sampler);
+    options.sizes = short_sizes;
+    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, "options.sizes.count = 24");
+    sab_sizes_free(sizes);
+    sab_sizes_free(short_sizes);
 
     options = (sab_torch_sampler_options)SAB_TORCH_SAMPLER_OPTIONS_INIT;
     options.shuffle = SAB_TORCH_SHUFFLE_NONE;

@@ -123,6 +123,15 @@ def test_bucket_batch_sampler_of_size_aware_documented():
     )
 
 
+def test_loggers_do_not_change_the_batches():
+    costs, warned = torch.arange(25).tolist(), []
+    shared = {"sizeof": lambda index: costs[index], "max_total_size": 20}
+    quiet = bucket_sampler(base=SizeAwareBatchSampler, shared=shared, individual={})
+    told = bucket_sampler(base=SizeAwareBatchSampler, shared={**shared, "warn_logger": warned.append}, individual={})
+    assert list(quiet) == list(told)
+    assert sum("exceeds max_total_size" in line for line in warned) == 4
+
+
 def test_attributes():
     batch_sampler = bucket_sampler(shuffle=False, boundaries=torch.tensor([25, 15, 0, 6]))
     assert batch_sampler.bucket_boundaries.tolist() == [0, 6, 15, 25]

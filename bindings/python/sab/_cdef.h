@@ -180,6 +180,7 @@ typedef struct sab_torch_sampler_options {
  uint64_t seed; 
  int32_t shuffle; 
  double max_total_size; 
+ const sab_sizes *sizes; 
  sab_size_fn size; 
  void *size_ctx; 
  void (*release)(void *ctx); 

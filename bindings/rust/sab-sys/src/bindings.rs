@@ -618,6 +618,7 @@ pub struct sab_torch_sampler_options {
     pub seed: u64,
     pub shuffle: i32,
     pub max_total_size: f64,
+    pub sizes: *const sab_sizes,
     pub size: sab_size_fn,
     pub size_ctx: *mut ::core::ffi::c_void,
     pub release: ::core::option::Option<
@@ -628,7 +629,7 @@ pub struct sab_torch_sampler_options {
 const _: () = {
     [
         "Size of sab_torch_sampler_options",
-    ][::core::mem::size_of::<sab_torch_sampler_options>() - 56usize];
+    ][::core::mem::size_of::<sab_torch_sampler_options>() - 64usize];
     [
         "Alignment of sab_torch_sampler_options",
     ][::core::mem::align_of::<sab_torch_sampler_options>() - 8usize];
@@ -645,14 +646,17 @@ const _: () = {
         "Offset of field: sab_torch_sampler_options::max_total_size",
     ][::core::mem::offset_of!(sab_torch_sampler_options, max_total_size) - 24usize];
     [
+        "Offset of field: sab_torch_sampler_options::sizes",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, sizes) - 32usize];
+    [
         "Offset of field: sab_torch_sampler_options::size",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, size) - 32usize];
+    ][::core::mem::offset_of!(sab_torch_sampler_options, size) - 40usize];
     [
         "Offset of field: sab_torch_sampler_options::size_ctx",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, size_ctx) - 40usize];
+    ][::core::mem::offset_of!(sab_torch_sampler_options, size_ctx) - 48usize];
     [
         "Offset of field: sab_torch_sampler_options::release",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, release) - 48usize];
+    ][::core::mem::offset_of!(sab_torch_sampler_options, release) - 56usize];
 };
 extern "C" {
     pub fn sab_torch_sampler_options_init(options: *mut sab_torch_sampler_options);

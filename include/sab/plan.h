@@ -42,7 +42,8 @@ typedef int32_t sab_tail;
 #define SAB_TAIL_KEEP 0  /**< a smaller last batch */
 #define SAB_TAIL_MERGE 1 /**< the longest of them move into the next bucket up, across a boundary if need be; the last bucket keeps its tail */
 #define SAB_TAIL_DROP 2  /**< not in this epoch; which samples, changes from epoch to epoch (drop_last) */
-#define SAB_TAIL_WRAP 3  /**< the last batch is filled with samples of the same bucket that then appear twice in the epoch */
+#define SAB_TAIL_WRAP 3  /**< the last batch is filled with samples of the same bucket that then appear twice in the epoch; a bucket of fewer
+                              samples than a batch is one smaller batch */
 
 /** What becomes of samples that are outside the boundaries, or cost more than the budget alone. */
 typedef int32_t sab_oversize;

@@ -187,21 +187,54 @@ std::vector<Cut> Cutter::automatic(double target, uint64_t fewest, uint64_t most
 }
 
 std::vector<Cut> Cutter::by_shapes(std::size_t count, const Progress& progress) {
+    // Runs from the longest down, each of so many full batches; the shortest samples are the last run and have the one tail.
+    const auto lay_out = [&](const std::vector<uint64_t>& batches) {
+        std::vector<Cut> cuts;
+        uint32_t end = end_;
+        for (const uint64_t wanted : batches) {
+            if (end == begin_) break;
+            const uint64_t size = capacity_at(end - 1);
+            const uint64_t fits = std::min(wanted, (end - begin_) / size);
+            if (fits == 0) continue;
+            cuts.push_back({end - static_cast<uint32_t>(fits * size), end, size});
+            end = cuts.back().begin;
+        }
+        if (end > begin_) cuts.push_back(cut(begin_, end));
+        std::ranges::reverse(cuts);
+        return cuts;
+    };
+    // At first a run holds its optimal interval, and of the next one what its last batch has room for.
     const std::vector<uint32_t> ends = optimal_ends(count, progress);
-    std::vector<Cut> cuts;
+    std::vector<uint64_t> batches;
     uint32_t end = end_;
-    for (std::size_t b = ends.size(); b-- > 0 && end > begin_;) {
-        const uint32_t wanted = b == 0 ? begin_ : ends[b - 1];
-        if (end <= wanted) continue;  // the longer run took all of this interval
+    for (std::size_t b = ends.size(); b-- > 1 && end > begin_;) {
+        const uint32_t begin = ends[b - 1];
         const uint64_t size = capacity_at(end - 1);
-        // A run takes so much of the next interval that its last batch is full; the interval of the shortest has the one tail.
-        const uint64_t batches = (end - wanted + size - 1) / size;
-        const uint32_t begin = batches * size >= end - begin_ ? begin_ : end - static_cast<uint32_t>(batches * size);
-        cuts.push_back({begin, end, size});
-        end = begin;
+        batches.push_back(end > begin ? (end - begin + size - 1) / size : 0);
+        end -= static_cast<uint32_t>(std::min<uint64_t>(batches.back() * size, end - begin_));
     }
-    std::ranges::reverse(cuts);
-    return cuts;
+    // Then batches move between neighbours while that pads less.
+    std::vector<Cut> best = lay_out(batches);
+    double least = waste(best).padded;
+    for (bool improves = true; improves;) {
+        improves = false;
+        for (uint64_t& run : batches)
+            for (const int64_t change : {-8, -4, -2, -1, 1, 2, 4, 8}) {
+                const uint64_t before = run;
+                if (change < 0 && before < static_cast<uint64_t>(-change)) continue;
+                run = before + static_cast<uint64_t>(change);
+                std::vector<Cut> cuts = lay_out(batches);
+                if (const double padded = waste(cuts).padded; padded < least) {
+                    least = padded;
+                    best = std::move(cuts);
+                    improves = true;
+                } else {
+                    run = before;
+                }
+            }
+        progress.report(count, count);
+    }
+    return best;
 }
 
 }  // namespace sab

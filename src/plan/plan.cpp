@@ -238,8 +238,9 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
         Bucket bucket{};
         bucket.begin = cut.begin;
         bucket.end = cut.end;
-        bucket.batch_size = cut.batch_size;
-        bucket.batches = batches_of(bucket.samples(), cut.batch_size, options.tail);
+        // Filled up from itself, a bucket of fewer samples than a batch would show them many times over.
+        bucket.batch_size = options.tail == SAB_TAIL_WRAP ? std::clamp<uint64_t>(bucket.samples(), 1, cut.batch_size) : cut.batch_size;
+        bucket.batches = batches_of(bucket.samples(), bucket.batch_size, options.tail);
         if (cut.end > cut.begin) {
             bucket.level_begin = static_cast<uint32_t>(cutter.level_at(cut.begin));
             bucket.level_end = static_cast<uint32_t>(cutter.level_at(cut.end - 1)) + 1;
@@ -247,8 +248,7 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
             bucket.longest = sorted.level_size[bucket.level_end - 1];
             bucket.padded_length = round_up(bucket.longest, options.length_multiple);
             bucket.total = cutter.total(cut.begin, cut.end);
-            const uint64_t largest = options.tail == SAB_TAIL_WRAP ? cut.batch_size : std::min(cut.batch_size, bucket.samples());
-            bucket.cost = cost(largest, cost_length(bucket.longest));
+            bucket.cost = cost(std::min(bucket.batch_size, bucket.samples()), cost_length(bucket.longest));
         }
         const bool has_boundaries = !boundaries.empty() && i < proper;
         bucket.lower = has_boundaries ? boundaries[i] : bucket.shortest;

@@ -161,7 +161,7 @@ void Plan::check_sound(const std::function<void(const char*)>& refuse) const {
         const uint64_t samples = bucket.samples();
         if (bucket.begin > bucket.end || bucket.end > facts.samples || bucket.batch_size < 1) refuse("a bucket is off");
         const uint64_t expected = facts.tail == SAB_TAIL_DROP ? samples / bucket.batch_size : samples / bucket.batch_size + (samples % bucket.batch_size != 0);
-        if (bucket.batches != expected || (facts.tail == SAB_TAIL_WRAP && samples > 0 && bucket.batch_size > largest_sample_count)) refuse("a bucket is off");
+        if (bucket.batches != expected || (facts.tail == SAB_TAIL_WRAP && bucket.batch_size > std::max<uint64_t>(samples, 1))) refuse("a bucket is off");
         batches += expected;
         if (samples == 0) continue;
         if (bucket.level_begin >= bucket.level_end || bucket.level_end > level_size_.size() || level_first_[bucket.level_begin] > bucket.begin ||

@@ -708,6 +708,25 @@ static void Tail_EachPolicy_DoesWhatItSays(void) {
     }
 }
 
+static void TailWrap_InABucketSmallerThanABatch_ShowsEachSampleOnce(void) {
+    const int32_t numbers[] = {1, 2, 3};
+    const uint64_t huge = UINT64_C(1) << 40;
+    const double boundaries[] = {0, 9};
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 2;
+    options.batch_sizes = &huge;
+    options.batch_size_count = 1;
+    options.tail = SAB_TAIL_WRAP;
+    sab_plan *plan = plan_with(numbers, 3, &options);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    int seen[3] = {0};
+    EXPECT(walk(sampler, seen) == 1 && all_are(seen, 3, 1));
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
 static void MaxShapes_HoldsForEveryNumber(void) {
     for (size_t shapes = 2; shapes <= 8; ++shapes) {
         sab_plan_options options = budget(300);
@@ -1175,6 +1194,7 @@ int main(void) {
     RUN(CostCallback_FailsLiesOrWorks);
     RUN(Plan_SaysWhatItHolds);
     RUN(Tail_EachPolicy_DoesWhatItSays);
+    RUN(TailWrap_InABucketSmallerThanABatch_ShowsEachSampleOnce);
     RUN(MaxShapes_HoldsForEveryNumber);
     RUN(WorstBatches_CostAtLeastAsMuchAsAny);
     RUN(PlanFile_IsReadBack_AndEveryDamageRefused);

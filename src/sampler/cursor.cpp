@@ -175,12 +175,19 @@ void Cursor::add_step_totals(PlacedBatch& batch) const {
     }
     // Whole batches: a split step has the same totals as the batches that were split.
     const uint64_t batches = sequence_->batches();
+    const auto add = [&](uint64_t first, uint64_t end, uint64_t times) {
+        for (uint64_t position = first; position < end; ++position) {
+            batch.step_samples += times * sequence_->samples(position % batches);
+            batch.step_total += static_cast<double>(times) * sequence_->total(position % batches);
+        }
+    };
     const uint64_t first = position_of(batch.step);
-    const uint64_t end = options_.last_step == SAB_LAST_STEP_SPLIT ? std::min(first + options_.world_size, batches) : first + options_.world_size;
     batch.step_total = 0;
-    for (uint64_t position = first; position < end; ++position) {
-        batch.step_samples += sequence_->samples(position % batches);
-        batch.step_total += sequence_->total(position % batches);
+    if (options_.last_step != SAB_LAST_STEP_WRAP) {
+        add(first, std::min(first + options_.world_size, batches), 1);
+    } else {  // more ranks than batches see the epoch several times over
+        if (options_.world_size >= batches) add(0, batches, options_.world_size / batches);
+        add(first, first + options_.world_size % batches, 1);
     }
 }
 

@@ -123,11 +123,11 @@ def test_three_resumes_lose_nothing():
     assert sorted(flat(taken)) == list(range(1000))
 
 
-@given(sizes_lists, st.integers(2, 9), seeds)
-@settings(max_examples=60, deadline=None)
-def test_step_totals_are_those_of_all_ranks(sizes, world_size, seed):
+@given(sizes_lists, st.integers(2, 9), seeds, st.sampled_from(["split", "drop", "wrap"]))
+@settings(max_examples=100, deadline=None)
+def test_step_totals_are_those_of_all_ranks(sizes, world_size, seed, last_step):
     plan = sab.plan(sizes, budget=80)
-    for step in zip(*(list(sampler.batches()) for sampler in all_ranks(plan, world_size, seed=seed))):
+    for step in zip(*(list(sampler.batches()) for sampler in all_ranks(plan, world_size, seed=seed, last_step=last_step))):
         assert {batch.step_samples for batch in step} == {sum(batch.count for batch in step)}
         assert {batch.step_total for batch in step} == {sum(batch.total for batch in step)}
 

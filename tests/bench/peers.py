@@ -41,8 +41,8 @@ def fairseq(sizes):
 
 
 def bucket_batch_sampler(module, base):
-    """BucketBatchSampler of `module`: with `base` BatchSampler, batches of budget // edge; with SizeAwareBatchSampler, filled up to the budget,
-    an element costing its bucket's edge, so that the padded batch keeps to it."""
+    """BucketBatchSampler of `module`: with `base` "BatchSampler", batches of budget // edge; with "80", of 80, which keeps to the budget as far as
+    twice the mean; with "SizeAware", filled up to the budget, an element costing its bucket's edge, so that the padded batch keeps to it."""
 
     def make(sizes):
         import torch
@@ -52,6 +52,8 @@ def bucket_batch_sampler(module, base):
         if base == "BatchSampler":
             base_class, shared = torch.utils.data.BatchSampler, {"drop_last": False}
             individual = {"batch_size": [int(BUDGET // (edge - 1)) for edge in edges[1:]]}
+        elif base == "80":
+            base_class, shared, individual = torch.utils.data.BatchSampler, {"drop_last": False, "batch_size": 80}, {}
         else:
             costs = (edges[np.searchsorted(edges, sizes, side="right")] - 1).tolist()
             base_class, individual = sampler.SizeAwareBatchSampler, {}
@@ -94,8 +96,9 @@ SYSTEMS = [
     ("fairseq batch_by_size, sorted before, unshuffled", fairseq, "data_utils_fast"),
     ("bionemo BucketBatchSampler of SizeAwareBatchSampler, 30 quantile buckets", bucket_batch_sampler(BIONEMO, "SizeAware"), "bionemo"),
     ("the same by sab.compat.bionemo", bucket_batch_sampler(COMPAT, "SizeAware"), "torch"),
+    ("bionemo BucketBatchSampler of BatchSampler, 80 a batch, 30 quantile buckets", bucket_batch_sampler(BIONEMO, "80"), "bionemo"),
     ("bionemo BucketBatchSampler of BatchSampler, 30 quantile buckets", bucket_batch_sampler(BIONEMO, "BatchSampler"), "bionemo"),
-    ("the same by sab.compat.bionemo ", bucket_batch_sampler(COMPAT, "BatchSampler"), "torch"),
+    ("the latter by sab.compat.bionemo", bucket_batch_sampler(COMPAT, "BatchSampler"), "torch"),
     ("infinibatch, read-ahead 10,000", infinibatch, "infinibatch"),
     ("transformers LengthGroupedSampler, 160 a batch", transformers, "transformers"),
 ]

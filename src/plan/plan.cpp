@@ -96,7 +96,8 @@ void merge_tails(std::vector<Cut>& cuts) {
 double round_up(double length, double multiple) {
     if (multiple <= 0) return length;
     const double rounded = std::ceil(length / multiple) * multiple;
-    return rounded < length ? rounded + multiple : rounded;
+    // A multiple too fine for the length's own precision may round to less.
+    return std::max(length, rounded < length ? rounded + multiple : rounded);
 }
 
 double Plan::padded(double length) const { return round_up(length, facts_.length_multiple); }

@@ -1,6 +1,7 @@
 /// The cuts of a sorted order against slow and obvious ways to find them.
 #include "plan/cost.h"
 #include "plan/edges.h"
+#include "plan/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -82,6 +83,17 @@ TEST(SortBySize, RadixAndCounting_GiveTheSameOrder) {
     for (std::size_t i = 1; i < whole.size(); ++i) {
         const auto a = std::pair(whole[counted.order[i - 1]], counted.order[i - 1]), b = std::pair(whole[counted.order[i]], counted.order[i]);
         ASSERT_LT(a, b);
+    }
+}
+
+TEST(RoundUp, IsAMultipleAndNeverBelowTheLength) {
+    EXPECT_EQ(round_up(13, 8), 16);
+    EXPECT_EQ(round_up(16, 8), 16);
+    EXPECT_EQ(round_up(13, 0), 13);
+    std::mt19937_64 random(5);
+    for (int round = 0; round < 100000; ++round) {
+        const auto length = static_cast<double>(random() >> (11 + random() % 52));
+        for (const double multiple : {0.1, 0.3, 1.0, 7.0, 1e6}) ASSERT_GE(round_up(length, multiple), length) << multiple;
     }
 }
 

@@ -1,0 +1,88 @@
+/* Handles that must come out right, and ways to walk them. */
+#ifndef HELPERS_H
+#define HELPERS_H
+
+#include <stdint.h>
+
+#include "expect.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static inline sab_sizes *sizes_of(const int32_t *numbers, size_t count) {
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(numbers, count, SAB_INT32, NULL, &sizes));
+    return sizes;
+}
+
+static inline sab_plan *plan_with(const int32_t *numbers, size_t count, const sab_plan_options *options) {
+    sab_sizes *sizes = sizes_of(numbers, count);
+    sab_plan *plan = NULL;
+    EXPECT_OK(sab_plan_new(sizes, options, &plan));
+    sab_sizes_free(sizes);
+    return plan;
+}
+
+static inline sab_plan_options budget(double most) {
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budget = most;
+    return options;
+}
+
+/* Lengths that look like text: many short, few long. */
+static inline const int32_t *lengths(size_t count) {
+    static int32_t made[2000];
+    uint32_t x = 1;
+    for (size_t i = 0; i < count; ++i) {
+        x = x * 1664525u + 1013904223u;
+        made[i] = (int32_t)(1 + (x >> 16) % (1 + (x >> 8) % 97));
+    }
+    return made;
+}
+
+static inline sab_plan *a_plan(void) {
+    sab_plan_options options = budget(300);
+    return plan_with(lengths(500), 500, &options);
+}
+
+static inline sab_sampler *rank_of(const sab_plan *plan, uint64_t rank, uint64_t world_size) {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.rank = rank;
+    options.world_size = world_size;
+    options.seed = 7;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
+    return sampler;
+}
+
+/* Walks to the end of the epoch, counting how often each sample is seen; gives the number of steps. */
+static inline uint64_t walk(sab_sampler *sampler, int *seen) {
+    sab_batch batch = SAB_BATCH_INIT;
+    uint64_t steps = 0;
+    sab_status status;
+    while ((status = sab_next_batch(sampler, &batch)) == SAB_OK) {
+        ++steps;
+        for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
+    }
+    EXPECT(status == SAB_END);
+    return steps;
+}
+
+static inline int all_are(const int *seen, size_t count, int times) {
+    for (size_t i = 0; i < count; ++i)
+        if (seen[i] != times) return 0;
+    return 1;
+}
+
+/* Writes an epoch as "[[1, 2], [3]]". */
+static inline void print_epoch(sab_sampler *sampler, char *out) {
+    sab_batch batch = SAB_BATCH_INIT;
+    char *end = out + sprintf(out, "[");
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        end += sprintf(end, end == out + 1 ? "[" : ", [");
+        for (uint64_t i = 0; i < batch.count; ++i) end += sprintf(end, i == 0 ? "%d" : ", %d", (int)batch.indices[i]);
+        end += sprintf(end, "]");
+    }
+    sprintf(end, "]");
+}
+
+#endif

@@ -1,0 +1,473 @@
+/* What each way to make a plan gives, on examples small enough to check by hand. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+/* Writes the buckets as "3..5 n4 b2 x2; ...": sizes, samples, samples a batch, batches. */
+static const char *buckets_of(const sab_plan *plan) {
+    static char text[2048];
+    char *end = text;
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    *end = '\0';
+    for (size_t i = 0; i < info.buckets && end < text + sizeof text - 100; ++i) {
+        sab_bucket bucket = SAB_BUCKET_INIT;
+        EXPECT_OK(sab_plan_get_bucket(plan, i, &bucket));
+        end += sprintf(end, "%s%g..%g n%d b%d x%d", i == 0 ? "" : "; ", bucket.shortest, bucket.longest, (int)bucket.samples, (int)bucket.batch_size,
+                       (int)bucket.batches);
+    }
+    return text;
+}
+
+#define EXPECT_BUCKETS(numbers, options, expected)                                                        \
+    do {                                                                                                  \
+        sab_plan *plan_ = plan_with(numbers, COUNT(numbers), options);                                    \
+        const char *got_ = buckets_of(plan_);                                                             \
+        EXPECT(strcmp(got_, expected) == 0 || (fprintf(stderr, "%s:%d: has %s\n", __FILE__, __LINE__, got_), 0)); \
+        sab_plan_free(plan_);                                                                             \
+    } while (0)
+
+static sab_plan_options bounded(const double *boundaries, size_t count, double most) {
+    sab_plan_options options = budget(most);
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = count;
+    return options;
+}
+
+static sab_plan_info info_of(const sab_plan *plan) {
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    return info;
+}
+
+static sab_report report_of(const sab_plan *plan) {
+    sab_report report = SAB_REPORT_INIT;
+    EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
+    return report;
+}
+
+/* Where the edges come from */
+
+static void Boundaries_IncludeTheLowerAndNotTheUpper(void) {
+    const int32_t numbers[] = {9, 4, 5, 6, 10, 3};
+    const double boundaries[] = {10, 4, 6}; /* in any order */
+    const sab_plan_options options = bounded(boundaries, 3, 20);
+    EXPECT_BUCKETS(numbers, &options, "4..5 n2 b4 x1; 6..9 n2 b2 x1");
+    sab_plan *plan = plan_with(numbers, 6, &options);
+    int64_t skipped[6] = {0};
+    size_t count = 0;
+    EXPECT_OK(sab_plan_skipped(plan, skipped, 6, &count));
+    EXPECT(count == 2 && skipped[0] == 5 && skipped[1] == 4); /* by ascending size */
+    sab_plan_free(plan);
+}
+
+static void Boundaries_MayBeEmptyOrInfinite(void) {
+    const int32_t numbers[] = {1, 2, 90};
+    const double boundaries[] = {-INFINITY, 5, 50, INFINITY};
+    const sab_plan_options options = bounded(boundaries, 4, 100);
+    EXPECT_BUCKETS(numbers, &options, "1..2 n2 b3 x1; 0..0 n0 b1 x0; 90..90 n1 b1 x1");
+}
+
+static void BatchSizes_OneForAllOrOneABucket(void) {
+    int32_t range[25];
+    for (int i = 0; i < 25; ++i) range[i] = i;
+    const double boundaries[] = {0, 6, 15, 25};
+    const uint64_t each[] = {2, 3, 5}, one = 4;
+    sab_plan_options options = bounded(boundaries, 4, 0);
+    options.batch_sizes = each;
+    options.batch_size_count = 3;
+    EXPECT_BUCKETS(range, &options, "0..5 n6 b2 x3; 6..14 n9 b3 x3; 15..24 n10 b5 x2");
+    options.batch_size_count = 1;
+    options.batch_sizes = &one;
+    EXPECT_BUCKETS(range, &options, "0..5 n6 b4 x2; 6..14 n9 b4 x3; 15..24 n10 b4 x3");
+    options.batch_sizes = each;
+    options.batch_size_count = 3;
+    options.budget = 50; /* with both, the smaller batch wins: 50 / 24 = 2 */
+    EXPECT_BUCKETS(range, &options, "0..5 n6 b2 x3; 6..14 n9 b3 x3; 15..24 n10 b2 x5");
+}
+
+static void Rank_CutsWholeBatchesFromTheLongestDown(void) {
+    const int32_t numbers[] = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
+    sab_plan_options options = budget(20);
+    options.buckets = SAB_BUCKETS_RANK;
+    options.bucket_batches = 1;
+    /* 20 / 10 = 2: {10, 9}; 20 / 8 = 2: {8, 7}; 20 / 6 = 3: {6, 5, 4}, and with the three left over two full batches */
+    EXPECT_BUCKETS(numbers, &options, "1..6 n6 b3 x2; 7..8 n2 b2 x1; 9..10 n2 b2 x1");
+    options.bucket_batches = 2;
+    EXPECT_BUCKETS(numbers, &options, "1..6 n6 b3 x2; 7..10 n4 b2 x2");
+}
+
+static void Optimal_PadsAsLittleAsAnyCutCan(void) {
+    const int32_t hand[] = {1, 1, 2, 9, 10};
+    sab_plan_options options = budget(10);
+    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_count = 2;
+    EXPECT_BUCKETS(hand, &options, "1..2 n3 b5 x1; 9..10 n2 b1 x2");
+    options.bucket_count = 3; /* {1, 1} {2} {9, 10} pads 1; {1, 1, 2} {9} {10} pads 2 */
+    options.max_batch_size = 3;
+    EXPECT_BUCKETS(hand, &options, "1..1 n2 b3 x1; 2..2 n1 b3 x1; 9..10 n2 b1 x2");
+    options.bucket_count = 99; /* no more buckets than distinct sizes */
+    EXPECT_BUCKETS(hand, &options, "1..1 n2 b3 x1; 2..2 n1 b3 x1; 9..9 n1 b1 x1; 10..10 n1 b1 x1");
+
+    /* Against every cut between 9 distinct sizes, by bits. */
+    for (uint32_t round = 1; round <= 20; ++round) {
+        int32_t numbers[30], samples[9] = {0};
+        for (uint32_t i = 0; i < 30; ++i) {
+            const uint32_t which = i < 9 ? i : (i * 2654435761u + round * 40503u) >> 7;
+            ++samples[which % 9];
+            numbers[i] = (int32_t)((which % 9 + 1) * (which % 9 + round) + 1);
+        }
+        for (size_t count = 1; count <= 9; ++count) {
+            double least = INFINITY;
+            for (uint32_t cuts = 0; cuts < 256; ++cuts) {
+                if (__builtin_popcount(cuts) + 1 != (int)count) continue;
+                double padded = 0;
+                int in_bucket = 0;
+                for (uint32_t which = 0; which < 9; ++which) {
+                    in_bucket += samples[which];
+                    if (which == 8 || (cuts >> which & 1)) {
+                        padded += in_bucket * (double)((which + 1) * (which + round) + 1);
+                        in_bucket = 0;
+                    }
+                }
+                least = fmin(least, padded);
+            }
+            options = budget(10000);
+            options.buckets = SAB_BUCKETS_OPTIMAL;
+            options.bucket_count = count;
+            sab_plan *plan = plan_with(numbers, 30, &options);
+            double padded = 0;
+            for (size_t b = 0; b < info_of(plan).buckets; ++b) {
+                sab_bucket bucket = SAB_BUCKET_INIT;
+                EXPECT_OK(sab_plan_get_bucket(plan, b, &bucket));
+                padded += (double)bucket.samples * bucket.longest;
+            }
+            EXPECT(padded == least);
+            sab_plan_free(plan);
+        }
+    }
+}
+
+static void Auto_KeepsPaddingAndBatchesUnderTheTarget(void) {
+    enum { samples = 400000 };
+    int32_t *numbers = malloc(samples * sizeof *numbers);
+    uint32_t x = 3;
+    for (int i = 0; i < samples; ++i) {
+        x = x * 1664525u + 1013904223u;
+        numbers[i] = (int32_t)(1 + (x >> 16) % (1 + (x >> 8) % 509));
+    }
+    for (int percent = 3; percent <= 5; ++percent) { /* 1 % is out of reach with 16 batches a bucket: there are some 1,300 batches */
+        const uint64_t fewest = percent == 1 ? 4 : 16; /* one percent is out of reach with 16 batches in each bucket */
+        sab_plan_options options = budget(16384);
+        options.padding_target = percent / 100.0;
+        sab_plan *plan = plan_with(numbers, samples, &options);
+        const sab_plan_info info = info_of(plan);
+        const sab_report report = report_of(plan);
+        EXPECT(report.padding <= options.padding_target);
+        EXPECT(info.batches >= info.lower_bound);
+        if (percent > 1) EXPECT((double)info.batches <= (1 + options.padding_target) * (double)info.lower_bound);
+        uint64_t below = 0;
+        for (size_t i = 0; i < info.buckets; ++i) {
+            sab_bucket bucket = SAB_BUCKET_INIT;
+            EXPECT_OK(sab_plan_get_bucket(plan, i, &bucket));
+            EXPECT(bucket.cost <= 16384 && bucket.batches >= (below + bucket.samples <= samples * 99 / 100 ? fewest : 1));
+            below += bucket.samples;
+        }
+        EXPECT(below == samples && report.meet_again <= 1.0 / (double)fewest);
+        sab_plan_free(plan);
+    }
+    free(numbers);
+}
+
+/* How many samples make a batch */
+
+static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
+    int32_t tens[100];
+    for (int i = 0; i < 100; ++i) tens[i] = 10;
+    const double boundaries[] = {0, 11};
+    sab_plan_options options = bounded(boundaries, 2, 79);
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b7 x15");
+    options.budget = 80; /* the budget itself is allowed */
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b8 x13");
+    options.max_batch_size = 5;
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b5 x20");
+    options.max_batch_size = 0;
+    options.batch_size_multiple = 3;
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b6 x17");
+    options.batch_size_multiple = 9; /* not one multiple fits: as it is */
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b8 x13");
+    options.batch_size_multiple = 1;
+    options.length_multiple = 8; /* 10 is padded to 16, and the padding costs */
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b5 x20");
+    sab_plan *plan = plan_with(tens, 100, &options);
+    sab_bucket bucket = SAB_BUCKET_INIT;
+    EXPECT_OK(sab_plan_get_bucket(plan, 0, &bucket));
+    EXPECT(bucket.padded_length == 16 && bucket.cost == 80 && bucket.total == 1000);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(batch.longest == 10 && batch.padded_length == 16 && batch.padded_total == 80 && batch.total == 50);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static int32_t linear_in_length(void *ctx, uint64_t count, double length, double *cost) {
+    *cost = 3 + (double)count * (1 + 2 * length);
+    return ctx == NULL ? 1 : 0;
+}
+
+static void Cost_DecidesWhatTheBudgetPaysFor(void) {
+    int32_t tens[100];
+    for (int i = 0; i < 100; ++i) tens[i] = 10;
+    const double boundaries[] = {0, 11}, coefficients[] = {3, 1, 2};
+    sab_plan_options options = bounded(boundaries, 2, 1000);
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b100 x1"); /* count * length */
+    options.cost = SAB_COST_QUADRATIC;                      /* count * length^2 */
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b10 x10");
+    options.cost = SAB_COST_POLYNOMIAL; /* 3 + count * (1 + 2 * length): 3 + 47 * 21 = 990 */
+    options.coefficients = coefficients;
+    options.coefficient_count = 3;
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b47 x3");
+    options.cost = SAB_COST_CALLBACK;
+    options.cost_fn = linear_in_length;
+    options.cost_ctx = tens;
+    EXPECT_BUCKETS(tens, &options, "10..10 n100 b47 x3");
+}
+
+static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
+    const int32_t numbers[] = {0, 0, 0, 0, 0, 4, 8}, zeros[] = {0, 0, 0, 0, 0};
+    const double boundaries[] = {0, 1, 9};
+    const sab_plan_options options = bounded(boundaries, 3, 8);
+    EXPECT_BUCKETS(numbers, &options, "0..0 n5 b2 x3; 4..8 n2 b1 x2"); /* as if they were 4 long */
+    const sab_plan_options ones = bounded(boundaries, 2, 2);
+    EXPECT_BUCKETS(zeros, &ones, "0..0 n5 b2 x3"); /* as if they were 1 long */
+}
+
+/* What does not fit */
+
+static void TailMerge_MovesTheLongestUp(void) {
+    const int32_t numbers[] = {1, 2, 3, 4, 5, 11, 12, 13};
+    const double boundaries[] = {0, 10, 20};
+    const uint64_t four = 4;
+    sab_plan_options options = bounded(boundaries, 3, 0);
+    options.batch_sizes = &four;
+    options.batch_size_count = 1;
+    EXPECT_BUCKETS(numbers, &options, "1..5 n5 b4 x2; 11..13 n3 b4 x1");
+    options.tail = SAB_TAIL_MERGE; /* 5 joins its seniors, across the boundary; four and four are left */
+    EXPECT_BUCKETS(numbers, &options, "1..4 n4 b4 x1; 5..13 n4 b4 x1");
+    options.tail = SAB_TAIL_DROP;
+    EXPECT_BUCKETS(numbers, &options, "1..5 n5 b4 x1; 11..13 n3 b4 x0");
+    options.tail = SAB_TAIL_WRAP; /* a bucket of fewer samples than a batch is one smaller batch */
+    EXPECT_BUCKETS(numbers, &options, "1..5 n5 b4 x2; 11..13 n3 b3 x1");
+}
+
+static void TailDrop_LeavesOthersOutInEachEpoch(void) {
+    int32_t fives[10];
+    for (int i = 0; i < 10; ++i) fives[i] = 5;
+    sab_plan_options options = budget(20);
+    options.tail = SAB_TAIL_DROP;
+    sab_plan *plan = plan_with(fives, 10, &options);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    int seen[10] = {0};
+    for (uint64_t epoch = 0; epoch < 100; ++epoch) {
+        EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
+        EXPECT(walk(sampler, seen) == 2);
+    }
+    for (int i = 0; i < 10; ++i) EXPECT(seen[i] > 50 && seen[i] < 100);
+    EXPECT(report_of(plan).dropped == 2 && report_of(plan).repeated == 0);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void TailWrap_RepeatsNoSampleTwiceOver(void) {
+    int32_t fives[10];
+    for (int i = 0; i < 10; ++i) fives[i] = 5;
+    sab_plan_options options = budget(35); /* batches of 7: 7 + 3, filled with 4 again */
+    options.tail = SAB_TAIL_WRAP;
+    sab_plan *plan = plan_with(fives, 10, &options);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    int seen[10] = {0}, twice = 0;
+    EXPECT(walk(sampler, seen) == 2);
+    for (int i = 0; i < 10; ++i) {
+        EXPECT(seen[i] == 1 || seen[i] == 2);
+        twice += seen[i] == 2;
+    }
+    EXPECT(twice == 4 && report_of(plan).repeated == 4 && report_of(plan).dropped == 0);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void Oversize_IsSkippedRefusedOrAlone(void) {
+    const int32_t numbers[] = {3, 50, 4, 5, 60};
+    sab_plan_options options = budget(20);
+    sab_plan *plan = plan_with(numbers, 5, &options);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    int seen[5] = {0};
+    uint64_t count = 0;
+    walk(sampler, seen);
+    EXPECT(seen[0] == 1 && seen[1] == 0 && seen[2] == 1 && seen[3] == 1 && seen[4] == 0);
+    EXPECT_OK(sab_sampler_skipped_count(sampler, &count));
+    EXPECT(count == 2 && info_of(plan).skipped == 2 && info_of(plan).total == 12 && report_of(plan).skipped == 2);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+
+    sab_sizes *sizes = sizes_of(numbers, 5);
+    options.oversize = SAB_OVERSIZE_ERROR;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "] = ");
+    EXPECT(strstr(sab_last_error_message(), "sizes[1] = 50") != NULL || strstr(sab_last_error_message(), "sizes[4] = 60") != NULL);
+    sab_sizes_free(sizes);
+
+    options.oversize = SAB_OVERSIZE_SINGLE;
+    plan = plan_with(numbers, 5, &options);
+    sampler = rank_of(plan, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    memset(seen, 0, sizeof seen);
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        EXPECT(batch.padded_total <= 20 || batch.count == 1);
+        for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
+    }
+    EXPECT(all_are(seen, 5, 1) && info_of(plan).skipped == 0 && info_of(plan).total == 122);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+/* Reports, prints, files */
+
+static void LowerBound_IsTheTotalOverTheBudget(void) {
+    const int32_t numbers[] = {6, 6, 6, 6};
+    const sab_plan_options options = budget(10); /* 24 / 10 */
+    sab_plan *plan = plan_with(numbers, 4, &options);
+    EXPECT(info_of(plan).lower_bound == 3 && info_of(plan).batches == 4);
+    sab_plan_free(plan);
+    for (int32_t most = 100; most <= 700; most += 23)
+        for (int32_t tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_WRAP; ++tail) {
+            if (tail == SAB_TAIL_DROP) continue;
+            sab_plan_options many = budget(most);
+            many.cost = most % 2;
+            many.budget *= many.cost == SAB_COST_QUADRATIC ? 97 : 1;
+            many.tail = tail;
+            plan = plan_with(lengths(1000), 1000, &many);
+            EXPECT(info_of(plan).lower_bound <= info_of(plan).batches && info_of(plan).lower_bound > 0);
+            sab_plan_free(plan);
+        }
+}
+
+static void Fingerprint_TellsPlansApart(void) {
+    int32_t changed[500];
+    memcpy(changed, lengths(500), sizeof changed);
+    sab_plan *same = a_plan(), *again = a_plan();
+    EXPECT(info_of(same).fingerprint == info_of(again).fingerprint);
+    sab_plan_free(again);
+    changed[250] += 1;
+    sab_plan_options options = budget(300);
+    again = plan_with(changed, 500, &options);
+    EXPECT(info_of(same).fingerprint != info_of(again).fingerprint);
+    sab_plan_free(again);
+    options.tail = SAB_TAIL_DROP;
+    again = plan_with(lengths(500), 500, &options);
+    EXPECT(info_of(same).fingerprint != info_of(again).fingerprint);
+    sab_plan_free(again);
+    sab_plan_free(same);
+}
+
+static void Report_AgreesWithAWalk(void) {
+    sab_plan *plan = a_plan();
+    for (uint64_t world_size = 1; world_size <= 7; ++world_size)
+        for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP; ++last_step) {
+            sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+            options.world_size = world_size;
+            options.last_step = last_step;
+            options.epoch = 3;
+            sab_report report = SAB_REPORT_INIT;
+            EXPECT_OK(sab_plan_report(plan, &options, NULL, NULL, &report));
+            uint64_t batches = 0, samples = 0, steps = 0;
+            double total = 0, padded = 0;
+            for (options.rank = 0; options.rank < world_size; ++options.rank) {
+                sab_sampler *sampler = NULL;
+                EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
+                sab_batch batch = SAB_BATCH_INIT;
+                for (steps = 0; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) {
+                    batches += batch.count > 0;
+                    samples += batch.count;
+                    total += batch.total;
+                    padded += batch.padded_total;
+                }
+                sab_sampler_free(sampler);
+            }
+            EXPECT(report.batches == batches && report.steps == steps && report.total == total && report.padded_total == padded);
+            EXPECT(report.samples == 500 && samples + report.dropped == 500 + report.repeated);
+            EXPECT(fabs(report.padding - (1 - total / padded)) < 1e-12);
+            EXPECT(report.rank_imbalance >= 1 - 1e-12 && (world_size > 1 || report.rank_imbalance < 1 + 1e-12));
+        }
+    sab_plan_free(plan);
+}
+
+static void Save_ReplacesAFileThatIsStillMapped(void) {
+    char path[] = "/tmp/sab_test_XXXXXX";
+    close(mkstemp(path));
+    sab_plan *plan = a_plan(), *mapped = NULL, *newer = NULL;
+    EXPECT_OK(sab_plan_save(plan, path));
+    EXPECT_OK(sab_plan_open(path, &mapped));
+    const sab_plan_options options = budget(150);
+    sab_plan *other = plan_with(lengths(300), 300, &options);
+    EXPECT_OK(sab_plan_save(other, path));
+    int seen[500] = {0};
+    sab_sampler *sampler = rank_of(mapped, 0, 1);
+    walk(sampler, seen); /* the old file lives on in the map */
+    EXPECT(all_are(seen, 500, 1));
+    EXPECT_OK(sab_plan_open(path, &newer));
+    EXPECT(info_of(newer).samples == 300 && info_of(newer).fingerprint == info_of(other).fingerprint);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+    sab_plan_free(mapped);
+    sab_plan_free(newer);
+    sab_plan_free(other);
+    unlink(path);
+}
+
+static void PlanFile_OfAnotherKind_IsNamed(void) {
+    sab_plan *plan = a_plan(), *again = NULL;
+    size_t size = 0;
+    EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
+    unsigned char *image = malloc(size);
+    memset(image, 0xAB, size);
+    size_t needed = 0;
+    EXPECT_OK(sab_plan_write(plan, image, size - 1, &needed)); /* too little room: nothing is written */
+    EXPECT(needed == size && image[0] == 0xAB && image[size - 2] == 0xAB);
+    EXPECT_OK(sab_plan_write(plan, image, size, &needed));
+    image[12] = 9;
+    EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT, "version is 9, this library reads 1");
+    image[12] = 1;
+    image[8] ^= 5;
+    EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT, "byte order");
+    EXPECT_FAILS(sab_plan_read("PK\3\4 something else", 18, &again), SAB_E_FORMAT, "does not begin as a plan does");
+    EXPECT_FAILS(sab_plan_open("/dev/null", &again), SAB_E_IO, "regular file");
+    free(image);
+    sab_plan_free(plan);
+}
+
+int main(void) {
+    RUN(Boundaries_IncludeTheLowerAndNotTheUpper);
+    RUN(Boundaries_MayBeEmptyOrInfinite);
+    RUN(BatchSizes_OneForAllOrOneABucket);
+    RUN(Rank_CutsWholeBatchesFromTheLongestDown);
+    RUN(Optimal_PadsAsLittleAsAnyCutCan);
+    RUN(Auto_KeepsPaddingAndBatchesUnderTheTarget);
+    RUN(BatchSize_FollowsTheBudgetAndItsLimits);
+    RUN(Cost_DecidesWhatTheBudgetPaysFor);
+    RUN(SizeZero_CostsAsMuchAsTheSmallestAboveZero);
+    RUN(TailMerge_MovesTheLongestUp);
+    RUN(TailDrop_LeavesOthersOutInEachEpoch);
+    RUN(TailWrap_RepeatsNoSampleTwiceOver);
+    RUN(Oversize_IsSkippedRefusedOrAlone);
+    RUN(LowerBound_IsTheTotalOverTheBudget);
+    RUN(Fingerprint_TellsPlansApart);
+    RUN(Report_AgreesWithAWalk);
+    RUN(Save_ReplacesAFileThatIsStillMapped);
+    RUN(PlanFile_OfAnotherKind_IsNamed);
+    return finish();
+}

@@ -1,0 +1,670 @@
+/* Everything a caller can get wrong: each is refused by name, gives no handle, and changes nothing. */
+#define _GNU_SOURCE
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define IS_NULL(call, name) EXPECT_FAILS(call, SAB_E_ARGUMENT, name " = NULL: must be given")
+
+static int32_t any_size(void *ctx, int64_t index, double *size) {
+    (void)ctx;
+    *size = (double)(index % 50);
+    return 0;
+}
+
+static int32_t failing_size(void *ctx, int64_t index, double *size) {
+    *size = 1;
+    return index == 2 ? *(const int32_t *)ctx : 0;
+}
+
+static int32_t any_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+    (void)ctx, (void)epoch;
+    *index = (int64_t)position;
+    *size = 1;
+    return position < 10 ? 0 : SAB_END;
+}
+
+static int32_t stop_at_once(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx, (void)done, (void)total;
+    return 77;
+}
+
+static sab_plan *bounded_plan(void) {
+    static const double boundaries[] = {0, 100};
+    sab_plan_options options = budget(300);
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 2;
+    return plan_with(lengths(100), 100, &options);
+}
+
+/* Names and messages */
+
+static void StatusName_KnowsEveryStatus(void) {
+    const struct {
+        sab_status status;
+        const char *name;
+    } known[] = {{SAB_OK, "SAB_OK"},           {SAB_END, "SAB_END"},
+                 {SAB_E_ARGUMENT, "SAB_E_ARGUMENT"}, {SAB_E_NO_MEMORY, "SAB_E_NO_MEMORY"},
+                 {SAB_E_CALLBACK, "SAB_E_CALLBACK"}, {SAB_E_CANCELLED, "SAB_E_CANCELLED"},
+                 {SAB_E_IO, "SAB_E_IO"},             {SAB_E_FORMAT, "SAB_E_FORMAT"},
+                 {SAB_E_MISMATCH, "SAB_E_MISMATCH"}, {SAB_E_UNSUPPORTED, "SAB_E_UNSUPPORTED"},
+                 {SAB_E_INTERNAL, "SAB_E_INTERNAL"}};
+    for (size_t i = 0; i < COUNT(known); ++i) EXPECT(strcmp(sab_status_name(known[i].status), known[i].name) == 0 && known[i].status <= 1);
+    EXPECT(strcmp(sab_status_name(-10), "unknown status") == 0 && strcmp(sab_status_name(INT32_MIN), "unknown status") == 0);
+}
+
+static void Message_IsCutBetweenCharacters(void) {
+    static char path[3002];
+    for (size_t i = 0; i + 1 < sizeof path; i += 3) memcpy(path + i, "\xE2\x82\xAC", 3); /* euro signs */
+    sab_sizes *sizes = NULL;
+    for (size_t skip = 0; skip < 9; skip += 3) { /* wherever the cut falls */
+        char shifted[3100];
+        snprintf(shifted, sizeof shifted, "%.*s%s", (int)(skip / 3), "ab", path);
+        EXPECT(sab_sizes_npy_new(shifted, &sizes) == SAB_E_IO);
+        const char *message = sab_last_error_message();
+        const size_t length = strlen(message);
+        EXPECT(length <= 1023 && length > 1000);
+        EXPECT(memcmp(message + length - 3, "\xE2\x82\xAC", 3) == 0);
+    }
+}
+
+static void Message_OutlivesSuccessAndFree(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    EXPECT_FAILS(sab_sampler_seek(sampler, 100000), SAB_E_ARGUMENT, "position = 100000");
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+    sab_sizes_free(NULL);
+    EXPECT(strstr(sab_last_error_message(), "position = 100000") != NULL);
+}
+
+/* NULL */
+
+static void NullArguments_AreNamed(void) {
+    sab_sizes *sizes = sizes_of(lengths(100), 100), *new_sizes = NULL;
+    sab_plan *plan = bounded_plan(), *new_plan = NULL;
+    sab_sampler *sampler = rank_of(plan, 0, 1), *torch = NULL, *new_sampler = NULL;
+    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &torch));
+    const sab_plan_options options = budget(300);
+    int64_t longs[128];
+    uint64_t number = 0, other = 0, offsets[8];
+    uint32_t words[SAB_TORCH_GENERATOR_WORDS] = {0};
+    unsigned char bytes[SAB_STATE_SIZE] = {0};
+    size_t count = 0;
+    double value = 0;
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    sab_bucket bucket = SAB_BUCKET_INIT;
+    sab_report report = SAB_REPORT_INIT;
+
+    IS_NULL(sab_sizes_new(NULL, 1, SAB_INT8, NULL, &new_sizes), "data");
+    IS_NULL(sab_sizes_new(lengths(1), 1, SAB_INT32, NULL, NULL), "sizes");
+    IS_NULL(sab_sizes_npy_new(NULL, &new_sizes), "path");
+    IS_NULL(sab_sizes_npy_new("/tmp", NULL), "sizes");
+    IS_NULL(sab_sizes_callback_new(1, NULL, NULL, NULL, NULL, &new_sizes), "size");
+    IS_NULL(sab_sizes_callback_new(1, any_size, NULL, NULL, NULL, NULL), "sizes");
+    IS_NULL(sab_sizes_get(NULL, 0, &value), "sizes");
+    IS_NULL(sab_sizes_get(sizes, 0, NULL), "size");
+    EXPECT(sab_sizes_count(NULL) == 0);
+
+    IS_NULL(sab_create_buckets(NULL, 5, 5, longs, longs, 64, &count), "sizes");
+    IS_NULL(sab_create_buckets(sizes, 5, 5, NULL, longs, 64, &count), "boundaries");
+    IS_NULL(sab_create_buckets(sizes, 5, 5, longs, NULL, 64, &count), "bucket_sizes");
+    IS_NULL(sab_create_buckets(sizes, 5, 5, longs, longs, 64, NULL), "bucket_count");
+    IS_NULL(sab_plan_new(NULL, &options, &new_plan), "sizes");
+    IS_NULL(sab_plan_new(sizes, NULL, &new_plan), "options");
+    IS_NULL(sab_plan_new(sizes, &options, NULL), "plan");
+    IS_NULL(sab_plan_get_info(NULL, &info), "plan");
+    IS_NULL(sab_plan_get_info(plan, NULL), "info");
+    IS_NULL(sab_plan_get_bucket(NULL, 0, &bucket), "plan");
+    IS_NULL(sab_plan_get_bucket(plan, 0, NULL), "bucket");
+    IS_NULL(sab_plan_skipped(NULL, longs, 64, &count), "plan");
+    IS_NULL(sab_plan_skipped(plan, NULL, 64, &count), "indices");
+    IS_NULL(sab_plan_skipped(plan, longs, 64, NULL), "count");
+    IS_NULL(sab_plan_save(NULL, "/tmp/x"), "plan");
+    IS_NULL(sab_plan_save(plan, NULL), "path");
+    IS_NULL(sab_plan_open(NULL, &new_plan), "path");
+    IS_NULL(sab_plan_open("/tmp", NULL), "plan");
+    IS_NULL(sab_plan_write(NULL, bytes, sizeof bytes, &count), "plan");
+    IS_NULL(sab_plan_write(plan, NULL, 64, &count), "buffer");
+    IS_NULL(sab_plan_write(plan, NULL, 0, NULL), "size");
+    IS_NULL(sab_plan_read(NULL, 64, &new_plan), "data");
+    IS_NULL(sab_plan_read(bytes, sizeof bytes, NULL), "plan");
+    IS_NULL(sab_plan_report(NULL, NULL, NULL, NULL, &report), "plan");
+    IS_NULL(sab_plan_report(plan, NULL, NULL, NULL, NULL), "report");
+
+    IS_NULL(sab_bucket_sampler_new(NULL, NULL, &new_sampler), "plan");
+    IS_NULL(sab_bucket_sampler_new(plan, NULL, NULL), "sampler");
+    IS_NULL(sab_sequential_sampler_new(NULL, NULL, &new_sampler), "plan");
+    IS_NULL(sab_sequential_sampler_new(plan, NULL, NULL), "sampler");
+    IS_NULL(sab_plan_worst_batches(NULL, 1, &new_sampler), "plan");
+    IS_NULL(sab_plan_worst_batches(plan, 1, NULL), "sampler");
+    IS_NULL(sab_size_aware_sampler_new(NULL, 1, NULL, 9, NULL, &new_sampler), "sizes");
+    IS_NULL(sab_size_aware_sampler_new(NULL, 1, sizes, 9, NULL, NULL), "sampler");
+    IS_NULL(sab_size_aware_stream_sampler_new(NULL, NULL, NULL, 9, &new_sampler), "source");
+    IS_NULL(sab_size_aware_stream_sampler_new(any_index, NULL, NULL, 9, NULL), "sampler");
+    IS_NULL(sab_torch_sampler_new(NULL, NULL, &new_sampler), "plan");
+    IS_NULL(sab_torch_sampler_new(plan, NULL, NULL), "sampler");
+    IS_NULL(sab_torch_sampler_get_generator(NULL, words), "sampler");
+    IS_NULL(sab_torch_sampler_get_generator(torch, NULL), "words");
+    IS_NULL(sab_torch_sampler_set_generator(NULL, words), "sampler");
+    IS_NULL(sab_torch_sampler_set_generator(torch, NULL), "words");
+    IS_NULL(sab_next_batch(NULL, &batch), "sampler");
+    IS_NULL(sab_next_batch(sampler, NULL), "batch");
+    IS_NULL(sab_next_batches(NULL, 1, longs, 64, offsets, &count), "sampler");
+    IS_NULL(sab_next_batches(sampler, 1, NULL, 64, offsets, &count), "indices");
+    IS_NULL(sab_next_batches(sampler, 1, longs, 64, NULL, &count), "offsets");
+    IS_NULL(sab_next_batches(sampler, 1, longs, 64, offsets, NULL), "count");
+    IS_NULL(sab_sampler_at(NULL, 0, &batch), "sampler");
+    IS_NULL(sab_sampler_at(sampler, 0, NULL), "batch");
+    IS_NULL(sab_sampler_batch_count(NULL, &number), "sampler");
+    IS_NULL(sab_sampler_batch_count(sampler, NULL), "count");
+    IS_NULL(sab_sampler_skipped_count(NULL, &number), "sampler");
+    IS_NULL(sab_sampler_skipped_count(sampler, NULL), "count");
+    IS_NULL(sab_sampler_set_epoch(NULL, 0), "sampler");
+    IS_NULL(sab_sampler_seek(NULL, 0), "sampler");
+    IS_NULL(sab_sampler_tell(NULL, &number, &other), "sampler");
+    IS_NULL(sab_sampler_tell(sampler, NULL, &other), "epoch");
+    IS_NULL(sab_sampler_tell(sampler, &number, NULL), "position");
+    IS_NULL(sab_sampler_state_save(NULL, bytes), "sampler");
+    IS_NULL(sab_sampler_state_save(sampler, NULL), "state");
+    IS_NULL(sab_sampler_state_restore(NULL, bytes, sizeof bytes), "sampler");
+    IS_NULL(sab_sampler_state_restore(sampler, NULL, sizeof bytes), "state");
+
+    sab_sampler_free(NULL);
+    sab_plan_free(NULL);
+    sab_sizes_free(NULL);
+    sab_sampler_free(torch);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+}
+
+/* Nothing changes */
+
+static void Constructors_ThatFail_SetTheHandleToNull(void) {
+    sab_sizes *sizes = sizes_of(lengths(50), 50);
+    sab_plan *plan = a_plan();
+    const sab_plan_options no_budget = SAB_PLAN_OPTIONS_INIT;
+    sab_sampler_options no_ranks = SAB_SAMPLER_OPTIONS_INIT;
+    no_ranks.world_size = 0;
+    int32_t code = 77;
+    const double nan = NAN;
+#define GIVES_NULL(type, call, expected)                                            \
+    do {                                                                            \
+        type *handle = (type *)&code; /* what was there before */                   \
+        EXPECT((call) == (expected));                                               \
+        EXPECT(handle == NULL && sab_last_error_message()[0] != '\0');              \
+        EXPECT(sab_last_callback_code() == ((expected) == SAB_E_CALLBACK || (expected) == SAB_E_CANCELLED ? 77 : 0)); \
+    } while (0)
+    GIVES_NULL(sab_sizes, sab_sizes_new(NULL, 1, SAB_INT32, NULL, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sizes, sab_sizes_npy_new("/no/such/file", &handle), SAB_E_IO);
+    GIVES_NULL(sab_sizes, sab_sizes_npy_new("/proc/version", &handle), SAB_E_FORMAT);
+    GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, failing_size, &code, NULL, NULL, &handle), SAB_E_CALLBACK);
+    GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, any_size, NULL, stop_at_once, NULL, &handle), SAB_E_CANCELLED);
+    GIVES_NULL(sab_plan, sab_plan_new(sizes, &no_budget, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_plan, sab_plan_open("/no/such/file", &handle), SAB_E_IO);
+    GIVES_NULL(sab_plan, sab_plan_read("no plan", 7, &handle), SAB_E_FORMAT);
+    GIVES_NULL(sab_plan, sab_plan_read(NULL, 0, &handle), SAB_E_FORMAT);
+    GIVES_NULL(sab_sampler, sab_bucket_sampler_new(plan, &no_ranks, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_sequential_sampler_new(plan, &no_ranks, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_plan_worst_batches(plan, 0, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_size_aware_sampler_new(NULL, 51, sizes, 9, NULL, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_size_aware_stream_sampler_new(any_index, NULL, NULL, nan, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_torch_sampler_new(plan, NULL, &handle), SAB_E_ARGUMENT);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+}
+
+static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = rank_of(plan, 0, 2), *twin = rank_of(plan, 0, 2);
+    sab_batch batch = SAB_BATCH_INIT, after = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT_OK(sab_next_batch(twin, &after));
+    unsigned char state[SAB_STATE_SIZE] = {0}, before[SAB_STATE_SIZE], now[SAB_STATE_SIZE];
+    EXPECT_OK(sab_sampler_state_save(sampler, before));
+
+    sab_batch kept;
+    memset(&kept, 0x5A, sizeof kept);
+    kept.struct_size = sizeof kept;
+    sab_batch untouched = kept;
+    EXPECT(sab_sampler_at(sampler, UINT64_MAX, &kept) == SAB_E_ARGUMENT);
+    EXPECT(memcmp(&kept, &untouched, sizeof kept) == 0);
+    EXPECT(sab_sampler_seek(sampler, UINT64_MAX) == SAB_E_ARGUMENT);
+    EXPECT(sab_sampler_state_restore(sampler, state, sizeof state) == SAB_E_FORMAT);
+    size_t count = 99;
+    uint64_t offsets[2] = {7, 7};
+    int64_t index = -7;
+    EXPECT(sab_next_batches(sampler, 0, &index, 1, offsets, &count) == SAB_E_ARGUMENT);
+    EXPECT(count == 99 && offsets[0] == 7 && index == -7);
+    sab_bucket bucket = SAB_BUCKET_INIT;
+    bucket.samples = 1234;
+    EXPECT(sab_plan_get_bucket(plan, 100000, &bucket) == SAB_E_ARGUMENT && bucket.samples == 1234);
+    sab_report report = SAB_REPORT_INIT;
+    report.batches = 1234;
+    EXPECT(sab_plan_report(plan, NULL, stop_at_once, NULL, &report) == SAB_E_CANCELLED && report.batches == 1234);
+    EXPECT(sab_last_callback_code() == 77);
+    double value = 12;
+    sab_sizes *sizes = sizes_of(lengths(3), 3);
+    EXPECT(sab_sizes_get(sizes, 3, &value) == SAB_E_ARGUMENT && value == 12);
+    EXPECT(sab_create_buckets(sizes, 0, 0, &index, &index, 1, &count) == SAB_E_ARGUMENT && count == 99 && index == -7);
+    sab_sizes_free(sizes);
+
+    EXPECT_OK(sab_sampler_state_save(sampler, now));
+    EXPECT(memcmp(before, now, sizeof now) == 0);
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT_OK(sab_next_batch(twin, &after));
+    EXPECT(batch.step == 1 && batch.count == after.count && memcmp(batch.indices, after.indices, batch.count * 8) == 0);
+    sab_sampler_free(sampler);
+    sab_sampler_free(twin);
+    sab_plan_free(plan);
+}
+
+/* Structs of other sizes */
+
+/* Calls `call` with `given`, a copy of `options` of any struct_size with room behind it. */
+#define EXPECT_READ_BY_RULE(type, defaults, call)                                                                         \
+    do {                                                                                                                  \
+        struct {                                                                                                          \
+            type known;                                                                                                   \
+            unsigned char more[40];                                                                                       \
+        } larger;                                                                                                         \
+        const type *const given = &larger.known;                                                                          \
+        memset(&larger, 0, sizeof larger);                                                                                \
+        larger.known = defaults;                                                                                          \
+        for (size_t size = 0; size < sizeof(type); ++size) {                                                              \
+            larger.known.struct_size = size;                                                                              \
+            EXPECT_FAILS(call, SAB_E_ARGUMENT, "options.struct_size = ");                                                 \
+        }                                                                                                                 \
+        larger.known.struct_size = SIZE_MAX;                                                                              \
+        EXPECT_FAILS(call, SAB_E_ARGUMENT, "options.struct_size = ");                                                     \
+        larger.known.struct_size = sizeof larger;                                                                         \
+        EXPECT_OK(call);                                                                                                  \
+        for (size_t i = 0; i < sizeof larger.more; ++i) {                                                                 \
+            larger.more[i] = 1;                                                                                           \
+            EXPECT_FAILS(call, SAB_E_ARGUMENT, "is set, but this library knows only the first");                          \
+            larger.more[i] = 0;                                                                                           \
+        }                                                                                                                 \
+        larger.more[3] = 1; /* behind what struct_size covers: not read */                                                \
+        larger.known.struct_size = sizeof(type);                                                                          \
+        EXPECT_OK(call);                                                                                                  \
+    } while (0)
+
+static sab_status free_sizes(sab_status status, sab_sizes **sizes) {
+    sab_sizes_free(*sizes);
+    return status;
+}
+
+static sab_status free_plan(sab_status status, sab_plan **plan) {
+    sab_plan_free(*plan);
+    return status;
+}
+
+static sab_status free_sampler(sab_status status, sab_sampler **sampler) {
+    sab_sampler_free(*sampler);
+    return status;
+}
+
+static void OptionStructs_OfEverySize_AreReadByRule(void) {
+    sab_sizes *sizes = sizes_of(lengths(50), 50), *new_sizes = NULL;
+    sab_plan *plan = bounded_plan(), *new_plan = NULL;
+    sab_sampler *sampler = NULL;
+    sab_report report = SAB_REPORT_INIT;
+    const sab_sizes_options for_sizes = SAB_SIZES_OPTIONS_INIT;
+    const sab_sampler_options for_sampler = SAB_SAMPLER_OPTIONS_INIT;
+    const sab_torch_sampler_options for_torch = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    EXPECT_READ_BY_RULE(sab_sizes_options, for_sizes, free_sizes(sab_sizes_new(lengths(5), 5, SAB_INT32, given, &new_sizes), &new_sizes));
+    EXPECT_READ_BY_RULE(sab_plan_options, budget(300), free_plan(sab_plan_new(sizes, given, &new_plan), &new_plan));
+    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler, free_sampler(sab_bucket_sampler_new(plan, given, &sampler), &sampler));
+    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler, free_sampler(sab_sequential_sampler_new(plan, given, &sampler), &sampler));
+    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler, free_sampler(sab_size_aware_sampler_new(NULL, 5, sizes, 300, given, &sampler), &sampler));
+    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler, sab_plan_report(plan, given, NULL, NULL, &report));
+    EXPECT_READ_BY_RULE(sab_torch_sampler_options, for_torch, free_sampler(sab_torch_sampler_new(plan, given, &sampler), &sampler));
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+}
+
+/* Smaller than the first released struct is refused; of a larger one only what the library knows is filled. */
+#define EXPECT_FILLED_BY_RULE(type, defaults, words, call)                                  \
+    do {                                                                                    \
+        struct {                                                                            \
+            type known;                                                                     \
+            unsigned char more[16];                                                         \
+        } larger;                                                                           \
+        type *const result = &larger.known;                                                 \
+        memset(&larger, 0xAB, sizeof larger);                                               \
+        larger.known = defaults;                                                            \
+        for (size_t size = 0; size < sizeof(type); ++size) {                                \
+            larger.known.struct_size = size;                                                \
+            EXPECT_FAILS(call, SAB_E_ARGUMENT, words);                                      \
+        }                                                                                   \
+        larger.known.struct_size = sizeof larger;                                           \
+        EXPECT_OK(call);                                                                    \
+        EXPECT(larger.known.struct_size == sizeof larger);                                  \
+        for (size_t i = 0; i < sizeof larger.more; ++i) EXPECT(larger.more[i] == 0xAB);     \
+    } while (0)
+
+static void ResultStructs_OfEverySize_AreFilledByRule(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    const sab_batch batch = SAB_BATCH_INIT;
+    const sab_plan_info info = SAB_PLAN_INFO_INIT;
+    const sab_bucket bucket = SAB_BUCKET_INIT;
+    const sab_report report = SAB_REPORT_INIT;
+    EXPECT_FILLED_BY_RULE(sab_batch, batch, "batch.struct_size = ", sab_next_batch(sampler, result));
+    EXPECT_FILLED_BY_RULE(sab_batch, batch, "batch.struct_size = ", sab_sampler_at(sampler, 0, result));
+    EXPECT_FILLED_BY_RULE(sab_plan_info, info, "info.struct_size = ", sab_plan_get_info(plan, result));
+    EXPECT_FILLED_BY_RULE(sab_bucket, bucket, "bucket.struct_size = ", sab_plan_get_bucket(plan, 0, result));
+    EXPECT_FILLED_BY_RULE(sab_report, report, "report.struct_size = ", sab_plan_report(plan, NULL, NULL, NULL, result));
+    uint64_t epoch = 0, step = 0;
+    EXPECT_OK(sab_sampler_tell(sampler, &epoch, &step));
+    EXPECT(step == 1); /* the refused calls did not move the cursor */
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void Defaults_AreThoseOfTheHeaders(void) {
+    const sab_sizes_options sizes = SAB_SIZES_OPTIONS_INIT;
+    EXPECT(sizes.struct_size == sizeof sizes && sizes.stride == 0 && sizes.copy == 0 && sizes.columns == 1);
+    const sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
+    EXPECT(plan.struct_size == sizeof plan && plan.buckets == SAB_BUCKETS_AUTO && plan.cost == SAB_COST_PADDED && plan.budget == 0);
+    EXPECT(plan.padding_target == 0.01 && plan.boundaries == NULL && plan.boundary_count == 0 && plan.bucket_count == 0 && plan.bucket_batches == 0);
+    EXPECT(plan.batch_sizes == NULL && plan.batch_size_count == 0 && plan.max_batch_size == 0 && plan.batch_size_multiple == 1);
+    EXPECT(plan.length_multiple == 0 && plan.coefficients == NULL && plan.coefficient_count == 0 && plan.cost_fn == NULL && plan.cost_ctx == NULL);
+    EXPECT(plan.tail == SAB_TAIL_KEEP && plan.oversize == SAB_OVERSIZE_SKIP && plan.max_shapes == 0 && plan.progress == NULL && plan.progress_ctx == NULL);
+    const sab_sampler_options sampler = SAB_SAMPLER_OPTIONS_INIT;
+    EXPECT(sampler.struct_size == sizeof sampler && sampler.seed == 0 && sampler.epoch == 0 && sampler.rank == 0 && sampler.world_size == 1);
+    EXPECT(sampler.last_step == SAB_LAST_STEP_SPLIT && sampler.step_totals == 1 && sampler.worst_first == 0);
+    const sab_torch_sampler_options torch = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    EXPECT(torch.struct_size == sizeof torch && torch.seed == 0 && torch.shuffle == SAB_TORCH_SHUFFLE_ALL && torch.max_total_size < 0);
+    EXPECT(torch.sizes == NULL && torch.size == NULL && torch.size_ctx == NULL && torch.release == NULL);
+}
+
+/* Sizes */
+
+#define EXPECT_ENDS(type, dtype, largest, bad, words)                                            \
+    do {                                                                                         \
+        const type numbers[] = {1, largest, bad};                                                \
+        sab_sizes *sizes = NULL;                                                                 \
+        double value = 0;                                                                        \
+        EXPECT_OK(sab_sizes_new(numbers, 3, dtype, NULL, &sizes));                               \
+        EXPECT_OK(sab_sizes_get(sizes, 1, &value));                                              \
+        EXPECT(value == (double)(largest));                                                      \
+        EXPECT_FAILS(sab_sizes_get(sizes, 2, &value), SAB_E_ARGUMENT, "sizes[2] = " words);      \
+        sab_plan *plan = NULL;                                                                   \
+        sab_sampler *sampler = NULL;                                                             \
+        const sab_plan_options options = budget(1e20);                                           \
+        EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[2] = " words); \
+        EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler), SAB_E_ARGUMENT, "sizes[2] = " words); \
+        size_t count = 0;                                                                        \
+        if ((dtype) <= SAB_UINT64)                                                               \
+            EXPECT_FAILS(sab_create_buckets(sizes, 5, 5, NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sizes[2] = " words); \
+        sab_sizes_free(sizes);                                                                   \
+        EXPECT_OK(sab_sizes_new(numbers, 2, dtype, NULL, &sizes));                               \
+        EXPECT_OK(sab_plan_new(sizes, &options, &plan));                                         \
+        sab_plan_free(plan);                                                                     \
+        sab_sizes_free(sizes);                                                                   \
+    } while (0)
+
+static void Sizes_AtTheEndsOfEachType_FollowTheRules(void) {
+    const int64_t most = INT64_C(9007199254740992); /* 2^53 */
+    EXPECT_ENDS(int8_t, SAB_INT8, INT8_MAX, INT8_MIN, "-128: must not be negative");
+    EXPECT_ENDS(int16_t, SAB_INT16, INT16_MAX, INT16_MIN, "-32768: must not be negative");
+    EXPECT_ENDS(int32_t, SAB_INT32, INT32_MAX, INT32_MIN, "-2147483648: must not be negative");
+    EXPECT_ENDS(int64_t, SAB_INT64, most, INT64_MIN, "-9223372036854775808: must not be negative");
+    EXPECT_ENDS(int64_t, SAB_INT64, most, most + 1, "9007199254740993: must be at most 2^53");
+    EXPECT_ENDS(uint64_t, SAB_UINT64, (uint64_t)most, UINT64_MAX, "18446744073709551615: must be at most 2^53");
+    EXPECT_ENDS(float, SAB_FLOAT32, 9007199254740992.0f, NAN, "nan: must be a number");
+    EXPECT_ENDS(float, SAB_FLOAT32, FLT_MIN, INFINITY, "inf: must be finite");
+    EXPECT_ENDS(float, SAB_FLOAT32, 0.0f, -FLT_MIN, "-1.1754944e-38: must not be negative");
+    EXPECT_ENDS(double, SAB_FLOAT64, 9007199254740992.0, 9007199254740994.0, "9007199254740994: must be at most 2^53");
+    EXPECT_ENDS(double, SAB_FLOAT64, 0.25, -INFINITY, "-inf: must be finite");
+    double value = 1;
+    sab_sizes *sizes = NULL;
+    const double minus_zero = -0.0;
+    EXPECT_OK(sab_sizes_new(&minus_zero, 1, SAB_FLOAT64, NULL, &sizes));
+    EXPECT_OK(sab_sizes_get(sizes, 0, &value)); /* a zero like any other */
+    EXPECT(value == 0 && !signbit(value));
+    sab_sizes_free(sizes);
+    const uint8_t full[] = {255};
+    const uint16_t full16[] = {65535};
+    const uint32_t full32[] = {4294967295u};
+    const struct {
+        const void *data;
+        sab_dtype dtype;
+        double value;
+    } unsigned_types[] = {{full, SAB_UINT8, 255}, {full16, SAB_UINT16, 65535}, {full32, SAB_UINT32, 4294967295.0}};
+    for (size_t i = 0; i < COUNT(unsigned_types); ++i) {
+        EXPECT_OK(sab_sizes_new(unsigned_types[i].data, 1, unsigned_types[i].dtype, NULL, &sizes));
+        EXPECT_OK(sab_sizes_get(sizes, 0, &value));
+        EXPECT(value == unsigned_types[i].value);
+        sab_sizes_free(sizes);
+    }
+}
+
+static void Sizes_AsAFieldOfRecords_AreReadInPlace(void) {
+    struct __attribute__((packed)) record {
+        char name[3];
+        float seconds; /* not aligned */
+        int16_t speaker;
+    } records[5];
+    memset(records, 0x7F, sizeof records);
+    for (int i = 0; i < 5; ++i) {
+        const float seconds = 0.5f * (float)(i + 1);
+        memcpy((char *)&records[i] + 3, &seconds, sizeof seconds);
+    }
+    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+    options.stride = sizeof *records;
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new((char *)records + 3, 5, SAB_FLOAT32, &options, &sizes));
+    double value = 0;
+    for (size_t i = 0; i < 5; ++i) {
+        EXPECT_OK(sab_sizes_get(sizes, i, &value));
+        EXPECT(value == 0.5 * (double)(i + 1));
+    }
+    const sab_plan_options by_seconds = budget(3);
+    sab_plan *plan = NULL;
+    EXPECT_OK(sab_plan_new(sizes, &by_seconds, &plan));
+    sab_sizes_free(sizes);
+    memset(records, 0, sizeof records); /* the plan has what it needs */
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    double total = 0;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        EXPECT(batch.padded_total <= 3);
+        total += batch.total;
+    }
+    EXPECT(total == 7.5);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void SizeCallback_ThatBreaksARule_IsNamed(void) {
+    sab_sizes *sizes = NULL;
+    int32_t codes[] = {77, -1, 1, INT32_MIN};
+    for (size_t i = 0; i < COUNT(codes); ++i) {
+        EXPECT(sab_sizes_callback_new(5, failing_size, &codes[i], NULL, NULL, &sizes) == SAB_E_CALLBACK);
+        EXPECT(sab_last_callback_code() == codes[i]);
+    }
+    EXPECT_FAILS(sab_sizes_callback_new((size_t)1 << 40, any_size, NULL, NULL, NULL, &sizes), SAB_E_ARGUMENT, "must be at most 4294967295");
+    EXPECT_OK(sab_sizes_callback_new(0, any_size, NULL, NULL, NULL, &sizes));
+    EXPECT(sab_sizes_count(sizes) == 0);
+    sab_sizes_free(sizes);
+}
+
+/* .npy */
+
+static int write_npy(const char *path, int version, const char *dictionary, size_t header, const void *data, size_t bytes) {
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) return 0;
+    fwrite("\x93NUMPY", 1, 6, file);
+    fputc(version, file);
+    fputc(0, file);
+    for (int i = 0; i < (version == 1 ? 2 : 4); ++i) fputc((int)(header >> 8 * i & 255), file);
+    fprintf(file, "%-*s", (int)header, dictionary);
+    fwrite(data, 1, bytes, file);
+    return fclose(file) == 0;
+}
+
+static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
+    char path[] = "/tmp/sab_test_XXXXXX", dictionary[200];
+    close(mkstemp(path));
+    const struct {
+        const char *descr;
+        const char *bytes; /* of 1, then 2 */
+        size_t size;
+    } types[] = {{"|i1", "\1\2", 2},         {"|u1", "\1\2", 2},
+                 {"<i2", "\1\0\2\0", 4},     {"<u2", "\1\0\2\0", 4},
+                 {"<i4", "\1\0\0\0\2\0\0\0", 8}, {"<u4", "\1\0\0\0\2\0\0\0", 8},
+                 {"<f4", "\0\0\x80\x3F\0\0\0\x40", 8},
+                 {"<i8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16}, {"<u8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16},
+                 {"<f8", "\0\0\0\0\0\0\xF0\x3F\0\0\0\0\0\0\0\x40", 16}};
+    const size_t headers[] = {118, 65535, 70000}; /* the last is too long for version 1 */
+    sab_sizes *sizes = NULL;
+    double value = 0;
+    for (size_t i = 0; i < COUNT(types); ++i)
+        for (int version = 1; version <= 3; ++version)
+            for (size_t h = 0; h < (version == 1 ? 2u : 3u); ++h) {
+                snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': %s, 'shape': (2,), }", types[i].descr, i % 2 ? "True" : "False");
+                EXPECT(write_npy(path, version, dictionary, headers[h], types[i].bytes, types[i].size));
+                EXPECT_OK(sab_sizes_npy_new(path, &sizes));
+                EXPECT_OK(sab_sizes_get(sizes, 1, &value));
+                EXPECT(sab_sizes_count(sizes) == 2 && value == 2);
+                sab_sizes_free(sizes);
+            }
+    EXPECT(write_npy(path, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (0,), }", 60, "", 0));
+    EXPECT_OK(sab_sizes_npy_new(path, &sizes));
+    EXPECT(sab_sizes_count(sizes) == 0);
+    sab_sizes_free(sizes);
+    const char *refused[] = {"'|b1'", "'<c8'", "'|S4'", "'|O'", "'<M8[s]'", "'>f8'", "'<i3'", "''", "'"};
+    for (size_t i = 0; i < COUNT(refused); ++i) {
+        snprintf(dictionary, sizeof dictionary, "{'descr': %s, 'fortran_order': False, 'shape': (2,), }", refused[i]);
+        EXPECT(write_npy(path, 1, dictionary, 100, "0123456789abcdef", 16));
+        EXPECT(sab_sizes_npy_new(path, &sizes) == SAB_E_FORMAT && sizes == NULL && strstr(sab_last_error_message(), path) != NULL);
+    }
+    const int versions[] = {0, 4, 255};
+    for (size_t i = 0; i < COUNT(versions); ++i) {
+        EXPECT(write_npy(path, versions[i], "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", 100, "01234567", 8));
+        EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not known");
+    }
+    unlink(path);
+}
+
+/* Samplers that cannot */
+
+static void TorchOrder_SaysWhatItCannot(void) {
+    sab_plan *plan = bounded_plan();
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler));
+    sab_batch batch = SAB_BATCH_INIT;
+    unsigned char state[SAB_STATE_SIZE] = {0};
+    int64_t indices[100];
+    uint64_t offsets[2], count = 0;
+    size_t batches = 0;
+    EXPECT_FAILS(sab_sampler_seek(sampler, 1), SAB_E_UNSUPPORTED, "sab_sampler_seek");
+    EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
+    EXPECT_FAILS(sab_next_batches(sampler, 1, indices, 100, offsets, &batches), SAB_E_UNSUPPORTED, "sab_next_batches");
+    EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED, "sab_sampler_state_save");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED, "sab_sampler_state_restore");
+    EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+    int seen[100] = {0};
+    EXPECT(walk(sampler, seen) == count && all_are(seen, 100, 1));
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static int32_t size_that_fails_once(void *ctx, int64_t index, double *size) {
+    int *calls = ctx;
+    (void)index;
+    *size = 2;
+    return ++*calls == 5 ? 77 : 0;
+}
+
+static void count_release(void *ctx) { ++*(int *)ctx; }
+
+static void TorchOrder_GoesOnAfterAFailedCallback(void) {
+    sab_plan *plan = bounded_plan();
+    sab_sampler *sampler = NULL;
+    sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    int calls = 0, seen[100] = {0}, failures = 0;
+    options.max_total_size = 20;
+    options.size = size_that_fails_once;
+    options.size_ctx = &calls;
+    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_status status;
+    while ((status = sab_next_batch(sampler, &batch)) != SAB_END) {
+        if (status == SAB_E_CALLBACK) {
+            ++failures;
+            EXPECT(sab_last_callback_code() == 77);
+            continue;
+        }
+        EXPECT(status == SAB_OK);
+        for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
+    }
+    EXPECT(failures == 1 && all_are(seen, 100, 1));
+    sab_sampler_free(sampler);
+
+    int released = 0;
+    options.size_ctx = &released;
+    options.release = count_release;
+    options.shuffle = 9;
+    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, "shuffle = 9");
+    EXPECT(released == 0); /* not when the constructor fails */
+    options.shuffle = SAB_TORCH_SHUFFLE_NONE;
+    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    EXPECT(released == 0);
+    sab_sampler_free(sampler);
+    EXPECT(released == 1);
+    sab_plan_free(plan);
+}
+
+/* Memory */
+
+static void NoMemory_IsAStatusNotAnAbort(void) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they reserve address space of their own */
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit little = {(rlim_t)1 << 30, (rlim_t)1 << 30};
+        setrlimit(RLIMIT_AS, &little);
+        sab_sizes *sizes = NULL;
+        const sab_status by_callback = sab_sizes_callback_new(4000000000u, any_size, NULL, NULL, NULL, &sizes);
+        const int is_told = sab_last_error_message()[0] != '\0';
+        const int32_t one = 1;
+        sab_sizes_options copied = SAB_SIZES_OPTIONS_INIT;
+        copied.copy = 1;
+        const sab_status by_copy = sab_sizes_new(&one, 4000000000u, SAB_INT32, &copied, &sizes);
+        const sab_status after = sab_sizes_new(&one, 1, SAB_INT32, &copied, &sizes);
+        _exit(by_callback == SAB_E_NO_MEMORY && by_copy == SAB_E_NO_MEMORY && is_told && after == SAB_OK ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+#endif
+}
+
+int main(void) {
+    RUN(StatusName_KnowsEveryStatus);
+    RUN(Message_IsCutBetweenCharacters);
+    RUN(Message_OutlivesSuccessAndFree);
+    RUN(NullArguments_AreNamed);
+    RUN(Constructors_ThatFail_SetTheHandleToNull);
+    RUN(FailedCalls_LeaveOutputsAndCursorAlone);
+    RUN(OptionStructs_OfEverySize_AreReadByRule);
+    RUN(ResultStructs_OfEverySize_AreFilledByRule);
+    RUN(Defaults_AreThoseOfTheHeaders);
+    RUN(Sizes_AtTheEndsOfEachType_FollowTheRules);
+    RUN(Sizes_AsAFieldOfRecords_AreReadInPlace);
+    RUN(SizeCallback_ThatBreaksARule_IsNamed);
+    RUN(Npy_OfEveryTypeAndHeader_IsMapped);
+    RUN(TorchOrder_SaysWhatItCannot);
+    RUN(TorchOrder_GoesOnAfterAFailedCallback);
+    RUN(NoMemory_IsAStatusNotAnAbort);
+    return finish();
+}

@@ -9,6 +9,11 @@
  *         |
  *      sab_sampler  a cursor over the batches of an epoch, for one rank   sab/sampler.h
  *
+ *      sab_probe, sab_memory_model, sab_memory_guard
+ *                   how large a batch the device's memory bears           sab/memory.h
+ *      sab_torch_open
+ *                   what needs LibTorch, loaded on demand                 sab/torch.h
+ *
  *  Rules that hold everywhere and are not repeated at each function:
  *
  *  - Errors. A function that can fail returns a sab_status: SAB_OK (0), a positive normal outcome (SAB_END) or a negative
@@ -34,5 +39,7 @@
 #include "sab/sizes.h"
 #include "sab/plan.h"
 #include "sab/sampler.h"
+#include "sab/memory.h"
+#include "sab/torch.h"
 
 #endif

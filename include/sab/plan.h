@@ -36,6 +36,14 @@ typedef int32_t sab_cost;
 #define SAB_COST_QUADRATIC 1  /**< count * length^2: attention */
 #define SAB_COST_POLYNOMIAL 2 /**< c[0] + count * (c[1] + c[2] * length + c[3] * length^2 + ...) with `coefficients` c, none negative */
 #define SAB_COST_CALLBACK 3   /**< `cost_fn`, called only while the plan is made */
+#define SAB_COST_TERMS 4      /**< the sum of `cost_terms`, none negative; the cost of a memory model, see sab_memory_model_cost_terms() */
+
+/** One term of a cost: coefficient * count^count_power * length^length_power. */
+typedef struct sab_cost_term {
+    double coefficient;    /**< finite, not negative */
+    uint32_t count_power;  /**< at most 8 */
+    uint32_t length_power; /**< at most 8 */
+} sab_cost_term;
 
 /** What becomes of the samples of a bucket that do not fill a last batch. */
 typedef int32_t sab_tail;
@@ -82,6 +90,8 @@ typedef struct sab_plan_options {
     double length_multiple;      /**< lengths are padded to a multiple of this, such as 8 for tensor cores; 0: as they are */
     const double *coefficients;  /**< POLYNOMIAL: c[0], c[1], ...; read during the call */
     size_t coefficient_count;    /**< number of `coefficients`, at least 2 */
+    const sab_cost_term *cost_terms; /**< TERMS: read during the call */
+    size_t cost_term_count;      /**< number of `cost_terms`, 1 to 64 */
     sab_cost_fn cost_fn;         /**< CALLBACK: the cost */
     void *cost_ctx;              /**< handed to `cost_fn` */
     sab_tail tail;               /**< SAB_TAIL_KEEP */
@@ -92,7 +102,7 @@ typedef struct sab_plan_options {
     void *progress_ctx;          /**< handed to `progress` */
 } sab_plan_options;
 #define SAB_PLAN_OPTIONS_INIT \
-    { sizeof(sab_plan_options), SAB_BUCKETS_AUTO, SAB_COST_PADDED, 0.0, 0.01, NULL, 0, 0, 0, NULL, 0, 0, 1, 0.0, NULL, 0, NULL, NULL, \
+    { sizeof(sab_plan_options), SAB_BUCKETS_AUTO, SAB_COST_PADDED, 0.0, 0.01, NULL, 0, 0, 0, NULL, 0, 0, 1, 0.0, NULL, 0, NULL, 0, NULL, NULL, \
       SAB_TAIL_KEEP, SAB_OVERSIZE_SKIP, 0, NULL, NULL }
 
 /** Sets the defaults, the same bytes as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.

@@ -60,6 +60,7 @@ const char* sab_status_name(sab_status status) noexcept {
         case SAB_E_MISMATCH: return "SAB_E_MISMATCH";
         case SAB_E_UNSUPPORTED: return "SAB_E_UNSUPPORTED";
         case SAB_E_INTERNAL: return "SAB_E_INTERNAL";
+        case SAB_E_DEVICE_MEMORY: return "SAB_E_DEVICE_MEMORY";
         default: return "unknown status";
     }
 }

@@ -6,15 +6,55 @@
 #include "base/error.h"
 
 namespace sab {
+namespace {
+
+constexpr std::size_t term_width = 3;
+constexpr std::size_t most_terms = 64;
+constexpr double highest_power = 8;
+
+double power(double base, double exponent) {
+    double product = 1;
+    for (int i = 0; i < static_cast<int>(exponent); ++i) product *= base;
+    return product;
+}
+
+}  // namespace
+
+std::vector<double> Cost::coefficients_of(std::span<const sab_cost_term> terms) {
+    std::vector<double> coefficients;
+    for (const sab_cost_term& term : terms)
+        coefficients.insert(coefficients.end(), {term.coefficient, static_cast<double>(term.count_power), static_cast<double>(term.length_power)});
+    return coefficients;
+}
+
+double Cost::constant() const {
+    if (kind_ == SAB_COST_POLYNOMIAL) return coefficients_[0];
+    double sum = 0;
+    if (kind_ == SAB_COST_TERMS)
+        for (std::size_t i = 0; i < coefficients_.size(); i += term_width)
+            if (coefficients_[i + 1] == 0 && coefficients_[i + 2] == 0) sum += coefficients_[i];
+    return sum;
+}
 
 Cost::Cost(sab_cost kind, std::vector<double> coefficients, sab_cost_fn callback, void* ctx)
     : kind_(kind), coefficients_(std::move(coefficients)), callback_(callback), ctx_(ctx) {
-    check(kind >= SAB_COST_PADDED && kind <= SAB_COST_CALLBACK, "options.cost", kind, "must be one of SAB_COST_PADDED (0) to SAB_COST_CALLBACK (3)");
+    check(kind >= SAB_COST_PADDED && kind <= SAB_COST_TERMS, "options.cost", kind, "must be one of SAB_COST_PADDED (0) to SAB_COST_TERMS (4)");
     if (kind == SAB_COST_POLYNOMIAL) {
         check(coefficients_.size() >= 2, "options.coefficient_count", coefficients_.size(), "must be at least 2 for SAB_COST_POLYNOMIAL");
         for (std::size_t i = 0; i < coefficients_.size(); ++i)
             if (!(coefficients_[i] >= 0 && std::isfinite(coefficients_[i])))
                 fail(SAB_E_ARGUMENT, "options.coefficients[", i, "] = ", coefficients_[i], ": must be finite and not negative");
+    }
+    if (kind == SAB_COST_TERMS) {
+        const std::size_t terms = coefficients_.size() / term_width;
+        check(terms >= 1 && terms <= most_terms, "options.cost_term_count", terms, "must be from 1 to ", most_terms, " for SAB_COST_TERMS");
+        for (std::size_t i = 0; i < terms; ++i) {
+            const double* term = &coefficients_[i * term_width];
+            if (!(term[0] >= 0 && std::isfinite(term[0])))
+                fail(SAB_E_ARGUMENT, "options.cost_terms[", i, "].coefficient = ", term[0], ": must be finite and not negative");
+            if (!(term[1] >= 0 && term[1] <= highest_power && term[2] >= 0 && term[2] <= highest_power))
+                fail(SAB_E_ARGUMENT, "options.cost_terms[", i, "]: powers ", term[1], " and ", term[2], " must be at most ", highest_power);
+        }
     }
     if (kind == SAB_COST_CALLBACK) require(reinterpret_cast<const void*>(callback), "options.cost_fn");
 }
@@ -28,6 +68,12 @@ double Cost::operator()(uint64_t count, double length) const {
             double one = 0;  // Horner's rule
             for (std::size_t i = coefficients_.size(); i-- > 1;) one = one * length + coefficients_[i];
             return coefficients_[0] + n * one;
+        }
+        case SAB_COST_TERMS: {
+            double sum = 0;
+            for (std::size_t i = 0; i < coefficients_.size(); i += term_width)
+                sum += coefficients_[i] * power(n, coefficients_[i + 1]) * power(length, coefficients_[i + 2]);
+            return sum;
         }
         default: break;
     }

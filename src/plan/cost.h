@@ -2,6 +2,7 @@
 /// What a batch costs, and how many samples the budget allows.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sab/plan.h"
@@ -14,7 +15,12 @@ public:
     Cost(sab_cost kind, std::vector<double> coefficients, sab_cost_fn callback, void* ctx);
 
     sab_cost kind() const { return kind_; }
+    /// Of SAB_COST_POLYNOMIAL; of SAB_COST_TERMS three numbers a term: coefficient, power of the count, power of the length.
     const std::vector<double>& coefficients() const { return coefficients_; }
+    static std::vector<double> coefficients_of(std::span<const sab_cost_term> terms);
+
+    /// What a batch of nothing costs.
+    double constant() const;
 
     /// Cost of `count` samples padded to `length`; throws SAB_E_CALLBACK and for a callback's answer that is no cost.
     double operator()(uint64_t count, double length) const;

@@ -124,7 +124,11 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
     std::vector<double> boundaries;
     if (options.buckets == SAB_BUCKETS_BOUNDARIES) boundaries = read_boundaries(options);
     const std::vector<uint64_t> batch_sizes = read_batch_sizes(options, boundaries.size());
-    const Cost cost(options.cost, read_array(options.coefficients, options.coefficient_count, "options.coefficients"), options.cost_fn, options.cost_ctx);
+    const auto coefficients = read_array(options.coefficients, options.coefficient_count, "options.coefficients");
+    const auto terms = read_array(options.cost_terms, options.cost_term_count, "options.cost_terms");
+    const Cost cost(options.cost, options.cost == SAB_COST_TERMS ? Cost::coefficients_of(terms) : coefficients, options.cost_fn, options.cost_ctx);
+    check(options.budget == 0 || options.budget > cost.constant(), "options.budget", options.budget, "must be more than the cost's constant term, ",
+          cost.constant(), ", which a batch of nothing costs");
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
 
     const Progress progress(options.progress, options.progress_ctx);

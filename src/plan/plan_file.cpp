@@ -3,15 +3,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
 
-#include "base/mapped_file.h"
+#include "base/files.h"
 #include "plan/plan.h"
 #include "plan/plan_file.h"
 
@@ -82,33 +77,9 @@ void Plan::write(std::byte* image) const {
 void Plan::save(const char* path) const {
     PlanFileHeader header = header_of(*this, image_size());
     header.checksum = fingerprint_;
-    // A neighbour of the file takes its place when it is whole and on the disk. The name differs between processes and threads.
-    static std::atomic<uint32_t> counter{0};
-    const std::string scratch = text(path, ".", ::getpid(), ".", counter.fetch_add(1), ".part");
-    const auto refuse = [&](const char* what) {
-        const int error = errno;
-        ::unlink(scratch.c_str());
-        fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(error));
-    };
-    const int file = ::open(scratch.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (file < 0) fail(SAB_E_IO, "cannot write \"", path, "\": ", std::strerror(errno));
     std::vector<std::span<const std::byte>> parts = sections();
     parts.insert(parts.begin(), std::as_bytes(std::span(&header, 1)));
-    for (std::span<const std::byte> part : parts)
-        while (!part.empty()) {
-            const ssize_t written = ::write(file, part.data(), part.size());
-            if (written < 0 && errno == EINTR) continue;
-            if (written < 0) {
-                const int error = errno;
-                ::close(file);
-                errno = error;
-                refuse("cannot write");
-            }
-            part = part.subspan(static_cast<std::size_t>(written));
-        }
-    const bool synced = ::fsync(file) == 0;
-    if (::close(file) != 0 || !synced) refuse("cannot write");
-    if (::rename(scratch.c_str(), path) != 0) refuse("cannot write");
+    replace_file(path, parts);
 }
 
 std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string_view name) {
@@ -145,10 +116,15 @@ void Plan::check_sound(const std::function<void(const char*)>& refuse) const {
     const auto proper = [](double number) { return number >= 0 && number <= largest_size; };
     const PlanFacts& facts = facts_;
     if (facts.samples < 1 || facts.samples > largest_sample_count || facts.skipped >= facts.samples + 1) refuse("its number of samples is off");
-    if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP || facts.cost < SAB_COST_PADDED || facts.cost > SAB_COST_CALLBACK ||
+    if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP || facts.cost < SAB_COST_PADDED || facts.cost > SAB_COST_TERMS ||
         facts.edges < SAB_BUCKETS_AUTO || facts.edges > SAB_BUCKETS_RANK || !proper(facts.length_multiple) || !(facts.total >= 0) ||
-        !(facts.budget >= 0) || (facts.cost == SAB_COST_POLYNOMIAL) != (coefficients_.size() >= 2))
+        !(facts.budget >= 0) || (facts.cost != SAB_COST_POLYNOMIAL && facts.cost != SAB_COST_TERMS && !coefficients_.empty()))
         refuse("one of its options is off");
+    if (facts.cost != SAB_COST_CALLBACK) try {
+            Cost(facts.cost, {coefficients_.begin(), coefficients_.end()}, nullptr, nullptr);
+        } catch (const Error&) {
+            refuse("its cost is off");
+        }
     if (level_size_.empty() || level_first_.front() != 0 || level_first_.back() != facts.samples) refuse("its sizes are off");
     for (std::size_t i = 0; i < level_size_.size(); ++i)
         if (!proper(level_size_[i]) || level_first_[i] >= level_first_[i + 1] || (i > 0 && level_size_[i - 1] >= level_size_[i])) refuse("its sizes are off");

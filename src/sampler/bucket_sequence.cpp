@@ -72,6 +72,8 @@ public:
         }
     }
 
+    const Plan* plan() const override { return &reader_.plan(); }
+    std::size_t bucket(uint64_t position) const override { return kinds_[find(position).kind].bucket; }
     uint64_t samples(uint64_t position) const override { return kinds_[find(position).kind].size; }
     double cost(uint64_t position) const override { return kinds_[find(position).kind].cost; }
 

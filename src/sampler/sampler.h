@@ -19,6 +19,13 @@ struct PlacedBatch {
     double step_total = -1;
 };
 
+/// As the C ABI shows it; `indices` live as long as `placed` is not changed.
+inline sab_batch shown(const PlacedBatch& placed) {
+    const Batch& b = placed.batch;
+    return {sizeof(sab_batch), b.buffer.data(), b.count, b.longest, b.total, b.padded_length, static_cast<double>(b.count) * b.padded_length, b.bucket,
+            placed.epoch, placed.step, placed.step_samples, placed.step_total};
+}
+
 /// What next_block() moved over.
 struct BatchBlock {
     std::size_t count = 0;
@@ -45,6 +52,10 @@ public:
     /// Several batches into `indices`; see sab_next_batches().
     virtual BatchBlock next_block(PlacedBatch&, std::size_t, std::span<int64_t>, uint64_t*) { unsupported("sab_next_batches"); }
     virtual void at(uint64_t, PlacedBatch&) { unsupported("sab_sampler_at"); }
+    virtual void set_budget(double) { fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: this sampler's batches are not a plan's"); }
+    virtual double budget() const { fail(SAB_E_UNSUPPORTED, "sab_sampler_get_budget: this sampler's batches are not a plan's"); }
+    /// What prices the batches; null where nothing does.
+    virtual const Plan* plan() const { return nullptr; }
     virtual void save(std::span<std::byte, SAB_STATE_SIZE>) const { unsupported("sab_sampler_state_save"); }
     virtual void restore(std::span<const std::byte>) { unsupported("sab_sampler_state_restore"); }
 
@@ -55,3 +66,8 @@ protected:
 };
 
 }  // namespace sab
+
+struct sab_sampler {
+    std::unique_ptr<sab::Sampler> impl;
+    sab::PlacedBatch shown;
+};

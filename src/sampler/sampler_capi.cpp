@@ -6,11 +6,6 @@
 #include "sampler/size_aware_stream.h"
 #include "sampler/torch_order.h"
 
-struct sab_sampler {
-    std::unique_ptr<sab::Sampler> impl;
-    sab::PlacedBatch shown;
-};
-
 namespace {
 
 constexpr std::size_t first_options_size = sizeof(sab_sampler_options);
@@ -24,13 +19,6 @@ sab_sampler_options read_options(const sab_sampler_options* options) {
 
 void check_max_total_size(double max_total_size) {
     sab::check(max_total_size >= 0 && std::isfinite(max_total_size), "max_total_size", max_total_size, "must be finite and at least 0");
-}
-
-void show(const sab::PlacedBatch& placed, sab_batch* batch) {
-    const sab::Batch& b = placed.batch;
-    sab::write_result(sab_batch{0, b.buffer.data(), b.count, b.longest, b.total, b.padded_length, static_cast<double>(b.count) * b.padded_length, b.bucket,
-                                placed.epoch, placed.step, placed.step_samples, placed.step_total},
-                      batch);
 }
 
 sab_sampler* new_cursor(std::unique_ptr<sab::Sequence> sequence, const sab_sampler_options& options) {
@@ -139,7 +127,7 @@ sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
         sab::require(sampler, "sampler");
         sab::check_result(batch, first_batch_size, "batch");
         if (!sampler->impl->next(sampler->shown)) return SAB_END;
-        show(sampler->shown, batch);
+        sab::write_result(sab::shown(sampler->shown), batch);
         return SAB_OK;
     });
 }
@@ -163,7 +151,7 @@ sab_status sab_sampler_at(sab_sampler* sampler, uint64_t position, sab_batch* ba
         sab::require(sampler, "sampler");
         sab::check_result(batch, first_batch_size, "batch");
         sampler->impl->at(position, sampler->shown);
-        show(sampler->shown, batch);
+        sab::write_result(sab::shown(sampler->shown), batch);
     });
 }
 
@@ -204,6 +192,22 @@ sab_status sab_sampler_tell(const sab_sampler* sampler, uint64_t* epoch, uint64_
         sab::require(position, "position");
         *epoch = sampler->impl->epoch();
         *position = sampler->impl->step();
+    });
+}
+
+sab_status sab_sampler_set_budget(sab_sampler* sampler, double budget) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::check(budget >= 0 && std::isfinite(budget), "budget", budget, "must be finite and above 0 (0: the plan's own)");
+        sampler->impl->set_budget(budget);
+    });
+}
+
+sab_status sab_sampler_get_budget(const sab_sampler* sampler, double* budget) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(budget, "budget");
+        *budget = sampler->impl->budget();
     });
 }
 

@@ -46,11 +46,14 @@ public:
     virtual uint64_t skipped() const = 0;
     virtual uint64_t batches() const = 0;      ///< in every epoch
     virtual void arrange(const Arrangement& arrangement) = 0;
+    /// The plan whose batches they are, if they are a plan's.
+    virtual const Plan* plan() const { return nullptr; }
 
     // Of the batch at a position below batches():
     virtual uint64_t samples(uint64_t position) const = 0;
     virtual double cost(uint64_t position) const = 0;  ///< in any one unit
     virtual double total(uint64_t position) const = 0;
+    virtual std::size_t bucket(uint64_t) const { return 0; }  ///< of the plan
     /// The part of `count` samples from `first` on.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };

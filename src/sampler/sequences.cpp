@@ -82,6 +82,8 @@ public:
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
     uint64_t batches() const override { return stretches_.size(); }
     void arrange(const Arrangement&) override {}
+    const Plan* plan() const override { return &reader_.plan(); }
+    std::size_t bucket(uint64_t position) const override { return stretches_[position].bucket; }
     uint64_t samples(uint64_t position) const override { return stretches_[position].count; }
     double cost(uint64_t position) const override {
         const Stretch& stretch = stretches_[position];

@@ -2,7 +2,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/mapped_file.h"
+#include "base/files.h"
 #include "sizes/sizes.h"
 
 namespace sab {

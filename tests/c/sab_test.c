@@ -437,7 +437,8 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("no sample is left", options.budget = 0.5);
     REFUSED("buckets = 4", options.buckets = 4);
     REFUSED("buckets = -1", options.buckets = -1);
-    REFUSED("cost = 4", options.cost = 4);
+    REFUSED("cost = 5", options.cost = 5);
+    REFUSED("cost_term_count = 0", options.cost = SAB_COST_TERMS);
     REFUSED("padding_target = 0", options.padding_target = 0);
     REFUSED("padding_target = 1", options.padding_target = 1);
     REFUSED("padding_target = nan", options.padding_target = NAN);

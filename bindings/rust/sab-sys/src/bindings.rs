@@ -13,6 +13,7 @@ pub const SAB_E_FORMAT: i32 = -6;
 pub const SAB_E_MISMATCH: i32 = -7;
 pub const SAB_E_UNSUPPORTED: i32 = -8;
 pub const SAB_E_INTERNAL: i32 = -9;
+pub const SAB_E_DEVICE_MEMORY: i32 = -10;
 pub const SAB_LOG_WARNING: i32 = 1;
 pub const SAB_LOG_INFO: i32 = 2;
 pub const SAB_INT8: i32 = 1;
@@ -33,6 +34,7 @@ pub const SAB_COST_PADDED: i32 = 0;
 pub const SAB_COST_QUADRATIC: i32 = 1;
 pub const SAB_COST_POLYNOMIAL: i32 = 2;
 pub const SAB_COST_CALLBACK: i32 = 3;
+pub const SAB_COST_TERMS: i32 = 4;
 pub const SAB_TAIL_KEEP: i32 = 0;
 pub const SAB_TAIL_MERGE: i32 = 1;
 pub const SAB_TAIL_DROP: i32 = 2;
@@ -47,7 +49,17 @@ pub const SAB_TORCH_SHUFFLE_NONE: i32 = 0;
 pub const SAB_TORCH_SHUFFLE_ALL: i32 = 1;
 pub const SAB_TORCH_SHUFFLE_BUCKETS: i32 = 2;
 pub const SAB_TORCH_GENERATOR_WORDS: i32 = 625;
-pub const SAB_STATE_SIZE: i32 = 112;
+pub const SAB_STATE_SIZE: i32 = 144;
+pub const SAB_OUT_OF_MEMORY: i32 = 2;
+pub const SAB_MODEL_BATCH: i32 = 0;
+pub const SAB_MODEL_POLYNOMIAL: i32 = 1;
+pub const SAB_SEARCH_PREDICT: i32 = 0;
+pub const SAB_SEARCH_DIFFERENCE: i32 = 1;
+pub const SAB_SEARCH_BINARY: i32 = 2;
+pub const SAB_SEARCH_HALVE: i32 = 3;
+pub const SAB_ROUND_NONE: i32 = 0;
+pub const SAB_ROUND_POWER_OF_TWO: i32 = 1;
+pub const SAB_ROUND_MULTIPLE: i32 = 2;
 pub type sab_status = i32;
 extern "C" {
     pub fn sab_status_name(status: sab_status) -> *const ::core::ffi::c_char;
@@ -166,6 +178,27 @@ pub struct sab_plan {
 }
 pub type sab_buckets = i32;
 pub type sab_cost = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_cost_term {
+    pub coefficient: f64,
+    pub count_power: u32,
+    pub length_power: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_cost_term"][::core::mem::size_of::<sab_cost_term>() - 16usize];
+    ["Alignment of sab_cost_term"][::core::mem::align_of::<sab_cost_term>() - 8usize];
+    [
+        "Offset of field: sab_cost_term::coefficient",
+    ][::core::mem::offset_of!(sab_cost_term, coefficient) - 0usize];
+    [
+        "Offset of field: sab_cost_term::count_power",
+    ][::core::mem::offset_of!(sab_cost_term, count_power) - 8usize];
+    [
+        "Offset of field: sab_cost_term::length_power",
+    ][::core::mem::offset_of!(sab_cost_term, length_power) - 12usize];
+};
 pub type sab_tail = i32;
 pub type sab_oversize = i32;
 pub type sab_cost_fn = ::core::option::Option<
@@ -195,6 +228,8 @@ pub struct sab_plan_options {
     pub length_multiple: f64,
     pub coefficients: *const f64,
     pub coefficient_count: usize,
+    pub cost_terms: *const sab_cost_term,
+    pub cost_term_count: usize,
     pub cost_fn: sab_cost_fn,
     pub cost_ctx: *mut ::core::ffi::c_void,
     pub tail: sab_tail,
@@ -205,7 +240,7 @@ pub struct sab_plan_options {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of sab_plan_options"][::core::mem::size_of::<sab_plan_options>() - 168usize];
+    ["Size of sab_plan_options"][::core::mem::size_of::<sab_plan_options>() - 184usize];
     [
         "Alignment of sab_plan_options",
     ][::core::mem::align_of::<sab_plan_options>() - 8usize];
@@ -258,26 +293,32 @@ const _: () = {
         "Offset of field: sab_plan_options::coefficient_count",
     ][::core::mem::offset_of!(sab_plan_options, coefficient_count) - 112usize];
     [
+        "Offset of field: sab_plan_options::cost_terms",
+    ][::core::mem::offset_of!(sab_plan_options, cost_terms) - 120usize];
+    [
+        "Offset of field: sab_plan_options::cost_term_count",
+    ][::core::mem::offset_of!(sab_plan_options, cost_term_count) - 128usize];
+    [
         "Offset of field: sab_plan_options::cost_fn",
-    ][::core::mem::offset_of!(sab_plan_options, cost_fn) - 120usize];
+    ][::core::mem::offset_of!(sab_plan_options, cost_fn) - 136usize];
     [
         "Offset of field: sab_plan_options::cost_ctx",
-    ][::core::mem::offset_of!(sab_plan_options, cost_ctx) - 128usize];
+    ][::core::mem::offset_of!(sab_plan_options, cost_ctx) - 144usize];
     [
         "Offset of field: sab_plan_options::tail",
-    ][::core::mem::offset_of!(sab_plan_options, tail) - 136usize];
+    ][::core::mem::offset_of!(sab_plan_options, tail) - 152usize];
     [
         "Offset of field: sab_plan_options::oversize",
-    ][::core::mem::offset_of!(sab_plan_options, oversize) - 140usize];
+    ][::core::mem::offset_of!(sab_plan_options, oversize) - 156usize];
     [
         "Offset of field: sab_plan_options::max_shapes",
-    ][::core::mem::offset_of!(sab_plan_options, max_shapes) - 144usize];
+    ][::core::mem::offset_of!(sab_plan_options, max_shapes) - 160usize];
     [
         "Offset of field: sab_plan_options::progress",
-    ][::core::mem::offset_of!(sab_plan_options, progress) - 152usize];
+    ][::core::mem::offset_of!(sab_plan_options, progress) - 168usize];
     [
         "Offset of field: sab_plan_options::progress_ctx",
-    ][::core::mem::offset_of!(sab_plan_options, progress_ctx) - 160usize];
+    ][::core::mem::offset_of!(sab_plan_options, progress_ctx) - 176usize];
 };
 extern "C" {
     pub fn sab_plan_options_init(options: *mut sab_plan_options);
@@ -729,6 +770,15 @@ extern "C" {
     ) -> sab_status;
 }
 extern "C" {
+    pub fn sab_sampler_set_budget(sampler: *mut sab_sampler, budget: f64) -> sab_status;
+}
+extern "C" {
+    pub fn sab_sampler_get_budget(
+        sampler: *const sab_sampler,
+        budget: *mut f64,
+    ) -> sab_status;
+}
+extern "C" {
     pub fn sab_sampler_state_save(
         sampler: *const sab_sampler,
         state: *mut ::core::ffi::c_void,
@@ -828,5 +878,981 @@ extern "C" {
         progress: sab_progress_fn,
         progress_ctx: *mut ::core::ffi::c_void,
         report: *mut sab_report,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_probe {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_probe_options {
+    pub struct_size: usize,
+    pub total_bytes: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_probe_options"][::core::mem::size_of::<sab_probe_options>() - 16usize];
+    [
+        "Alignment of sab_probe_options",
+    ][::core::mem::align_of::<sab_probe_options>() - 8usize];
+    [
+        "Offset of field: sab_probe_options::struct_size",
+    ][::core::mem::offset_of!(sab_probe_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_probe_options::total_bytes",
+    ][::core::mem::offset_of!(sab_probe_options, total_bytes) - 8usize];
+};
+extern "C" {
+    pub fn sab_probe_options_init(options: *mut sab_probe_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_memory_stats {
+    pub struct_size: usize,
+    pub current: i64,
+    pub peak: i64,
+    pub reserved_peak: i64,
+    pub largest_free: i64,
+    pub total: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_memory_stats"][::core::mem::size_of::<sab_memory_stats>() - 48usize];
+    [
+        "Alignment of sab_memory_stats",
+    ][::core::mem::align_of::<sab_memory_stats>() - 8usize];
+    [
+        "Offset of field: sab_memory_stats::struct_size",
+    ][::core::mem::offset_of!(sab_memory_stats, struct_size) - 0usize];
+    [
+        "Offset of field: sab_memory_stats::current",
+    ][::core::mem::offset_of!(sab_memory_stats, current) - 8usize];
+    [
+        "Offset of field: sab_memory_stats::peak",
+    ][::core::mem::offset_of!(sab_memory_stats, peak) - 16usize];
+    [
+        "Offset of field: sab_memory_stats::reserved_peak",
+    ][::core::mem::offset_of!(sab_memory_stats, reserved_peak) - 24usize];
+    [
+        "Offset of field: sab_memory_stats::largest_free",
+    ][::core::mem::offset_of!(sab_memory_stats, largest_free) - 32usize];
+    [
+        "Offset of field: sab_memory_stats::total",
+    ][::core::mem::offset_of!(sab_memory_stats, total) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_probe_callbacks {
+    pub struct_size: usize,
+    pub ctx: *mut ::core::ffi::c_void,
+    pub reset: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void) -> i32,
+    >,
+    pub current: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, bytes: *mut i64) -> i32,
+    >,
+    pub peak: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, bytes: *mut i64) -> i32,
+    >,
+    pub reserved: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            reserved_peak: *mut i64,
+            largest_free: *mut i64,
+        ) -> i32,
+    >,
+    pub total: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, bytes: *mut i64) -> i32,
+    >,
+    pub release_cache: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void) -> i32,
+    >,
+    pub is_out_of_memory: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, code: i32) -> i32,
+    >,
+    pub rng_save: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, depth: u64) -> i32,
+    >,
+    pub rng_restore: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, depth: u64) -> i32,
+    >,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_probe_callbacks",
+    ][::core::mem::size_of::<sab_probe_callbacks>() - 96usize];
+    [
+        "Alignment of sab_probe_callbacks",
+    ][::core::mem::align_of::<sab_probe_callbacks>() - 8usize];
+    [
+        "Offset of field: sab_probe_callbacks::struct_size",
+    ][::core::mem::offset_of!(sab_probe_callbacks, struct_size) - 0usize];
+    [
+        "Offset of field: sab_probe_callbacks::ctx",
+    ][::core::mem::offset_of!(sab_probe_callbacks, ctx) - 8usize];
+    [
+        "Offset of field: sab_probe_callbacks::reset",
+    ][::core::mem::offset_of!(sab_probe_callbacks, reset) - 16usize];
+    [
+        "Offset of field: sab_probe_callbacks::current",
+    ][::core::mem::offset_of!(sab_probe_callbacks, current) - 24usize];
+    [
+        "Offset of field: sab_probe_callbacks::peak",
+    ][::core::mem::offset_of!(sab_probe_callbacks, peak) - 32usize];
+    [
+        "Offset of field: sab_probe_callbacks::reserved",
+    ][::core::mem::offset_of!(sab_probe_callbacks, reserved) - 40usize];
+    [
+        "Offset of field: sab_probe_callbacks::total",
+    ][::core::mem::offset_of!(sab_probe_callbacks, total) - 48usize];
+    [
+        "Offset of field: sab_probe_callbacks::release_cache",
+    ][::core::mem::offset_of!(sab_probe_callbacks, release_cache) - 56usize];
+    [
+        "Offset of field: sab_probe_callbacks::is_out_of_memory",
+    ][::core::mem::offset_of!(sab_probe_callbacks, is_out_of_memory) - 64usize];
+    [
+        "Offset of field: sab_probe_callbacks::rng_save",
+    ][::core::mem::offset_of!(sab_probe_callbacks, rng_save) - 72usize];
+    [
+        "Offset of field: sab_probe_callbacks::rng_restore",
+    ][::core::mem::offset_of!(sab_probe_callbacks, rng_restore) - 80usize];
+    [
+        "Offset of field: sab_probe_callbacks::release",
+    ][::core::mem::offset_of!(sab_probe_callbacks, release) - 88usize];
+};
+extern "C" {
+    pub fn sab_probe_callbacks_init(callbacks: *mut sab_probe_callbacks);
+}
+extern "C" {
+    pub fn sab_probe_new(
+        device: *const ::core::ffi::c_char,
+        options: *const sab_probe_options,
+        probe: *mut *mut sab_probe,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_probe_callbacks_new(
+        callbacks: *const sab_probe_callbacks,
+        probe: *mut *mut sab_probe,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_probe_reset(probe: *mut sab_probe) -> sab_status;
+}
+extern "C" {
+    pub fn sab_probe_read(
+        probe: *mut sab_probe,
+        stats: *mut sab_memory_stats,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_probe_release_cache(probe: *mut sab_probe) -> sab_status;
+}
+extern "C" {
+    pub fn sab_probe_free(probe: *mut sab_probe);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_peaks {
+    _unused: [u8; 0],
+}
+pub type sab_work_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        item: u64,
+        features: *mut f64,
+        capacity: usize,
+        count: *mut usize,
+    ) -> i32,
+>;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_collect_peak_options {
+    pub struct_size: usize,
+    pub item_count: u64,
+    pub work: sab_work_fn,
+    pub cleanup: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, item: u64) -> i32,
+    >,
+    pub collect_garbage: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void) -> i32,
+    >,
+    pub ctx: *mut ::core::ffi::c_void,
+    pub warm_up: u64,
+    pub release_cache: i32,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_collect_peak_options",
+    ][::core::mem::size_of::<sab_collect_peak_options>() - 80usize];
+    [
+        "Alignment of sab_collect_peak_options",
+    ][::core::mem::align_of::<sab_collect_peak_options>() - 8usize];
+    [
+        "Offset of field: sab_collect_peak_options::struct_size",
+    ][::core::mem::offset_of!(sab_collect_peak_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_collect_peak_options::item_count",
+    ][::core::mem::offset_of!(sab_collect_peak_options, item_count) - 8usize];
+    [
+        "Offset of field: sab_collect_peak_options::work",
+    ][::core::mem::offset_of!(sab_collect_peak_options, work) - 16usize];
+    [
+        "Offset of field: sab_collect_peak_options::cleanup",
+    ][::core::mem::offset_of!(sab_collect_peak_options, cleanup) - 24usize];
+    [
+        "Offset of field: sab_collect_peak_options::collect_garbage",
+    ][::core::mem::offset_of!(sab_collect_peak_options, collect_garbage) - 32usize];
+    [
+        "Offset of field: sab_collect_peak_options::ctx",
+    ][::core::mem::offset_of!(sab_collect_peak_options, ctx) - 40usize];
+    [
+        "Offset of field: sab_collect_peak_options::warm_up",
+    ][::core::mem::offset_of!(sab_collect_peak_options, warm_up) - 48usize];
+    [
+        "Offset of field: sab_collect_peak_options::release_cache",
+    ][::core::mem::offset_of!(sab_collect_peak_options, release_cache) - 56usize];
+    [
+        "Offset of field: sab_collect_peak_options::progress",
+    ][::core::mem::offset_of!(sab_collect_peak_options, progress) - 64usize];
+    [
+        "Offset of field: sab_collect_peak_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_collect_peak_options, progress_ctx) - 72usize];
+};
+extern "C" {
+    pub fn sab_collect_peak_options_init(options: *mut sab_collect_peak_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_peaks_view {
+    pub struct_size: usize,
+    pub count: usize,
+    pub feature_count: usize,
+    pub items: *const u64,
+    pub features: *const f64,
+    pub before: *const i64,
+    pub peaks: *const i64,
+    pub reserved_peaks: *const i64,
+    pub largest_free: *const i64,
+    pub out_of_memory_count: usize,
+    pub out_of_memory: *const u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_peaks_view"][::core::mem::size_of::<sab_peaks_view>() - 88usize];
+    ["Alignment of sab_peaks_view"][::core::mem::align_of::<sab_peaks_view>() - 8usize];
+    [
+        "Offset of field: sab_peaks_view::struct_size",
+    ][::core::mem::offset_of!(sab_peaks_view, struct_size) - 0usize];
+    [
+        "Offset of field: sab_peaks_view::count",
+    ][::core::mem::offset_of!(sab_peaks_view, count) - 8usize];
+    [
+        "Offset of field: sab_peaks_view::feature_count",
+    ][::core::mem::offset_of!(sab_peaks_view, feature_count) - 16usize];
+    [
+        "Offset of field: sab_peaks_view::items",
+    ][::core::mem::offset_of!(sab_peaks_view, items) - 24usize];
+    [
+        "Offset of field: sab_peaks_view::features",
+    ][::core::mem::offset_of!(sab_peaks_view, features) - 32usize];
+    [
+        "Offset of field: sab_peaks_view::before",
+    ][::core::mem::offset_of!(sab_peaks_view, before) - 40usize];
+    [
+        "Offset of field: sab_peaks_view::peaks",
+    ][::core::mem::offset_of!(sab_peaks_view, peaks) - 48usize];
+    [
+        "Offset of field: sab_peaks_view::reserved_peaks",
+    ][::core::mem::offset_of!(sab_peaks_view, reserved_peaks) - 56usize];
+    [
+        "Offset of field: sab_peaks_view::largest_free",
+    ][::core::mem::offset_of!(sab_peaks_view, largest_free) - 64usize];
+    [
+        "Offset of field: sab_peaks_view::out_of_memory_count",
+    ][::core::mem::offset_of!(sab_peaks_view, out_of_memory_count) - 72usize];
+    [
+        "Offset of field: sab_peaks_view::out_of_memory",
+    ][::core::mem::offset_of!(sab_peaks_view, out_of_memory) - 80usize];
+};
+extern "C" {
+    pub fn sab_peaks_new(peaks: *mut *mut sab_peaks) -> sab_status;
+}
+extern "C" {
+    pub fn sab_collect_peak(
+        probe: *mut sab_probe,
+        options: *const sab_collect_peak_options,
+        peaks: *mut sab_peaks,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_peaks_get(
+        peaks: *const sab_peaks,
+        view: *mut sab_peaks_view,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_peaks_free(peaks: *mut sab_peaks);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_measurement_options {
+    pub struct_size: usize,
+    pub shortest: f64,
+    pub longest: f64,
+    pub max_count: u64,
+    pub max_padded_total: f64,
+    pub degree: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_measurement_options",
+    ][::core::mem::size_of::<sab_measurement_options>() - 48usize];
+    [
+        "Alignment of sab_measurement_options",
+    ][::core::mem::align_of::<sab_measurement_options>() - 8usize];
+    [
+        "Offset of field: sab_measurement_options::struct_size",
+    ][::core::mem::offset_of!(sab_measurement_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_measurement_options::shortest",
+    ][::core::mem::offset_of!(sab_measurement_options, shortest) - 8usize];
+    [
+        "Offset of field: sab_measurement_options::longest",
+    ][::core::mem::offset_of!(sab_measurement_options, longest) - 16usize];
+    [
+        "Offset of field: sab_measurement_options::max_count",
+    ][::core::mem::offset_of!(sab_measurement_options, max_count) - 24usize];
+    [
+        "Offset of field: sab_measurement_options::max_padded_total",
+    ][::core::mem::offset_of!(sab_measurement_options, max_padded_total) - 32usize];
+    [
+        "Offset of field: sab_measurement_options::degree",
+    ][::core::mem::offset_of!(sab_measurement_options, degree) - 40usize];
+};
+extern "C" {
+    pub fn sab_measurement_options_init(options: *mut sab_measurement_options);
+}
+extern "C" {
+    pub fn sab_measurement_points(
+        options: *const sab_measurement_options,
+        points: usize,
+        counts: *mut u64,
+        lengths: *mut f64,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_memory_model {
+    _unused: [u8; 0],
+}
+pub type sab_memory_model_kind = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_memory_model_options {
+    pub struct_size: usize,
+    pub kind: sab_memory_model_kind,
+    pub degree: u32,
+    pub coverage: f64,
+    pub select_terms: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_memory_model_options",
+    ][::core::mem::size_of::<sab_memory_model_options>() - 32usize];
+    [
+        "Alignment of sab_memory_model_options",
+    ][::core::mem::align_of::<sab_memory_model_options>() - 8usize];
+    [
+        "Offset of field: sab_memory_model_options::struct_size",
+    ][::core::mem::offset_of!(sab_memory_model_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_memory_model_options::kind",
+    ][::core::mem::offset_of!(sab_memory_model_options, kind) - 8usize];
+    [
+        "Offset of field: sab_memory_model_options::degree",
+    ][::core::mem::offset_of!(sab_memory_model_options, degree) - 12usize];
+    [
+        "Offset of field: sab_memory_model_options::coverage",
+    ][::core::mem::offset_of!(sab_memory_model_options, coverage) - 16usize];
+    [
+        "Offset of field: sab_memory_model_options::select_terms",
+    ][::core::mem::offset_of!(sab_memory_model_options, select_terms) - 24usize];
+};
+extern "C" {
+    pub fn sab_memory_model_options_init(options: *mut sab_memory_model_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_memory_model_info {
+    pub struct_size: usize,
+    pub kind: sab_memory_model_kind,
+    pub degree: u32,
+    pub feature_count: usize,
+    pub term_count: usize,
+    pub measurements: u64,
+    pub constant: f64,
+    pub margin: f64,
+    pub coverage: f64,
+    pub residual: f64,
+    pub held_out_residual: f64,
+    pub largest_residual: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_memory_model_info",
+    ][::core::mem::size_of::<sab_memory_model_info>() - 88usize];
+    [
+        "Alignment of sab_memory_model_info",
+    ][::core::mem::align_of::<sab_memory_model_info>() - 8usize];
+    [
+        "Offset of field: sab_memory_model_info::struct_size",
+    ][::core::mem::offset_of!(sab_memory_model_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_memory_model_info::kind",
+    ][::core::mem::offset_of!(sab_memory_model_info, kind) - 8usize];
+    [
+        "Offset of field: sab_memory_model_info::degree",
+    ][::core::mem::offset_of!(sab_memory_model_info, degree) - 12usize];
+    [
+        "Offset of field: sab_memory_model_info::feature_count",
+    ][::core::mem::offset_of!(sab_memory_model_info, feature_count) - 16usize];
+    [
+        "Offset of field: sab_memory_model_info::term_count",
+    ][::core::mem::offset_of!(sab_memory_model_info, term_count) - 24usize];
+    [
+        "Offset of field: sab_memory_model_info::measurements",
+    ][::core::mem::offset_of!(sab_memory_model_info, measurements) - 32usize];
+    [
+        "Offset of field: sab_memory_model_info::constant",
+    ][::core::mem::offset_of!(sab_memory_model_info, constant) - 40usize];
+    [
+        "Offset of field: sab_memory_model_info::margin",
+    ][::core::mem::offset_of!(sab_memory_model_info, margin) - 48usize];
+    [
+        "Offset of field: sab_memory_model_info::coverage",
+    ][::core::mem::offset_of!(sab_memory_model_info, coverage) - 56usize];
+    [
+        "Offset of field: sab_memory_model_info::residual",
+    ][::core::mem::offset_of!(sab_memory_model_info, residual) - 64usize];
+    [
+        "Offset of field: sab_memory_model_info::held_out_residual",
+    ][::core::mem::offset_of!(sab_memory_model_info, held_out_residual) - 72usize];
+    [
+        "Offset of field: sab_memory_model_info::largest_residual",
+    ][::core::mem::offset_of!(sab_memory_model_info, largest_residual) - 80usize];
+};
+extern "C" {
+    pub fn sab_memory_model_fit(
+        features: *const f64,
+        count: usize,
+        feature_count: usize,
+        peaks: *const f64,
+        options: *const sab_memory_model_options,
+        model: *mut *mut sab_memory_model,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_get_info(
+        model: *const sab_memory_model,
+        info: *mut sab_memory_model_info,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_get_term(
+        model: *const sab_memory_model,
+        index: usize,
+        coefficient: *mut f64,
+        powers: *mut u32,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_predict(
+        model: *const sab_memory_model,
+        features: *const f64,
+        count: usize,
+        predicted: *mut f64,
+        upper: *mut f64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_cost_terms(
+        model: *const sab_memory_model,
+        terms: *mut sab_cost_term,
+        capacity: usize,
+        term_count: *mut usize,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_save(
+        model: *const sab_memory_model,
+        path: *const ::core::ffi::c_char,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_open(
+        path: *const ::core::ffi::c_char,
+        model: *mut *mut sab_memory_model,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_write(
+        model: *const sab_memory_model,
+        buffer: *mut ::core::ffi::c_void,
+        capacity: usize,
+        size: *mut usize,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_read(
+        data: *const ::core::ffi::c_void,
+        size: usize,
+        model: *mut *mut sab_memory_model,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_model_free(model: *mut sab_memory_model);
+}
+pub type sab_reduce_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        values: *mut i64,
+        count: usize,
+    ) -> i32,
+>;
+pub type sab_trial_fn = ::core::option::Option<
+    unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, count: u64, length: f64) -> i32,
+>;
+pub type sab_search = i32;
+pub type sab_rounding = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_find_max_batch_options {
+    pub struct_size: usize,
+    pub search: sab_search,
+    pub lengths: *const f64,
+    pub length_count: usize,
+    pub maximum: u64,
+    pub budget: i64,
+    pub rounding: sab_rounding,
+    pub multiple: u64,
+    pub reduce: sab_reduce_fn,
+    pub reduce_ctx: *mut ::core::ffi::c_void,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_find_max_batch_options",
+    ][::core::mem::size_of::<sab_find_max_batch_options>() - 96usize];
+    [
+        "Alignment of sab_find_max_batch_options",
+    ][::core::mem::align_of::<sab_find_max_batch_options>() - 8usize];
+    [
+        "Offset of field: sab_find_max_batch_options::struct_size",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_find_max_batch_options::search",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, search) - 8usize];
+    [
+        "Offset of field: sab_find_max_batch_options::lengths",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, lengths) - 16usize];
+    [
+        "Offset of field: sab_find_max_batch_options::length_count",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, length_count) - 24usize];
+    [
+        "Offset of field: sab_find_max_batch_options::maximum",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, maximum) - 32usize];
+    [
+        "Offset of field: sab_find_max_batch_options::budget",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, budget) - 40usize];
+    [
+        "Offset of field: sab_find_max_batch_options::rounding",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, rounding) - 48usize];
+    [
+        "Offset of field: sab_find_max_batch_options::multiple",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, multiple) - 56usize];
+    [
+        "Offset of field: sab_find_max_batch_options::reduce",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, reduce) - 64usize];
+    [
+        "Offset of field: sab_find_max_batch_options::reduce_ctx",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, reduce_ctx) - 72usize];
+    [
+        "Offset of field: sab_find_max_batch_options::progress",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, progress) - 80usize];
+    [
+        "Offset of field: sab_find_max_batch_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_find_max_batch_options, progress_ctx) - 88usize];
+};
+extern "C" {
+    pub fn sab_find_max_batch_options_init(options: *mut sab_find_max_batch_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_max_batch {
+    pub struct_size: usize,
+    pub batch_size: u64,
+    pub trials: u64,
+    pub out_of_memory: u64,
+    pub peak: f64,
+    pub budget: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_max_batch"][::core::mem::size_of::<sab_max_batch>() - 48usize];
+    ["Alignment of sab_max_batch"][::core::mem::align_of::<sab_max_batch>() - 8usize];
+    [
+        "Offset of field: sab_max_batch::struct_size",
+    ][::core::mem::offset_of!(sab_max_batch, struct_size) - 0usize];
+    [
+        "Offset of field: sab_max_batch::batch_size",
+    ][::core::mem::offset_of!(sab_max_batch, batch_size) - 8usize];
+    [
+        "Offset of field: sab_max_batch::trials",
+    ][::core::mem::offset_of!(sab_max_batch, trials) - 16usize];
+    [
+        "Offset of field: sab_max_batch::out_of_memory",
+    ][::core::mem::offset_of!(sab_max_batch, out_of_memory) - 24usize];
+    [
+        "Offset of field: sab_max_batch::peak",
+    ][::core::mem::offset_of!(sab_max_batch, peak) - 32usize];
+    [
+        "Offset of field: sab_max_batch::budget",
+    ][::core::mem::offset_of!(sab_max_batch, budget) - 40usize];
+};
+extern "C" {
+    pub fn sab_find_max_batch(
+        probe: *mut sab_probe,
+        trial: sab_trial_fn,
+        ctx: *mut ::core::ffi::c_void,
+        options: *const sab_find_max_batch_options,
+        batch_sizes: *mut u64,
+        result: *mut sab_max_batch,
+    ) -> sab_status;
+}
+pub type sab_batch_increase_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        epoch: u64,
+        current: u64,
+        increase: *mut i64,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_grow_batch(
+        increase: sab_batch_increase_fn,
+        ctx: *mut ::core::ffi::c_void,
+        epoch: u64,
+        current: u64,
+        maximum: u64,
+        batch_size: *mut u64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grow_linear(
+        epoch: u64,
+        start: u64,
+        amount: u64,
+        period: u64,
+        maximum: u64,
+        batch_size: *mut u64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grow_doubling(
+        epoch: u64,
+        start: u64,
+        milestones: *const u64,
+        milestone_count: usize,
+        maximum: u64,
+        batch_size: *mut u64,
+    ) -> sab_status;
+}
+pub type sab_chunk_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        first: u64,
+        count: u64,
+        weight: f64,
+    ) -> i32,
+>;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_chunked_step_options {
+    pub struct_size: usize,
+    pub chunk: sab_chunk_fn,
+    pub begin: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void) -> i32,
+    >,
+    pub ctx: *mut ::core::ffi::c_void,
+    pub sample_weights: *const f64,
+    pub chunk_size: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_chunked_step_options",
+    ][::core::mem::size_of::<sab_chunked_step_options>() - 48usize];
+    [
+        "Alignment of sab_chunked_step_options",
+    ][::core::mem::align_of::<sab_chunked_step_options>() - 8usize];
+    [
+        "Offset of field: sab_chunked_step_options::struct_size",
+    ][::core::mem::offset_of!(sab_chunked_step_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_chunked_step_options::chunk",
+    ][::core::mem::offset_of!(sab_chunked_step_options, chunk) - 8usize];
+    [
+        "Offset of field: sab_chunked_step_options::begin",
+    ][::core::mem::offset_of!(sab_chunked_step_options, begin) - 16usize];
+    [
+        "Offset of field: sab_chunked_step_options::ctx",
+    ][::core::mem::offset_of!(sab_chunked_step_options, ctx) - 24usize];
+    [
+        "Offset of field: sab_chunked_step_options::sample_weights",
+    ][::core::mem::offset_of!(sab_chunked_step_options, sample_weights) - 32usize];
+    [
+        "Offset of field: sab_chunked_step_options::chunk_size",
+    ][::core::mem::offset_of!(sab_chunked_step_options, chunk_size) - 40usize];
+};
+extern "C" {
+    pub fn sab_chunked_step_options_init(options: *mut sab_chunked_step_options);
+}
+extern "C" {
+    pub fn sab_chunked_step(
+        probe: *mut sab_probe,
+        count: u64,
+        options: *const sab_chunked_step_options,
+        chunk_size: *mut u64,
+    ) -> sab_status;
+}
+pub type sab_batch_fn = ::core::option::Option<
+    unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, batch: *const sab_batch) -> i32,
+>;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_verification {
+    pub struct_size: usize,
+    pub batches: u64,
+    pub peak: i64,
+    pub total: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_verification"][::core::mem::size_of::<sab_verification>() - 32usize];
+    [
+        "Alignment of sab_verification",
+    ][::core::mem::align_of::<sab_verification>() - 8usize];
+    [
+        "Offset of field: sab_verification::struct_size",
+    ][::core::mem::offset_of!(sab_verification, struct_size) - 0usize];
+    [
+        "Offset of field: sab_verification::batches",
+    ][::core::mem::offset_of!(sab_verification, batches) - 8usize];
+    [
+        "Offset of field: sab_verification::peak",
+    ][::core::mem::offset_of!(sab_verification, peak) - 16usize];
+    [
+        "Offset of field: sab_verification::total",
+    ][::core::mem::offset_of!(sab_verification, total) - 24usize];
+};
+extern "C" {
+    pub fn sab_plan_verify(
+        plan: *const sab_plan,
+        probe: *mut sab_probe,
+        count: u64,
+        run: sab_batch_fn,
+        ctx: *mut ::core::ffi::c_void,
+        progress: sab_progress_fn,
+        progress_ctx: *mut ::core::ffi::c_void,
+        result: *mut sab_verification,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_memory_guard {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_memory_guard_options {
+    pub struct_size: usize,
+    pub limit: i64,
+    pub interval: u64,
+    pub window: u64,
+    pub reduce: sab_reduce_fn,
+    pub reduce_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_memory_guard_options",
+    ][::core::mem::size_of::<sab_memory_guard_options>() - 48usize];
+    [
+        "Alignment of sab_memory_guard_options",
+    ][::core::mem::align_of::<sab_memory_guard_options>() - 8usize];
+    [
+        "Offset of field: sab_memory_guard_options::struct_size",
+    ][::core::mem::offset_of!(sab_memory_guard_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_memory_guard_options::limit",
+    ][::core::mem::offset_of!(sab_memory_guard_options, limit) - 8usize];
+    [
+        "Offset of field: sab_memory_guard_options::interval",
+    ][::core::mem::offset_of!(sab_memory_guard_options, interval) - 16usize];
+    [
+        "Offset of field: sab_memory_guard_options::window",
+    ][::core::mem::offset_of!(sab_memory_guard_options, window) - 24usize];
+    [
+        "Offset of field: sab_memory_guard_options::reduce",
+    ][::core::mem::offset_of!(sab_memory_guard_options, reduce) - 32usize];
+    [
+        "Offset of field: sab_memory_guard_options::reduce_ctx",
+    ][::core::mem::offset_of!(sab_memory_guard_options, reduce_ctx) - 40usize];
+};
+extern "C" {
+    pub fn sab_memory_guard_options_init(options: *mut sab_memory_guard_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_memory_guard_info {
+    pub struct_size: usize,
+    pub steps: u64,
+    pub out_of_memory: u64,
+    pub lowered: u64,
+    pub budget: f64,
+    pub peak: i64,
+    pub mean_peak: f64,
+    pub creep: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_memory_guard_info",
+    ][::core::mem::size_of::<sab_memory_guard_info>() - 64usize];
+    [
+        "Alignment of sab_memory_guard_info",
+    ][::core::mem::align_of::<sab_memory_guard_info>() - 8usize];
+    [
+        "Offset of field: sab_memory_guard_info::struct_size",
+    ][::core::mem::offset_of!(sab_memory_guard_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_memory_guard_info::steps",
+    ][::core::mem::offset_of!(sab_memory_guard_info, steps) - 8usize];
+    [
+        "Offset of field: sab_memory_guard_info::out_of_memory",
+    ][::core::mem::offset_of!(sab_memory_guard_info, out_of_memory) - 16usize];
+    [
+        "Offset of field: sab_memory_guard_info::lowered",
+    ][::core::mem::offset_of!(sab_memory_guard_info, lowered) - 24usize];
+    [
+        "Offset of field: sab_memory_guard_info::budget",
+    ][::core::mem::offset_of!(sab_memory_guard_info, budget) - 32usize];
+    [
+        "Offset of field: sab_memory_guard_info::peak",
+    ][::core::mem::offset_of!(sab_memory_guard_info, peak) - 40usize];
+    [
+        "Offset of field: sab_memory_guard_info::mean_peak",
+    ][::core::mem::offset_of!(sab_memory_guard_info, mean_peak) - 48usize];
+    [
+        "Offset of field: sab_memory_guard_info::creep",
+    ][::core::mem::offset_of!(sab_memory_guard_info, creep) - 56usize];
+};
+extern "C" {
+    pub fn sab_memory_guard_new(
+        probe: *mut sab_probe,
+        sampler: *mut sab_sampler,
+        options: *const sab_memory_guard_options,
+        guard: *mut *mut sab_memory_guard,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_guard_step(
+        guard: *mut sab_memory_guard,
+        batch: *const sab_batch,
+        options: *const sab_chunked_step_options,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_guard_begin(guard: *mut sab_memory_guard) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_guard_end(
+        guard: *mut sab_memory_guard,
+        batch: *const sab_batch,
+        out_of_memory: i32,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_guard_get_info(
+        guard: *const sab_memory_guard,
+        info: *mut sab_memory_guard_info,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_memory_guard_free(guard: *mut sab_memory_guard);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct DLManagedTensor {
+    _unused: [u8; 0],
+}
+extern "C" {
+    pub fn sab_torch_open(path: *const ::core::ffi::c_char) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_info {
+    pub struct_size: usize,
+    pub torch_version: *const ::core::ffi::c_char,
+    pub component_path: *const ::core::ffi::c_char,
+    pub cuda_devices: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_torch_info"][::core::mem::size_of::<sab_torch_info>() - 32usize];
+    ["Alignment of sab_torch_info"][::core::mem::align_of::<sab_torch_info>() - 8usize];
+    [
+        "Offset of field: sab_torch_info::struct_size",
+    ][::core::mem::offset_of!(sab_torch_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_torch_info::torch_version",
+    ][::core::mem::offset_of!(sab_torch_info, torch_version) - 8usize];
+    [
+        "Offset of field: sab_torch_info::component_path",
+    ][::core::mem::offset_of!(sab_torch_info, component_path) - 16usize];
+    [
+        "Offset of field: sab_torch_info::cuda_devices",
+    ][::core::mem::offset_of!(sab_torch_info, cuda_devices) - 24usize];
+};
+extern "C" {
+    pub fn sab_torch_get_info(info: *mut sab_torch_info) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_sizes_new(
+        tensor: *mut DLManagedTensor,
+        sizes: *mut *mut sab_sizes,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_batch_indices(
+        batch: *const sab_batch,
+        device: *const ::core::ffi::c_char,
+        tensor: *mut *mut DLManagedTensor,
     ) -> sab_status;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// A file mapped for reading.
+/// Files read by mapping, and replaced as a whole.
 
 #include <cstddef>
 #include <memory>
@@ -9,5 +9,8 @@ namespace sab {
 
 /// Maps the whole file read-only; throws SAB_E_IO. The bytes live as long as a copy of the pointer does.
 std::shared_ptr<const std::span<const std::byte>> map_file(const char* path);
+
+/// Writes the parts, one after the other, to a file that takes the place of `path` in one step; throws SAB_E_IO.
+void replace_file(const char* path, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace sab

@@ -1,0 +1,72 @@
+#include "base/files.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace sab {
+
+std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
+    const auto refuse = [&](const char* what) { fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(errno)); };
+    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) refuse("cannot open");
+    struct Closer {
+        int file;
+        ~Closer() { ::close(file); }
+    } closer{file};
+    struct stat facts {};
+    if (::fstat(file, &facts) != 0) refuse("cannot read");
+    if (!S_ISREG(facts.st_mode)) fail(SAB_E_IO, "cannot map \"", path, "\": must be a regular file");
+    const auto length = static_cast<std::size_t>(facts.st_size);
+    if (length == 0) return std::make_shared<const std::span<const std::byte>>();
+    void* start = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, file, 0);
+    if (start == MAP_FAILED) refuse("cannot map");
+    const auto unmap = [](const std::span<const std::byte>* bytes) {
+        ::munmap(const_cast<std::byte*>(bytes->data()), bytes->size());
+        delete bytes;
+    };
+    try {
+        auto* bytes = new std::span<const std::byte>(static_cast<const std::byte*>(start), length);
+        return {bytes, unmap};
+    } catch (...) {
+        ::munmap(start, length);
+        throw;
+    }
+}
+
+void replace_file(const char* path, std::span<const std::span<const std::byte>> parts) {
+    // A neighbour of the file takes its place when it is whole and on the disk. The name differs between processes and threads.
+    static std::atomic<uint32_t> counter{0};
+    const std::string scratch = text(path, ".", ::getpid(), ".", counter.fetch_add(1), ".part");
+    const auto refuse = [&](const char* what) {
+        const int error = errno;
+        ::unlink(scratch.c_str());
+        fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(error));
+    };
+    const int file = ::open(scratch.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file < 0) fail(SAB_E_IO, "cannot write \"", path, "\": ", std::strerror(errno));
+    for (std::span<const std::byte> part : parts)
+        while (!part.empty()) {
+            const ssize_t written = ::write(file, part.data(), part.size());
+            if (written < 0 && errno == EINTR) continue;
+            if (written < 0) {
+                const int error = errno;
+                ::close(file);
+                errno = error;
+                refuse("cannot write");
+            }
+            part = part.subspan(static_cast<std::size_t>(written));
+        }
+    const bool synced = ::fsync(file) == 0;
+    if (::close(file) != 0 || !synced) refuse("cannot write");
+    if (::rename(scratch.c_str(), path) != 0) refuse("cannot write");
+}
+
+}  // namespace sab

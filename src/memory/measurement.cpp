@@ -1,0 +1,79 @@
+/// Which batches to measure for a model.
+#include <Eigen/Cholesky>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "memory/model.h"
+
+namespace sab {
+
+void measurement_points(const sab_measurement_options& options, std::span<uint64_t> counts, std::span<double> lengths) {
+    const auto is_length = [](double length) { return length > 0 && std::isfinite(length); };
+    check(is_length(options.shortest), "options.shortest", options.shortest, "must be finite and above 0");
+    check(is_length(options.longest) && options.longest >= options.shortest, "options.longest", options.longest, "must be finite and at least the shortest, ",
+          options.shortest);
+    check(options.max_count >= 2, "options.max_count", options.max_count, "must be at least 2");
+    check(options.degree == 1 || options.degree == 2, "options.degree", options.degree, "must be 1 or 2");
+    check(options.max_padded_total >= 0 && std::isfinite(options.max_padded_total), "options.max_padded_total", options.max_padded_total,
+          "must be finite and at least 0");
+    const std::size_t points = counts.size();
+    const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, 2);
+    check(points > terms.size() && points <= 1000, "points", points, "must be from ", terms.size() + 1, " to 1000 for degree ", options.degree);
+    const double most = options.max_padded_total > 0 ? options.max_padded_total : 4 * options.longest;
+
+    const bool whole = options.shortest == std::floor(options.shortest) && options.longest == std::floor(options.longest);
+    std::vector<double> grid;
+    const int steps = std::max(16, static_cast<int>(std::sqrt(static_cast<double>(points))) * 2);
+    for (int i = 0; i <= steps; ++i)
+        for (const double length : {options.shortest + (options.longest - options.shortest) * i / steps,
+                                    options.shortest * std::pow(options.longest / options.shortest, static_cast<double>(i) / steps)})
+            grid.push_back(std::clamp(whole ? std::round(length) : length, options.shortest, options.longest));
+    std::ranges::sort(grid);
+    grid.erase(std::ranges::unique(grid).begin(), grid.end());
+    struct Point {
+        uint64_t count;
+        double length;
+    };
+    std::vector<Point> candidates;
+    for (const double length : grid)
+        for (uint64_t count = 1; count <= options.max_count && static_cast<double>(count) * length <= most; count += std::max<uint64_t>(1, count / 8))
+            candidates.push_back({count, length});
+    check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(), " different points: widen it");
+
+    const auto size = static_cast<Eigen::Index>(terms.size());
+    Eigen::MatrixXd rows(static_cast<Eigen::Index>(candidates.size()), size);
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+        for (Eigen::Index j = 0; j < size; ++j)
+            rows(static_cast<Eigen::Index>(i), j) = term_value(std::array{static_cast<double>(candidates[i].count), candidates[i].length},
+                                                               terms[static_cast<std::size_t>(j)]);
+    for (Eigen::Index j = 0; j < size; ++j) rows.col(j) /= rows.col(j).cwiseAbs().maxCoeff();
+
+    // Each time the point of which the measurements so far say least: it multiplies the determinant of the information most.
+    Eigen::MatrixXd information = 1e-6 * Eigen::MatrixXd::Identity(size, size);
+    std::vector<std::size_t> chosen;
+    std::vector<bool> taken(candidates.size());
+    while (chosen.size() < points) {
+        const Eigen::LLT<Eigen::MatrixXd> factor(information);
+        const Eigen::MatrixXd solved = factor.matrixL().solve(rows.transpose());
+        std::size_t best = candidates.size();
+        double most_said = -1;
+        for (std::size_t i = 0; i < candidates.size(); ++i) {
+            const double said = solved.col(static_cast<Eigen::Index>(i)).squaredNorm();
+            if (!taken[i] && said > most_said) best = i, most_said = said;
+        }
+        taken[best] = true;
+        chosen.push_back(best);
+        const auto row = rows.row(static_cast<Eigen::Index>(best));
+        information += row.transpose() * row;
+    }
+    std::ranges::sort(chosen, {}, [&](std::size_t i) { return static_cast<double>(candidates[i].count) * candidates[i].length; });
+    for (std::size_t i = 0; i < points; ++i) {
+        counts[i] = candidates[chosen[i]].count;
+        lengths[i] = candidates[chosen[i]].length;
+    }
+}
+
+}  // namespace sab

@@ -1,0 +1,283 @@
+#include "memory/model.h"
+
+#include <Eigen/QR>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+
+namespace sab {
+namespace {
+
+using Matrix = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+constexpr std::size_t most_terms = 512;
+/// Relative errors below this are the rounding of allocators, and no reason to keep a term.
+constexpr double finest_residual = 1e-5;
+
+struct Problem {
+    std::vector<std::vector<uint32_t>> terms;
+    std::vector<double> scale;  ///< of each term: its largest absolute value, so that columns are of one size
+    Matrix design;              ///< a row a measurement, each divided by its peak: relative errors
+    bool no_negative = false;
+};
+
+Problem make_problem(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks, const sab_memory_model_options& options) {
+    Problem problem;
+    problem.terms = model_terms(options.kind, options.degree, feature_count);
+    problem.no_negative = options.kind == SAB_MODEL_BATCH;
+    const auto rows = static_cast<Eigen::Index>(peaks.size());
+    const auto columns = static_cast<Eigen::Index>(problem.terms.size());
+    problem.design.resize(rows, columns);
+    for (Eigen::Index j = 0; j < columns; ++j) {
+        for (Eigen::Index i = 0; i < rows; ++i)
+            problem.design(i, j) = term_value(features.subspan(static_cast<std::size_t>(i) * feature_count, feature_count),
+                                              problem.terms[static_cast<std::size_t>(j)]) / peaks[static_cast<std::size_t>(i)];
+        const double largest = problem.design.col(j).cwiseAbs().maxCoeff();
+        problem.scale.push_back(largest > 0 ? largest : 1);
+        problem.design.col(j) /= problem.scale.back();
+    }
+    return problem;
+}
+
+Matrix columns_of(const Matrix& design, const std::vector<Eigen::Index>& kept) {
+    Matrix part(design.rows(), static_cast<Eigen::Index>(kept.size()));
+    for (std::size_t j = 0; j < kept.size(); ++j) part.col(static_cast<Eigen::Index>(j)) = design.col(kept[j]);
+    return part;
+}
+
+Eigen::ColPivHouseholderQR<Matrix> decompose(const Matrix& design) {
+    Eigen::ColPivHouseholderQR<Matrix> qr(design.rows(), design.cols());
+    qr.setThreshold(1e-9);
+    qr.compute(design);
+    return qr;
+}
+
+Vector solve(const Matrix& design) { return decompose(design).solve(Vector::Ones(design.rows())); }
+
+/// Backward elimination: the term whose loss adds least to the squares goes, as long as that lowers the criterion, or as long as a term is negative that
+/// must not be. Leaving out term j adds b_j^2 / G_jj to the squares (G the inverse of the normal matrix), and changes the others by a rank-one update.
+std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion) {
+    const auto n = static_cast<double>(problem.design.rows());
+    const auto qr = decompose(problem.design);
+    const Eigen::Index size = problem.design.cols();
+    const Matrix r = qr.matrixR().topLeftCorner(size, size).triangularView<Eigen::Upper>();
+    const Matrix r_inverse = r.triangularView<Eigen::Upper>().solve(Matrix::Identity(size, size));
+    Matrix g = qr.colsPermutation() * (r_inverse * r_inverse.transpose()) * qr.colsPermutation().transpose();
+    Vector b = qr.solve(Vector::Ones(problem.design.rows()));
+    double squares = (problem.design * b - Vector::Ones(problem.design.rows())).squaredNorm();
+
+    std::vector<Eigen::Index> kept(static_cast<std::size_t>(size));
+    std::iota(kept.begin(), kept.end(), Eigen::Index{0});
+    const auto criterion = [&](double rss, double terms) { return n * std::log(std::max(rss / n, finest_residual * finest_residual)) + terms * std::log(n); };
+    while (kept.size() > 1) {
+        // The constant may be negative: it moves the whole curve and cannot make it fall.
+        const bool has_negative = problem.no_negative && std::ranges::any_of(kept, [&](Eigen::Index j) { return j != 0 && b[j] < 0; });
+        Eigen::Index worst = -1;
+        double least = 0;
+        for (const Eigen::Index j : kept) {
+            if (j == 0 || (has_negative && b[j] >= 0)) continue;
+            const double added = b[j] * b[j] / g(j, j);
+            if (worst < 0 || added < least) worst = j, least = added;
+        }
+        const auto terms = static_cast<double>(kept.size());
+        if (worst < 0 || (!has_negative && (!by_criterion || criterion(squares + least, terms - 1) > criterion(squares, terms)))) break;
+        const Vector column = g.col(worst);
+        squares += least;
+        b -= column * (b[worst] / column[worst]);
+        g -= column * column.transpose() / column[worst];
+        b[worst] = 0;
+        std::erase(kept, worst);
+    }
+    return kept;
+}
+
+/// Says what to measure so that the terms can be told apart.
+[[noreturn]] void refuse_deficient(const Problem& problem, std::span<const double> features, std::size_t feature_count, std::size_t count,
+                                   const sab_memory_model_options& options, Eigen::Index rank) {
+    const bool is_batch = options.kind == SAB_MODEL_BATCH;
+    const auto name = [&](std::size_t f) { return is_batch ? std::string(f == 0 ? "count" : "length") : text("feature ", f); };
+    std::vector<std::set<double>> values(feature_count);
+    for (std::size_t i = 0; i < count * feature_count; ++i) values[i % feature_count].insert(features[i]);
+    for (std::size_t f = 0; f < feature_count; ++f) {
+        const std::size_t needed = is_batch && f == 0 ? 2 : options.degree + 1;
+        if (values[f].size() >= needed) continue;
+        if (values[f].size() == 1)
+            fail(SAB_E_ARGUMENT, "features: ", name(f), " is ", *values[f].begin(), " in all ", count, " measurements: measure at least ", needed,
+                 " different values of it");
+        fail(SAB_E_ARGUMENT, "features: ", name(f), " takes only ", values[f].size(), " values, from ", *values[f].begin(), " to ", *values[f].rbegin(),
+             ": degree ", options.degree, " needs at least ", needed, ": measure another one");
+    }
+    // The point of the grid of least, middle and largest values that is farthest from what was measured.
+    std::vector<double> best;
+    double farthest = 0;
+    if (feature_count <= 6) {
+        const Matrix transposed = problem.design.transpose();
+        const Eigen::HouseholderQR<Matrix> rows(transposed * transposed.transpose() + 1e-12 * Matrix::Identity(transposed.rows(), transposed.rows()));
+        std::size_t points = 1;
+        for (std::size_t f = 0; f < feature_count; ++f) points *= 3;
+        for (std::size_t point = 0; point < points; ++point) {
+            std::vector<double> at(feature_count);
+            for (std::size_t f = 0, rest = point; f < feature_count; ++f, rest /= 3) {
+                const double low = *values[f].begin(), high = *values[f].rbegin();
+                at[f] = rest % 3 == 0 ? low : rest % 3 == 2 ? high : std::round((low + high) / 2);
+            }
+            Vector row(static_cast<Eigen::Index>(problem.terms.size()));
+            for (std::size_t j = 0; j < problem.terms.size(); ++j)
+                row[static_cast<Eigen::Index>(j)] = term_value(at, problem.terms[j]) / problem.scale[j];
+            row.normalize();
+            const double distance = row.dot(rows.solve(row));
+            if (distance > farthest) farthest = distance, best = at;
+        }
+    }
+    std::string where;
+    for (std::size_t f = 0; f < best.size(); ++f) where += text(f == 0 ? ": measure also " : ", ", name(f), " = ", best[f]);
+    fail(SAB_E_ARGUMENT, "features: ", count, " measurements tell only ", static_cast<int64_t>(rank), " of ", problem.terms.size(),
+         " terms apart: the features vary together", where.empty() ? std::string(": vary them independently") : where);
+}
+
+void check_data(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks, const sab_memory_model_options& options) {
+    check(options.kind == SAB_MODEL_BATCH || options.kind == SAB_MODEL_POLYNOMIAL, "options.kind", options.kind,
+          "must be SAB_MODEL_BATCH (0) or SAB_MODEL_POLYNOMIAL (1)");
+    check(options.degree == 1 || options.degree == 2, "options.degree", options.degree, "must be 1 or 2");
+    check(options.coverage > 0 && options.coverage < 1, "options.coverage", options.coverage, "must be between 0 and 1");
+    check(options.select_terms == 0 || options.select_terms == 1, "options.select_terms", options.select_terms, "must be 0 or 1");
+    if (options.kind == SAB_MODEL_BATCH)
+        check(feature_count == 2, "feature_count", feature_count, "must be 2 for SAB_MODEL_BATCH: count, then padded length");
+    else
+        check(feature_count >= 1, "feature_count", feature_count, "must be at least 1");
+    const std::size_t degree = options.degree;
+    check(feature_count <= most_terms && (degree == 1 || (feature_count + 1) * (feature_count + 2) / 2 <= most_terms), "feature_count", feature_count,
+          "gives a model of degree ", degree, " more than ", most_terms, " terms");
+    for (std::size_t i = 0; i < features.size(); ++i)
+        if (!std::isfinite(features[i]))
+            fail(SAB_E_ARGUMENT, "features[", i / feature_count, "][", i % feature_count, "] = ", features[i], ": must be finite: measure it again");
+    for (std::size_t i = 0; i < peaks.size(); ++i)
+        if (!(peaks[i] > 0 && std::isfinite(peaks[i]))) fail(SAB_E_ARGUMENT, "peaks[", i, "] = ", peaks[i], ": must be finite and above 0: measure it again");
+}
+
+}  // namespace
+
+std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint32_t degree, std::size_t feature_count) {
+    if (kind == SAB_MODEL_BATCH) {
+        std::vector<std::vector<uint32_t>> terms{{0, 0}, {1, 0}, {1, 1}};
+        if (degree == 2) terms.insert(terms.end(), {{1, 2}, {0, 1}, {0, 2}});
+        return terms;
+    }
+    std::vector<std::vector<uint32_t>> terms{std::vector<uint32_t>(feature_count, 0)};
+    for (std::size_t f = 0; f < feature_count; ++f) {
+        terms.push_back(terms[0]);
+        terms.back()[f] = 1;
+    }
+    for (std::size_t f = 0; f < feature_count && degree == 2; ++f)
+        for (std::size_t g = f; g < feature_count; ++g) {
+            terms.push_back(terms[0]);
+            ++terms.back()[f];
+            ++terms.back()[g];
+        }
+    return terms;
+}
+
+double term_value(std::span<const double> features, std::span<const uint32_t> powers) {
+    double product = 1;
+    for (std::size_t f = 0; f < powers.size(); ++f)
+        for (uint32_t i = 0; i < powers[f]; ++i) product *= features[f];
+    return product;
+}
+
+std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks,
+                                                    const sab_memory_model_options& options) {
+    check_data(features, feature_count, peaks, options);
+    const std::size_t n = peaks.size();
+    const std::size_t term_count = model_terms(options.kind, options.degree, feature_count).size();
+    check(n > term_count, "count", n, "a model of degree ", options.degree, " of ", feature_count, " features has ", term_count, " terms and needs at least ",
+          term_count + 1, " measurements: measure ", n > term_count ? 0 : term_count + 1 - n, " more");
+    const Problem problem = make_problem(features, feature_count, peaks, options);
+    if (const Eigen::Index rank = decompose(problem.design).rank(); rank < problem.design.cols())
+        refuse_deficient(problem, features, feature_count, n, options, rank);
+
+    const std::vector<Eigen::Index> kept = select_terms(problem, options.select_terms == 1);
+    const Matrix design = columns_of(problem.design, kept);
+    const Vector coefficients = solve(design);
+
+    auto model = std::make_shared<MemoryModel>();
+    for (std::size_t j = 0; j < kept.size(); ++j) {
+        const auto term = static_cast<std::size_t>(kept[j]);
+        double coefficient = coefficients[static_cast<Eigen::Index>(j)] / problem.scale[term];
+        if (problem.no_negative && term != 0) coefficient = std::max(coefficient, 0.0);  // rounding
+        model->terms_.push_back({coefficient, problem.terms[term]});
+    }
+    model->refresh_constant();
+    sab_memory_model_info& info = model->info_;
+    info.kind = options.kind;
+    info.degree = options.degree;
+    info.feature_count = feature_count;
+    info.term_count = model->terms_.size();
+    info.measurements = n;
+
+    // Relative residual of a peak of 1: rows are divided by their peaks. A prediction that is not above zero is as wrong as can be told.
+    const auto residual = [](double predicted) { return 1 / std::max(predicted, 1e-3) - 1; };
+    double squares = 0;
+    for (const double predicted : Vector(design * coefficients)) {
+        squares += residual(predicted) * residual(predicted);
+        info.largest_residual = std::max(info.largest_residual, std::abs(residual(predicted)));
+    }
+    info.residual = std::sqrt(squares / static_cast<double>(n));
+
+    const std::size_t groups = std::min<std::size_t>(n, 50);
+    std::vector<double> held_out(n);
+    for (std::size_t group = 0; group < groups; ++group) {
+        std::vector<Eigen::Index> others;
+        for (std::size_t i = 0; i < n; ++i)
+            if (i % groups != group) others.push_back(static_cast<Eigen::Index>(i));
+        const Vector without = solve(Matrix(design(others, Eigen::all)));
+        for (std::size_t i = group; i < n; i += groups) held_out[i] = residual(design.row(static_cast<Eigen::Index>(i)).dot(without));
+    }
+    squares = 0;
+    for (const double each : held_out) squares += each * each;
+    info.held_out_residual = std::sqrt(squares / static_cast<double>(n));
+    std::ranges::sort(held_out);
+    const auto count = static_cast<double>(n);
+    const double place = std::ceil((count + 1) * options.coverage);
+    info.coverage = place > count ? count / (count + 1) : options.coverage;
+    info.margin = std::max(0.0, held_out[static_cast<std::size_t>(std::min(place, count)) - 1]);
+    return model;
+}
+
+void MemoryModel::refresh_constant() {
+    info_.constant = 0;
+    for (const Term& term : terms_)
+        if (std::ranges::all_of(term.powers, [](uint32_t power) { return power == 0; })) info_.constant += term.coefficient;
+}
+
+double MemoryModel::predict(std::span<const double> features) const {
+    double sum = 0;
+    for (const Term& term : terms_) sum += term.coefficient * term_value(features, term.powers);
+    return sum;
+}
+
+std::vector<sab_cost_term> MemoryModel::cost_terms() const {
+    if (info_.feature_count != 2)
+        fail(SAB_E_ARGUMENT, "model: has ", info_.feature_count, " features, only one of count and padded length can be the cost of a plan");
+    std::vector<sab_cost_term> terms;
+    double constant = 0;
+    for (const Term& term : terms_) {
+        if (term.powers[0] == 0 && term.powers[1] == 0) {
+            constant += term.coefficient;
+            continue;
+        }
+        if (term.coefficient < 0)
+            fail(SAB_E_ARGUMENT, "model: its term count^", term.powers[0], " * length^", term.powers[1], " has the coefficient ", term.coefficient,
+                 ": a cost must not fall; fit it as SAB_MODEL_BATCH");
+        terms.push_back({upper(term.coefficient), term.powers[0], term.powers[1]});
+    }
+    // A negative constant is left out: the cost is a little more than the prediction then.
+    terms.insert(terms.begin(), {upper(std::max(constant, 0.0)), 0, 0});
+    return terms;
+}
+
+}  // namespace sab

@@ -1,0 +1,52 @@
+#pragma once
+/// A polynomial that predicts peaks.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sab/memory.h"
+
+namespace sab {
+
+class MemoryModel {
+public:
+    struct Term {
+        double coefficient;
+        std::vector<uint32_t> powers;  ///< one a feature
+    };
+
+    static std::shared_ptr<const MemoryModel> fit(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks,
+                                                  const sab_memory_model_options& options);
+    static std::shared_ptr<const MemoryModel> open(const char* path);
+    static std::shared_ptr<const MemoryModel> read(std::span<const std::byte> image, std::string_view name);
+
+    const sab_memory_model_info& info() const { return info_; }
+    std::span<const Term> terms() const { return terms_; }
+    double predict(std::span<const double> features) const;
+    double upper(double predicted) const { return predicted * (1 + info_.margin); }
+    std::vector<sab_cost_term> cost_terms() const;
+
+    std::vector<std::byte> image() const;
+    void save(const char* path) const;
+
+private:
+    void refresh_constant();
+    sab_memory_model_info info_ = SAB_MEMORY_MODEL_INFO_INIT;
+    std::vector<Term> terms_;
+};
+
+/// All terms of a kind, degree and number of features, the constant first.
+std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint32_t degree, std::size_t feature_count);
+
+/// The product of the features' powers.
+double term_value(std::span<const double> features, std::span<const uint32_t> powers);
+
+/// See sab_measurement_points().
+void measurement_points(const sab_measurement_options& options, std::span<uint64_t> counts, std::span<double> lengths);
+
+}  // namespace sab
+
+struct sab_memory_model {
+    std::shared_ptr<const sab::MemoryModel> impl;
+};

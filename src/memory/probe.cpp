@@ -1,0 +1,143 @@
+#include "memory/probe.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+namespace sab {
+namespace {
+
+std::atomic<const TorchHooks*> torch_hooks{nullptr};
+
+/// The number of KiB after `name` in a file of /proc; -1 when it is not there.
+int64_t kibibytes(const char* path, const char* name) {
+    std::FILE* const file = std::fopen(path, "re");
+    if (file == nullptr) return -1;
+    int64_t number = -1;
+    char line[256];
+    const std::size_t length = std::strlen(name);
+    while (number < 0 && std::fgets(line, sizeof line, file) != nullptr)
+        if (std::strncmp(line, name, length) == 0) number = std::strtoll(line + length, nullptr, 10);
+    std::fclose(file);
+    return number;
+}
+
+int32_t read_kibibytes(const char* path, const char* name, int64_t* bytes) {
+    const int64_t number = kibibytes(path, name);
+    *bytes = number * 1024;
+    return number < 0;
+}
+
+sab_probe_callbacks host_probe() {
+    sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
+    callbacks.reset = [](void*) -> int32_t {
+        std::FILE* const file = std::fopen("/proc/self/clear_refs", "we");
+        if (file == nullptr) return 1;
+        const bool written = std::fputs("5", file) >= 0;  // lets VmHWM begin again at VmRSS
+        return std::fclose(file) != 0 || !written;
+    };
+    callbacks.current = [](void*, int64_t* bytes) { return read_kibibytes("/proc/self/status", "VmRSS:", bytes); };
+    callbacks.peak = [](void*, int64_t* bytes) { return read_kibibytes("/proc/self/status", "VmHWM:", bytes); };
+    callbacks.total = [](void*, int64_t* bytes) { return read_kibibytes("/proc/meminfo", "MemTotal:", bytes); };
+    return callbacks;
+}
+
+}  // namespace
+
+void set_torch_hooks(const TorchHooks* hooks) { torch_hooks.store(hooks, std::memory_order_release); }
+
+void fail_callback(const std::string& what, int32_t code) { throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code); }
+
+Probe::Probe(const sab_probe_callbacks& callbacks) : callbacks_(callbacks) {
+    require(reinterpret_cast<const void*>(callbacks.reset), "callbacks.reset");
+    require(reinterpret_cast<const void*>(callbacks.current), "callbacks.current");
+    require(reinterpret_cast<const void*>(callbacks.peak), "callbacks.peak");
+    if ((callbacks.rng_save == nullptr) != (callbacks.rng_restore == nullptr))
+        fail(SAB_E_ARGUMENT, "callbacks.", callbacks.rng_save == nullptr ? "rng_save" : "rng_restore",
+             " = NULL: rng_save and rng_restore must be given together");
+}
+
+Probe::~Probe() {
+    if (callbacks_.release != nullptr) callbacks_.release(callbacks_.ctx);
+}
+
+std::shared_ptr<Probe> Probe::open(const char* device, int64_t total_bytes) {
+    check(total_bytes >= 0, "options.total_bytes", total_bytes, "must be at least 0");
+    sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
+    const std::string_view name = device;
+    if (name == "host") {
+        if (total_bytes > 0) fail(SAB_E_UNSUPPORTED, "options.total_bytes = ", total_bytes, ": the memory of the host cannot be limited by a probe");
+        callbacks = host_probe();
+        int64_t bytes = 0;
+        if (callbacks.reset(nullptr) != 0 || callbacks.peak(nullptr, &bytes) != 0)
+            fail(SAB_E_UNSUPPORTED, "device = \"host\": this system has no /proc/self/clear_refs and /proc/self/status");
+    } else {
+        const TorchHooks* const hooks = torch_hooks.load(std::memory_order_acquire);
+        if (hooks == nullptr)
+            fail(SAB_E_UNSUPPORTED, "device = \"", name, "\": only \"host\" is known without LibTorch; call sab_torch_open() first");
+        hooks->probe(device, total_bytes, callbacks);
+    }
+    try {
+        return std::make_shared<Probe>(callbacks);
+    } catch (...) {
+        if (callbacks.release != nullptr) callbacks.release(callbacks.ctx);
+        throw;
+    }
+}
+
+template <class Function, class... Arguments>
+void Probe::call(const char* what, Function function, Arguments... arguments) {
+    const int32_t code = run(what, [&] { return function(callbacks_.ctx, arguments...); });
+    if (code != 0) fail_callback(text("the probe's ", what), code);
+}
+
+void Probe::reset() { call("reset", callbacks_.reset); }
+
+sab_memory_stats Probe::read() {
+    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+    call("current", callbacks_.current, &stats.current);
+    call("peak", callbacks_.peak, &stats.peak);
+    if (callbacks_.reserved != nullptr) call("reserved", callbacks_.reserved, &stats.reserved_peak, &stats.largest_free);
+    if (callbacks_.total != nullptr) call("total", callbacks_.total, &stats.total);
+    return stats;
+}
+
+void Probe::release_cache() {
+    if (callbacks_.release_cache != nullptr) call("release_cache", callbacks_.release_cache);
+}
+
+bool Probe::is_out_of_memory(int32_t code) {
+    return code == SAB_OUT_OF_MEMORY || (callbacks_.is_out_of_memory != nullptr && callbacks_.is_out_of_memory(callbacks_.ctx, code) != 0);
+}
+
+int32_t Probe::code_of_exception(const char* what) {
+    const TorchHooks* const hooks = torch_hooks.load(std::memory_order_acquire);
+    if (hooks != nullptr && hooks->caught_out_of_memory()) return SAB_OUT_OF_MEMORY;
+    try {
+        throw;
+    } catch (const std::exception& error) {
+        throw Error(SAB_E_CALLBACK, text(what, " threw: ", std::string_view(error.what())));
+    } catch (...) {
+        throw Error(SAB_E_CALLBACK, text(what, " threw something that is no std::exception"));
+    }
+}
+
+Probe::Rng::Rng(Probe& probe) : probe_(probe), depth_(probe.rng_depth_) {
+    if (probe.callbacks_.rng_save != nullptr) probe.call("rng_save", probe.callbacks_.rng_save, depth_);
+    ++probe.rng_depth_;
+}
+
+void Probe::Rng::restore() {
+    if (probe_.callbacks_.rng_restore != nullptr) probe_.call("rng_restore", probe_.callbacks_.rng_restore, depth_);
+}
+
+Measuring::~Measuring() {
+    try {
+        probe_.release_cache();
+        probe_.reset();
+    } catch (...) {  // on the way out of a failure that is told already
+    }
+}
+
+}  // namespace sab

@@ -1,0 +1,87 @@
+#pragma once
+/// What sees the memory of a device, and calls the caller's work under its eyes.
+
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "sab/memory.h"
+
+namespace sab {
+
+/// What the LibTorch component adds once it is open. Set once, never taken back.
+struct TorchHooks {
+    /// Fills the functions of a probe for a device of LibTorch's.
+    void (*probe)(const char* device, int64_t total_bytes, sab_probe_callbacks& callbacks);
+    /// Inside a catch block: whether what was caught is LibTorch's out-of-memory error.
+    bool (*caught_out_of_memory)();
+};
+void set_torch_hooks(const TorchHooks* hooks);
+
+class Probe {
+public:
+    explicit Probe(const sab_probe_callbacks& callbacks);
+    ~Probe();
+    Probe(const Probe&) = delete;
+    Probe& operator=(const Probe&) = delete;
+    static std::shared_ptr<Probe> open(const char* device, int64_t total_bytes);
+
+    void reset();
+    sab_memory_stats read();
+    void release_cache();
+    /// Runs a caller's callback: its code, with SAB_OUT_OF_MEMORY for whatever means that. A C++ exception that leaves it is such a code or an Error.
+    template <class Call>
+    int32_t run(const char* what, Call&& call) {
+        int32_t code = 0;
+        try {
+            code = call();
+        } catch (const Error&) {
+            throw;
+        } catch (...) {
+            return code_of_exception(what);
+        }
+        return code != 0 && is_out_of_memory(code) ? SAB_OUT_OF_MEMORY : code;
+    }
+
+    /// Keeps the state of the random generators while it lives.
+    class Rng {
+    public:
+        explicit Rng(Probe& probe);
+        ~Rng() { --probe_.rng_depth_; }
+        Rng(const Rng&) = delete;
+        Rng& operator=(const Rng&) = delete;
+        void restore();
+
+    private:
+        Probe& probe_;
+        uint64_t depth_;
+    };
+
+private:
+    bool is_out_of_memory(int32_t code);
+    static int32_t code_of_exception(const char* what);
+    template <class Function, class... Arguments>
+    void call(const char* what, Function function, Arguments... arguments);
+
+    sab_probe_callbacks callbacks_;
+    uint64_t rng_depth_ = 0;
+};
+
+/// A failure of a caller's callback, its code unchanged.
+[[noreturn]] void fail_callback(const std::string& what, int32_t code);
+
+/// Whatever happens in a measurement, afterwards the peak begins again and caches are given back.
+class Measuring {
+public:
+    explicit Measuring(Probe& probe) : probe_(probe) {}
+    ~Measuring();
+
+private:
+    Probe& probe_;
+};
+
+}  // namespace sab
+
+struct sab_probe {
+    std::shared_ptr<sab::Probe> impl;
+};

@@ -1,0 +1,285 @@
+#include "memory/search.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "base/guard.h"
+#include "base/progress.h"
+
+namespace sab {
+namespace {
+
+/// Runs trials, the same ones on all ranks, and tells what the worst rank saw.
+class Trials {
+public:
+    Trials(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options)
+        : probe_(probe), trial_(trial), ctx_(ctx), options_(options), progress_(options.progress, options.progress_ctx), rng_(probe) {
+        together([&] {
+            const sab_memory_stats stats = probe_.read();
+            if (options.budget == 0 && stats.total < 0)
+                fail(SAB_E_ARGUMENT, "options.budget = 0: the probe does not know the device's total: a budget must be given");
+            budget_ = options.budget > 0 ? options.budget : stats.total;
+            return std::vector<int64_t>{budget_};
+        }, [&](std::span<const int64_t> least) { budget_ = least[0]; });
+    }
+    ~Trials() {
+        try {
+            rng_.restore();
+        } catch (...) {  // on the way out of a failure that is told already
+        }
+    }
+
+    struct Seen {
+        bool fits;
+        bool ran_out;
+        double peak;  ///< where it did not run out
+        double base;  ///< held before
+    };
+
+    Seen run(uint64_t count, double length) {
+        Seen seen{};
+        together([&] {
+            progress_.report(trials_, 0);
+            rng_.restore();
+            probe_.release_cache();
+            probe_.reset();
+            const Measuring measuring(probe_);
+            const int64_t base = probe_.read().current;
+            ++trials_;
+            const int32_t code = probe_.run("trial", [&] { return trial_(ctx_, count, length); });
+            if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("trial of ", count, " samples of length ", length), code);
+            const bool out = code == SAB_OUT_OF_MEMORY;
+            const int64_t peak = probe_.read().peak;
+            return std::vector<int64_t>{out ? 0 : 1, -peak, -base};
+        }, [&](std::span<const int64_t> least) {
+            out_of_memory_ += least[0] == 0;
+            seen = {least[0] == 1 && -least[1] <= budget_, least[0] == 0, static_cast<double>(-least[1]), static_cast<double>(-least[2])};
+        });
+        return seen;
+    }
+
+    uint64_t trials() const { return trials_; }
+    uint64_t out_of_memory() const { return out_of_memory_; }
+    double budget() const { return static_cast<double>(budget_); }
+
+private:
+    /// Does `own` and gives `take` the least of what the ranks came to. A rank that fails says so in the first number, and all fail.
+    template <class Own, class Take>
+    void together(Own&& own, Take&& take) {
+        if (options_.reduce == nullptr) {
+            take(std::span<const int64_t>(own()));
+            return;
+        }
+        std::vector<int64_t> values;
+        try {
+            values = own();
+        } catch (...) {
+            int64_t failed[4] = {0, 0, 0, 0};
+            options_.reduce(options_.reduce_ctx, failed, 4);
+            throw;
+        }
+        values.insert(values.begin(), 1);
+        values.resize(4);
+        if (const int32_t code = probe_.run("reduce", [&] { return options_.reduce(options_.reduce_ctx, values.data(), values.size()); }); code != 0)
+            fail_callback("reduce", code);
+        if (values[0] != 1) fail(SAB_E_MISMATCH, "another rank failed in its search for the largest batch");
+        take(std::span<const int64_t>(values).subspan(1));
+    }
+
+    Probe& probe_;
+    sab_trial_fn trial_;
+    void* ctx_;
+    const sab_find_max_batch_options& options_;
+    Progress progress_;
+    Probe::Rng rng_;
+    int64_t budget_ = 0;
+    uint64_t trials_ = 0;
+    uint64_t out_of_memory_ = 0;
+};
+
+struct Found {
+    uint64_t count;
+    double peak;
+};
+
+[[noreturn]] void fail_one(const Trials& trials, double length) {
+    fail(SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one: a sample of length ", length, " does not fit ", trials.budget(), " bytes");
+}
+
+Found search_binary(Trials& trials, double length, uint64_t maximum) {
+    Found best{0, 0};
+    for (uint64_t low = 1, high = maximum; low <= high;) {
+        const uint64_t middle = low + (high - low) / 2;
+        const auto seen = trials.run(middle, length);
+        if (seen.fits)
+            best = {middle, seen.peak}, low = middle + 1;
+        else
+            high = middle - 1;
+    }
+    if (best.count == 0) fail_one(trials, length);
+    return best;
+}
+
+Found search_halving(Trials& trials, double length, uint64_t maximum) {
+    for (uint64_t count = maximum; count > 0; count /= 2)
+        if (const auto seen = trials.run(count, length); seen.fits) return {count, seen.peak};
+    fail_one(trials, length);
+}
+
+Found search_difference(Trials& trials, double length, uint64_t maximum) {
+    const auto one = trials.run(1, length);
+    if (!one.fits) fail_one(trials, length);
+    if (maximum == 1) return {1, one.peak};
+    const auto two = trials.run(2, length);
+    if (!two.fits) return {1, one.peak};
+    const double each = std::max(two.peak - one.peak, 1.0);
+    const double count = std::clamp(std::floor(trials.budget() / each), 1.0, static_cast<double>(maximum));
+    return {static_cast<uint64_t>(count), one.peak + (count - 1) * each};
+}
+
+/// Peaks are taken to be the largest of several straight lines (phases of a step), none below what is held before the step. Then
+///   peak(n) <= base + (peak(m) - base) * n / m   for n > m: the safe count never runs out, and
+///   peak(n) >= the line through the last two points: the hoped-for count is never exceeded.
+/// Steps go to the safe count, or further where three points lie on one line, until both counts agree.
+Found search_predicting(Trials& trials, double length, uint64_t maximum, std::optional<Found> known) {
+    constexpr uint64_t most_trials = 6;
+    struct Point {
+        double count, peak;
+    };
+    std::vector<Point> points;
+    const double budget = trials.budget();
+    const auto limit = static_cast<double>(maximum);
+    double base = 0, ceiling = limit;  // no count above `ceiling` is looked at
+    const auto run = [&](double count) {
+        const auto seen = trials.run(static_cast<uint64_t>(count), length);
+        if (!seen.fits) {
+            ceiling = std::min(ceiling, count - 1);
+            if (!seen.ran_out && !points.empty() && seen.peak > points.back().peak) {
+                const Point& last = points.back();
+                ceiling = std::min(ceiling, std::floor(last.count + (budget - last.peak) * (count - last.count) / (seen.peak - last.peak)));
+            }
+            return false;
+        }
+        base = seen.base;
+        points.push_back({count, seen.peak});
+        return true;
+    };
+    const auto slope_at = [&](std::size_t i) { return (points[i].peak - points[i - 1].peak) / (points[i].count - points[i - 1].count); };
+    if (!run(known ? static_cast<double>(known->count) : 1.0) && (!known || !run(1))) fail_one(trials, length);
+    const uint64_t first = trials.trials();
+    while (points.back().count < ceiling) {
+        const Point last = points.back();
+        const std::size_t n = points.size();
+        const double safe = std::floor(std::min(ceiling, last.count * (budget - base) / std::max(last.peak - base, 1.0)));
+        double hoped = ceiling;
+        bool is_line = false;
+        if (n >= 2 && slope_at(n - 1) > 0) {
+            hoped = std::floor(std::min(ceiling, last.count + (budget - last.peak) / slope_at(n - 1)));
+            is_line = n >= 3 && std::abs(slope_at(n - 1) - slope_at(n - 2)) <= 0.02 * slope_at(n - 1);
+        }
+        hoped = std::max(hoped, last.count);
+        const double left = static_cast<double>(most_trials) - static_cast<double>(trials.trials() - first + 1);
+        // On a line the rest of the way is known; a little is kept back while there are steps to come back for it.
+        double next = std::max(safe, n == 1 ? last.count + 1 : last.count);
+        if (is_line) next = std::max(next, left > 1 && hoped > 1.5 * last.count ? std::floor(0.9 * hoped) : hoped);
+        next = std::min(next, ceiling);
+        if (next <= last.count || left < 1) {
+            if (is_line && left < 1) return {static_cast<uint64_t>(hoped), last.peak + (hoped - last.count) * slope_at(n - 1)};
+            if (safe > last.count) return {static_cast<uint64_t>(safe), last.peak + (safe - last.count) * (n >= 2 ? slope_at(n - 1) : 0)};
+            break;
+        }
+        run(next);
+    }
+    return {static_cast<uint64_t>(points.back().count), points.back().peak};
+}
+
+uint64_t rounded(uint64_t count, const sab_find_max_batch_options& options) {
+    if (options.rounding == SAB_ROUND_POWER_OF_TWO) return std::bit_floor(count);
+    if (options.rounding == SAB_ROUND_MULTIPLE && count >= options.multiple) return count - count % options.multiple;
+    return count;
+}
+
+}  // namespace
+
+sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options, std::span<uint64_t> batch_sizes) {
+    check(options.search >= SAB_SEARCH_PREDICT && options.search <= SAB_SEARCH_HALVE, "options.search", options.search,
+          "must be one of SAB_SEARCH_PREDICT (0) to SAB_SEARCH_HALVE (3)");
+    check(options.rounding >= SAB_ROUND_NONE && options.rounding <= SAB_ROUND_MULTIPLE, "options.rounding", options.rounding,
+          "must be one of SAB_ROUND_NONE (0) to SAB_ROUND_MULTIPLE (2)");
+    check(options.rounding != SAB_ROUND_MULTIPLE || options.multiple >= 1, "options.multiple", options.multiple, "must be at least 1");
+    check(options.maximum >= 1 && options.maximum <= uint64_t{1} << 53, "options.maximum", options.maximum, "must be from 1 to 2^53");
+    check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
+    const double one = 1;
+    const std::span<const double> lengths = options.length_count > 0 ? std::span(options.lengths, options.length_count) : std::span(&one, 1);
+    if (options.length_count > 0) require(options.lengths, "options.lengths");
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+        if (!(lengths[i] > 0 && std::isfinite(lengths[i]))) fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", lengths[i], ": must be finite and above 0");
+
+    Trials trials(probe, trial, ctx, options);
+    std::vector<std::size_t> longest_first(lengths.size());
+    std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
+    std::ranges::stable_sort(longest_first, std::ranges::greater{}, [&](std::size_t i) { return lengths[i]; });
+
+    std::vector<Found> found(lengths.size());
+    std::optional<Found> longer;  // what fits for a longer length fits here
+    for (const std::size_t i : longest_first) {
+        switch (options.search) {
+            case SAB_SEARCH_BINARY: found[i] = search_binary(trials, lengths[i], options.maximum); break;
+            case SAB_SEARCH_HALVE: found[i] = search_halving(trials, lengths[i], options.maximum); break;
+            case SAB_SEARCH_DIFFERENCE: found[i] = search_difference(trials, lengths[i], options.maximum); break;
+            default: found[i] = search_predicting(trials, lengths[i], options.maximum, longer); break;
+        }
+        longer = found[i];
+    }
+    for (std::size_t i = 0; i < batch_sizes.size(); ++i) batch_sizes[i] = rounded(found[i].count, options);
+    const Found& first = found[longest_first[0]];
+    const uint64_t count = rounded(first.count, options);
+    // Rounded down, the peak is less; by how much is not known.
+    return {0, count, trials.trials(), trials.out_of_memory(), first.peak, static_cast<int64_t>(trials.budget())};
+}
+
+ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_options& options) {
+    check(count >= 1, "count", count, "must be at least 1");
+    require(reinterpret_cast<const void*>(options.chunk), "options.chunk");
+    std::vector<double> weights;
+    if (options.sample_weights != nullptr) {
+        double sum = 0;
+        for (uint64_t i = 0; i < count; ++i) {
+            const double weight = options.sample_weights[i];
+            if (!(weight >= 0 && std::isfinite(weight))) fail(SAB_E_ARGUMENT, "options.sample_weights[", i, "] = ", weight, ": must be finite and not negative");
+            sum += weight;
+        }
+        check(sum > 0 && std::isfinite(sum), "the sum of options.sample_weights", sum, "must be finite and above 0");
+        for (uint64_t i = 0; i < count; ++i) weights.push_back(options.sample_weights[i] / sum);
+    }
+    ChunkedStep step{options.chunk_size == 0 ? count : std::min(options.chunk_size, count), 0};
+    Probe::Rng rng(probe);
+    for (;;) {
+        if (options.begin != nullptr)
+            if (const int32_t code = probe.run("begin", [&] { return options.begin(options.ctx); }); code != 0) fail_callback("begin", code);
+        bool fits = true;
+        for (uint64_t first = 0; fits && first < count; first += step.chunk_size) {
+            const uint64_t size = std::min(step.chunk_size, count - first);
+            double weight = static_cast<double>(size) / static_cast<double>(count);
+            if (!weights.empty()) {
+                weight = 0;
+                for (uint64_t i = first; i < first + size; ++i) weight += weights[i];
+            }
+            const int32_t code = probe.run("chunk", [&] { return options.chunk(options.ctx, first, size, weight); });
+            if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("chunk of ", size, " samples from ", first), code);
+            fits = code == 0;
+        }
+        if (fits) return step;
+        ++step.out_of_memory;
+        probe.release_cache();
+        rng.restore();
+        if (step.chunk_size == 1) fail(SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one: a step of ", count, " samples, one at a time, ran out");
+        log(SAB_LOG_WARNING, text("a step of ", count, " samples ran out of memory in parts of ", step.chunk_size, ": trying parts of ", step.chunk_size / 2));
+        step.chunk_size /= 2;
+    }
+}
+
+}  // namespace sab

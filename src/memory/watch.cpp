@@ -1,0 +1,134 @@
+#include "memory/watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/guard.h"
+#include "memory/search.h"
+
+namespace sab {
+namespace {
+
+constexpr double nowhere = std::numeric_limits<double>::infinity();
+/// Shares of the budget cross the ranks as whole numbers of this many parts.
+constexpr double parts = 1099511627776.0;  // 2^40
+
+/// Least squares y = a + b x.
+struct Line {
+    double a, b, b_error;
+};
+template <class Points, class X, class Y>
+Line fit_line(const Points& points, X&& x, Y&& y) {
+    const auto n = static_cast<double>(points.size());
+    double mean_x = 0, mean_y = 0, xx = 0, xy = 0, squares = 0;
+    for (const auto& point : points) mean_x += x(point) / n, mean_y += y(point) / n;
+    for (const auto& point : points) xx += (x(point) - mean_x) * (x(point) - mean_x), xy += (x(point) - mean_x) * (y(point) - mean_y);
+    const double b = xx > 0 ? xy / xx : 0;
+    for (const auto& point : points) {
+        const double off = y(point) - mean_y - b * (x(point) - mean_x);
+        squares += off * off;
+    }
+    return {mean_y - b * mean_x, b, xx > 0 && n > 2 ? std::sqrt(squares / (n - 2) / xx) : nowhere};
+}
+
+}  // namespace
+
+MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler, const sab_memory_guard_options& options)
+    : probe_(std::move(probe)), sampler_(sampler), options_(options), ran_out_cost_(nowhere) {
+    check(options.limit >= 0, "options.limit", options.limit, "must be at least 0");
+    check(options.interval >= 1, "options.interval", options.interval, "must be at least 1");
+    check(options.window >= 8 && options.window <= 65536, "options.window", options.window, "must be from 8 to 65536");
+    const Plan* const plan = sampler.impl->plan();
+    if (plan == nullptr || plan->facts().cost == SAB_COST_CALLBACK)
+        fail(SAB_E_UNSUPPORTED, "sampler: its budget cannot be lowered: it must be of a plan whose cost is no callback");
+    const PlanFacts& facts = plan->facts();
+    cost_ = Cost(facts.cost, {plan->coefficients().begin(), plan->coefficients().end()}, nullptr, nullptr);
+    in_bytes_ = facts.cost == SAB_COST_TERMS;
+    if (facts.budget == 0) fail(SAB_E_UNSUPPORTED, "sampler: its plan has no budget that could be lowered");
+    limit_ = options.limit > 0 ? options.limit : probe_->read().total;
+    if (limit_ < 0) fail(SAB_E_ARGUMENT, "options.limit = 0: the probe does not know the device's total: a limit must be given");
+    window_.reserve(options.window);
+}
+
+void MemoryWatch::begin() { probe_->reset(); }
+
+void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& options) {
+    if (batch.count == 0) return end(batch, false);
+    begin();
+    const ChunkedStep done = chunked_step(*probe_, batch.count, options);
+    end(batch, done.out_of_memory > 0);
+}
+
+void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
+    if (batch.count > 0) {
+        const double cost = cost_(batch.count, batch.padded_length);
+        const int64_t peak = probe_->read().peak;
+        if (ran_out) {  // its peak is that of its parts
+            ++out_of_memory_;
+            ran_out_cost_ = std::min(ran_out_cost_, cost);
+        } else {
+            const Step step{static_cast<double>(steps_), cost, static_cast<double>(peak)};
+            if (window_.size() < options_.window)
+                window_.push_back(step);
+            else
+                window_[steps_ % options_.window] = step;
+        }
+        peak_ = std::max(peak_, peak);
+        peaks_ += static_cast<double>(peak);
+    }
+    if (++steps_ % options_.interval == 0) judge();
+}
+
+MemoryWatch::Refit MemoryWatch::refit() const {
+    const auto cost = [](const Step& step) { return step.cost; };
+    Refit fitted{0, 1, 0};
+    if (!in_bytes_) {
+        const Line line = fit_line(window_, cost, [](const Step& step) { return step.peak; });
+        double peaks = 0, costs = 0;
+        for (const Step& step : window_) peaks += step.peak, costs += step.cost;
+        // Where costs are all alike no constant can be told from them: the peak is taken to be a multiple of the cost.
+        fitted = line.b > 0 && line.a >= 0 && line.b > 4 * line.b_error ? Refit{line.a, line.b, 0} : Refit{0, costs > 0 ? peaks / costs : 1, 0};
+    }
+    const auto above = [&](const Step& step) { return step.peak - fitted.constant - fitted.slope * step.cost; };
+    const Line trend = fit_line(window_, [](const Step& step) { return step.number; }, above);
+    const double rise = trend.b > 3 * trend.b_error ? trend.b : 0;
+    const auto soon = static_cast<double>(steps_ + 2 * options_.interval);
+    fitted.creep = -nowhere;
+    for (const Step& step : window_) fitted.creep = std::max(fitted.creep, above(step) + rise * (soon - step.number));
+    return fitted;
+}
+
+void MemoryWatch::judge() {
+    const double budget = sampler_.impl->budget();
+    double allowed = 0.95 * ran_out_cost_;
+    ran_out_cost_ = nowhere;
+    if (window_.size() >= std::min<std::size_t>(8, options_.window)) {
+        const Refit fitted = refit();
+        creep_ = fitted.creep;
+        allowed = std::min(allowed, (static_cast<double>(limit_) - fitted.constant - fitted.creep) / fitted.slope);
+    }
+    // Not below what the cheapest sample alone costs: there is nothing to gain there.
+    double floor = nowhere;
+    for (const Bucket& bucket : sampler_.impl->plan()->buckets())
+        if (bucket.batches > 0) floor = std::min(floor, cost_(1, bucket.padded_length));
+    allowed = std::max(allowed, std::max(floor, cost_.constant() * (1 + 1e-9)));
+
+    auto share = static_cast<int64_t>(std::clamp(allowed / budget, 0.0, 1.0) * parts);
+    if (options_.reduce != nullptr)
+        if (const int32_t code = probe_->run("reduce", [&] { return options_.reduce(options_.reduce_ctx, &share, 1); }); code != 0)
+            fail_callback("reduce", code);
+    if (static_cast<double>(share) >= 0.998 * parts) return;
+    const double lower = budget * (static_cast<double>(share) / parts);
+    sampler_.impl->set_budget(lower);
+    ++lowered_;
+    log(SAB_LOG_WARNING, text("memory is scarcer than planned: the budget of the batches to come is lowered from ", budget, " to ", lower, " after step ", steps_,
+                              " (largest peak ", peak_, " of ", limit_, " bytes)"));
+}
+
+sab_memory_guard_info MemoryWatch::info() const {
+    const uint64_t seen = steps_;
+    return {0, steps_, out_of_memory_, lowered_, sampler_.impl->budget(), peak_, seen > 0 ? peaks_ / static_cast<double>(seen) : 0, creep_};
+}
+
+}  // namespace sab

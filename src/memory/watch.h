@@ -1,0 +1,51 @@
+#pragma once
+/// Keeps a run within its memory: watches the peaks of its steps and lowers the budget of its sampler in time.
+
+#include <memory>
+#include <vector>
+
+#include "memory/probe.h"
+#include "plan/cost.h"
+#include "sampler/sampler.h"
+
+namespace sab {
+
+class MemoryWatch {
+public:
+    MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler, const sab_memory_guard_options& options);
+
+    void step(const sab_batch& batch, const sab_chunked_step_options& options);
+    void begin();
+    void end(const sab_batch& batch, bool ran_out);
+    sab_memory_guard_info info() const;
+
+private:
+    struct Step {
+        double number, cost, peak;
+    };
+    /// peak = constant + slope * cost, and what lies above that.
+    struct Refit {
+        double constant, slope, creep;
+    };
+    Refit refit() const;
+    void judge();
+
+    std::shared_ptr<Probe> probe_;
+    sab_sampler& sampler_;
+    sab_memory_guard_options options_;
+    Cost cost_;
+    bool in_bytes_;
+    int64_t limit_ = 0;
+    std::vector<Step> window_;  ///< a ring
+    double ran_out_cost_;       ///< least cost of a batch that ran out since the last judgement
+    uint64_t steps_ = 0, out_of_memory_ = 0, lowered_ = 0;
+    int64_t peak_ = -1;
+    double peaks_ = 0;
+    double creep_ = 0;
+};
+
+}  // namespace sab
+
+struct sab_memory_guard {
+    sab::MemoryWatch impl;
+};

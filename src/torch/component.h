@@ -1,0 +1,43 @@
+#pragma once
+/// What libsab asks of libsab_torch.so: a table of C functions, so that neither library links the other.
+
+#include "sab/memory.h"
+
+extern "C" {
+
+struct DLManagedTensor;
+
+#define SAB_TORCH_COMPONENT_VERSION 1u
+#define SAB_TORCH_COMPONENT_SYMBOL "sab_torch_component_1"
+
+/// Where a function of the table writes why it failed.
+struct sab_torch_message {
+    char text[512];
+};
+
+struct sab_torch_component {
+    uint32_t version;          ///< SAB_TORCH_COMPONENT_VERSION
+    const char* built_for;     ///< TORCH_VERSION of the headers
+    const char* (*running)();  ///< version of the LibTorch that is loaded; static
+    int32_t (*cuda_devices)();
+
+    /// Fills the functions of a probe for "cpu", "cuda:N", ...; see sab_probe_new().
+    sab_status (*probe)(const char* device, int64_t total_bytes, sab_probe_callbacks* callbacks, sab_torch_message* message);
+
+    /// Inside a catch block: whether what was caught is LibTorch's out-of-memory error.
+    int32_t (*caught_out_of_memory)();
+
+    /// A one-dimensional tensor as contiguous CPU memory of a sab_dtype. `*owner` keeps it until release_sizes(owner). The tensor's deleter is the
+    /// caller's to call.
+    sab_status (*sizes)(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype, void** owner, sab_torch_message* message);
+    void (*release_sizes)(void* owner);
+    void (*delete_tensor)(DLManagedTensor* tensor);  ///< calls its deleter, where it has one
+
+    /// A copy of `indices` as an int64 tensor on `device`.
+    sab_status (*indices)(const int64_t* indices, uint64_t count, const char* device, DLManagedTensor** tensor, sab_torch_message* message);
+};
+
+/// The one symbol that the component exports.
+using sab_torch_component_fn = const sab_torch_component* (*)();
+
+}  // extern "C"

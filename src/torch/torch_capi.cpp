@@ -1,0 +1,159 @@
+/// Loads the LibTorch component and hands its functions to the rooms that ask for them.
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "base/files.h"
+#include "base/guard.h"
+#include "memory/probe.h"
+#include "sab/torch.h"
+#include "sizes/sizes.h"
+#include "torch/component.h"
+
+namespace {
+
+constexpr std::size_t first_info_size = sizeof(sab_torch_info);
+constexpr std::size_t first_batch_size = sizeof(sab_batch);
+constexpr char file_name[] = "libsab_torch.so.0";
+
+std::atomic<const sab_torch_component*> component{nullptr};
+const char* component_path = nullptr;  // written before `component`, never freed
+
+const sab_torch_component& opened() {
+    const auto* const table = component.load(std::memory_order_acquire);
+    if (table == nullptr) sab::fail(SAB_E_UNSUPPORTED, "LibTorch is not open: call sab_torch_open() first");
+    return *table;
+}
+
+void check_done(sab_status status, const sab_torch_message& message) {
+    if (status != SAB_OK) sab::fail(status, std::string_view(message.text));
+}
+
+const sab::TorchHooks hooks{
+    [](const char* device, int64_t total_bytes, sab_probe_callbacks& callbacks) {
+        sab_torch_message message{};
+        check_done(opened().probe(device, total_bytes, &callbacks, &message), message);
+    },
+    [] { return opened().caught_out_of_memory() != 0; },
+};
+
+/// File name of a loaded library whose name begins with `name`; empty when there is none.
+std::string loaded_library(const char* name) {
+    struct Search {
+        const char* name;
+        std::string path;
+    } search{name, {}};
+    dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void* data) {
+        auto& wanted = *static_cast<Search*>(data);
+        const char* const slash = std::strrchr(info->dlpi_name, '/');
+        const char* const base = slash == nullptr ? info->dlpi_name : slash + 1;
+        if (std::strncmp(base, wanted.name, std::strlen(wanted.name)) != 0) return 0;
+        wanted.path = info->dlpi_name;
+        return 1;
+    }, &search);
+    return search.path;
+}
+
+/// Where this library lies.
+std::string own_folder() {
+    Dl_info info{};
+    if (dladdr(reinterpret_cast<const void*>(&sab_torch_open), &info) == 0 || info.dli_fname == nullptr) return {};
+    const char* const slash = std::strrchr(info.dli_fname, '/');
+    return slash == nullptr ? std::string() : std::string(info.dli_fname, slash + 1);
+}
+
+/// A component that needs another LibTorch than the one loaded must not come near it. `file` is empty when the loader is to find it.
+void check_needed(const std::string& file) {
+    const std::string loaded = loaded_library("libc10.so");
+    if (loaded.empty() || file.find('/') == std::string::npos) return;
+    const auto bytes = sab::map_file(file.c_str());
+    const std::string_view image(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    const std::string base = loaded.substr(loaded.rfind('/') + 1);
+    // The names of needed libraries stand in the file, each ended by a zero.
+    if (image.find(std::string("\0", 1) + base + std::string("\0", 1)) == std::string_view::npos)
+        sab::fail(SAB_E_MISMATCH, "\"", file, "\" was built for another LibTorch than the one that this process has loaded, \"", loaded, "\"");
+}
+
+void load(const char* path) {
+    const char* const wish = std::getenv("SAB_TORCH_LIBRARY");
+    std::string file = path != nullptr ? path : wish != nullptr && *wish != '\0' ? wish : own_folder() + file_name;
+    const bool is_given = path != nullptr || (wish != nullptr && *wish != '\0');
+    if (!is_given && access(file.c_str(), R_OK) != 0) file = file_name;  // the system's loader looks
+    check_needed(file);
+    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        const char* const why = dlerror();
+        sab::fail(SAB_E_IO, "cannot load the LibTorch component \"", file, "\": ", std::string_view(why == nullptr ? "unknown error" : why),
+                  is_given ? "" : " (set SAB_TORCH_LIBRARY to its file name)");
+    }
+    const auto table_of = reinterpret_cast<sab_torch_component_fn>(dlsym(library, SAB_TORCH_COMPONENT_SYMBOL));
+    if (table_of == nullptr) sab::fail(SAB_E_MISMATCH, "\"", file, "\" is no LibTorch component of this version of libsab: it has no ", SAB_TORCH_COMPONENT_SYMBOL);
+    const sab_torch_component* const table = table_of();
+    if (table->version != SAB_TORCH_COMPONENT_VERSION)
+        sab::fail(SAB_E_MISMATCH, "\"", file, "\" has component version ", table->version, ", this library works with ", SAB_TORCH_COMPONENT_VERSION);
+    if (std::strcmp(table->built_for, table->running()) != 0)
+        sab::fail(SAB_E_MISMATCH, "\"", file, "\" was built for LibTorch ", std::string_view(table->built_for), ", but LibTorch ",
+                  std::string_view(table->running()), " is loaded");
+    component_path = strdup(file.c_str());
+    component.store(table, std::memory_order_release);
+    sab::set_torch_hooks(&hooks);
+}
+
+}  // namespace
+
+extern "C" {
+
+sab_status sab_torch_open(const char* path) noexcept {
+    return sab::guard([&] {
+        static std::mutex loading;
+        if (component.load(std::memory_order_acquire) != nullptr) return;
+        const std::scoped_lock lock(loading);
+        if (component.load(std::memory_order_acquire) == nullptr) load(path);
+    });
+}
+
+sab_status sab_torch_get_info(sab_torch_info* info) noexcept {
+    return sab::guard([&] {
+        sab::check_result(info, first_info_size, "info");
+        const sab_torch_component& table = opened();
+        sab::write_result(sab_torch_info{0, table.running(), component_path, table.cuda_devices()}, info);
+    });
+}
+
+sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexcept {
+    return sab::guard_new(sizes, "sizes", [&] {
+        sab::require(tensor, "tensor");
+        const sab_torch_component& table = opened();
+        const void* data = nullptr;
+        uint64_t count = 0;
+        int32_t dtype = 0;
+        void* owner = nullptr;
+        sab_torch_message message{};
+        check_done(table.sizes(tensor, &data, &count, &dtype, &owner, &message), message);
+        const std::shared_ptr<const void> keep(owner, [release = table.release_sizes](const void* kept) { release(const_cast<void*>(kept)); });
+        sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+        options.copy = 1;
+        auto* const made = new sab_sizes{sab::Sizes::from_memory(data, count, dtype, options)};
+        table.delete_tensor(tensor);
+        return made;
+    });
+}
+
+sab_status sab_torch_batch_indices(const sab_batch* batch, const char* device, DLManagedTensor** tensor) noexcept {
+    return sab::guard_new(tensor, "tensor", [&] {
+        sab::check_result(batch, first_batch_size, "batch");
+        sab::require(device, "device");
+        DLManagedTensor* made = nullptr;
+        sab_torch_message message{};
+        check_done(opened().indices(batch->indices, batch->count, device, &made, &message), message);
+        return made;
+    });
+}
+
+}  // extern "C"

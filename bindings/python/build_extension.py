@@ -13,6 +13,23 @@ extern "Python" int32_t sab_py_size(void *ctx, int64_t index, double *size);
 extern "Python" int32_t sab_py_cost(void *ctx, uint64_t count, double length, double *cost);
 extern "Python" int32_t sab_py_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
 extern "Python" int32_t sab_py_progress(void *ctx, uint64_t done, uint64_t total);
+extern "Python" int32_t sab_py_work(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count);
+extern "Python" int32_t sab_py_cleanup(void *ctx, uint64_t item);
+extern "Python" int32_t sab_py_collect_garbage(void *ctx);
+extern "Python" int32_t sab_py_begin(void *ctx);
+extern "Python" int32_t sab_py_trial(void *ctx, uint64_t count, double length);
+extern "Python" int32_t sab_py_chunk(void *ctx, uint64_t first, uint64_t count, double weight);
+extern "Python" int32_t sab_py_batch(void *ctx, const sab_batch *batch);
+extern "Python" int32_t sab_py_reduce(void *ctx, int64_t *values, size_t count);
+extern "Python" int32_t sab_py_increase(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
+extern "Python" int32_t sab_py_device_reset(void *ctx);
+extern "Python" int32_t sab_py_device_current(void *ctx, int64_t *bytes);
+extern "Python" int32_t sab_py_device_peak(void *ctx, int64_t *bytes);
+extern "Python" int32_t sab_py_device_reserved(void *ctx, int64_t *reserved_peak, int64_t *largest_free);
+extern "Python" int32_t sab_py_device_total(void *ctx, int64_t *bytes);
+extern "Python" int32_t sab_py_device_release_cache(void *ctx);
+extern "Python" int32_t sab_py_device_rng_save(void *ctx, uint64_t depth);
+extern "Python" int32_t sab_py_device_rng_restore(void *ctx, uint64_t depth);
 """
 
 builder = cffi.FFI()

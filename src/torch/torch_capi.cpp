@@ -88,9 +88,11 @@ void load(const char* path) {
     check_needed(file);
     void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
-        const char* const why = dlerror();
-        sab::fail(SAB_E_IO, "cannot load the LibTorch component \"", file, "\": ", std::string_view(why == nullptr ? "unknown error" : why),
-                  is_given ? "" : " (set SAB_TORCH_LIBRARY to its file name)");
+        const char* const error = dlerror();
+        const std::string_view why = error == nullptr ? "unknown error" : error;
+        if (why.find("undefined symbol") != why.npos)
+            sab::fail(SAB_E_MISMATCH, "\"", file, "\" was built for another LibTorch than the one that was found: ", why);
+        sab::fail(SAB_E_IO, "cannot load the LibTorch component \"", file, "\": ", why, is_given ? "" : " (set SAB_TORCH_LIBRARY to its file name)");
     }
     const auto table_of = reinterpret_cast<sab_torch_component_fn>(dlsym(library, SAB_TORCH_COMPONENT_SYMBOL));
     if (table_of == nullptr) sab::fail(SAB_E_MISMATCH, "\"", file, "\" is no LibTorch component of this version of libsab: it has no ", SAB_TORCH_COMPONENT_SYMBOL);

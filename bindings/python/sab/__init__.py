@@ -4,10 +4,35 @@
     plan.report()                                   # padding, batches, randomness: before any training
     sampler = sab.BucketSampler(plan, seed=0)       # DataLoader(dataset, batch_sampler=sampler)
 
+    peaks = sab.collect_peak(work, inputs, "cuda")  # what batches of known shape need
+    model = sab.MemoryModel.fit(peaks.features, peaks.peaks)
+    plan = sab.plan(sizes, cost=model, budget=bytes)
+
 Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
-from sab._native import Cancelled, Error, FormatError, MismatchError, SkippedWarning, UnsupportedError, ffi as _ffi, lib as _lib
+from sab._devices import Device, is_out_of_memory
+from sab._memory import (
+    MaxBatch,
+    MemoryGuard,
+    MemoryGuardInfo,
+    MemoryModel,
+    MemoryModelInfo,
+    MemoryStats,
+    Peaks,
+    Probe,
+    Verification,
+    chunked_step,
+    collect_peak,
+    find_executable_batch_size,
+    find_max_batch,
+    grow_batch,
+    grow_doubling,
+    grow_linear,
+    measurement_points,
+    verify,
+)
+from sab._native import Cancelled, DeviceMemoryError, Error, FormatError, MismatchError, SkippedWarning, UnsupportedError, ffi as _ffi, lib as _lib
 from sab._plan import Bucket, Plan, Report, create_buckets, plan
 from sab._samplers import Batch, BucketSampler, SequentialSampler, SizeAwareSampler, SizeAwareStream
 from sab._sizes import Sizes
@@ -19,10 +44,20 @@ __all__ = [
     "Bucket",
     "BucketSampler",
     "Cancelled",
+    "Device",
+    "DeviceMemoryError",
     "Error",
     "FormatError",
+    "MaxBatch",
+    "MemoryGuard",
+    "MemoryGuardInfo",
+    "MemoryModel",
+    "MemoryModelInfo",
+    "MemoryStats",
     "MismatchError",
+    "Peaks",
     "Plan",
+    "Probe",
     "Report",
     "SequentialSampler",
     "SizeAwareSampler",
@@ -30,6 +65,17 @@ __all__ = [
     "Sizes",
     "SkippedWarning",
     "UnsupportedError",
+    "Verification",
+    "chunked_step",
+    "collect_peak",
     "create_buckets",
+    "find_executable_batch_size",
+    "find_max_batch",
+    "grow_batch",
+    "grow_doubling",
+    "grow_linear",
+    "is_out_of_memory",
+    "measurement_points",
     "plan",
+    "verify",
 ]

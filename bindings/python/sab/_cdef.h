@@ -10,6 +10,7 @@
 #define SAB_E_MISMATCH -7
 #define SAB_E_UNSUPPORTED -8
 #define SAB_E_INTERNAL -9
+#define SAB_E_DEVICE_MEMORY -10
 #define SAB_LOG_WARNING 1
 #define SAB_LOG_INFO 2
 typedef int32_t sab_status;
@@ -58,6 +59,7 @@ void sab_sizes_free(sab_sizes *sizes);
 #define SAB_COST_QUADRATIC 1
 #define SAB_COST_POLYNOMIAL 2
 #define SAB_COST_CALLBACK 3
+#define SAB_COST_TERMS 4
 #define SAB_TAIL_KEEP 0
 #define SAB_TAIL_MERGE 1
 #define SAB_TAIL_DROP 2
@@ -68,6 +70,11 @@ void sab_sizes_free(sab_sizes *sizes);
 typedef struct sab_plan sab_plan;
 typedef int32_t sab_buckets;
 typedef int32_t sab_cost;
+typedef struct sab_cost_term {
+ double coefficient; 
+ uint32_t count_power; 
+ uint32_t length_power; 
+} sab_cost_term;
 typedef int32_t sab_tail;
 typedef int32_t sab_oversize;
 typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, double length, double *cost);
@@ -88,6 +95,8 @@ typedef struct sab_plan_options {
  double length_multiple; 
  const double *coefficients; 
  size_t coefficient_count; 
+ const sab_cost_term *cost_terms; 
+ size_t cost_term_count; 
  sab_cost_fn cost_fn; 
  void *cost_ctx; 
  sab_tail tail; 
@@ -139,7 +148,7 @@ void sab_plan_free(sab_plan *plan);
 #define SAB_TORCH_SHUFFLE_ALL 1
 #define SAB_TORCH_SHUFFLE_BUCKETS 2
 #define SAB_TORCH_GENERATOR_WORDS 625
-#define SAB_STATE_SIZE 112
+#define SAB_STATE_SIZE 144
 typedef struct sab_sampler sab_sampler;
 typedef struct sab_batch {
  size_t struct_size; 
@@ -198,6 +207,8 @@ sab_status sab_sampler_skipped_count(const sab_sampler *sampler, uint64_t *count
 sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch);
 sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position);
 sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position);
+sab_status sab_sampler_set_budget(sab_sampler *sampler, double budget);
+sab_status sab_sampler_get_budget(const sab_sampler *sampler, double *budget);
 sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state);
 sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
 void sab_sampler_free(sab_sampler *sampler);
@@ -222,3 +233,219 @@ typedef struct sab_report {
 } sab_report;
 sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx,
  sab_report *report);
+#define SAB_OUT_OF_MEMORY 2
+#define SAB_MODEL_BATCH 0
+#define SAB_MODEL_POLYNOMIAL 1
+#define SAB_SEARCH_PREDICT 0
+#define SAB_SEARCH_DIFFERENCE 1
+#define SAB_SEARCH_BINARY 2
+#define SAB_SEARCH_HALVE 3
+#define SAB_ROUND_NONE 0
+#define SAB_ROUND_POWER_OF_TWO 1
+#define SAB_ROUND_MULTIPLE 2
+typedef struct sab_probe sab_probe;
+typedef struct sab_probe_options {
+ size_t struct_size; 
+ int64_t total_bytes; 
+} sab_probe_options;
+void sab_probe_options_init(sab_probe_options *options);
+typedef struct sab_memory_stats {
+ size_t struct_size; 
+ int64_t current; 
+ int64_t peak; 
+ int64_t reserved_peak; 
+ int64_t largest_free; 
+ int64_t total; 
+} sab_memory_stats;
+typedef struct sab_probe_callbacks {
+ size_t struct_size; 
+ void *ctx; 
+ int32_t (*reset)(void *ctx); 
+ int32_t (*current)(void *ctx, int64_t *bytes); 
+ int32_t (*peak)(void *ctx, int64_t *bytes); 
+ int32_t (*reserved)(void *ctx, int64_t *reserved_peak, int64_t *largest_free); 
+ int32_t (*total)(void *ctx, int64_t *bytes); 
+ int32_t (*release_cache)(void *ctx); 
+ int32_t (*is_out_of_memory)(void *ctx, int32_t code); 
+ int32_t (*rng_save)(void *ctx, uint64_t depth); 
+ int32_t (*rng_restore)(void *ctx, uint64_t depth); 
+ void (*release)(void *ctx); 
+} sab_probe_callbacks;
+void sab_probe_callbacks_init(sab_probe_callbacks *callbacks);
+sab_status sab_probe_new(const char *device, const sab_probe_options *options, sab_probe **probe);
+sab_status sab_probe_callbacks_new(const sab_probe_callbacks *callbacks, sab_probe **probe);
+sab_status sab_probe_reset(sab_probe *probe);
+sab_status sab_probe_read(sab_probe *probe, sab_memory_stats *stats);
+sab_status sab_probe_release_cache(sab_probe *probe);
+void sab_probe_free(sab_probe *probe);
+typedef struct sab_peaks sab_peaks;
+typedef int32_t (*sab_work_fn)(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count);
+typedef struct sab_collect_peak_options {
+ size_t struct_size; 
+ uint64_t item_count; 
+ sab_work_fn work; 
+ int32_t (*cleanup)(void *ctx, uint64_t item); 
+ int32_t (*collect_garbage)(void *ctx); 
+ void *ctx; 
+ uint64_t warm_up; 
+ int32_t release_cache; 
+ sab_progress_fn progress; 
+ void *progress_ctx; 
+} sab_collect_peak_options;
+void sab_collect_peak_options_init(sab_collect_peak_options *options);
+typedef struct sab_peaks_view {
+ size_t struct_size; 
+ size_t count; 
+ size_t feature_count; 
+ const uint64_t *items; 
+ const double *features; 
+ const int64_t *before; 
+ const int64_t *peaks; 
+ const int64_t *reserved_peaks; 
+ const int64_t *largest_free; 
+ size_t out_of_memory_count; 
+ const uint64_t *out_of_memory; 
+} sab_peaks_view;
+sab_status sab_peaks_new(sab_peaks **peaks);
+sab_status sab_collect_peak(sab_probe *probe, const sab_collect_peak_options *options, sab_peaks *peaks);
+sab_status sab_peaks_get(const sab_peaks *peaks, sab_peaks_view *view);
+void sab_peaks_free(sab_peaks *peaks);
+typedef struct sab_measurement_options {
+ size_t struct_size; 
+ double shortest; 
+ double longest; 
+ uint64_t max_count; 
+ double max_padded_total; 
+ uint32_t degree; 
+} sab_measurement_options;
+void sab_measurement_options_init(sab_measurement_options *options);
+sab_status sab_measurement_points(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths);
+typedef struct sab_memory_model sab_memory_model;
+typedef int32_t sab_memory_model_kind;
+typedef struct sab_memory_model_options {
+ size_t struct_size; 
+ sab_memory_model_kind kind; 
+ uint32_t degree; 
+ double coverage; 
+ int32_t select_terms; 
+} sab_memory_model_options;
+void sab_memory_model_options_init(sab_memory_model_options *options);
+typedef struct sab_memory_model_info {
+ size_t struct_size; 
+ sab_memory_model_kind kind; 
+ uint32_t degree; 
+ size_t feature_count; 
+ size_t term_count; 
+ uint64_t measurements; 
+ double constant; 
+ double margin; 
+ double coverage; 
+ double residual; 
+ double held_out_residual; 
+ double largest_residual; 
+} sab_memory_model_info;
+sab_status sab_memory_model_fit(const double *features, size_t count, size_t feature_count, const double *peaks,
+ const sab_memory_model_options *options, sab_memory_model **model);
+sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
+sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
+sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted,
+ double *upper);
+sab_status sab_memory_model_cost_terms(const sab_memory_model *model, sab_cost_term *terms, size_t capacity, size_t *term_count);
+sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
+sab_status sab_memory_model_open(const char *path, sab_memory_model **model);
+sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
+sab_status sab_memory_model_read(const void *data, size_t size, sab_memory_model **model);
+void sab_memory_model_free(sab_memory_model *model);
+typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
+typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
+typedef int32_t sab_search;
+typedef int32_t sab_rounding;
+typedef struct sab_find_max_batch_options {
+ size_t struct_size; 
+ sab_search search; 
+ const double *lengths; 
+ size_t length_count; 
+ uint64_t maximum; 
+ int64_t budget; 
+ sab_rounding rounding; 
+ uint64_t multiple; 
+ sab_reduce_fn reduce; 
+ void *reduce_ctx; 
+ sab_progress_fn progress; 
+ void *progress_ctx; 
+} sab_find_max_batch_options;
+void sab_find_max_batch_options_init(sab_find_max_batch_options *options);
+typedef struct sab_max_batch {
+ size_t struct_size; 
+ uint64_t batch_size; 
+ uint64_t trials; 
+ uint64_t out_of_memory; 
+ double peak; 
+ int64_t budget; 
+} sab_max_batch;
+sab_status sab_find_max_batch(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_find_max_batch_options *options,
+ uint64_t *batch_sizes, sab_max_batch *result);
+typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
+sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum,
+ uint64_t *batch_size);
+sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
+sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum,
+ uint64_t *batch_size);
+typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
+typedef struct sab_chunked_step_options {
+ size_t struct_size; 
+ sab_chunk_fn chunk; 
+ int32_t (*begin)(void *ctx); 
+ void *ctx; 
+ const double *sample_weights; 
+ uint64_t chunk_size; 
+} sab_chunked_step_options;
+void sab_chunked_step_options_init(sab_chunked_step_options *options);
+sab_status sab_chunked_step(sab_probe *probe, uint64_t count, const sab_chunked_step_options *options, uint64_t *chunk_size);
+typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
+typedef struct sab_verification {
+ size_t struct_size; 
+ uint64_t batches; 
+ int64_t peak; 
+ int64_t total; 
+} sab_verification;
+sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t count, sab_batch_fn run, void *ctx, sab_progress_fn progress,
+ void *progress_ctx, sab_verification *result);
+typedef struct sab_memory_guard sab_memory_guard;
+typedef struct sab_memory_guard_options {
+ size_t struct_size; 
+ int64_t limit; 
+ uint64_t interval; 
+ uint64_t window; 
+ sab_reduce_fn reduce; 
+ void *reduce_ctx; 
+} sab_memory_guard_options;
+void sab_memory_guard_options_init(sab_memory_guard_options *options);
+typedef struct sab_memory_guard_info {
+ size_t struct_size; 
+ uint64_t steps; 
+ uint64_t out_of_memory; 
+ uint64_t lowered; 
+ double budget; 
+ int64_t peak; 
+ double mean_peak; 
+ double creep; 
+} sab_memory_guard_info;
+sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, const sab_memory_guard_options *options,
+ sab_memory_guard **guard);
+sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_chunked_step_options *options);
+sab_status sab_memory_guard_begin(sab_memory_guard *guard);
+sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
+sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
+void sab_memory_guard_free(sab_memory_guard *guard);
+struct DLManagedTensor;
+sab_status sab_torch_open(const char *path);
+typedef struct sab_torch_info {
+ size_t struct_size; 
+ const char *torch_version; 
+ const char *component_path; 
+ int32_t cuda_devices; 
+} sab_torch_info;
+sab_status sab_torch_get_info(sab_torch_info *info);
+sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
+sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);

@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional
 
 from sab._sab import ffi, lib  # type: ignore[import-not-found,unused-ignore]
 
-__all__ = ["Cancelled", "Error", "FormatError", "MismatchError", "SkippedWarning", "UnsupportedError", "Calls", "check", "ffi", "lib"]
+__all__ = ["Cancelled", "Error", "FormatError", "MismatchError", "SkippedWarning", "UnsupportedError", "Calls", "DeviceMemoryError", "check", "ffi", "keep_exception", "lib"]
 
 Progress = Callable[[int, int], Any]
 
@@ -28,6 +28,10 @@ class UnsupportedError(Error, NotImplementedError):
     """This kind of sampler cannot do that."""
 
 
+class DeviceMemoryError(Error, RuntimeError):
+    """The device's memory does not suffice even for a batch of one."""
+
+
 class Cancelled(Error):
     """A progress callback asked to stop without raising."""
 
@@ -44,6 +48,7 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
     lib.SAB_E_FORMAT: FormatError,
     lib.SAB_E_MISMATCH: MismatchError,
     lib.SAB_E_UNSUPPORTED: UnsupportedError,
+    lib.SAB_E_DEVICE_MEMORY: DeviceMemoryError,
 }
 
 
@@ -68,25 +73,25 @@ class Calls:
         self.handle = ffi.new_handle(self)
 
 
-def _keep(kind: Any, exception: BaseException, traceback: Any) -> None:
+def keep_exception(kind: Any, exception: BaseException, traceback: Any) -> None:
     # Called by cffi for whatever a callback raises. A try statement inside the callbacks would miss Ctrl-C in their first instant, which is
     # where Python delivers it after a long stretch of C.
     ffi.from_handle(traceback.tb_frame.f_locals["ctx"]).exception = exception
 
 
-@ffi.def_extern(error=-1, onerror=_keep)  # type: ignore[misc]
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
 def sab_py_size(ctx: Any, index: int, size: Any) -> int:
     size[0] = ffi.from_handle(ctx).size(index)
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=_keep)  # type: ignore[misc]
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
 def sab_py_cost(ctx: Any, count: int, length: float, cost: Any) -> int:
     cost[0] = ffi.from_handle(ctx).cost(count, length)
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=_keep)  # type: ignore[misc]
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
 def sab_py_index(ctx: Any, epoch: int, position: int, index: Any, size: Any) -> int:
     given = ffi.from_handle(ctx).source(epoch, position)
     if given is None:
@@ -95,7 +100,7 @@ def sab_py_index(ctx: Any, epoch: int, position: int, index: Any, size: Any) -> 
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=_keep)  # type: ignore[misc]
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
 def sab_py_progress(ctx: Any, done: int, total: int) -> int:
     # Also without a progress function this is where Ctrl-C comes through: running Python lets its signal handlers run.
     progress = ffi.from_handle(ctx).progress

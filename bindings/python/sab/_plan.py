@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,15 @@ import numpy.typing as npt
 from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options
 from sab._sizes import SizesLike, as_sizes
 
+if TYPE_CHECKING:
+    from sab._memory import MemoryModel
+
 _COSTS = {"padded": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
 _TAILS = {"keep": lib.SAB_TAIL_KEEP, "merge": lib.SAB_TAIL_MERGE, "drop": lib.SAB_TAIL_DROP, "wrap": lib.SAB_TAIL_WRAP}
 _OVERSIZE = {"skip": lib.SAB_OVERSIZE_SKIP, "error": lib.SAB_OVERSIZE_ERROR, "single": lib.SAB_OVERSIZE_SINGLE}
 LAST_STEPS = {"split": lib.SAB_LAST_STEP_SPLIT, "drop": lib.SAB_LAST_STEP_DROP, "wrap": lib.SAB_LAST_STEP_WRAP}
 
-Cost = Union[str, Sequence[float], Callable[[int, float], float]]
+Cost = Union[str, Sequence[float], Callable[[int, float], float], "MemoryModel"]
 
 
 def one_of(name: str, value: Any, choices: dict[str, int]) -> int:
@@ -174,6 +177,12 @@ class Plan:
         check(lib.sab_plan_worst_batches(self._handle, count, handle))
         return list(batches_of(ffi.gc(handle[0], lib.sab_sampler_free)))
 
+    def verify(self, run: Callable[[Any], Any], device: Any = "cuda", *, count: int = 16, progress: "bool | Progress | None" = None) -> Any:
+        """Runs the ``count`` worst batches before training; see :func:`sab.verify`."""
+        from sab._memory import verify
+
+        return verify(self, run, device, count=count, progress=progress)
+
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Writes the plan to a file that :meth:`open` maps; replaced in one step."""
         check(lib.sab_plan_save(self._handle, os.fsencode(path)))
@@ -238,7 +247,7 @@ def plan(
         bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by padding; 16, fewer where the padding is out of reach).
         batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a budget the smaller wins.
         cost: ``"padded"`` (count * length), ``"quadratic"`` (count * length**2), coefficients ``c`` of
-            ``c[0] + count * (c[1] + c[2] * length + ...)``, or a function ``cost(count, length)`` that never decreases.
+            ``c[0] + count * (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the budget is bytes then), or a function ``cost(count, length)`` that never decreases.
         max_batch_size: no batch has more samples.
         batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one fits.
         length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores.
@@ -294,6 +303,9 @@ def plan(
         options.batch_sizes, options.batch_size_count = array(numbers, np.uint64, "uint64_t *")
     if callable(cost):
         options.cost, options.cost_fn, options.cost_ctx = lib.SAB_COST_CALLBACK, lib.sab_py_cost, calls.handle
+    elif hasattr(cost, "_cost_terms"):
+        terms = cost._cost_terms()
+        options.cost, options.cost_terms, options.cost_term_count = lib.SAB_COST_TERMS, terms, len(terms)
     elif isinstance(cost, str):
         options.cost = one_of("cost", cost, _COSTS)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
@@ -176,14 +177,44 @@ class _RandomAccessSampler(_Sampler):
                 continue
             edges = offsets[: count[0] + 1].tolist()
             begin = 0
+            changes = self._budget_changes
             for end in edges[1:]:
                 step += 1
                 self._step = step
                 yield block[begin:end].tolist() if is_list else block[begin:end]
                 begin = end
+                if self._budget_changes != changes:  # what was fetched ahead is of the old budget
+                    break
 
     def _seek(self, step: int) -> None:
         check(lib.sab_sampler_seek(self._handle, step))
+
+    _budget_changes: int = 0
+
+    @property
+    def budget(self) -> float:
+        """The budget of the batches to come: the plan's, or what :meth:`set_budget` said."""
+        budget = ffi.new("double *")
+        check(lib.sab_sampler_get_budget(self._handle, budget))
+        return float(budget[0])
+
+    def set_budget(self, budget: float) -> None:
+        """Sets another budget for the batches to come, in this epoch and the following ones; 0: the plan's own again.
+
+        Steps whose batches cost more become several steps, on all ranks alike: no sample is lost, and ``len()`` grows. Part of
+        :meth:`state_dict`. All ranks must set it at the same step.
+        """
+        with self._changing_budget():
+            check(lib.sab_sampler_set_budget(self._handle, budget))
+
+    @contextlib.contextmanager
+    def _changing_budget(self) -> Iterator[None]:
+        """Puts the cursor, which may have run ahead, where the pass is, and lets the pass fetch anew what follows."""
+        self._seek(self._step)
+        before = self.budget
+        yield
+        if self.budget != before:
+            self._budget_changes += 1
 
     def batch(self, step: int) -> Batch:
         """The batch at a step of the current epoch; negative steps count from the end."""

@@ -1,0 +1,147 @@
+/// The table of the component, devices, generators.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/Version.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+#include <torch/csrc/api/include/torch/version.h>
+
+#include <cstring>
+
+#include "torch/component/internal.h"
+
+namespace sab_torch {
+
+void write_message(sab_torch_message* message, const char* text) {
+    if (message == nullptr) return;
+    std::strncpy(message->text, text, sizeof message->text - 1);
+    message->text[sizeof message->text - 1] = '\0';
+    if (char* const line = std::strchr(message->text, '\n'); line != nullptr) *line = '\0';  // LibTorch adds a stack to its own
+}
+
+static const char* running() {
+    static const std::string version = [] {
+        const std::string config = at::show_config();
+        const std::string name = "TORCH_VERSION=";
+        const std::size_t at = config.find(name);
+        if (at == std::string::npos) return std::string(TORCH_VERSION);
+        const std::size_t begin = at + name.size();
+        return config.substr(begin, config.find_first_of(",\n ", begin) - begin);
+    }();
+    return version.c_str();
+}
+
+/// LibTorch's CUDA part may lie beside its CPU part without being loaded.
+static void load_cuda() {
+    static const bool tried = [] {
+        Dl_info info{};
+        if (dladdr(reinterpret_cast<const void*>(&at::show_config), &info) != 0 && info.dli_fname != nullptr) {
+            const std::string path = info.dli_fname;
+            dlopen((path.substr(0, path.rfind('/') + 1) + "libtorch_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+        }
+        return true;
+    }();
+    (void)tried;
+}
+
+int32_t count_devices(c10::DeviceType type) {
+    if (type == c10::DeviceType::CUDA && !c10::impl::hasDeviceGuardImpl(type)) load_cuda();
+    if (!c10::impl::hasDeviceGuardImpl(type)) return 0;
+    return c10::impl::getDeviceGuardImpl(type)->deviceCount();
+}
+
+c10::Device parse_device(const char* device) {
+    try {
+        c10::Device parsed{std::string(device)};
+        if (parsed.type() != c10::DeviceType::CPU && !parsed.has_index()) parsed.set_index(0);
+        return parsed;
+    } catch (const std::exception&) {
+        throw Refusal(SAB_E_ARGUMENT, "device = \"" + std::string(device) + "\": must be \"host\", \"cpu\", \"cuda\", \"cuda:N\" or another device of LibTorch's");
+    }
+}
+
+void check_device(c10::Device device) {
+    if (device.type() == c10::DeviceType::CPU) return;
+    const int32_t count = count_devices(device.type());
+    if (device.index() < count) return;
+    throw Refusal(SAB_E_ARGUMENT, "device = \"" + device.str() + "\": this LibTorch, " + running() +
+                                      (c10::impl::hasDeviceGuardImpl(device.type()) ? ", sees " + std::to_string(count) + " such devices"
+                                                                                    : ", has no support for such devices"));
+}
+
+struct Generators::State {
+    at::Tensor cpu, device;
+};
+
+Generators::Generators(c10::Device device) : device_(device) {}
+
+Generators::~Generators() {
+    const Uncounted uncounted;
+    states_.clear();
+}
+
+void Generators::save(uint64_t depth) {
+    const Uncounted uncounted;
+    while (states_.size() <= depth) states_.push_back(std::make_unique<State>());
+    states_[depth]->cpu = at::detail::getDefaultCPUGenerator().get_state();
+    if (device_.type() != c10::DeviceType::CPU) states_[depth]->device = at::globalContext().defaultGenerator(device_).get_state();
+}
+
+void Generators::restore(uint64_t depth) {
+    const Uncounted uncounted;
+    at::Generator cpu = at::detail::getDefaultCPUGenerator();
+    cpu.set_state(states_.at(depth)->cpu);
+    if (device_.type() == c10::DeviceType::CPU) return;
+    at::Generator device = at::globalContext().defaultGenerator(device_);
+    device.set_state(states_[depth]->device);
+}
+
+static sab_status make_probe(const char* name, int64_t total_bytes, sab_probe_callbacks* callbacks, sab_torch_message* message) {
+    return guarded(message, [&] {
+        const c10::Device device = parse_device(name);
+        if (device.type() == c10::DeviceType::CPU)
+            make_cpu_probe(total_bytes, *callbacks);
+        else
+            make_device_probe(device, total_bytes, *callbacks);
+    });
+}
+
+static int32_t caught_out_of_memory() {
+    try {
+        throw;
+    } catch (const c10::OutOfMemoryError&) {
+        return 1;
+    } catch (const std::exception& error) {
+        for (const char* words : {"out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED"})
+            if (std::strstr(error.what(), words) != nullptr) return 1;
+        return 0;
+    } catch (...) {
+        return 0;
+    }
+}
+
+}  // namespace sab_torch
+
+extern "C" __attribute__((visibility("default"))) const sab_torch_component* sab_torch_component_1() {
+    static const sab_torch_component table{
+        SAB_TORCH_COMPONENT_VERSION,
+        TORCH_VERSION,
+        &sab_torch::running,
+        [] {
+            try {
+                return sab_torch::count_devices(c10::DeviceType::CUDA);
+            } catch (...) {
+                return 0;
+            }
+        },
+        &sab_torch::make_probe,
+        &sab_torch::caught_out_of_memory,
+        &sab_torch::read_sizes,
+        &sab_torch::release_sizes,
+        &sab_torch::delete_tensor,
+        &sab_torch::copy_indices,
+    };
+    return &table;
+}

@@ -1,0 +1,92 @@
+#pragma once
+/// What the parts of the component share.
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "torch/component.h"
+
+namespace sab_torch {
+
+/// A refusal with its status.
+class Refusal : public std::runtime_error {
+public:
+    Refusal(sab_status status, const std::string& what) : std::runtime_error(what), status(status) {}
+    sab_status status;
+};
+
+/// Bytes that this thread allocates and frees while one lives are the component's own, and not counted.
+class Uncounted {
+public:
+    Uncounted();
+    ~Uncounted();
+    Uncounted(const Uncounted&) = delete;
+    Uncounted& operator=(const Uncounted&) = delete;
+};
+
+/// States of the default generators of the CPU and, for another device, of that device, by depth.
+class Generators {
+public:
+    explicit Generators(c10::Device device);
+    ~Generators();
+    void save(uint64_t depth);
+    void restore(uint64_t depth);
+
+private:
+    struct State;
+    c10::Device device_;
+    std::vector<std::unique_ptr<State>> states_;
+};
+
+c10::Device parse_device(const char* device);
+/// Throws unless LibTorch can use the device.
+void check_device(c10::Device device);
+int32_t count_devices(c10::DeviceType type);
+
+void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks);
+void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callbacks& callbacks);
+
+sab_status read_sizes(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype, void** owner, sab_torch_message* message);
+void release_sizes(void* owner);
+void delete_tensor(DLManagedTensor* tensor);
+sab_status copy_indices(const int64_t* indices, uint64_t count, const char* device, DLManagedTensor** tensor, sab_torch_message* message);
+
+void write_message(sab_torch_message* message, const char* text);
+
+/// Runs `body`; whatever leaves it becomes a status and a message.
+template <class Body>
+sab_status guarded(sab_torch_message* message, Body&& body) noexcept {
+    try {
+        body();
+        return SAB_OK;
+    } catch (const Refusal& refusal) {
+        write_message(message, refusal.what());
+        return refusal.status;
+    } catch (const std::bad_alloc&) {
+        write_message(message, "memory could not be had");
+        return SAB_E_NO_MEMORY;
+    } catch (const std::exception& error) {
+        write_message(message, error.what());
+        return SAB_E_INTERNAL;
+    } catch (...) {
+        write_message(message, "an unknown C++ exception");
+        return SAB_E_INTERNAL;
+    }
+}
+
+/// A function of a probe: 0, or 1 for whatever leaves it.
+template <class Body>
+int32_t answered(Body&& body) noexcept {
+    try {
+        body();
+        return 0;
+    } catch (...) {
+        return 1;
+    }
+}
+
+}  // namespace sab_torch

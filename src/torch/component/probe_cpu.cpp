@@ -1,0 +1,135 @@
+/// Sees every block of CPU tensors that LibTorch's allocator gives out under a thread's debug info, which LibTorch hands on to the threads
+/// it runs for that thread. Can refuse blocks, as a full device does.
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Exception.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/api/include/torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "torch/component/internal.h"
+
+namespace sab_torch {
+namespace {
+
+thread_local int uncounted = 0;
+
+/// The reporter's type of totals, which changed with the version.
+#if TORCH_VERSION_MAJOR >= 2
+using Total = std::size_t;
+#else
+using Total = int64_t;
+#endif
+
+class Watch : public c10::MemoryReportingInfoBase {
+public:
+    Watch(c10::DebugInfoBase* outer, int64_t limit) : outer_(dynamic_cast<c10::MemoryReportingInfoBase*>(outer)), limit_(limit) {}
+
+    void reportMemoryUsage(void* block, int64_t size, Total allocated, Total reserved, c10::Device device) override {
+        if (outer_ != nullptr && outer_->memoryProfilingEnabled()) outer_->reportMemoryUsage(block, size, allocated, reserved, device);
+        if (device.type() != c10::DeviceType::CPU || uncounted > 0) return;
+        int64_t held = 0;
+        {
+            const std::scoped_lock lock(mutex_);
+            if (!open_) return;
+            held = current_;
+            if (size <= 0 || limit_ == 0 || held + size <= limit_) {
+                current_ += size;
+                peak_ = std::max(peak_, current_);
+                return;
+            }
+        }
+        // The block is there already: it is taken back, and the report of that goes to the outer ones only.
+        {
+            const Uncounted mine;
+            c10::profiledCPUMemoryReporter().Delete(block);
+        }
+        c10::free_cpu(block);
+        TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory on a device emulated by libsab: tried to allocate ", size, " bytes, ", held, " of ", limit_,
+                         " are in use");
+    }
+    bool memoryProfilingEnabled() const override { return true; }
+
+    void reset() {
+        const std::scoped_lock lock(mutex_);
+        peak_ = current_;
+    }
+    int64_t current() {
+        const std::scoped_lock lock(mutex_);
+        return current_;
+    }
+    int64_t peak() {
+        const std::scoped_lock lock(mutex_);
+        return peak_;
+    }
+    void close() {
+        const std::scoped_lock lock(mutex_);
+        open_ = false;
+    }
+    int64_t limit() const { return limit_; }
+
+private:
+    c10::MemoryReportingInfoBase* outer_;  ///< kept alive by the debug info under this one
+    const int64_t limit_;
+    std::mutex mutex_;
+    bool open_ = true;
+    int64_t current_ = 0;
+    int64_t peak_ = 0;
+};
+
+struct CpuProbe {
+    std::shared_ptr<Watch> watch;
+    std::thread::id thread = std::this_thread::get_id();
+    Generators generators{c10::Device(c10::DeviceType::CPU)};
+};
+
+CpuProbe& probe_of(void* ctx) { return *static_cast<CpuProbe*>(ctx); }
+
+void release(void* ctx) {
+    const std::unique_ptr<CpuProbe> probe(static_cast<CpuProbe*>(ctx));
+    probe->watch->close();
+    // Elsewhere than on top of its own thread's debug info the watch stays where it is and only passes reports on.
+    const auto kind = c10::DebugInfoKind::PROFILER_STATE;
+    if (std::this_thread::get_id() != probe->thread || c10::ThreadLocalDebugInfo::get(kind) != probe->watch.get()) return;
+    answered([] { c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE); });
+}
+
+}  // namespace
+
+Uncounted::Uncounted() { ++uncounted; }
+Uncounted::~Uncounted() { --uncounted; }
+
+void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks) {
+    auto probe = std::make_unique<CpuProbe>();
+    const auto kind = c10::DebugInfoKind::PROFILER_STATE;
+    probe->watch = std::make_shared<Watch>(c10::ThreadLocalDebugInfo::get(kind), total_bytes);
+    c10::ThreadLocalDebugInfo::_push(kind, probe->watch);
+    callbacks.reset = [](void* ctx) {
+        probe_of(ctx).watch->reset();
+        return int32_t{0};
+    };
+    callbacks.current = [](void* ctx, int64_t* bytes) {
+        *bytes = probe_of(ctx).watch->current();
+        return int32_t{0};
+    };
+    callbacks.peak = [](void* ctx, int64_t* bytes) {
+        *bytes = probe_of(ctx).watch->peak();
+        return int32_t{0};
+    };
+    callbacks.total = [](void* ctx, int64_t* bytes) {
+        const int64_t limit = probe_of(ctx).watch->limit();
+        *bytes = limit > 0 ? limit : int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+        return int32_t{0};
+    };
+    callbacks.rng_save = [](void* ctx, uint64_t depth) { return answered([&] { probe_of(ctx).generators.save(depth); }); };
+    callbacks.rng_restore = [](void* ctx, uint64_t depth) { return answered([&] { probe_of(ctx).generators.restore(depth); }); };
+    callbacks.release = &release;
+    callbacks.ctx = probe.release();
+}
+
+}  // namespace sab_torch

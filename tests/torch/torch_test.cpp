@@ -1,0 +1,338 @@
+// The LibTorch component, seen from a native trainer: probes, out-of-memory errors, generators, DLPack, torch's orders.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/DLConvertor.h>
+#include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randperm.h>
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+#include <sab.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace {
+
+#define OK(call) ASSERT_EQ(call, SAB_OK) << sab_last_error_message()
+
+class Torch : public ::testing::Test {
+protected:
+    void SetUp() override { OK(sab_torch_open(nullptr)); }
+};
+
+struct Probe {
+    explicit Probe(int64_t total_bytes = 0) {
+        sab_probe_options options = SAB_PROBE_OPTIONS_INIT;
+        options.total_bytes = total_bytes;
+        EXPECT_EQ(sab_probe_new("cpu", &options, &handle), SAB_OK) << sab_last_error_message();
+    }
+    ~Probe() { sab_probe_free(handle); }
+    sab_memory_stats read() const {
+        sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+        EXPECT_EQ(sab_probe_read(handle, &stats), SAB_OK);
+        return stats;
+    }
+    sab_probe* handle = nullptr;
+};
+
+at::Tensor bytes(int64_t count) { return at::empty({count}, at::TensorOptions(at::kByte)); }
+
+int64_t address_space() {
+    long pages = 0;
+    std::FILE* const file = std::fopen("/proc/self/statm", "r");
+    EXPECT_EQ(std::fscanf(file, "%ld", &pages), 1);
+    std::fclose(file);
+    return int64_t{pages} * 4096;
+}
+
+TEST_F(Torch, Info_NamesTheLibTorchThatIsLoaded) {
+    sab_torch_info info = SAB_TORCH_INFO_INIT;
+    OK(sab_torch_get_info(&info));
+    EXPECT_GE(std::atoi(info.torch_version), 1);
+    EXPECT_NE(std::strstr(info.component_path, "sab_torch"), nullptr);
+    EXPECT_GE(info.cuda_devices, 0);
+}
+
+TEST_F(Torch, CpuProbe_RandomPrograms_AreSeenToTheByte) {
+    std::mt19937 random(1);
+    for (int program = 0; program < 100; ++program) {
+        std::vector<at::Tensor> outside{bytes(1000), bytes(2000)};
+        const Probe probe;
+        int64_t current = 0, peak = 0;
+        std::vector<std::pair<at::Tensor, int64_t>> held;
+        const auto count = [&](int64_t size) {
+            current += size;
+            peak = std::max(peak, current);
+        };
+        for (int i = 0; i < 60; ++i) {
+            switch (random() % 6) {
+                case 0:
+                case 1:
+                case 2: {
+                    const int64_t size = 1 + random() % 100000;
+                    held.emplace_back(bytes(size), size);
+                    count(size);
+                    break;
+                }
+                case 3:  // a view holds no memory of its own
+                    if (!held.empty()) held.emplace_back(held[random() % held.size()].first.slice(0, 0, 1), 0);
+                    break;
+                case 4:
+                    if (!held.empty()) {
+                        const std::size_t which = random() % held.size();
+                        const at::Tensor gone = held[which].first;
+                        held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+                    }
+                    break;
+                default: {
+                    if (random() % 4 != 0) break;
+                    sab_probe_reset(probe.handle);
+                    peak = 0;
+                }
+            }
+            // What is still held, by storage: views keep the storage of what they look at.
+            std::vector<std::pair<void*, int64_t>> storages;
+            for (const auto& [tensor, size] : held) {
+                void* const start = const_cast<void*>(tensor.storage().unsafeGetStorageImpl()->data());
+                if (std::ranges::none_of(storages, [&](const auto& seen) { return seen.first == start; }))
+                    storages.emplace_back(start, static_cast<int64_t>(tensor.storage().nbytes()));
+            }
+            current = 0;
+            for (const auto& storage : storages) current += storage.second;
+            peak = std::max(peak, current);
+            ASSERT_EQ(probe.read().current, current);
+            ASSERT_EQ(probe.read().peak, peak);
+        }
+        if (program % 2 == 0) outside.clear();  // from before the probe: not seen
+        ASSERT_EQ(probe.read().current, current);
+    }
+}
+
+TEST_F(Torch, CpuProbe_ThreadsThatLibTorchRuns_AreSeen) {
+    const Probe probe;
+    const at::ThreadLocalState state;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+        threads.emplace_back([&state] {
+            const at::ThreadLocalStateGuard guard(state);  // as backward's threads do
+            for (int i = 0; i < 1000; ++i) {
+                const at::Tensor tensor = bytes(1 + i);
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(probe.read().current, 0);
+    EXPECT_GE(probe.read().peak, 1000);
+    EXPECT_LE(probe.read().peak, 4000);
+    std::thread([] { bytes(1 << 20); }).join();  // another program's thread
+    EXPECT_LE(probe.read().peak, 4000);
+}
+
+TEST_F(Torch, CpuProbe_Nested_BothCount) {
+    const Probe outer;
+    const at::Tensor first = bytes(100);
+    {
+        const Probe inner;
+        const at::Tensor second = bytes(50);
+        EXPECT_EQ(inner.read().current, 50);
+        EXPECT_EQ(outer.read().current, 150);
+    }
+    EXPECT_EQ(outer.read().current, 100);
+    EXPECT_EQ(outer.read().peak, 150);
+}
+
+TEST_F(Torch, CpuProbe_FreedInAnotherThreadOrOrder_DoesNoHarm) {
+    auto* const first = new Probe;
+    auto* const second = new Probe;
+    const at::Tensor tensor = bytes(100);
+    delete first;
+    EXPECT_EQ(second->read().current, 100);
+    std::thread([second] { delete second; }).join();
+    const at::Tensor more = bytes(100);
+    const Probe third;
+    const at::Tensor last = bytes(7);
+    EXPECT_EQ(third.read().current, 7);
+}
+
+TEST_F(Torch, EmulatedDevice_FullOne_RaisesLibTorchsOwnErrorAndCountsNothing) {
+    const Probe probe(1000);
+    EXPECT_EQ(probe.read().total, 1000);
+    const at::Tensor tensor = bytes(600);
+    EXPECT_THROW(bytes(401), c10::OutOfMemoryError);
+    EXPECT_EQ(probe.read().current, 600);
+    const at::Tensor rest = bytes(400);
+    EXPECT_EQ(probe.read().current, 1000);
+    EXPECT_EQ(probe.read().peak, 1000);
+    EXPECT_THROW(bytes(1), c10::OutOfMemoryError);
+}
+
+TEST_F(Torch, EmulatedDevice_RefusedBlocks_AreNotLeaked) {
+    const Probe probe(1000);
+    const int64_t before = address_space();
+    for (int i = 0; i < 300; ++i) EXPECT_THROW(bytes(100'000'000), c10::OutOfMemoryError);
+    for (int i = 0; i < 300; ++i) EXPECT_THROW(bytes(1'000'000), c10::OutOfMemoryError);
+    EXPECT_LT(address_space() - before, 200'000'000);
+    EXPECT_EQ(probe.read().current, 0);
+}
+
+TEST_F(Torch, EmulatedDevice_UnderAnother_TheOuterLimitHolds) {
+    const Probe outer(1000);
+    const Probe inner(5000);
+    EXPECT_THROW(bytes(1001), c10::OutOfMemoryError);
+    EXPECT_EQ(inner.read().current, 0);
+    EXPECT_EQ(outer.read().current, 0);
+    const at::Tensor fits = bytes(1000);
+    EXPECT_EQ(inner.read().current, 1000);
+}
+
+TEST_F(Torch, CollectPeak_WorkThatThrowsLibTorchsError_IsListed) {
+    const Probe probe(1 << 20);
+    sab_peaks* peaks = nullptr;
+    OK(sab_peaks_new(&peaks));
+    sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
+    options.item_count = 4;
+    options.work = [](void*, uint64_t item, double* features, std::size_t, std::size_t* count) -> int32_t {
+        const at::Tensor tensor = bytes((1 << 19) * static_cast<int64_t>(item + 1));
+        features[0] = static_cast<double>(item);
+        *count = 1;
+        return 0;
+    };
+    OK(sab_collect_peak(probe.handle, &options, peaks));
+    sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
+    OK(sab_peaks_get(peaks, &view));
+    ASSERT_EQ(view.count, 2u);
+    EXPECT_EQ(view.peaks[0], 1 << 19);
+    EXPECT_EQ(view.peaks[1], 1 << 20);
+    ASSERT_EQ(view.out_of_memory_count, 2u);
+    EXPECT_EQ(view.out_of_memory[1], 3u);
+
+    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t { throw std::runtime_error("not for lack of space"); };
+    EXPECT_EQ(sab_collect_peak(probe.handle, &options, peaks), SAB_E_CALLBACK);
+    EXPECT_NE(std::strstr(sab_last_error_message(), "not for lack of space"), nullptr);
+    EXPECT_EQ(probe.read().current, 0);
+    sab_peaks_free(peaks);
+}
+
+TEST_F(Torch, FindMaxBatch_GivesTheSameRandomNumbersEachTimeAndAfterwards) {
+    const Probe probe(1 << 20);
+    std::vector<float> seen;
+    const auto trial = [](void* ctx, uint64_t count, double) -> int32_t {
+        const at::Tensor drawn = at::randn({static_cast<int64_t>(count), 100}, at::TensorOptions(at::kFloat));
+        static_cast<std::vector<float>*>(ctx)->push_back(drawn.data_ptr<float>()[0]);
+        return 0;
+    };
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    generator.set_current_seed(5);
+    const float first = at::randn({100}, at::TensorOptions(at::kFloat)).data_ptr<float>()[0];
+    generator.set_current_seed(5);
+    sab_max_batch found = SAB_MAX_BATCH_INIT;
+    OK(sab_find_max_batch(probe.handle, trial, &seen, nullptr, nullptr, &found));
+    EXPECT_EQ(found.batch_size, (1u << 20) / 400);
+    EXPECT_EQ(found.out_of_memory, 0u);
+    for (const float number : seen) EXPECT_EQ(number, seen[0]);
+    EXPECT_EQ(at::randn({100}, at::TensorOptions(at::kFloat)).data_ptr<float>()[0], first);
+}
+
+template <class Number>
+void read_back(at::ScalarType type) {
+    at::Tensor tensor = at::arange(20).to(type).slice(0, 0, 20, 2);  // strided
+    DLManagedTensor* const exported = at::toDLPack(tensor);
+    sab_sizes* sizes = nullptr;
+    OK(sab_torch_sizes_new(exported, &sizes));
+    int64_t boundaries[64], counts[64];
+    std::size_t count = 0;
+    if (type != at::kFloat && type != at::kDouble) {
+        OK(sab_create_buckets(sizes, 1, 1, boundaries, counts, 63, &count));
+        EXPECT_EQ(boundaries[0], 0);
+        EXPECT_EQ(boundaries[count], 19);
+    }
+    EXPECT_EQ(sab_sizes_count(sizes), 10u);
+    sab_sizes_free(sizes);
+}
+
+TEST_F(Torch, SizesByDLPack_OfEveryType_AreRead) {
+    read_back<int8_t>(at::kChar);
+    read_back<int16_t>(at::kShort);
+    read_back<int32_t>(at::kInt);
+    read_back<int64_t>(at::kLong);
+    read_back<uint8_t>(at::kByte);
+    read_back<float>(at::kFloat);
+    read_back<double>(at::kDouble);
+}
+
+TEST_F(Torch, SizesByDLPack_OfAnotherShapeOrType_AreRefusedAndStayTheCallers) {
+    for (const at::Tensor& tensor : {at::arange(6).view({2, 3}), at::arange(4).to(at::kHalf)}) {
+        DLManagedTensor* const exported = at::toDLPack(tensor);
+        sab_sizes* sizes = nullptr;
+        EXPECT_EQ(sab_torch_sizes_new(exported, &sizes), SAB_E_ARGUMENT);
+        EXPECT_NE(std::strstr(sab_last_error_message(), "tensor:"), nullptr) << sab_last_error_message();
+        EXPECT_EQ(sizes, nullptr);
+        at::fromDLPack(exported);  // takes it and calls its deleter
+    }
+}
+
+TEST_F(Torch, BatchIndices_BecomeATensor) {
+    const int64_t indices[] = {5, 3, 9};
+    sab_batch batch = SAB_BATCH_INIT;
+    batch.indices = indices;
+    batch.count = 3;
+    DLManagedTensor* exported = nullptr;
+    OK(sab_torch_batch_indices(&batch, "cpu", &exported));
+    const at::Tensor tensor = at::fromDLPack(exported);
+    EXPECT_EQ(tensor.numel(), 3);
+    EXPECT_EQ(tensor.data_ptr<int64_t>()[2], 9);
+    EXPECT_EQ(sab_torch_batch_indices(&batch, "gpu", &exported), SAB_E_ARGUMENT);
+    EXPECT_EQ(exported, nullptr);
+    batch.count = 0;
+    OK(sab_torch_batch_indices(&batch, "cpu", &exported));
+    EXPECT_EQ(at::fromDLPack(exported).numel(), 0);
+}
+
+TEST_F(Torch, DevicesThatAreNotThere_AreRefusedByName) {
+    sab_probe* probe = nullptr;
+    for (const char* device : {"gpu", "cuda:x", "cuda:-1", "", "cuda:99", "xpu:99"}) {
+        const sab_status status = sab_probe_new(device, nullptr, &probe);
+        EXPECT_EQ(status, SAB_E_ARGUMENT) << device;
+        EXPECT_NE(std::strstr(sab_last_error_message(), device), nullptr) << sab_last_error_message();
+        EXPECT_EQ(probe, nullptr);
+    }
+}
+
+TEST_F(Torch, TorchOrder_IsLibTorchsRandperm) {
+    // One bucket, one batch: the order of its samples is a permutation drawn from the generator.
+    for (const int64_t count : {1, 2, 10, 1000}) {
+        std::vector<int32_t> lengths(static_cast<std::size_t>(count), 1);
+        sab_sizes* sizes = nullptr;
+        OK(sab_sizes_new(lengths.data(), lengths.size(), SAB_INT32, nullptr, &sizes));
+        const double boundaries[] = {0, 2};
+        const auto batch_size = static_cast<uint64_t>(count);
+        sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+        options.buckets = SAB_BUCKETS_BOUNDARIES;
+        options.boundaries = boundaries;
+        options.boundary_count = 2;
+        options.batch_sizes = &batch_size;
+        options.batch_size_count = 1;
+        sab_plan* plan = nullptr;
+        OK(sab_plan_new(sizes, &options, &plan));
+        sab_torch_sampler_options order = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+        order.seed = 17;
+        sab_sampler* sampler = nullptr;
+        OK(sab_torch_sampler_new(plan, &order, &sampler));
+        sab_batch batch = SAB_BATCH_INIT;
+        OK(sab_next_batch(sampler, &batch));
+        const at::Tensor expected = at::randperm(count, at::make_generator<at::CPUGeneratorImpl>(17));
+        EXPECT_TRUE(std::equal(batch.indices, batch.indices + batch.count, expected.data_ptr<int64_t>(), expected.data_ptr<int64_t>() + count));
+        sab_sampler_free(sampler);
+        sab_plan_free(plan);
+        sab_sizes_free(sizes);
+    }
+}
+
+}  // namespace

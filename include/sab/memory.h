@@ -228,6 +228,9 @@ SAB_API sab_status sab_peaks_get(const sab_peaks *peaks, sab_peaks_view *view) S
  */
 SAB_API void sab_peaks_free(sab_peaks *peaks) SAB_NOEXCEPT;
 
+/** Predicts peaks. Immutable, shareable between threads. */
+typedef struct sab_memory_model sab_memory_model;
+
 /** What to measure for a model of batches. */
 typedef struct sab_measurement_options {
     size_t struct_size;      /**< set by SAB_MEASUREMENT_OPTIONS_INIT */
@@ -236,8 +239,11 @@ typedef struct sab_measurement_options {
     uint64_t max_count;      /**< most samples in a batch; at least 2 */
     double max_padded_total; /**< no point has a larger count * length, so that none runs out of memory; 0: 4 * `longest` */
     uint32_t degree;         /**< of the model, see sab_memory_model_options. 2 */
+    const sab_memory_model *model; /**< a first model of count and length: only points whose upper prediction is from a third to nine tenths of `budget` are
+                                  picked, where batches of that budget will lie; `max_padded_total` does not count then. NULL: none */
+    double budget;           /**< with `model`: bytes */
 } sab_measurement_options;
-#define SAB_MEASUREMENT_OPTIONS_INIT { sizeof(sab_measurement_options), 0, 0, 0, 0, 2 }
+#define SAB_MEASUREMENT_OPTIONS_INIT { sizeof(sab_measurement_options), 0, 0, 0, 0, 2, NULL, 0 }
 
 /** Sets the defaults, the same bytes as SAB_MEASUREMENT_OPTIONS_INIT: for languages without C's macros.
  *
@@ -247,6 +253,9 @@ SAB_API void sab_measurement_options_init(sab_measurement_options *options) SAB_
 
 /** Picks the (count, length) whose measurements say most about a SAB_MODEL_BATCH model: the D-optimal choice, made greedily on a grid
  *  of counts and lengths. In ascending order of count * length, so that what is risky comes last.
+ *
+ *  Peaks are rarely one polynomial from the smallest batch to the largest: measure small batches first, fit, and with that model pick and measure
+ *  again near the budget, for the model that will be used.
  *
  *  @param options   the range; NULL is refused
  *  @param points    how many to pick: at least degree * 2 + 3, at most 1000. Twice as many as terms (12 for degree 2) leave enough to
@@ -258,9 +267,6 @@ SAB_API void sab_measurement_options_init(sab_measurement_options *options) SAB_
 SAB_API sab_status sab_measurement_points(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths) SAB_NOEXCEPT;
 
 /* ---- The model ---- */
-
-/** Predicts peaks. Immutable, shareable between threads. */
-typedef struct sab_memory_model sab_memory_model;
 
 /** The terms a model is made of. */
 typedef int32_t sab_memory_model_kind;

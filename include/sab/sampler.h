@@ -280,8 +280,8 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
 
 /** Sets another budget for the batches to come, in this epoch and the following ones, for when memory turns out to be scarcer than the plan knew.
  *
- *  A step whose batches cost more than the budget becomes several steps: each of its batches is cut into the same number of equal parts, so that all ranks
- *  still take the same number of steps, no sample is lost, and the order stays. The number of steps of the epoch grows. The budget is part of the
+ *  A step whose batches cost more than the budget becomes several steps, as few as can be: its batches are cut into pieces that are dealt to the ranks in
+ *  order, so that all ranks still take the same number of steps, no sample is lost, and the order stays. The number of steps of the epoch grows. The budget is part of the
  *  saved state. All ranks must set it at the same step. Only a single sample that costs more alone exceeds it.
  *
  *  Takes time by the number of batches left, and memory for a number each.
@@ -301,7 +301,7 @@ SAB_API sab_status sab_sampler_set_budget(sab_sampler *sampler, double budget) S
 SAB_API sab_status sab_sampler_get_budget(const sab_sampler *sampler, double *budget) SAB_NOEXCEPT;
 
 /** Bytes of a saved state: magic "SABS", version, length, fingerprint, place, checksum; little-endian (ARCHITECTURE.md). */
-#define SAB_STATE_SIZE 144
+#define SAB_STATE_SIZE 136
 
 /** Saves where the cursor stands. All ranks at one step save the same bytes.
  *

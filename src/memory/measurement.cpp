@@ -2,6 +2,7 @@
 #include <Eigen/Cholesky>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -10,7 +11,7 @@
 
 namespace sab {
 
-void measurement_points(const sab_measurement_options& options, std::span<uint64_t> counts, std::span<double> lengths) {
+void measurement_points(const sab_measurement_options& options, const MemoryModel* model, std::span<uint64_t> counts, std::span<double> lengths) {
     const auto is_length = [](double length) { return length > 0 && std::isfinite(length); };
     check(is_length(options.shortest), "options.shortest", options.shortest, "must be finite and above 0");
     check(is_length(options.longest) && options.longest >= options.shortest, "options.longest", options.longest, "must be finite and at least the shortest, ",
@@ -23,6 +24,16 @@ void measurement_points(const sab_measurement_options& options, std::span<uint64
     const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, 2);
     check(points > terms.size() && points <= 1000, "points", points, "must be from ", terms.size() + 1, " to 1000 for degree ", options.degree);
     const double most = options.max_padded_total > 0 ? options.max_padded_total : 4 * options.longest;
+    if (model != nullptr) {
+        check(model->info().feature_count == 2, "options.model", model->info().feature_count, "must be of two features, count and length");
+        check(options.budget > 0 && std::isfinite(options.budget), "options.budget", options.budget, "must be finite and above 0 with a model");
+    }
+    const auto is_too_large = [&](double count, double length) {
+        return model == nullptr ? count * length > most : model->upper(model->predict(std::array{count, length})) > 0.9 * options.budget;
+    };
+    const auto is_too_small = [&](double count, double length) {
+        return model != nullptr && model->upper(model->predict(std::array{count, length})) < options.budget / 3;
+    };
 
     const bool whole = options.shortest == std::floor(options.shortest) && options.longest == std::floor(options.longest);
     std::vector<double> grid;
@@ -39,8 +50,8 @@ void measurement_points(const sab_measurement_options& options, std::span<uint64
     };
     std::vector<Point> candidates;
     for (const double length : grid)
-        for (uint64_t count = 1; count <= options.max_count && static_cast<double>(count) * length <= most; count += std::max<uint64_t>(1, count / 8))
-            candidates.push_back({count, length});
+        for (uint64_t count = 1; count <= options.max_count && !is_too_large(static_cast<double>(count), length); count += std::max<uint64_t>(1, count / 8))
+            if (!is_too_small(static_cast<double>(count), length)) candidates.push_back({count, length});
     check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(), " different points: widen it");
 
     const auto size = static_cast<Eigen::Index>(terms.size());

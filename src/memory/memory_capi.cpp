@@ -140,7 +140,7 @@ sab_status sab_measurement_points(const sab_measurement_options* options, size_t
         sab::require(counts, "counts");
         sab::require(lengths, "lengths");
         const auto given = sab::read_options(options, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT, first_size<sab_measurement_options>);
-        sab::measurement_points(given, {counts, points}, {lengths, points});
+        sab::measurement_points(given, given.model == nullptr ? nullptr : given.model->impl.get(), {counts, points}, {lengths, points});
     });
 }
 

@@ -15,7 +15,7 @@ constexpr uint32_t state_version = 1;
 constexpr uint32_t order_version = 1;
 constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
 
-/// A saved state, format version 1: 144 bytes, little-endian.
+/// A saved state, format version 1: 136 bytes, little-endian.
 struct State {
     char magic[4];
     uint32_t version;
@@ -34,9 +34,8 @@ struct State {
     uint64_t worst_first;
     double budget;           ///< of the batches to come; 0: the plan's
     uint64_t lead_position;  ///< a round that others began; see Cursor::Round
-    uint64_t lead_world;
-    uint64_t lead_parts;
-    uint64_t lead_piece;
+    uint64_t lead_first;
+    uint64_t lead_batches;
     uint64_t checksum;       ///< XXH3 (64 bits) of all before it
 };
 static_assert(sizeof(State) == SAB_STATE_SIZE);
@@ -69,7 +68,7 @@ void Cursor::set_epoch(uint64_t epoch) {
     sequence_->arrange(arrangement_);
     start_step_ = start_position_ = step_ = 0;
     lead_ = {};
-    count_parts();
+    count_steps();
 }
 
 uint64_t Cursor::rounds() const {
@@ -78,9 +77,7 @@ uint64_t Cursor::rounds() const {
     return left / world + (options_.last_step != SAB_LAST_STEP_DROP && left % world != 0);
 }
 
-uint64_t Cursor::batch_count() const {
-    return start_step_ + lead_steps() + (steps_before_.empty() ? rounds() : steps_before_.back());
-}
+uint64_t Cursor::batch_count() const { return start_step_ + lead_steps_ + (steps_before_.empty() ? rounds() : steps_before_.back()); }
 
 void Cursor::check_step(uint64_t step) const {
     check(step >= start_step_, "position", step, "must not be before step ", start_step_, ", up to which another number of ranks or another budget went");
@@ -92,51 +89,54 @@ void Cursor::seek(uint64_t step) {
     step_ = step;
 }
 
-Cursor::Round Cursor::round_at(uint64_t step) const {
-    const uint64_t world = options_.world_size;
-    uint64_t after = step - start_step_;
-    if (const uint64_t lead = lead_steps(); after < lead) {
-        Round round = lead_;
-        round.piece += after * world;
-        return round;
-    } else {
-        after -= lead;
-    }
-    if (steps_before_.empty()) return {start_position_ + after * world, world, 1, 0};
-    const auto next = std::ranges::upper_bound(steps_before_, after);
-    const auto index = static_cast<uint64_t>(next - steps_before_.begin()) - 1;
-    return {start_position_ + index * world, world, *next - steps_before_[index], (after - steps_before_[index]) * world};
+Cursor::Round Cursor::round_from(uint64_t position) const {
+    const uint64_t world = options_.world_size, left = sequence_->batches() - position;
+    return {position, 0, options_.last_step == SAB_LAST_STEP_WRAP ? world : std::min(world, left)};
 }
 
-void Cursor::count_parts() {
+Cursor::Place Cursor::place_of(uint64_t step) const {
+    uint64_t after = step - start_step_;
+    if (after < lead_steps_) return {lead_, after, lead_steps_};
+    after -= lead_steps_;
+    if (steps_before_.empty()) return {round_from(start_position_ + after * options_.world_size), 0, 1};
+    const auto next = std::ranges::upper_bound(steps_before_, after);
+    const auto index = static_cast<uint64_t>(next - steps_before_.begin()) - 1;
+    return {round_from(start_position_ + index * options_.world_size), after - steps_before_[index], *next - steps_before_[index]};
+}
+
+void Cursor::count_steps() {
+    cut_round_ = {};
+    lead_steps_ = steps_of(lead_);
     steps_before_.clear();
-    if (budget_ == 0) return;
+    if (pricing_.budget == 0) return;
     steps_before_.reserve(rounds() + 1);
     steps_before_.push_back(0);
     for (uint64_t round = 0, count = rounds(); round < count; ++round)
-        steps_before_.push_back(steps_before_.back() + parts_of(start_position_ + round * options_.world_size));
+        steps_before_.push_back(steps_before_.back() + steps_of(round_from(start_position_ + round * options_.world_size)));
 }
 
-/// Into how many parts the round at `position` is cut so that none costs more than the budget.
-uint64_t Cursor::parts_of(uint64_t position) const {
-    uint64_t parts = 1;
-    for (uint64_t rank = 0; rank < options_.world_size; ++rank) {
-        const Share whole = share(position, options_.world_size, rank);
-        if (whole.count == 0) continue;
-        const uint64_t most = most_samples_[sequence_->bucket(whole.position)];
-        parts = std::max(parts, most == 0 ? whole.count : (whole.count + most - 1) / most);
+/// The fewest steps in which no piece costs more than the budget.
+uint64_t Cursor::steps_of(const Round& round) const {
+    uint64_t pieces = 0, batches = round.batches;
+    if (const uint64_t all = sequence_->batches(); round.first == 0 && all > 0 && batches > all) {  // the epoch several times over
+        for (uint64_t i = 0; i < all; ++i) pieces += least_pieces(batch_of(round, i));
+        pieces *= batches / all;
+        batches %= all;
     }
-    return parts;
+    for (uint64_t i = 0; i < batches; ++i) pieces += least_pieces(batch_of(round, i));
+    return pieces / options_.world_size + (pieces % options_.world_size != 0);
 }
 
-Cursor::Share Cursor::piece(const Round& round, uint64_t piece) const {
-    if (piece >= round.world * round.parts) return {0, 0, 0};
-    Share whole = share(round.position, round.world, piece % round.world);
-    if (round.parts == 1) return whole;
-    // samples and parts are below 2^32: their product cannot overflow
-    const uint64_t part = piece / round.world;
-    const uint64_t begin = whole.count * part / round.parts, end = whole.count * (part + 1) / round.parts;
-    return {whole.position, whole.first + begin, end - begin};
+Cursor::Share Cursor::batch_of(const Round& round, uint64_t index) const {
+    const uint64_t position = (round.position + index) % sequence_->batches();  // past the end only under SAB_LAST_STEP_WRAP
+    const uint64_t first = index == 0 ? round.first : 0;
+    return {position, first, sequence_->samples(position) - first};
+}
+
+uint64_t Cursor::least_pieces(const Share& batch) const {
+    if (pricing_.budget == 0) return 1;
+    const uint64_t most = pricing_.most_samples[sequence_->bucket(batch.position)];
+    return most == 0 ? batch.count : (batch.count + most - 1) / most;
 }
 
 /// From `step` on other rules hold: what lies before is not to be reached any more.
@@ -144,54 +144,50 @@ void Cursor::take_over(uint64_t step) {
     if (step >= batch_count()) {
         start_position_ = sequence_->batches();
         lead_ = {};
-    } else if (const Round now = round_at(step); now.piece > 0) {
-        if (step >= start_step_ + lead_steps()) start_position_ = now.position + now.world;
-        lead_ = now;
+    } else if (const Place place = place_of(step); step < start_step_ + lead_steps_ || place.step > 0) {
+        if (step >= start_step_ + lead_steps_) start_position_ = std::min(place.round.position + options_.world_size, sequence_->batches());
+        // What rank 0 takes next is where the rest begins: pieces are dealt in order.
+        const std::vector<uint64_t>& pieces = cut(place);
+        uint64_t index = 0, before = place.step * options_.world_size;
+        for (; before >= pieces[index]; ++index) before -= pieces[index];
+        const Share batch = batch_of(place.round, index);
+        lead_ = {batch.position, batch.first + batch.count * before / pieces[index], place.round.batches - index};
     } else {
         lead_ = {};
-        start_position_ = now.position;
+        start_position_ = place.round.position;
     }
-    start_position_ = std::min(start_position_, sequence_->batches());
     start_step_ = step;
 }
 
 void Cursor::set_budget(double budget) {
-    if (plan() == nullptr || sequence_->order() == Order::worst) return Sampler::set_budget(budget);
-    if (plan()->facts().cost == SAB_COST_CALLBACK)
-        fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: the plan was priced by a callback, which is not kept: price it by terms");
-    price(budget);
+    if (plan() == nullptr) return Sampler::set_budget(budget);
+    check_priced("sab_sampler_set_budget");
+    Pricing pricing = priced(budget);
     take_over(step_);
-    if (lead_.pieces_left() > 0 && lead_.piece % lead_.world == 0) {  // what was begun is cut finer where its parts allow
-        uint64_t finer = 1;
-        for (uint64_t rank = 0; rank < lead_.world && budget_ > 0; ++rank) {
-            const Share whole = share(lead_.position, lead_.world, rank);
-            if (whole.count == 0) continue;
-            const uint64_t largest = (whole.count + lead_.parts - 1) / lead_.parts;
-            const uint64_t most = std::max<uint64_t>(most_samples_[sequence_->bucket(whole.position)], 1);
-            finer = std::max(finer, (largest + most - 1) / most);
-        }
-        lead_.parts *= finer;
-        lead_.piece *= finer;
-    }
-    count_parts();
+    pricing_ = std::move(pricing);
+    count_steps();
 }
 
-/// Works out how many samples of each bucket `budget` pays for.
-void Cursor::price(double budget) {
-    std::vector<uint64_t> most;
-    if (plan() != nullptr && plan()->facts().budget > 0 && budget >= plan()->facts().budget) budget = 0;
-    if (budget > 0) {
-        const Cost cost(plan()->facts().cost, {plan()->coefficients().begin(), plan()->coefficients().end()}, nullptr, nullptr);
-        check(budget > cost.constant(), "budget", budget, "must be more than the cost's constant term, ", cost.constant());
-        for (const Bucket& bucket : plan()->buckets())
-            most.push_back(cost.largest_count(bucket.padded_length, budget, bucket.batch_size));
-    }
-    most_samples_ = std::move(most);
-    budget_ = budget;
+Cursor::Pricing Cursor::priced(double budget) const {
+    Pricing pricing;
+    if (budget == 0 || (plan()->facts().budget > 0 && budget >= plan()->facts().budget)) return pricing;
+    const Cost cost(plan()->facts().cost, {plan()->coefficients().begin(), plan()->coefficients().end()}, nullptr, nullptr);
+    check(budget > cost.constant(), "budget", budget, "must be more than the cost's constant term, ", cost.constant());
+    for (const Bucket& bucket : plan()->buckets())
+        pricing.most_samples.push_back(cost.largest_count(bucket.padded_length, budget, bucket.batch_size));
+    pricing.budget = budget;
+    return pricing;
 }
 
 double Cursor::budget() const {
-    return plan() == nullptr ? Sampler::budget() : budget_ > 0 ? budget_ : plan()->facts().budget;
+    if (plan() == nullptr) return Sampler::budget();
+    check_priced("sab_sampler_get_budget");
+    return pricing_.budget > 0 ? pricing_.budget : plan()->facts().budget;
+}
+
+void Cursor::check_priced(const char* what) const {
+    if (plan()->facts().cost == SAB_COST_CALLBACK)
+        fail(SAB_E_UNSUPPORTED, what, ": the plan was priced by a callback, which is not kept: price it by terms");
 }
 
 bool Cursor::next(PlacedBatch& batch) {
@@ -207,8 +203,7 @@ BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<
     BatchBlock block;
     offsets[0] = 0;
     for (; block.count < most && step_ < steps; ++step_) {
-        const Round round = round_at(step_);
-        const Share part = piece(round, round.piece + options_.rank);
+        const Share part = share(place_of(step_), options_.rank);
         const uint64_t used = offsets[block.count];
         if (part.count > indices.size() - used) {
             if (block.count == 0) offsets[1] = part.count;
@@ -224,8 +219,8 @@ BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<
 void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
     check_step(step);
     check(step < batch_count(), "position", step, "must be below the number of steps, ", batch_count());
-    const Round round = round_at(step);
-    const Share part = piece(round, round.piece + rank);
+    const Place place = place_of(step);
+    const Share part = share(place, rank);
     if (part.count > 0) {
         sequence_->fill(part.position, part.first, part.count, batch.batch);
     } else {
@@ -237,53 +232,69 @@ void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
     batch.step = step;
     batch.step_samples = 0;
     batch.step_total = -1;
-    if (options_.step_totals != 0) add_step_totals(round, batch);
+    if (options_.step_totals != 0) add_step_totals(place, batch);
 }
 
-Cursor::Share Cursor::share(uint64_t first, uint64_t world, uint64_t rank) const {
-    const uint64_t batches = sequence_->batches();
-    if (first + world > batches && options_.last_step == SAB_LAST_STEP_SPLIT) return split_share(first, batches - first, world, rank);
-    const uint64_t position = (first + rank) % batches;  // past the end only under SAB_LAST_STEP_WRAP
-    return {position, 0, sequence_->samples(position)};
-}
-
-Cursor::Share Cursor::split_share(uint64_t first_position, uint64_t batches, uint64_t world, uint64_t rank) const {
-    // Fewer batches than ranks: the least `most` is searched for with which the pieces that cost at most that are no more than the ranks. Pieces left
-    // over go to the first batches that can be cut further; ranks left over get nothing. Nothing is kept, so that memory does not grow with the ranks.
-    const auto pieces = [&](uint64_t i, double most) {
-        const uint64_t position = first_position + i;
-        return pieces_of(sequence_->samples(position), sequence_->cost(position), most);
-    };
-    const auto count_pieces = [&](double most) {
-        uint64_t sum = 0;
-        for (uint64_t i = 0; i < batches && sum <= world; ++i) sum += pieces(i, most);
-        return sum;
-    };
-    double high = 1e-300;
-    for (uint64_t i = 0; i < batches; ++i) high = std::max(high, sequence_->cost(first_position + i));
-    double low = high / (2 * static_cast<double>(world));
-    for (int round = 0; round < 40; ++round) {
-        const double middle = (low + high) / 2;
-        (count_pieces(middle) <= world ? high : low) = middle;
-    }
-    uint64_t spare = world - count_pieces(high);
-    for (uint64_t i = 0; i < batches; ++i) {
-        const uint64_t samples = sequence_->samples(first_position + i);
-        uint64_t cut = pieces(i, high);
-        const uint64_t more = std::min(spare, samples - cut);
-        spare -= more;
-        cut += more;
-        if (rank < cut) {
-            // samples and piece are below 2^32: their product cannot overflow
-            const auto edge = [&](uint64_t piece) { return samples * piece / cut; };
-            return {first_position + i, edge(rank), edge(rank + 1) - edge(rank)};
+Cursor::Share Cursor::share(const Place& place, uint64_t rank) const {
+    if (place.steps == 1 && place.round.batches == options_.world_size) return batch_of(place.round, rank);
+    const std::vector<uint64_t>& pieces = cut(place);
+    uint64_t piece = place.step * options_.world_size + rank;
+    for (uint64_t i = 0; i < pieces.size(); ++i) {
+        if (piece < pieces[i]) {
+            const Share batch = batch_of(place.round, i);
+            // samples and pieces are below 2^32: their product cannot overflow
+            const auto edge = [&](uint64_t at) { return batch.count * at / pieces[i]; };
+            return {batch.position, batch.first + edge(piece), edge(piece + 1) - edge(piece)};
         }
-        rank -= cut;
+        piece -= pieces[i];
     }
     return {0, 0, 0};
 }
 
-void Cursor::add_step_totals(const Round& round, PlacedBatch& batch) const {
+/// Into how many pieces each batch of a round is cut, as many together as there are places for them. The least cost is searched for with which the
+/// pieces that cost at most that find a place each. Places left over go to the first batches that can be cut further; those left over then get nothing.
+const std::vector<uint64_t>& Cursor::cut(const Place& place) const {
+    const Round& round = place.round;
+    if (round == cut_round_) return pieces_;
+    struct Whole {
+        uint64_t samples;
+        uint64_t least;
+        double cost;
+    };
+    std::vector<Whole> batches;
+    double high = 1e-300;
+    for (uint64_t i = 0; i < round.batches; ++i) {
+        const Share batch = batch_of(round, i);
+        const double share = static_cast<double>(batch.count) / static_cast<double>(sequence_->samples(batch.position));
+        batches.push_back({batch.count, least_pieces(batch), share * sequence_->cost(batch.position)});
+        high = std::max(high, batches.back().cost);
+    }
+    const uint64_t places = place.steps * options_.world_size;
+    const auto count_pieces = [&](double most) {
+        uint64_t sum = 0;
+        for (uint64_t i = 0; i < batches.size() && sum <= places; ++i)
+            sum += std::max(batches[i].least, pieces_of(batches[i].samples, batches[i].cost, most));
+        return sum;
+    };
+    double low = high / (2 * static_cast<double>(places));
+    for (int i = 0; i < 40; ++i) {
+        const double middle = (low + high) / 2;
+        (count_pieces(middle) <= places ? high : low) = middle;
+    }
+    uint64_t spare = places - count_pieces(high);
+    cut_round_ = {};
+    pieces_.clear();
+    for (const Whole& batch : batches) {
+        const uint64_t pieces = std::max(batch.least, pieces_of(batch.samples, batch.cost, high));
+        const uint64_t more = std::min(spare, batch.samples - pieces);
+        spare -= more;
+        pieces_.push_back(pieces + more);
+    }
+    cut_round_ = round;
+    return pieces_;
+}
+
+void Cursor::add_step_totals(const Place& place, PlacedBatch& batch) const {
     const uint64_t world = options_.world_size;
     if (world == 1) {
         batch.step_samples = batch.batch.count;
@@ -291,9 +302,10 @@ void Cursor::add_step_totals(const Round& round, PlacedBatch& batch) const {
         return;
     }
     batch.step_total = 0;
-    if (round.parts > 1 || round.world != world) {
+    const Round& round = place.round;
+    if (place.steps > 1 || round.first > 0) {
         for (uint64_t rank = 0; rank < world; ++rank) {
-            const Share part = piece(round, round.piece + rank);
+            const Share part = share(place, rank);
             if (part.count == 0) continue;
             sequence_->fill(part.position, part.first, part.count, scratch_);
             batch.step_samples += scratch_.count;
@@ -301,7 +313,7 @@ void Cursor::add_step_totals(const Round& round, PlacedBatch& batch) const {
         }
         return;
     }
-    // Whole batches: a split step has the same totals as the batches that were split.
+    // Whole batches, or all the pieces of them.
     const uint64_t batches = sequence_->batches();
     const auto add = [&](uint64_t first, uint64_t end, uint64_t times) {
         for (uint64_t position = first; position < end; ++position) {
@@ -309,13 +321,8 @@ void Cursor::add_step_totals(const Round& round, PlacedBatch& batch) const {
             batch.step_total += static_cast<double>(times) * sequence_->total(position % batches);
         }
     };
-    const uint64_t first = round.position;
-    if (options_.last_step != SAB_LAST_STEP_WRAP) {
-        add(first, std::min(first + world, batches), 1);
-    } else {  // more ranks than batches see the epoch several times over
-        if (world >= batches) add(0, batches, world / batches);
-        add(first, first + world % batches, 1);
-    }
+    if (round.batches >= batches) add(0, batches, round.batches / batches);  // more ranks than batches see the epoch several times over
+    add(round.position, round.position + round.batches % batches, 1);
 }
 
 void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
@@ -335,11 +342,10 @@ void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
     state.last_step = static_cast<uint32_t>(options_.last_step);
     state.order_version = order_version;
     state.worst_first = options_.worst_first;
-    state.budget = budget_;
+    state.budget = pricing_.budget;
     state.lead_position = lead_.position;
-    state.lead_world = lead_.world;
-    state.lead_parts = lead_.parts;
-    state.lead_piece = lead_.piece;
+    state.lead_first = lead_.first;
+    state.lead_batches = lead_.batches;
     state.checksum = checksum_of(state);
     std::memcpy(out.data(), &state, sizeof state);
 }
@@ -369,34 +375,35 @@ void Cursor::restore(std::span<const std::byte> bytes) {
     const uint64_t batches = sequence_->batches();
     sound(state.world_size >= 1 && state.world_size <= largest_world_size && state.group >= 1 && state.group <= largest_world_size);
     sound(state.start_position <= batches && state.step >= state.start_step);
-    sound(state.lead_world <= largest_world_size && state.lead_parts >= 1 && state.lead_parts <= largest_world_size &&
-          state.lead_piece <= state.lead_world * state.lead_parts &&
-          (state.lead_world == 0 || (state.lead_position < batches && state.lead_piece > 0)));
+    sound(state.lead_batches <= largest_world_size && (state.lead_batches == 0 || state.lead_position < batches) &&
+          (state.lead_batches <= batches || options_.last_step == SAB_LAST_STEP_WRAP));
     sound(state.budget == 0 || (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr && plan()->facts().cost != SAB_COST_CALLBACK));
 
     sound(state.start_step <= uint64_t{1} << 62);
 
     // The place is worked out as a cursor of the world that saved has it. A state that cannot be leaves this cursor as it was.
-    auto mine = std::tie(options_.world_size, arrangement_, start_step_, start_position_, lead_, step_, budget_, most_samples_, steps_before_);
-    auto before = std::make_tuple(options_.world_size, arrangement_, start_step_, start_position_, lead_, step_, budget_, most_samples_, steps_before_);
+    auto mine = std::tie(options_.world_size, arrangement_, start_step_, start_position_, lead_, lead_steps_, step_, pricing_, steps_before_);
+    auto before = std::make_tuple(options_.world_size, arrangement_, start_step_, start_position_, lead_, lead_steps_, step_, pricing_, steps_before_);
     try {
         options_.world_size = state.world_size;
         arrangement_ = {options_.seed, state.epoch, state.group, options_.worst_first};
         sequence_->arrange(arrangement_);
         start_step_ = state.start_step;
         start_position_ = state.start_position;
-        lead_ = {state.lead_position, state.lead_world, state.lead_parts, state.lead_piece};
-        price(state.budget);
-        count_parts();
+        lead_ = {state.lead_position, state.lead_first, state.lead_batches};
+        sound(lead_.first == 0 || (lead_.batches > 0 && lead_.first < sequence_->samples(lead_.position)));
+        pricing_ = priced(state.budget);
+        count_steps();
         sound(state.step <= batch_count());
         step_ = state.step;
         if (const uint64_t own = std::get<0>(before); own != state.world_size) {
             take_over(step_);
             options_.world_size = own;
-            count_parts();
+            count_steps();
         }
     } catch (...) {
         mine = std::move(before);
+        cut_round_ = {};
         sequence_->arrange(arrangement_);
         throw;
     }

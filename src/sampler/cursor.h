@@ -23,7 +23,7 @@ public:
     void at(uint64_t step, PlacedBatch& batch) override { fill(step, options_.rank, batch); }
     void set_budget(double budget) override;
     double budget() const override;
-    const Plan* plan() const override { return sequence_->plan(); }
+    const Plan* plan() const override { return sequence_->order() == Order::worst ? nullptr : sequence_->plan(); }
     void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
     void restore(std::span<const std::byte> state) override;
 
@@ -38,28 +38,42 @@ private:
         uint64_t count;
     };
 
-    /// A round is what `world` ranks take from the order together: a batch each, from `position` on. Under a lowered budget a round is cut into
-    /// `parts` and takes several steps. Its pieces are numbered part by part, rank by rank.
+    /// What the ranks take from the order together: so many batches from `position` on, the first of them from its sample `first` on. A round
+    /// takes one step, or several under a lowered budget, whose world size times steps places are dealt pieces of the batches.
     struct Round {
         uint64_t position = 0;
-        uint64_t world = 0;
-        uint64_t parts = 1;
-        uint64_t piece = 0;  ///< the next
-        uint64_t pieces_left() const { return world * parts - piece; }
+        uint64_t first = 0;
+        uint64_t batches = 0;
+        bool operator==(const Round&) const = default;
+    };
+
+    /// A step of a round.
+    struct Place {
+        Round round;
+        uint64_t step;
+        uint64_t steps;
+    };
+
+    /// What a lowered budget pays for.
+    struct Pricing {
+        double budget = 0;                    ///< 0: the plan's
+        std::vector<uint64_t> most_samples;   ///< by bucket
     };
 
     uint64_t rounds() const;
-    uint64_t lead_steps() const { return (lead_.pieces_left() + options_.world_size - 1) / options_.world_size; }
-    Round round_at(uint64_t step) const;  ///< its `piece` is that of rank 0
-    void price(double budget);
-    void count_parts();
-    uint64_t parts_of(uint64_t position) const;
-    Share share(uint64_t first, uint64_t world, uint64_t rank) const;
-    Share split_share(uint64_t first_position, uint64_t batches, uint64_t world, uint64_t rank) const;
-    Share piece(const Round& round, uint64_t piece) const;
+    Round round_from(uint64_t position) const;
+    Place place_of(uint64_t step) const;
+    void check_priced(const char* what) const;
+    Pricing priced(double budget) const;
+    void count_steps();
+    uint64_t steps_of(const Round& round) const;
+    Share batch_of(const Round& round, uint64_t index) const;
+    uint64_t least_pieces(const Share& batch) const;
+    Share share(const Place& place, uint64_t rank) const;
+    const std::vector<uint64_t>& cut(const Place& place) const;
     void take_over(uint64_t step);
     void check_step(uint64_t step) const;
-    void add_step_totals(const Round& round, PlacedBatch& batch) const;
+    void add_step_totals(const Place& place, PlacedBatch& batch) const;
 
     std::unique_ptr<Sequence> sequence_;
     sab_sampler_options options_;
@@ -67,12 +81,14 @@ private:
     // Where this number of ranks or this budget took over: at the beginning of the epoch, or later.
     uint64_t start_step_ = 0;
     uint64_t start_position_ = 0;
-    Round lead_;          ///< what is left of a round that others began; no pieces: nothing
+    Round lead_;                          ///< what is left of a round that others began; 0 batches: nothing
+    uint64_t lead_steps_ = 0;
     uint64_t step_ = 0;
-    double budget_ = 0;   ///< 0: the plan's
-    std::vector<uint64_t> most_samples_;  ///< under `budget_`, by bucket
-    std::vector<uint64_t> steps_before_;  ///< under `budget_`: steps before each round, and at last their number; empty: a step a round
+    Pricing pricing_;
+    std::vector<uint64_t> steps_before_;  ///< under a lowered budget: steps before each round, and at last their number; empty: a step a round
     mutable Batch scratch_;
+    mutable Round cut_round_;             ///< the round that was cut last, and into how many pieces each of its batches
+    mutable std::vector<uint64_t> pieces_;
 };
 
 }  // namespace sab

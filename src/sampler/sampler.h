@@ -54,7 +54,7 @@ public:
     virtual void at(uint64_t, PlacedBatch&) { unsupported("sab_sampler_at"); }
     virtual void set_budget(double) { fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: this sampler's batches are not a plan's"); }
     virtual double budget() const { fail(SAB_E_UNSUPPORTED, "sab_sampler_get_budget: this sampler's batches are not a plan's"); }
-    /// What prices the batches; null where nothing does.
+    /// What its batches are of, where their budget could be lowered; else null.
     virtual const Plan* plan() const { return nullptr; }
     virtual void save(std::span<std::byte, SAB_STATE_SIZE>) const { unsupported("sab_sampler_state_save"); }
     virtual void restore(std::span<const std::byte>) { unsupported("sab_sampler_state_restore"); }

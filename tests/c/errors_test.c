@@ -62,7 +62,7 @@ static void StatusName_KnowsEveryStatus(void) {
 
 static void Message_IsCutBetweenCharacters(void) {
     static char path[3002];
-    for (size_t i = 0; i + 1 < sizeof path; i += 3) memcpy(path + i, "\xE2\x82\xAC", 3); /* euro signs */
+    for (size_t i = 0; i + 3 < sizeof path; i += 3) memcpy(path + i, "\xE2\x82\xAC", 3); /* euro signs */
     sab_sizes *sizes = NULL;
     for (size_t skip = 0; skip < 9; skip += 3) { /* wherever the cut falls */
         char shifted[3100];

@@ -148,7 +148,7 @@ void sab_plan_free(sab_plan *plan);
 #define SAB_TORCH_SHUFFLE_ALL 1
 #define SAB_TORCH_SHUFFLE_BUCKETS 2
 #define SAB_TORCH_GENERATOR_WORDS 625
-#define SAB_STATE_SIZE 144
+#define SAB_STATE_SIZE 136
 typedef struct sab_sampler sab_sampler;
 typedef struct sab_batch {
  size_t struct_size; 
@@ -310,6 +310,7 @@ sab_status sab_peaks_new(sab_peaks **peaks);
 sab_status sab_collect_peak(sab_probe *probe, const sab_collect_peak_options *options, sab_peaks *peaks);
 sab_status sab_peaks_get(const sab_peaks *peaks, sab_peaks_view *view);
 void sab_peaks_free(sab_peaks *peaks);
+typedef struct sab_memory_model sab_memory_model;
 typedef struct sab_measurement_options {
  size_t struct_size; 
  double shortest; 
@@ -317,10 +318,11 @@ typedef struct sab_measurement_options {
  uint64_t max_count; 
  double max_padded_total; 
  uint32_t degree; 
+ const sab_memory_model *model; 
+ double budget; 
 } sab_measurement_options;
 void sab_measurement_options_init(sab_measurement_options *options);
 sab_status sab_measurement_points(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths);
-typedef struct sab_memory_model sab_memory_model;
 typedef int32_t sab_memory_model_kind;
 typedef struct sab_memory_model_options {
  size_t struct_size; 

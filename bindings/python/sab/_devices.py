@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from sab._native import UnsupportedError
+from sab._native import UnsupportedError, check, ffi, lib, new_options
 
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "RESOURCE_EXHAUSTED")
 
@@ -66,14 +66,16 @@ class Device:
 
 def _python_rng() -> Any:
     torch = sys.modules.get("torch")
-    return random.getstate(), np.random.get_state(), None if torch is None else torch.get_rng_state()
+    # As bytes: a tensor would count among those of the work.
+    return random.getstate(), np.random.get_state(), None if torch is None else torch.get_rng_state().numpy().tobytes()
 
 
 def _set_python_rng(state: Any) -> None:
     random.setstate(state[0])
     np.random.set_state(state[1])
     if state[2] is not None:
-        sys.modules["torch"].set_rng_state(state[2])
+        torch = sys.modules["torch"]
+        torch.set_rng_state(torch.frombuffer(bytearray(state[2]), dtype=torch.uint8))
 
 
 class _TorchAccelerator(Device):
@@ -195,6 +197,42 @@ class _TorchProfiledCpu(Device):
         self.autograd._disable_profiler()
 
 
+class _EmulatedCpu(Device):
+    """CPU tensors under a limit: libsab's LibTorch component, over the torch that is loaded."""
+
+    def __init__(self, total_bytes: int) -> None:
+        import torch  # noqa: F401  # the one that the component is to find
+
+        check(lib.sab_torch_open(ffi.NULL))
+        options = new_options("sab_probe_options")
+        options.total_bytes = total_bytes
+        handle = ffi.new("sab_probe **")
+        check(lib.sab_probe_new(b"cpu", options, handle))
+        self.handle = handle[0]
+        self.total_bytes = total_bytes
+
+    def _stats(self) -> Any:
+        stats = ffi.new("sab_memory_stats *")
+        stats.struct_size = ffi.sizeof("sab_memory_stats")
+        check(lib.sab_probe_read(self.handle, stats))
+        return stats
+
+    def reset(self) -> None:
+        check(lib.sab_probe_reset(self.handle))
+
+    def current(self) -> int:
+        return int(self._stats().current)
+
+    def peak(self) -> int:
+        return int(self._stats().peak)
+
+    def total(self) -> int:
+        return self.total_bytes
+
+    def close(self) -> None:
+        lib.sab_probe_free(self.handle)
+
+
 class _Jax(Device):
     """A device of jax. Its statistics have no reset: a peak is that of the process so far, so measure in ascending order of size."""
 
@@ -237,4 +275,4 @@ def open_device(name: str, total_bytes: int) -> Optional[Device]:
 
     if kind != "cpu":
         return _TorchAccelerator(torch, kind, index, total_bytes)
-    return None if total_bytes else _TorchProfiledCpu(torch)
+    return _EmulatedCpu(total_bytes) if total_bytes else _TorchProfiledCpu(torch)

@@ -218,8 +218,6 @@ class Probe:
         handle = ffi.new("sab_probe **")
         own = device if isinstance(device, Device) else open_device(str(device), total_bytes or 0)
         if own is None:
-            if str(device) != "host":
-                check(lib.sab_torch_open(ffi.NULL))
             options = new_options("sab_probe_options")
             options.total_bytes = total_bytes or 0
             check(lib.sab_probe_new(str(device).encode(), options, handle))
@@ -388,7 +386,15 @@ def _numbers(features: Any) -> Sequence[float]:
 
 
 def measurement_points(
-    shortest: float, longest: float, max_count: int, points: Optional[int] = None, *, max_padded_total: Optional[float] = None, degree: int = 2
+    shortest: float,
+    longest: float,
+    max_count: int,
+    points: Optional[int] = None,
+    *,
+    max_padded_total: Optional[float] = None,
+    degree: int = 2,
+    model: "Optional[MemoryModel]" = None,
+    budget: Optional[float] = None,
 ) -> list[tuple[int, float]]:
     """Which (count, length) to measure for a :class:`MemoryModel` of batches, in ascending order of count * length.
 
@@ -400,8 +406,11 @@ def measurement_points(
         points: how many; twice as many as the model has terms by default.
         max_padded_total: no point has a larger count * length; 4 * longest by default, so that none runs out of memory.
         degree: of the model.
+        model, budget: with a first model, only points that it predicts to take a third to nine tenths of ``budget`` bytes.
     """
     options = new_options("sab_measurement_options")
+    if model is not None:
+        options.model, options.budget = model._handle, budget or 0
     options.shortest, options.longest, options.max_count, options.degree = shortest, longest, max_count, degree
     options.max_padded_total = max_padded_total or 0
     points = points or (12 if degree == 2 else 6)
@@ -472,6 +481,53 @@ class MemoryModel:
         pointers = [ffi.cast("double *", array.ctypes.data) for array in (rows, bytes_)]
         check(lib.sab_memory_model_fit(pointers[0], len(rows), rows.shape[1], pointers[1], options, handle))
         return cls(handle[0])
+
+    @classmethod
+    def learn(
+        cls,
+        step: Callable[[int, float], Any],
+        shortest: float,
+        longest: float,
+        device: DeviceLike = "cuda",
+        *,
+        budget: Optional[int] = None,
+        max_count: int = 1 << 20,
+        points: int = 12,
+        degree: int = 2,
+        coverage: float = 0.9,
+        cleanup: Optional[Callable[[], Any]] = None,
+        progress: "bool | Progress | None" = None,
+    ) -> "MemoryModel":
+        """Finds out what batches need: runs ``step(count, length)`` on ``points`` small batches, fits a first model, runs it on ``points`` more that this
+        model predicts to take a third to nine tenths of the budget, and fits the model to those.
+
+        Args:
+            step: runs a training step on a batch of ``count`` samples of padded length ``length``.
+            shortest, longest: range of the padded lengths.
+            device: see :class:`Probe`.
+            budget: bytes that the batches will have; the device's total by default.
+            max_count: most samples in a batch.
+            points: steps in each of the two rounds.
+            degree, coverage: see :meth:`fit`.
+            cleanup: see :func:`collect_peak`.
+        """
+
+        def measure(where: list[tuple[int, float]]) -> Peaks:
+            def work(point: tuple[int, float]) -> tuple[int, float]:
+                step(*point)
+                return point
+
+            return collect_peak(work, where, probe, cleanup=cleanup, progress=progress)
+
+        with _probe_of(device) as probe:
+            limit = budget or probe.stats().total
+            if limit <= 0:
+                raise ValueError("budget = None: the device does not know its total: a budget must be given")
+            step(1, shortest)  # what a framework makes once, such as the state of an optimizer
+            small = measure(measurement_points(shortest, longest, max_count, points, degree=degree))
+            first = cls.fit(small.features, small.peaks, degree=degree, coverage=coverage)
+            large = measure(measurement_points(shortest, longest, max_count, points, degree=degree, model=first, budget=limit))
+        return cls.fit(large.features, large.peaks, degree=degree, coverage=coverage)
 
     def _predict(self, features: Any, which: int) -> npt.NDArray[np.float64]:
         rows = np.ascontiguousarray(features, np.float64).reshape(-1, self.info.feature_count)

@@ -232,7 +232,7 @@ class _RandomAccessSampler(_Sampler):
     def state_dict(self, step: Optional[int] = None) -> dict[str, Any]:
         """Where the pass stands: after the batches that were yielded, or after ``step`` of them, for loaders that fetch ahead of training.
 
-        The same on all ranks. Holds plain values: ``state`` (144 bytes) and ``finished``.
+        The same on all ranks. Holds plain values: ``state`` (136 bytes) and ``finished``.
         """
         step = self._step if step is None else step
         self._seek(step)

@@ -49,7 +49,7 @@ pub const SAB_TORCH_SHUFFLE_NONE: i32 = 0;
 pub const SAB_TORCH_SHUFFLE_ALL: i32 = 1;
 pub const SAB_TORCH_SHUFFLE_BUCKETS: i32 = 2;
 pub const SAB_TORCH_GENERATOR_WORDS: i32 = 625;
-pub const SAB_STATE_SIZE: i32 = 144;
+pub const SAB_STATE_SIZE: i32 = 136;
 pub const SAB_OUT_OF_MEMORY: i32 = 2;
 pub const SAB_MODEL_BATCH: i32 = 0;
 pub const SAB_MODEL_POLYNOMIAL: i32 = 1;
@@ -1206,6 +1206,11 @@ extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct sab_memory_model {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct sab_measurement_options {
     pub struct_size: usize,
     pub shortest: f64,
@@ -1213,12 +1218,14 @@ pub struct sab_measurement_options {
     pub max_count: u64,
     pub max_padded_total: f64,
     pub degree: u32,
+    pub model: *const sab_memory_model,
+    pub budget: f64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of sab_measurement_options",
-    ][::core::mem::size_of::<sab_measurement_options>() - 48usize];
+    ][::core::mem::size_of::<sab_measurement_options>() - 64usize];
     [
         "Alignment of sab_measurement_options",
     ][::core::mem::align_of::<sab_measurement_options>() - 8usize];
@@ -1240,6 +1247,12 @@ const _: () = {
     [
         "Offset of field: sab_measurement_options::degree",
     ][::core::mem::offset_of!(sab_measurement_options, degree) - 40usize];
+    [
+        "Offset of field: sab_measurement_options::model",
+    ][::core::mem::offset_of!(sab_measurement_options, model) - 48usize];
+    [
+        "Offset of field: sab_measurement_options::budget",
+    ][::core::mem::offset_of!(sab_measurement_options, budget) - 56usize];
 };
 extern "C" {
     pub fn sab_measurement_options_init(options: *mut sab_measurement_options);
@@ -1251,11 +1264,6 @@ extern "C" {
         counts: *mut u64,
         lengths: *mut f64,
     ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_memory_model {
-    _unused: [u8; 0],
 }
 pub type sab_memory_model_kind = i32;
 #[repr(C)]

@@ -258,7 +258,7 @@ SAB_API void sab_measurement_options_init(sab_measurement_options *options) SAB_
  *  again near the budget, for the model that will be used.
  *
  *  @param options   the range; NULL is refused
- *  @param points    how many to pick: at least degree * 2 + 3, at most 1000. Twice as many as terms (12 for degree 2) leave enough to
+ *  @param points    how many to pick: more than the model has terms, so at least 4 for degree 1 and 7 for degree 2; at most 1000. Twice as many (12 for degree 2) leave enough to
  *                   judge the model by
  *  @param counts    room for `points` numbers
  *  @param lengths   room for `points` numbers
@@ -430,7 +430,9 @@ typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
 
 /** How the largest batch is looked for. */
 typedef int32_t sab_search;
-#define SAB_SEARCH_PREDICT 0    /**< without running out: steps of growing size, each as large as the ones before say is safe, the last one the answer */
+#define SAB_SEARCH_PREDICT 0    /**< by prediction: steps of growing size, each as large as the curve through the ones before allows; the last that fits is the
+                                     answer, at most a hundredth below what the curve says. Six steps a length, up to ten where memory is no straight line
+                                     of the count. Runs out only where two samples do not fit or memory suddenly grows much faster */
 #define SAB_SEARCH_DIFFERENCE 1 /**< without running out: memory(2) - memory(1) is the memory of one sample. Two steps; right only where memory is a
                                      multiple of the count */
 #define SAB_SEARCH_BINARY 2     /**< bisection between 1 and the maximum, by running out */

@@ -33,7 +33,7 @@ void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t c
         probe.release_cache();
         probe.reset();
         const sab_batch batch = sab::shown(placed);
-        const int32_t code = probe.run("run", [&] { return run(ctx, &batch); });
+        const int32_t code = probe.work("run", [&] { return run(ctx, &batch); });
         const sab_memory_stats stats = probe.read();
         ++seen.batches;
         seen.peak = std::max(seen.peak, stats.peak);

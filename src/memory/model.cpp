@@ -234,8 +234,13 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
         std::vector<Eigen::Index> others;
         for (std::size_t i = 0; i < n; ++i)
             if (i % groups != group) others.push_back(static_cast<Eigen::Index>(i));
-        const Vector without = solve(Matrix(design(others, Eigen::all)));
-        for (std::size_t i = group; i < n; i += groups) held_out[i] = residual(design.row(static_cast<Eigen::Index>(i)).dot(without));
+        // Terms are selected anew: which ones were kept also depends on the measurement that is held out.
+        Problem part{problem.terms, problem.scale, problem.design(others, Eigen::all), problem.no_negative};
+        std::vector<Eigen::Index> terms = kept;
+        if (decompose(part.design).rank() == part.design.cols()) terms = select_terms(part, options.select_terms == 1);
+        const Vector without = solve(columns_of(part.design, terms));
+        for (std::size_t i = group; i < n; i += groups)
+            held_out[i] = residual(problem.design(static_cast<Eigen::Index>(i), terms).dot(without.transpose()));
     }
     squares = 0;
     for (const double each : held_out) squares += each * each;

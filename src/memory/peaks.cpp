@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "base/progress.h"
 
@@ -26,49 +27,42 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
     probe.reset();
     const sab_memory_stats before = probe.read();
 
-    // The hooks run whatever became of the item; the item's own failure is the one that is told.
-    const auto clean_up = [&] {
-        if (options.cleanup != nullptr)
-            if (const int32_t code = probe.run("cleanup", [&] { return options.cleanup(options.ctx, item); }); code != 0)
-                fail_callback(text("cleanup after item ", item), code);
-        if (options.collect_garbage != nullptr)
-            if (const int32_t code = probe.run("collect_garbage", [&] { return options.collect_garbage(options.ctx); }); code != 0)
-                fail_callback(text("collect_garbage after item ", item), code);
-        if (options.release_cache == 1) probe.release_cache();
+    // Whatever becomes of the item, each hook runs, and the first failure is the one that is told.
+    std::exception_ptr failure;
+    const auto attempt = [&](auto&& call) {
+        try {
+            call();
+        } catch (...) {
+            if (!failure) failure = std::current_exception();
+        }
     };
     int32_t code = 0;
-    sab_memory_stats after;
-    try {
-        code = probe.run("work", [&] { return options.work(options.ctx, item, room_.data(), capacity, &count); });
-        after = probe.read();
-        if (code != 0 && code != SAB_OUT_OF_MEMORY && code != SAB_END) fail_callback(text("work on item ", item), code);
-        if (code == 0) {
-            check(count <= capacity, text("features of item ", item), count, "there is room for ", capacity);
-            check(!has_any_ || count == feature_count_, text("features of item ", item), count, "must be as many as of the items before, ", feature_count_);
-            for (std::size_t i = 0; i < count; ++i)
-                if (!std::isfinite(room_[i])) fail(SAB_E_ARGUMENT, "features[", i, "] of item ", item, " = ", room_[i], ": must be finite");
+    attempt([&] {
+        code = probe.work("work", [&] { return options.work(options.ctx, item, room_.data(), capacity, &count); });
+        const sab_memory_stats after = probe.read();
+        if (code == SAB_OUT_OF_MEMORY) {
+            if (item >= options.warm_up) out_of_memory_.push_back(item);
+            return;
         }
-    } catch (...) {
-        try {
-            clean_up();
-            probe.reset();
-        } catch (...) {
-        }
-        throw;
+        if (code == SAB_END) return;
+        if (code != 0) fail_callback(text("work on item ", item), code);
+        check(count <= capacity, text("features of item ", item), count, "there is room for ", capacity);
+        check(!has_any_ || count == feature_count_, text("features of item ", item), count, "must be as many as of the items before, ", feature_count_);
+        for (std::size_t i = 0; i < count; ++i)
+            if (!std::isfinite(room_[i])) fail(SAB_E_ARGUMENT, "features[", i, "] of item ", item, " = ", room_[i], ": must be finite");
+        if (item >= options.warm_up) add(item, {room_.data(), count}, before, after);
+    });
+    const bool is_end = !failure && code == SAB_END;
+    if (!is_end) {
+        if (options.cleanup != nullptr)
+            attempt([&] { Probe::hook(text("cleanup after item ", item), [&] { return options.cleanup(options.ctx, item); }); });
+        if (options.collect_garbage != nullptr)
+            attempt([&] { Probe::hook(text("collect_garbage after item ", item), [&] { return options.collect_garbage(options.ctx); }); });
+        if (options.release_cache == 1) attempt([&] { probe.release_cache(); });
     }
-    if (code == SAB_END) {
-        probe.reset();
-        return false;
-    }
-    if (item >= options.warm_up) {
-        if (code == SAB_OUT_OF_MEMORY)
-            out_of_memory_.push_back(item);
-        else
-            add(item, {room_.data(), count}, before, after);
-    }
-    clean_up();
-    probe.reset();
-    return true;
+    attempt([&] { probe.reset(); });
+    if (failure) std::rethrow_exception(failure);
+    return !is_end;
 }
 
 void Peaks::add(uint64_t item, std::span<const double> features, const sab_memory_stats& before, const sab_memory_stats& after) {

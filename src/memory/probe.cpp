@@ -88,8 +88,7 @@ std::shared_ptr<Probe> Probe::open(const char* device, int64_t total_bytes) {
 
 template <class Function, class... Arguments>
 void Probe::call(const char* what, Function function, Arguments... arguments) {
-    const int32_t code = run(what, [&] { return function(callbacks_.ctx, arguments...); });
-    if (code != 0) fail_callback(text("the probe's ", what), code);
+    hook(text("the probe's ", what), [&] { return function(callbacks_.ctx, arguments...); });
 }
 
 void Probe::reset() { call("reset", callbacks_.reset); }
@@ -123,9 +122,19 @@ int32_t Probe::code_of_exception(const char* what) {
     }
 }
 
-Probe::Rng::Rng(Probe& probe) : probe_(probe), depth_(probe.rng_depth_) {
+Probe::Rng::Rng(Probe& probe) : probe_(probe), depth_(probe.rng_depth_), exceptions_(std::uncaught_exceptions()) {
     if (probe.callbacks_.rng_save != nullptr) probe.call("rng_save", probe.callbacks_.rng_save, depth_);
     ++probe.rng_depth_;
+}
+
+Probe::Rng::~Rng() {
+    if (std::uncaught_exceptions() > exceptions_) {
+        try {
+            restore();
+        } catch (...) {  // on the way out of a failure that is told already
+        }
+    }
+    --probe_.rng_depth_;
 }
 
 void Probe::Rng::restore() {

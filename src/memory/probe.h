@@ -18,6 +18,9 @@ struct TorchHooks {
 };
 void set_torch_hooks(const TorchHooks* hooks);
 
+/// A failure of a caller's callback, its code unchanged.
+[[noreturn]] void fail_callback(const std::string& what, int32_t code);
+
 class Probe {
 public:
     explicit Probe(const sab_probe_callbacks& callbacks);
@@ -29,25 +32,23 @@ public:
     void reset();
     sab_memory_stats read();
     void release_cache();
-    /// Runs a caller's callback: its code, with SAB_OUT_OF_MEMORY for whatever means that. A C++ exception that leaves it is such a code or an Error.
+    /// Runs the caller's work on the device: its code, with SAB_OUT_OF_MEMORY for whatever means that, an exception of LibTorch's too.
     template <class Call>
-    int32_t run(const char* what, Call&& call) {
-        int32_t code = 0;
-        try {
-            code = call();
-        } catch (const Error&) {
-            throw;
-        } catch (...) {
-            return code_of_exception(what);
-        }
+    int32_t work(const char* what, Call&& call) {
+        const int32_t code = run(what, call);
         return code != 0 && is_out_of_memory(code) ? SAB_OUT_OF_MEMORY : code;
     }
+    /// Calls what must not fail: any code but 0 is thrown, unchanged.
+    template <class Call>
+    static void hook(const std::string& what, Call&& call) {
+        if (const int32_t code = run(what.c_str(), call); code != 0) fail_callback(what, code);
+    }
 
-    /// Keeps the state of the random generators while it lives.
+    /// Keeps the state of the random generators while it lives; an exception that passes brings it back.
     class Rng {
     public:
         explicit Rng(Probe& probe);
-        ~Rng() { --probe_.rng_depth_; }
+        ~Rng();
         Rng(const Rng&) = delete;
         Rng& operator=(const Rng&) = delete;
         void restore();
@@ -55,9 +56,20 @@ public:
     private:
         Probe& probe_;
         uint64_t depth_;
+        int exceptions_;
     };
 
 private:
+    template <class Call>
+    static int32_t run(const char* what, Call&& call) {
+        try {
+            return call();
+        } catch (const Error&) {
+            throw;
+        } catch (...) {
+            return code_of_exception(what);
+        }
+    }
     bool is_out_of_memory(int32_t code);
     static int32_t code_of_exception(const char* what);
     template <class Function, class... Arguments>
@@ -66,9 +78,6 @@ private:
     sab_probe_callbacks callbacks_;
     uint64_t rng_depth_ = 0;
 };
-
-/// A failure of a caller's callback, its code unchanged.
-[[noreturn]] void fail_callback(const std::string& what, int32_t code);
 
 /// Whatever happens in a measurement, afterwards the peak begins again and caches are given back.
 class Measuring {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -16,8 +17,9 @@ namespace {
 class Trials {
 public:
     Trials(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options)
-        : probe_(probe), trial_(trial), ctx_(ctx), options_(options), progress_(options.progress, options.progress_ctx), rng_(probe) {
+        : probe_(probe), trial_(trial), ctx_(ctx), options_(options), progress_(options.progress, options.progress_ctx) {
         together([&] {
+            rng_.emplace(probe_);
             const sab_memory_stats stats = probe_.read();
             if (options.budget == 0 && stats.total < 0)
                 fail(SAB_E_ARGUMENT, "options.budget = 0: the probe does not know the device's total: a budget must be given");
@@ -25,38 +27,33 @@ public:
             return std::vector<int64_t>{budget_};
         }, [&](std::span<const int64_t> least) { budget_ = least[0]; });
     }
-    ~Trials() {
-        try {
-            rng_.restore();
-        } catch (...) {  // on the way out of a failure that is told already
-        }
-    }
+    void restore_rng() { rng_->restore(); }
 
     struct Seen {
         bool fits;
         bool ran_out;
-        double peak;  ///< where it did not run out
-        double base;  ///< held before
+        double peak;  ///< the largest of the ranks', where it did not run out
+        double base;  ///< held before: the least of the ranks'
     };
 
     Seen run(uint64_t count, double length) {
         Seen seen{};
         together([&] {
             progress_.report(trials_, 0);
-            rng_.restore();
+            rng_->restore();
             probe_.release_cache();
             probe_.reset();
             const Measuring measuring(probe_);
             const int64_t base = probe_.read().current;
             ++trials_;
-            const int32_t code = probe_.run("trial", [&] { return trial_(ctx_, count, length); });
+            const int32_t code = probe_.work("trial", [&] { return trial_(ctx_, count, length); });
             if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("trial of ", count, " samples of length ", length), code);
             const bool out = code == SAB_OUT_OF_MEMORY;
             const int64_t peak = probe_.read().peak;
-            return std::vector<int64_t>{out ? 0 : 1, -peak, -base};
+            return std::vector<int64_t>{out ? 0 : 1, -peak, base};
         }, [&](std::span<const int64_t> least) {
             out_of_memory_ += least[0] == 0;
-            seen = {least[0] == 1 && -least[1] <= budget_, least[0] == 0, static_cast<double>(-least[1]), static_cast<double>(-least[2])};
+            seen = {least[0] == 1 && -least[1] <= budget_, least[0] == 0, static_cast<double>(-least[1]), static_cast<double>(least[2])};
         });
         return seen;
     }
@@ -83,8 +80,7 @@ private:
         }
         values.insert(values.begin(), 1);
         values.resize(4);
-        if (const int32_t code = probe_.run("reduce", [&] { return options_.reduce(options_.reduce_ctx, values.data(), values.size()); }); code != 0)
-            fail_callback("reduce", code);
+        Probe::hook("reduce", [&] { return options_.reduce(options_.reduce_ctx, values.data(), values.size()); });
         if (values[0] != 1) fail(SAB_E_MISMATCH, "another rank failed in its search for the largest batch");
         take(std::span<const int64_t>(values).subspan(1));
     }
@@ -94,7 +90,7 @@ private:
     void* ctx_;
     const sab_find_max_batch_options& options_;
     Progress progress_;
-    Probe::Rng rng_;
+    std::optional<Probe::Rng> rng_;
     int64_t budget_ = 0;
     uint64_t trials_ = 0;
     uint64_t out_of_memory_ = 0;
@@ -103,6 +99,7 @@ private:
 struct Found {
     uint64_t count;
     double peak;
+    double slope = 0;  ///< bytes of one more sample; 0: not known
 };
 
 [[noreturn]] void fail_one(const Trials& trials, double length) {
@@ -140,60 +137,89 @@ Found search_difference(Trials& trials, double length, uint64_t maximum) {
     return {static_cast<uint64_t>(count), one.peak + (count - 1) * each};
 }
 
-/// Peaks are taken to be the largest of several straight lines (phases of a step), none below what is held before the step. Then
-///   peak(n) <= base + (peak(m) - base) * n / m   for n > m: the safe count never runs out, and
-///   peak(n) >= the line through the last two points: the hoped-for count is never exceeded.
-/// Steps go to the safe count, or further where three points lie on one line, until both counts agree.
-Found search_predicting(Trials& trials, double length, uint64_t maximum, std::optional<Found> known) {
-    constexpr uint64_t most_trials = 6;
-    struct Point {
-        double count, peak;
-    };
+struct Point {
+    double count, peak;
+};
+
+/// Bytes of one more sample after the last point: by the last two, not less than on average.
+double slope_of(std::span<const Point> points) {
+    const auto between = [](const Point& a, const Point& b) { return (b.peak - a.peak) / (b.count - a.count); };
+    return points.size() < 2 ? 0 : std::max(between(points[points.size() - 2], points.back()), between(points.front(), points.back()));
+}
+
+/// The count at which the curve through the last points reaches the budget: a parabola where it bends upwards, else a line.
+double count_at(double budget, std::span<const Point> points) {
+    const Point& last = points.back();
+    const double room = budget - last.peak;
+    double slope = slope_of(points), bend = 0;
+    if (const std::size_t n = points.size(); n >= 3) {
+        const Point &a = points[n - 3], &b = points[n - 2];
+        const double late = (last.peak - b.peak) / (last.count - b.count);
+        bend = (late - (b.peak - a.peak) / (b.count - a.count)) / (last.count - a.count);
+        if (bend > 0) slope = late + bend * (last.count - b.count);
+    }
+    bend = std::max(bend, 0.0);
+    if (slope <= 0) return std::numeric_limits<double>::infinity();
+    return std::floor(last.count + 2 * room / (slope + std::sqrt(slope * slope + 4 * bend * room)));
+}
+
+/// Peaks are taken to be the largest of several rising curves (the phases of a step), each with a line of its own above what is held before the step.
+///   Safe: peak(n) <= base + (peak(m) - base) * n / m for n > m.
+///   Hoped for: where the curve through the points so far reaches the budget.
+/// Steps go to the safe count, or further: the way to the hoped-for count is divided so that each step is as many times longer than what is known as the
+/// others, and early ones could be much costlier than predicted without running out. The last hundredth is not gone, since it is there that a
+/// prediction that is a little off runs out.
+Found search_predicting(Trials& trials, double length, uint64_t maximum, std::optional<Found> longer) {
+    constexpr uint64_t planned = 6, most = 10;  // a curve with kinks takes more than planned
     std::vector<Point> points;
     const double budget = trials.budget();
-    const auto limit = static_cast<double>(maximum);
-    double base = 0, ceiling = limit;  // no count above `ceiling` is looked at
+    double base = 0, ceiling = static_cast<double>(maximum);  // no count above `ceiling` is looked at
+    bool has_run_out = false;
+    const uint64_t first = trials.trials();
     const auto run = [&](double count) {
         const auto seen = trials.run(static_cast<uint64_t>(count), length);
         if (!seen.fits) {
             ceiling = std::min(ceiling, count - 1);
-            if (!seen.ran_out && !points.empty() && seen.peak > points.back().peak) {
-                const Point& last = points.back();
-                ceiling = std::min(ceiling, std::floor(last.count + (budget - last.peak) * (count - last.count) / (seen.peak - last.peak)));
-            }
+            if (seen.ran_out)
+                has_run_out = true;
+            else if (!points.empty() && seen.peak > points.back().peak)
+                ceiling = std::min(ceiling, std::floor(points.back().count + (budget - points.back().peak) * (count - points.back().count) /
+                                                                                 (seen.peak - points.back().peak)));
             return false;
         }
         base = seen.base;
         points.push_back({count, seen.peak});
         return true;
     };
-    const auto slope_at = [&](std::size_t i) { return (points[i].peak - points[i - 1].peak) / (points[i].count - points[i - 1].count); };
-    if (!run(known ? static_cast<double>(known->count) : 1.0) && (!known || !run(1))) fail_one(trials, length);
-    const uint64_t first = trials.trials();
-    while (points.back().count < ceiling) {
+    double slope = 0;
+    if (longer && run(static_cast<double>(longer->count)))
+        slope = longer->slope;  // a sample of this length needs no more
+    else if (!run(1))
+        fail_one(trials, length);
+    while (points.back().count < ceiling && trials.trials() - first < most) {
         const Point last = points.back();
-        const std::size_t n = points.size();
+        const auto left = std::max(static_cast<double>(planned) - static_cast<double>(trials.trials() - first), 1.0);
         const double safe = std::floor(std::min(ceiling, last.count * (budget - base) / std::max(last.peak - base, 1.0)));
-        double hoped = ceiling;
-        bool is_line = false;
-        if (n >= 2 && slope_at(n - 1) > 0) {
-            hoped = std::floor(std::min(ceiling, last.count + (budget - last.peak) / slope_at(n - 1)));
-            is_line = n >= 3 && std::abs(slope_at(n - 1) - slope_at(n - 2)) <= 0.02 * slope_at(n - 1);
+        double next = safe;
+        if (has_run_out) {
+            next = std::max(next, last.count + std::ceil((ceiling - last.count) / 2));
+        } else if (points.size() == 1) {
+            // Only where nothing is known at all may one sample more be one too many.
+            if (slope > 0) next = std::max(next, last.count + std::floor((budget - last.peak) / slope));
+            if (!longer) next = std::max(next, last.count + 1);
+        } else {
+            const double hoped = std::min(ceiling, count_at(budget, points));
+            const double aim = hoped <= 50 ? hoped : std::floor(0.99 * hoped);
+            if (aim <= last.count && safe <= std::max(hoped, last.count)) break;
+            const double known = last.count - points.front().count;
+            const double step = known * std::max(2.0, std::pow(std::max(aim - last.count, 1.0) / known, 1 / left));
+            next = std::max(next, std::min(aim, last.count + std::floor(step)));
         }
-        hoped = std::max(hoped, last.count);
-        const double left = static_cast<double>(most_trials) - static_cast<double>(trials.trials() - first + 1);
-        // On a line the rest of the way is known; a little is kept back while there are steps to come back for it.
-        double next = std::max(safe, n == 1 ? last.count + 1 : last.count);
-        if (is_line) next = std::max(next, left > 1 && hoped > 1.5 * last.count ? std::floor(0.9 * hoped) : hoped);
         next = std::min(next, ceiling);
-        if (next <= last.count || left < 1) {
-            if (is_line && left < 1) return {static_cast<uint64_t>(hoped), last.peak + (hoped - last.count) * slope_at(n - 1)};
-            if (safe > last.count) return {static_cast<uint64_t>(safe), last.peak + (safe - last.count) * (n >= 2 ? slope_at(n - 1) : 0)};
-            break;
-        }
+        if (next <= last.count) break;
         run(next);
     }
-    return {static_cast<uint64_t>(points.back().count), points.back().peak};
+    return {static_cast<uint64_t>(points.back().count), points.back().peak, points.size() >= 2 ? slope_of(points) : slope};
 }
 
 uint64_t rounded(uint64_t count, const sab_find_max_batch_options& options) {
@@ -234,6 +260,7 @@ sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const 
         }
         longer = found[i];
     }
+    trials.restore_rng();
     for (std::size_t i = 0; i < batch_sizes.size(); ++i) batch_sizes[i] = rounded(found[i].count, options);
     const Found& first = found[longest_first[0]];
     const uint64_t count = rounded(first.count, options);
@@ -259,7 +286,7 @@ ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_op
     Probe::Rng rng(probe);
     for (;;) {
         if (options.begin != nullptr)
-            if (const int32_t code = probe.run("begin", [&] { return options.begin(options.ctx); }); code != 0) fail_callback("begin", code);
+            Probe::hook("begin", [&] { return options.begin(options.ctx); });
         bool fits = true;
         for (uint64_t first = 0; fits && first < count; first += step.chunk_size) {
             const uint64_t size = std::min(step.chunk_size, count - first);
@@ -268,7 +295,7 @@ ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_op
                 weight = 0;
                 for (uint64_t i = first; i < first + size; ++i) weight += weights[i];
             }
-            const int32_t code = probe.run("chunk", [&] { return options.chunk(options.ctx, first, size, weight); });
+            const int32_t code = probe.work("chunk", [&] { return options.chunk(options.ctx, first, size, weight); });
             if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("chunk of ", size, " samples from ", first), code);
             fits = code == 0;
         }

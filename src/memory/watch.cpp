@@ -72,10 +72,11 @@ void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
             if (window_.size() < options_.window)
                 window_.push_back(step);
             else
-                window_[steps_ % options_.window] = step;
+                window_[oldest_] = step, oldest_ = (oldest_ + 1) % options_.window;
         }
         peak_ = std::max(peak_, peak);
         peaks_ += static_cast<double>(peak);
+        ++peak_count_;
     }
     if (++steps_ % options_.interval == 0) judge();
 }
@@ -116,8 +117,7 @@ void MemoryWatch::judge() {
 
     auto share = static_cast<int64_t>(std::clamp(allowed / budget, 0.0, 1.0) * parts);
     if (options_.reduce != nullptr)
-        if (const int32_t code = probe_->run("reduce", [&] { return options_.reduce(options_.reduce_ctx, &share, 1); }); code != 0)
-            fail_callback("reduce", code);
+        Probe::hook("reduce", [&] { return options_.reduce(options_.reduce_ctx, &share, 1); });
     if (static_cast<double>(share) >= 0.998 * parts) return;
     const double lower = budget * (static_cast<double>(share) / parts);
     sampler_.impl->set_budget(lower);
@@ -127,8 +127,8 @@ void MemoryWatch::judge() {
 }
 
 sab_memory_guard_info MemoryWatch::info() const {
-    const uint64_t seen = steps_;
-    return {0, steps_, out_of_memory_, lowered_, sampler_.impl->budget(), peak_, seen > 0 ? peaks_ / static_cast<double>(seen) : 0, creep_};
+    const double mean = peak_count_ > 0 ? peaks_ / static_cast<double>(peak_count_) : 0;
+    return {0, steps_, out_of_memory_, lowered_, sampler_.impl->budget(), peak_, mean, creep_};
 }
 
 }  // namespace sab

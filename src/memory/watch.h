@@ -36,11 +36,13 @@ private:
     Cost cost_;
     bool in_bytes_;
     int64_t limit_ = 0;
-    std::vector<Step> window_;  ///< a ring
+    std::vector<Step> window_;  ///< a ring, of steps that had samples
+    std::size_t oldest_ = 0;
     double ran_out_cost_;       ///< least cost of a batch that ran out since the last judgement
     uint64_t steps_ = 0, out_of_memory_ = 0, lowered_ = 0;
     int64_t peak_ = -1;
-    double peaks_ = 0;
+    double peaks_ = 0;           ///< their sum
+    uint64_t peak_count_ = 0;
     double creep_ = 0;
 };
 

@@ -1,0 +1,617 @@
+/* Steps that do not fail: in parts, after a dry run, and under the guard. */
+#define _GNU_SOURCE
+#include <float.h>
+
+#include "device.h"
+
+/* ---- Steps in parts ---- */
+
+struct parts {
+    struct device *device;
+    int64_t each;       /* bytes of a sample */
+    uint64_t count;     /* samples of the batch */
+    uint64_t next;      /* sample that comes next */
+    double weights;     /* so far */
+    const double *sample_weights;
+    double sum;
+    int begun, runs, ran_out;
+    uint64_t largest;   /* part of this try */
+    uint64_t rng_seen;
+    int other_rng;
+    int fails_at;
+    int32_t code, begin_code;
+};
+
+static int32_t begin_parts(void *ctx) {
+    struct parts *parts = ctx;
+    if (parts->begun++ == 0) parts->rng_seen = parts->device->rng;
+    parts->other_rng += parts->device->rng != parts->rng_seen;
+    parts->next = parts->largest = 0;
+    parts->weights = 0;
+    return parts->begin_code;
+}
+
+static int32_t run_part(void *ctx, uint64_t first, uint64_t count, double weight) {
+    struct parts *parts = ctx;
+    EXPECT(first == parts->next && count >= 1 && first + count <= parts->count);
+    double expected = 0;
+    for (uint64_t i = first; i < first + count; ++i) expected += parts->sample_weights == NULL ? 1.0 / (double)parts->count : parts->sample_weights[i] / parts->sum;
+    EXPECT(fabs(weight - expected) < 1e-12);
+    parts->next += count;
+    parts->weights += weight;
+    parts->largest = count > parts->largest ? count : parts->largest;
+    if (++parts->runs == parts->fails_at) return parts->code;
+    const int32_t code = touch(parts->device, parts->each * (int64_t)count);
+    parts->ran_out += code != 0;
+    return code == 0 ? 0 : parts->ran_out % 2 == 0 ? code : 700;
+}
+
+static int logged;
+static void count_lines(void *ctx, sab_log_level level, const char *message) {
+    (void)ctx, (void)message;
+    logged += level == SAB_LOG_WARNING;
+}
+
+static void ChunkedStep_HalvesUntilItFits(void) {
+    random_state = 61;
+    sab_set_log_callback(count_lines, NULL);
+    for (int round = 0; round < 300; ++round) {
+        double sample_weights[200];
+        struct device device = device_of(1000, 0);
+        struct parts parts = {.device = &device, .each = 10, .count = 1 + below(200)};
+        const uint64_t fits = 1 + below(parts.count + 20);
+        device.limit = 1000 + 10 * (int64_t)fits;
+        if (round % 2 == 1) {
+            parts.sample_weights = sample_weights;
+            for (uint64_t i = 0; i < parts.count; ++i) parts.sum += sample_weights[i] = i == 0 ? 1 : (double)below(4); /* some count nothing */
+        }
+        sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+        options.chunk = run_part;
+        options.begin = begin_parts;
+        options.ctx = &parts;
+        options.sample_weights = parts.sample_weights;
+        options.chunk_size = below(3) == 0 ? 1 + below(300) : 0;
+        uint64_t expected = options.chunk_size == 0 || options.chunk_size > parts.count ? parts.count : options.chunk_size, size = 0;
+        int halved = 0;
+        for (; expected > fits; expected /= 2) ++halved;
+        sab_probe *probe = probe_of(&device);
+        logged = 0;
+        EXPECT_OK(sab_chunked_step(probe, parts.count, &options, &size));
+        EXPECT(size == expected && parts.begun == halved + 1 && parts.ran_out == halved && logged == halved);
+        EXPECT(parts.next == parts.count && fabs(parts.weights - 1) < 1e-12 && parts.largest == expected);
+        EXPECT(parts.other_rng == 0 && device.unsaved_restores == 0 && device.calls[RNG_RESTORE] == halved);
+        EXPECT(device.rng != parts.rng_seen); /* the step that fitted went on with it */
+        sab_probe_free(probe);
+    }
+    sab_set_log_callback(NULL, NULL);
+}
+
+static void ChunkedStep_ThatCannotBe_IsRefused(void) {
+    struct device device = device_of(1000, 1005);
+    struct parts parts = {.device = &device, .each = 10, .count = 8};
+    sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_probe *probe = probe_of(&device);
+    options.chunk = run_part;
+    options.begin = begin_parts;
+    options.ctx = &parts;
+    uint64_t size = 99;
+    EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
+    EXPECT(size == 99 && parts.begun == 4 && device.rng == 1); /* 8, 4, 2, 1 */
+    device.limit = 0;
+    const int32_t codes[] = {42, SAB_END, -7};
+    for (size_t i = 0; i < COUNT(codes); ++i) {
+        parts = (struct parts){.device = &device, .each = 10, .count = 8, .fails_at = 2, .code = codes[i]};
+        options.chunk_size = 2;
+        EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_CALLBACK, "chunk of 2 samples from 2");
+        EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 2);
+        parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = codes[i]};
+        EXPECT_FAILS(sab_chunked_step(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
+        EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 0);
+    }
+    parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = 700}; /* it is not work */
+    EXPECT_FAILS(sab_chunked_step(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
+    EXPECT(sab_last_callback_code() == 700);
+    parts = (struct parts){.device = &device, .each = 10, .count = 2};
+    const double wrong[][2] = {{-1, 2}, {NAN, 1}, {INFINITY, 1}, {0, 0}, {DBL_MAX, DBL_MAX}};
+    const char *const words[] = {"options.sample_weights[0] = -1", "options.sample_weights[0] = ", "options.sample_weights[0] = ", "sum of options.sample_weights",
+                                 "sum of options.sample_weights"};
+    for (size_t i = 0; i < COUNT(wrong); ++i) {
+        options.sample_weights = wrong[i];
+        EXPECT_FAILS(sab_chunked_step(probe, 2, &options, NULL), SAB_E_ARGUMENT, words[i]);
+    }
+    options.sample_weights = NULL;
+    EXPECT_FAILS(sab_chunked_step(probe, 0, &options, NULL), SAB_E_ARGUMENT, "count = 0");
+    options.chunk = NULL;
+    EXPECT_FAILS(sab_chunked_step(probe, 2, &options, NULL), SAB_E_ARGUMENT, "options.chunk = NULL");
+    EXPECT_FAILS(sab_chunked_step(probe, 2, NULL, NULL), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_chunked_step(NULL, 2, &options, NULL), SAB_E_ARGUMENT, "probe = NULL");
+    EXPECT(parts.runs == 0);
+    sab_probe_free(probe);
+}
+
+/* ---- The dry run of a plan ---- */
+
+struct dry_run {
+    struct device *device;
+    sab_probe *probe; /* freed inside the first batch, when that is wanted */
+    int batches, fails_at;
+    int32_t code;
+    double last;
+    int rose, other_rng;
+};
+
+static int32_t run_batch(void *ctx, const sab_batch *batch) {
+    struct dry_run *run = ctx;
+    if (run->probe != NULL) sab_probe_free(run->probe);
+    run->probe = NULL;
+    run->other_rng += run->device->rng != 1;
+    run->rose += run->batches > 0 && batch->padded_total > run->last;
+    run->last = batch->padded_total;
+    if (run->batches++ == run->fails_at) {
+        touch(run->device, 1);
+        return run->code;
+    }
+    return touch(run->device, (int64_t)(10 * batch->padded_total));
+}
+
+static void PlanVerify_RunsTheWorstBatchesFirst(void) {
+    struct device device = device_of(1000, 10000);
+    struct dry_run run = {.device = &device, .fails_at = -1};
+    sab_plan *plan = a_plan(); /* costs at most 300 */
+    sab_probe *probe = probe_of(&device);
+    sab_verification seen = SAB_VERIFICATION_INIT;
+    EXPECT_OK(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen));
+    EXPECT(seen.batches == 5 && run.batches == 5 && seen.peak > 1000 + 10 * 250 && seen.peak <= 1000 + 10 * 300 && seen.total == 10000);
+    EXPECT(run.rose == 0 && run.other_rng == 0 && device.rng == 1 && device.unsaved_restores == 0 && device.peak == device.held);
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    EXPECT_OK(sab_plan_verify(plan, probe, UINT64_MAX, run_batch, &run, NULL, NULL, &seen)); /* as many as there are */
+    EXPECT(seen.batches == info.batches);
+    sab_probe_free(probe);
+    run = (struct dry_run){.device = &device, .fails_at = -1, .probe = probe_of(&device)};
+    device.freed = 0;
+    EXPECT_OK(sab_plan_verify(plan, run.probe, 5, run_batch, &run, NULL, NULL, &seen));
+    EXPECT(seen.batches == 5 && device.freed == 1);
+    sab_plan_free(plan);
+}
+
+static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
+    sab_plan *plan = a_plan();
+    for (int at = 0; at < 3; ++at) {
+        const int32_t codes[] = {SAB_OUT_OF_MEMORY, 700, 42, -1};
+        for (size_t c = 0; c < COUNT(codes); ++c) {
+            struct device device = device_of(1000, 0);
+            struct dry_run run = {.device = &device, .fails_at = at, .code = codes[c]};
+            sab_probe *probe = probe_of(&device);
+            sab_verification seen = SAB_VERIFICATION_INIT;
+            if (c < 2) {
+                EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen), SAB_E_DEVICE_MEMORY, "samples padded to ");
+                EXPECT(seen.batches == (uint64_t)at + 1 && seen.peak >= 1000); /* filled */
+            } else {
+                EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen), SAB_E_CALLBACK, "batch ");
+                EXPECT(sab_last_callback_code() == codes[c] && seen.batches == 0);
+            }
+            EXPECT(run.batches == at + 1 && device.rng == 1 && device.peak == device.held);
+            sab_probe_free(probe);
+        }
+        struct device device = device_of(1000, 0);
+        struct dry_run run = {.device = &device, .fails_at = -1};
+        sab_probe *probe = probe_of(&device);
+        sab_verification seen = SAB_VERIFICATION_INIT;
+        uint64_t cancelled = (uint64_t)at;
+        EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, cancel_at, &cancelled, &seen), SAB_E_CANCELLED, "77");
+        EXPECT(run.batches == at && device.rng == 1 && device.peak == device.held);
+        sab_probe_free(probe);
+    }
+    struct device device = device_of(1000, 0);
+    struct dry_run run = {.device = &device, .fails_at = -1};
+    sab_probe *probe = probe_of(&device);
+    sab_verification seen = SAB_VERIFICATION_INIT;
+    EXPECT_FAILS(sab_plan_verify(plan, probe, 0, run_batch, &run, NULL, NULL, &seen), SAB_E_ARGUMENT, "count = 0");
+    EXPECT_FAILS(sab_plan_verify(plan, probe, 1, NULL, &run, NULL, NULL, &seen), SAB_E_ARGUMENT, "run = NULL");
+    EXPECT_FAILS(sab_plan_verify(NULL, probe, 1, run_batch, &run, NULL, NULL, &seen), SAB_E_ARGUMENT, "plan = NULL");
+    EXPECT_FAILS(sab_plan_verify(plan, NULL, 1, run_batch, &run, NULL, NULL, &seen), SAB_E_ARGUMENT, "probe = NULL");
+    EXPECT_FAILS(sab_plan_verify(plan, probe, 1, run_batch, &run, NULL, NULL, NULL), SAB_E_ARGUMENT, "result = NULL");
+    sab_probe_free(probe);
+    sab_plan_free(plan);
+}
+
+/* ---- The guard ---- */
+
+#define GUARDED 20000
+
+/* A run whose steps need bytes by their shape, on a device that holds ever more. */
+struct guarded {
+    struct device device;
+    const sab_batch *batch;
+    uint64_t done;   /* samples */
+    double leak;     /* bytes that are lost in an epoch */
+    double growth;   /* of the activations, by the end of an epoch */
+    double each;     /* bytes of a sample, whatever its length */
+    int ran_out;     /* parts */
+};
+
+static const int64_t guarded_base = 10000000;
+
+static int64_t guarded_bytes(const struct guarded *run, uint64_t count) {
+    const double share = (double)run->done / GUARDED, tokens = (double)count * run->batch->padded_length;
+    return (int64_t)((run->each * (double)count + 3e4 * tokens) * (1 + run->growth * share));
+}
+
+static int32_t guarded_part(void *ctx, uint64_t first, uint64_t count, double weight) {
+    struct guarded *run = ctx;
+    (void)first, (void)weight;
+    const int32_t code = touch(&run->device, guarded_bytes(run, count));
+    run->ran_out += code != 0;
+    return code;
+}
+
+static void leak(struct guarded *run) {
+    run->done += run->batch->count;
+    run->device.held = guarded_base + (int64_t)(run->leak * (double)run->done / GUARDED);
+}
+
+/* Plans of GUARDED samples, some 600 batches: by a model of their bytes (3.5e7 are allowed), or by padded tokens. */
+static sab_plan *guarded_plan(int by_model) {
+    static int32_t numbers[GUARDED];
+    const sab_cost_term terms[] = {{1e7, 0, 0}, {1e4, 1, 0}, {3e4, 1, 1}};
+    sab_plan_options options = budget(by_model ? 3.5e7 : 800);
+    if (by_model) {
+        options.cost = SAB_COST_TERMS;
+        options.cost_terms = terms;
+        options.cost_term_count = COUNT(terms);
+    }
+    uint32_t x = 1;
+    for (int i = 0; i < GUARDED; ++i) {
+        x = x * 1664525u + 1013904223u;
+        numbers[i] = (int32_t)(1 + (x >> 16) % (1 + (x >> 8) % 97));
+    }
+    return plan_with(numbers, GUARDED, &options);
+}
+
+static sab_memory_guard_info guard_info(const sab_memory_guard *guard) {
+    sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
+    EXPECT_OK(sab_memory_guard_get_info(guard, &info));
+    return info;
+}
+
+static struct guarded a_run(int by_model, int64_t limit) {
+    struct guarded run = {.device = device_of(guarded_base, limit), .each = by_model ? 1e4 : 0};
+    return run;
+}
+
+/* One epoch; gives how often it ran out. */
+static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded, sab_memory_guard_info *info) {
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_probe *probe = probe_of(&run->device);
+    sab_memory_guard *guard = NULL;
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    step.chunk = guarded_part;
+    step.ctx = run;
+    if (is_guarded) EXPECT_OK(sab_memory_guard_new(probe, sampler, NULL, &guard));
+    sab_probe_free(probe); /* the guard keeps it */
+    static int seen[GUARDED];
+    memset(seen, 0, sizeof seen);
+    sab_batch batch = SAB_BATCH_INIT;
+    uint64_t steps = 0;
+    for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) {
+        run->batch = &batch;
+        for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
+        if (is_guarded)
+            EXPECT_OK(sab_memory_guard_step(guard, &batch, &step));
+        else
+            guarded_part(run, 0, batch.count, 1);
+        leak(run);
+    }
+    EXPECT(all_are(seen, GUARDED, 1) && steps > 300);
+    if (is_guarded) {
+        *info = guard_info(guard);
+        double budget = 0;
+        EXPECT_OK(sab_sampler_get_budget(sampler, &budget));
+        EXPECT(info->steps == steps && info->budget == budget && info->peak <= run->device.limit && info->mean_peak > 1e7 && info->mean_peak <= (double)info->peak);
+    }
+    sab_memory_guard_free(guard);
+    sab_sampler_free(sampler);
+    EXPECT(run->device.freed == 1 && run->device.unsaved_restores == 0);
+    return run->ran_out;
+}
+
+static void Guard_OfALeakOfThirtyPercent_LowersInTime(void) {
+    for (int by_model = 0; by_model <= 1; ++by_model) {
+        sab_plan *plan = guarded_plan(by_model);
+        sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
+        struct guarded run = a_run(by_model, 35700000);
+        run.leak = 0.3 * 3.5e7;
+        EXPECT(run_guarded(&run, plan, 0, &info) > 0); /* fails without */
+        run = a_run(by_model, 35700000);
+        run.leak = 0.3 * 3.5e7;
+        EXPECT(run_guarded(&run, plan, 1, &info) == 0 && info.out_of_memory == 0);
+        EXPECT(info.lowered >= 1 && info.budget < (by_model ? 3.5e7 : 800));
+        EXPECT(info.peak > 0.9 * 35700000); /* and uses what there is */
+        sab_plan_free(plan);
+    }
+}
+
+static void Guard_OfActivationsThatGrow_Survives(void) {
+    for (int by_model = 0; by_model <= 1; ++by_model) {
+        sab_plan *plan = guarded_plan(by_model);
+        sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
+        struct guarded run = a_run(by_model, 36400000);
+        run.growth = 0.4;
+        EXPECT(run_guarded(&run, plan, 1, &info) <= 8 && info.lowered >= 1); /* not what the guard fits, so that some steps may run out */
+        EXPECT((int)info.out_of_memory <= run.ran_out);
+        sab_plan_free(plan);
+    }
+}
+
+/* Nothing is lowered while there is room. */
+static void Guard_OfASteadyRun_LowersNothing(void) {
+    for (int by_model = 0; by_model <= 1; ++by_model) {
+        sab_plan *plan = guarded_plan(by_model);
+        sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
+        struct guarded run = a_run(by_model, 36000000);
+        EXPECT(run_guarded(&run, plan, 1, &info) == 0 && info.lowered == 0 && info.budget == (by_model ? 3.5e7 : 800));
+        sab_plan_free(plan);
+    }
+}
+
+static void Guard_Step_CallsTheProbeOnceForEach(void) {
+    struct guarded run = a_run(1, 36000000);
+    sab_plan *plan = guarded_plan(1);
+    sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
+    EXPECT(run_guarded(&run, plan, 1, &info) == 0);
+    const int steps = (int)info.steps;
+    EXPECT(run.device.calls[RESET] == steps && run.device.calls[RNG_SAVE] <= steps && run.device.calls[RNG_RESTORE] == 0);
+    for (int function = CURRENT; function <= TOTAL; ++function) EXPECT(run.device.calls[function] <= steps + 1); /* and once for the limit */
+    EXPECT(run.device.calls[PEAK] >= steps && run.device.calls[RELEASE_CACHE] == 0 && run.device.asked == 0);
+    sab_plan_free(plan);
+}
+
+/* Memory that is suddenly gone: the step is split, counted once, and the next ones are smaller. */
+static void Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce(void) {
+    sab_plan *plan = guarded_plan(1);
+    struct guarded run = a_run(1, 36000000);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_probe *probe = probe_of(&run.device);
+    sab_memory_guard *guard = NULL;
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    step.chunk = guarded_part;
+    step.ctx = &run;
+    EXPECT_OK(sab_memory_guard_new(probe, sampler, NULL, &guard));
+    sab_batch batch = SAB_BATCH_INIT;
+    for (int i = 0; i < 100 && sab_next_batch(sampler, &batch) == SAB_OK; ++i) {
+        run.batch = &batch;
+        if (i == 20) run.device.held += 15000000; /* 10.5 of 25 are left */
+        const int before = run.ran_out;
+        const sab_memory_guard_info was = guard_info(guard);
+        EXPECT_OK(sab_memory_guard_step(guard, &batch, &step));
+        const sab_memory_guard_info is = guard_info(guard);
+        EXPECT(is.steps == was.steps + 1 && is.out_of_memory == was.out_of_memory + (run.ran_out > before));
+        if (i == 20) EXPECT(run.ran_out - before >= 1 && is.out_of_memory == 1);
+        if (i >= 64) EXPECT(run.ran_out == before); /* judged after 32 steps, and again after 48 and 64 */
+    }
+    EXPECT(guard_info(guard).lowered >= 1);
+    sab_memory_guard_free(guard);
+    sab_probe_free(probe);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+/* The same for callers that run their own steps. */
+static void Guard_BeginAndEnd_SeeWhatStepSees(void) {
+    sab_plan *plan = guarded_plan(0);
+    struct guarded runs[2] = {a_run(0, 35700000), a_run(0, 35700000)};
+    runs[0].leak = runs[1].leak = 0.3 * 3.5e7;
+    sab_sampler *samplers[2];
+    sab_probe *probes[2];
+    sab_memory_guard *guards[2] = {NULL, NULL};
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    step.chunk = guarded_part;
+    step.ctx = &runs[0];
+    for (int i = 0; i < 2; ++i) {
+        samplers[i] = rank_of(plan, 0, 1);
+        probes[i] = probe_of(&runs[i].device);
+        EXPECT_OK(sab_memory_guard_new(probes[i], samplers[i], NULL, &guards[i]));
+    }
+    sab_batch batch[2] = {SAB_BATCH_INIT, SAB_BATCH_INIT};
+    while (sab_next_batch(samplers[0], &batch[0]) == SAB_OK && sab_next_batch(samplers[1], &batch[1]) == SAB_OK) {
+        runs[0].batch = &batch[0];
+        runs[1].batch = &batch[1];
+        EXPECT_OK(sab_memory_guard_step(guards[0], &batch[0], &step));
+        EXPECT_OK(sab_memory_guard_begin(guards[1]));
+        EXPECT(guarded_part(&runs[1], 0, batch[1].count, 1) == 0);
+        EXPECT_OK(sab_memory_guard_end(guards[1], &batch[1], 0));
+        leak(&runs[0]);
+        leak(&runs[1]);
+    }
+    const sab_memory_guard_info a = guard_info(guards[0]), b = guard_info(guards[1]);
+    EXPECT(a.steps == b.steps && a.budget == b.budget && a.lowered == b.lowered && a.peak == b.peak && a.mean_peak == b.mean_peak && a.creep == b.creep);
+    EXPECT(sab_memory_guard_end(guards[1], &batch[1], 2) == SAB_E_ARGUMENT);
+    for (int i = 0; i < 2; ++i) {
+        sab_memory_guard_free(guards[i]);
+        sab_probe_free(probes[i]);
+        sab_sampler_free(samplers[i]);
+    }
+    sab_plan_free(plan);
+}
+
+/* An empty batch is a step, but there is no peak to it; the window forgets what is older than it is long. */
+static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
+    sab_plan *plan = guarded_plan(1);
+    struct device device = device_of(guarded_base, 100000000);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_probe *probe = probe_of(&device);
+    sab_memory_guard *guard = NULL;
+    sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    options.window = options.interval = 8;
+    EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    batch.count = 10;
+    batch.padded_length = 10; /* by the model 1e7 + 1e5 + 3e6 */
+    for (int i = 0; i < 80; ++i) { /* every eighth step has no samples for this rank; the ninth step was a bad one */
+        batch.count = i % 8 == 7 ? 0 : 10;
+        EXPECT_OK(sab_memory_guard_begin(guard));
+        if (batch.count > 0) EXPECT(touch(&device, i == 8 ? 50000000 : 3100000) == 0);
+        EXPECT_OK(sab_memory_guard_end(guard, &batch, 0));
+    }
+    const sab_memory_guard_info info = guard_info(guard);
+    EXPECT(info.steps == 80 && info.peak == 60000000);
+    EXPECT(is_near(info.mean_peak, (60000000 + 69 * 13100000.0) / 70, 1e-9));
+    EXPECT(info.creep < 1000); /* the bad one was 70 steps ago */
+    sab_memory_guard_free(guard);
+    sab_probe_free(probe);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void Guard_ThatCannotBe_IsRefused(void) {
+    sab_plan *plan = guarded_plan(1), *other = a_plan();
+    struct guarded run = a_run(1, 36000000);
+    sab_sampler *sampler = rank_of(plan, 0, 1), *refused[2] = {NULL, NULL};
+    sab_probe *probe = probe_of(&run.device), *blind = NULL;
+    sab_memory_guard *guard = NULL;
+    const sab_memory_guard_options good = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    sab_memory_guard_options options = good;
+    options.limit = -1;
+    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT, "options.limit = -1");
+    options = good;
+    options.interval = 0;
+    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT, "options.interval = 0");
+    options = good;
+    options.window = 7;
+    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT, "options.window = 7");
+    sab_probe_callbacks callbacks = callbacks_of(&run.device);
+    callbacks.total = NULL;
+    EXPECT_OK(sab_probe_callbacks_new(&callbacks, &blind));
+    EXPECT_FAILS(sab_memory_guard_new(blind, sampler, NULL, &guard), SAB_E_ARGUMENT, "options.limit = 0");
+    options = good;
+    options.limit = 36000000;
+    EXPECT_OK(sab_memory_guard_new(blind, sampler, &options, &guard));
+    EXPECT_FAILS(sab_memory_guard_step(guard, NULL, NULL), SAB_E_ARGUMENT, "batch = NULL");
+    sab_memory_guard_free(guard);
+    sab_probe_free(blind);
+    sab_sizes *sizes = sizes_of(lengths(100), 100);
+    EXPECT_OK(sab_size_aware_sampler_new(NULL, 100, sizes, 300, NULL, &refused[0]));
+    EXPECT_OK(sab_plan_worst_batches(other, 5, &refused[1]));
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_FAILS(sab_memory_guard_new(probe, refused[i], NULL, &guard), SAB_E_UNSUPPORTED, "sampler: ");
+        sab_memory_guard_free(guard);
+        sab_sampler_free(refused[i]);
+    }
+    EXPECT_FAILS(sab_memory_guard_new(NULL, sampler, NULL, &guard), SAB_E_ARGUMENT, "probe = NULL");
+    EXPECT_FAILS(sab_memory_guard_new(probe, NULL, NULL, &guard), SAB_E_ARGUMENT, "sampler = NULL");
+    /* a step that fails gives its code, and the guard goes on */
+    sab_batch batch = SAB_BATCH_INIT;
+    struct parts parts = {.device = &run.device, .each = 1, .fails_at = 1, .code = 42};
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    step.chunk = run_part;
+    step.ctx = &parts;
+    EXPECT_OK(sab_memory_guard_new(probe, sampler, NULL, &guard));
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    parts.count = batch.count;
+    EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_CALLBACK, "chunk");
+    EXPECT(sab_last_callback_code() == 42);
+    parts.next = 0;
+    EXPECT_OK(sab_memory_guard_step(guard, &batch, &step));
+    parts.next = 0;
+    parts.each = 100000000;
+    step.begin = begin_parts;
+    EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
+    sab_memory_guard_free(guard);
+    sab_memory_guard_free(NULL);
+    sab_sizes_free(sizes);
+    sab_probe_free(probe);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+    sab_plan_free(other);
+}
+
+struct guarded_rank {
+    const sab_plan *plan;
+    struct meeting *meeting;
+    uint64_t rank;
+    struct guarded run;
+    double budgets[4000]; /* after each step */
+    uint64_t steps, samples;
+    int failed;
+    sab_memory_guard_info info;
+};
+
+static void *guard_as_rank(void *argument) {
+    struct guarded_rank *self = argument;
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    sab_memory_guard_options guard_options = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_sampler *sampler = NULL;
+    sab_probe *probe = NULL;
+    sab_memory_guard *guard = NULL;
+    options.rank = self->rank;
+    options.world_size = RANKS;
+    options.seed = 7;
+    guard_options.reduce = leave_least;
+    guard_options.reduce_ctx = self->meeting;
+    step.chunk = guarded_part;
+    step.ctx = &self->run;
+    const sab_probe_callbacks callbacks = callbacks_of(&self->run.device);
+    self->failed += sab_bucket_sampler_new(self->plan, &options, &sampler) != SAB_OK;
+    self->failed += sab_probe_callbacks_new(&callbacks, &probe) != SAB_OK;
+    self->failed += sab_memory_guard_new(probe, sampler, &guard_options, &guard) != SAB_OK;
+    for (sab_batch batch = SAB_BATCH_INIT; sab_next_batch(sampler, &batch) == SAB_OK; ++self->steps) {
+        self->run.batch = &batch;
+        self->failed += sab_memory_guard_step(guard, &batch, &step) != SAB_OK;
+        leak(&self->run);
+        self->samples += batch.count;
+        if (self->steps < COUNT(self->budgets)) self->failed += sab_sampler_get_budget(sampler, &self->budgets[self->steps]) != SAB_OK;
+    }
+    self->info.struct_size = sizeof self->info;
+    self->failed += sab_memory_guard_get_info(guard, &self->info) != SAB_OK;
+    sab_memory_guard_free(guard);
+    sab_probe_free(probe);
+    sab_sampler_free(sampler);
+    return NULL;
+}
+
+static void Guard_OnThreeRanks_LowersAlike(void) {
+    static struct guarded_rank ranks[RANKS];
+    sab_plan *plan = guarded_plan(1);
+    struct meeting meeting = meeting_of(RANKS);
+    pthread_t threads[RANKS];
+    memset(ranks, 0, sizeof ranks);
+    for (int i = 0; i < RANKS; ++i) { /* a third of the samples each, but one leaks for all */
+        ranks[i].plan = plan;
+        ranks[i].meeting = &meeting;
+        ranks[i].rank = (uint64_t)i;
+        ranks[i].run = a_run(1, 36500000);
+        ranks[i].run.leak = i == 1 ? 3 * 0.3 * 3.5e7 : 0;
+        pthread_create(&threads[i], NULL, guard_as_rank, &ranks[i]);
+    }
+    uint64_t samples = 0;
+    for (int i = 0; i < RANKS; ++i) {
+        pthread_join(threads[i], NULL);
+        samples += ranks[i].samples;
+    }
+    EXPECT(!meeting.is_lost && samples == GUARDED && ranks[1].info.lowered >= 1);
+    for (int i = 0; i < RANKS; ++i) {
+        EXPECT(ranks[i].failed == 0 && ranks[i].run.ran_out == 0 && ranks[i].steps == ranks[0].steps && ranks[i].info.lowered == ranks[0].info.lowered);
+        EXPECT(memcmp(ranks[i].budgets, ranks[0].budgets, sizeof ranks[i].budgets) == 0);
+    }
+    sab_plan_free(plan);
+}
+
+int main(void) {
+    RUN(ChunkedStep_HalvesUntilItFits);
+    RUN(ChunkedStep_ThatCannotBe_IsRefused);
+    RUN(PlanVerify_RunsTheWorstBatchesFirst);
+    RUN(PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak);
+    RUN(Guard_OfALeakOfThirtyPercent_LowersInTime);
+    RUN(Guard_OfActivationsThatGrow_Survives);
+    RUN(Guard_OfASteadyRun_LowersNothing);
+    RUN(Guard_Step_CallsTheProbeOnceForEach);
+    RUN(Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce);
+    RUN(Guard_BeginAndEnd_SeeWhatStepSees);
+    RUN(Guard_WindowAndMean_LeaveEmptyStepsOut);
+    RUN(Guard_ThatCannotBe_IsRefused);
+    RUN(Guard_OnThreeRanks_LowersAlike);
+    return finish();
+}

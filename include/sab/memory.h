@@ -270,8 +270,8 @@ SAB_API sab_status sab_measurement_points(const sab_measurement_options *options
 
 /** The terms a model is made of. */
 typedef int32_t sab_memory_model_kind;
-#define SAB_MODEL_BATCH 0      /**< of 2 features, count and length: 1, count, count * length (, count * length^2, length, length^2 for degree 2), none with
-                                    a negative coefficient, so that it can be the cost of a plan */
+#define SAB_MODEL_BATCH 0      /**< of 2 features, count and length: 1, count, count * length (, count * length^2, length, length^2 for degree 2), such
+                                    that it falls with neither from the shortest length measured on: it can be the cost of a plan */
 #define SAB_MODEL_POLYNOMIAL 1 /**< of any features: all products of at most `degree` of them */
 
 /** How to fit. */
@@ -359,11 +359,11 @@ SAB_API sab_status sab_memory_model_predict(const sab_memory_model *model, const
 
 /** The upper prediction as the cost of a plan: give the terms to sab_plan_options with SAB_COST_TERMS, and a number of bytes as the budget.
  *
- *  @param model       of 2 features, count and padded length, without a negative coefficient (SAB_MODEL_BATCH has none)
+ *  @param model       of 2 features, count and padded length, without a negative coefficient but that of the count (as SAB_MODEL_BATCH is)
  *  @param terms       room for `capacity` terms
  *  @param capacity    nothing is written when it is smaller than `term_count`
  *  @param term_count  filled with the number of terms
- *  @return SAB_OK; SAB_E_ARGUMENT for a model of other features or with a negative coefficient
+ *  @return SAB_OK; SAB_E_ARGUMENT for a model of other features or with another negative coefficient
  */
 SAB_API sab_status sab_memory_model_cost_terms(const sab_memory_model *model, sab_cost_term *terms, size_t capacity, size_t *term_count) SAB_NOEXCEPT;
 

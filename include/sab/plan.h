@@ -36,11 +36,12 @@ typedef int32_t sab_cost;
 #define SAB_COST_QUADRATIC 1  /**< count * length^2: attention */
 #define SAB_COST_POLYNOMIAL 2 /**< c[0] + count * (c[1] + c[2] * length + c[3] * length^2 + ...) with `coefficients` c, none negative */
 #define SAB_COST_CALLBACK 3   /**< `cost_fn`, called only while the plan is made */
-#define SAB_COST_TERMS 4      /**< the sum of `cost_terms`, none negative; the cost of a memory model, see sab_memory_model_cost_terms() */
+#define SAB_COST_TERMS 4      /**< the sum of `cost_terms`, which must not fall with the count; the cost of a memory model, see sab_memory_model_cost_terms() */
 
 /** One term of a cost: coefficient * count^count_power * length^length_power. */
 typedef struct sab_cost_term {
-    double coefficient;    /**< finite, not negative */
+    double coefficient;    /**< finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no length of the plan is so short that its
+                                cost falls with the count */
     uint32_t count_power;  /**< at most 8 */
     uint32_t length_power; /**< at most 8 */
 } sab_cost_term;

@@ -43,7 +43,7 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
                                     options.shortest * std::pow(options.longest / options.shortest, static_cast<double>(i) / steps)})
             grid.push_back(std::clamp(whole ? std::round(length) : length, options.shortest, options.longest));
     std::ranges::sort(grid);
-    grid.erase(std::ranges::unique(grid).begin(), grid.end());
+    grid.erase(std::unique(grid.begin(), grid.end()), grid.end());
     struct Point {
         uint64_t count;
         double length;

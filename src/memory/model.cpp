@@ -3,6 +3,7 @@
 #include <Eigen/QR>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -23,13 +24,30 @@ struct Problem {
     std::vector<std::vector<uint32_t>> terms;
     std::vector<double> scale;  ///< of each term: its largest absolute value, so that columns are of one size
     Matrix design;              ///< a row a measurement, each divided by its peak: relative errors
-    bool no_negative = false;
+    bool is_batch = false;      ///< SAB_MODEL_BATCH: memory must not fall
+    double shortest = 0;        ///< least length measured of batches
 };
+
+/// Whether a model of batches could fall by term j. The constant may be negative: it moves the whole curve. So may the term of the count, as long as
+/// the samples of the shortest length still need memory: a step that works on length - 1 places needs count * length - count.
+bool falls_by(const Problem& problem, const Vector& b, Eigen::Index j) {
+    if (!problem.is_batch || j == 0 || b[j] >= 0) return false;
+    if (j != 1) return true;
+    double of_a_sample = 0;
+    for (std::size_t i = 0; i < problem.terms.size(); ++i)
+        if (problem.terms[i][0] == 1)
+            of_a_sample += b[static_cast<Eigen::Index>(i)] / problem.scale[i] * term_value(std::array{1.0, problem.shortest}, problem.terms[i]);
+    return of_a_sample <= 0;
+}
 
 Problem make_problem(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks, const sab_memory_model_options& options) {
     Problem problem;
     problem.terms = model_terms(options.kind, options.degree, feature_count);
-    problem.no_negative = options.kind == SAB_MODEL_BATCH;
+    problem.is_batch = options.kind == SAB_MODEL_BATCH;
+    if (problem.is_batch) {
+        problem.shortest = features[1];
+        for (std::size_t i = 3; i < features.size(); i += 2) problem.shortest = std::min(problem.shortest, features[i]);
+    }
     const auto rows = static_cast<Eigen::Index>(peaks.size());
     const auto columns = static_cast<Eigen::Index>(problem.terms.size());
     problem.design.resize(rows, columns);
@@ -75,12 +93,11 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
     std::iota(kept.begin(), kept.end(), Eigen::Index{0});
     const auto criterion = [&](double rss, double terms) { return n * std::log(std::max(rss / n, finest_residual * finest_residual)) + terms * std::log(n); };
     while (kept.size() > 1) {
-        // The constant may be negative: it moves the whole curve and cannot make it fall.
-        const bool has_negative = problem.no_negative && std::ranges::any_of(kept, [&](Eigen::Index j) { return j != 0 && b[j] < 0; });
+        const bool has_negative = std::ranges::any_of(kept, [&](Eigen::Index j) { return falls_by(problem, b, j); });
         Eigen::Index worst = -1;
         double least = 0;
         for (const Eigen::Index j : kept) {
-            if (j == 0 || (has_negative && b[j] >= 0)) continue;
+            if (j == 0 || (has_negative && !falls_by(problem, b, j))) continue;
             const double added = b[j] * b[j] / g(j, j);
             if (worst < 0 || added < least) worst = j, least = added;
         }
@@ -208,7 +225,7 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
     for (std::size_t j = 0; j < kept.size(); ++j) {
         const auto term = static_cast<std::size_t>(kept[j]);
         double coefficient = coefficients[static_cast<Eigen::Index>(j)] / problem.scale[term];
-        if (problem.no_negative && term != 0) coefficient = std::max(coefficient, 0.0);  // rounding
+        if (problem.is_batch && term > 1) coefficient = std::max(coefficient, 0.0);  // rounding
         model->terms_.push_back({coefficient, problem.terms[term]});
     }
     model->refresh_constant();
@@ -235,7 +252,7 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
         for (std::size_t i = 0; i < n; ++i)
             if (i % groups != group) others.push_back(static_cast<Eigen::Index>(i));
         // Terms are selected anew: which ones were kept also depends on the measurement that is held out.
-        Problem part{problem.terms, problem.scale, problem.design(others, Eigen::all), problem.no_negative};
+        Problem part{problem.terms, problem.scale, problem.design(others, Eigen::all), problem.is_batch, problem.shortest};
         std::vector<Eigen::Index> terms = kept;
         if (decompose(part.design).rank() == part.design.cols()) terms = select_terms(part, options.select_terms == 1);
         const Vector without = solve(columns_of(part.design, terms));
@@ -275,7 +292,7 @@ std::vector<sab_cost_term> MemoryModel::cost_terms() const {
             constant += term.coefficient;
             continue;
         }
-        if (term.coefficient < 0)
+        if (term.coefficient < 0 && !(term.powers[0] == 1 && term.powers[1] == 0))
             fail(SAB_E_ARGUMENT, "model: its term count^", term.powers[0], " * length^", term.powers[1], " has the coefficient ", term.coefficient,
                  ": a cost must not fall; fit it as SAB_MODEL_BATCH");
         terms.push_back({upper(term.coefficient), term.powers[0], term.powers[1]});

@@ -50,8 +50,9 @@ Cost::Cost(sab_cost kind, std::vector<double> coefficients, sab_cost_fn callback
         check(terms >= 1 && terms <= most_terms, "options.cost_term_count", terms, "must be from 1 to ", most_terms, " for SAB_COST_TERMS");
         for (std::size_t i = 0; i < terms; ++i) {
             const double* term = &coefficients_[i * term_width];
-            if (!(term[0] >= 0 && std::isfinite(term[0])))
-                fail(SAB_E_ARGUMENT, "options.cost_terms[", i, "].coefficient = ", term[0], ": must be finite and not negative");
+            const bool is_per_sample = term[1] == 1 && term[2] == 0;  // may take back what the terms of the length say too much
+            if (!(std::isfinite(term[0]) && (term[0] >= 0 || is_per_sample)))
+                fail(SAB_E_ARGUMENT, "options.cost_terms[", i, "].coefficient = ", term[0], ": must be finite and not negative (only that of count alone may be)");
             if (!(term[1] >= 0 && term[1] <= highest_power && term[2] >= 0 && term[2] <= highest_power))
                 fail(SAB_E_ARGUMENT, "options.cost_terms[", i, "]: powers ", term[1], " and ", term[2], " must be at most ", highest_power);
         }

@@ -272,15 +272,55 @@ static void Fit_OfBatches_NeverFalls(void) {
             double coefficient = NAN;
             uint32_t powers[2];
             EXPECT_OK(sab_memory_model_get_term(model, i, &coefficient, powers));
-            EXPECT(isfinite(coefficient) && (coefficient >= 0 || (powers[0] == 0 && powers[1] == 0)));
+            EXPECT(isfinite(coefficient) && (coefficient >= 0 || powers[1] == 0));
         }
         sab_cost_term terms[8];
         size_t count = 0;
         EXPECT_OK(sab_memory_model_cost_terms(model, terms, 8, &count));
         EXPECT(count <= 8);
-        for (size_t i = 0; i < count; ++i) EXPECT(terms[i].coefficient >= 0);
+        double shortest = data.features[1], last = 0;
+        for (size_t i = 0; i < data.count; ++i) shortest = fmin(shortest, data.features[2 * i + 1]);
+        for (double n = 1; n < 100; n *= 2) /* from the shortest length measured on */
+            for (double l = shortest; l < 2000; l *= 1.5) {
+                double predicted[3];
+                const double shapes[] = {n, l, n + 1, l, n, l + 1};
+                EXPECT_OK(sab_memory_model_predict(model, shapes, 3, predicted, NULL));
+                last = predicted[0] - 1e-9 * fabs(predicted[0]);
+                EXPECT(predicted[1] >= last && predicted[2] >= last);
+            }
         sab_memory_model_free(model);
     }
+}
+
+/* As language models are: a step on length - 1 places. */
+static void Fit_OfStepsOnOnePlaceLess_IsExact(void) {
+    static struct data data;
+    random_state = 25;
+    measure(&data, 20, 0);
+    for (size_t i = 0; i < data.count; ++i) {
+        if (i < 4) data.features[2 * i + 1] = 2;
+        data.peaks[i] = 1e6 + 5e4 * data.features[2 * i] * (data.features[2 * i + 1] - 1);
+    }
+    sab_memory_model *model = model_of(&data, NULL);
+    EXPECT(info_of(model).residual < 1e-9 && info_of(model).margin < 1e-9);
+    const uint32_t per_count[] = {1, 0}, per_token[] = {1, 1};
+    EXPECT(is_near(coefficient_of(model, per_count, 2), -5e4, 1e-6) && is_near(coefficient_of(model, per_token, 2), 5e4, 1e-6));
+    sab_cost_term terms[8];
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    EXPECT_OK(sab_memory_model_cost_terms(model, terms, 8, &options.cost_term_count));
+    options.cost = SAB_COST_TERMS;
+    options.cost_terms = terms;
+    options.budget = 1e6 + 5e4 * 100;
+    int32_t lengths_from_two[100];
+    for (int i = 0; i < 100; ++i) lengths_from_two[i] = 2 + i % 40;
+    sab_plan *plan = plan_with(lengths_from_two, 100, &options);
+    sab_plan_free(plan);
+    for (int i = 0; i < 100; ++i) lengths_from_two[i] = 0; /* a sample of length 0 gives memory back */
+    sab_sizes *sizes = sizes_of(lengths_from_two, 100);
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "cost(");
+    EXPECT(plan == NULL);
+    sab_sizes_free(sizes);
+    sab_memory_model_free(model);
 }
 
 #define REFUSED(data, options, words)                                                                                                  \
@@ -632,6 +672,7 @@ int main(void) {
     RUN(Fit_OfNoisyMeasurements_KeepsTheCoverage);
     RUN(Fit_SelectingTerms_DropsWhatDoesNotPay);
     RUN(Fit_OfBatches_NeverFalls);
+    RUN(Fit_OfStepsOnOnePlaceLess_IsExact);
     RUN(Fit_OfTooLittle_SaysWhatToMeasure);
     RUN(Fit_AfterMeasuringWhatItSays_Succeeds);
     RUN(Fit_OfWhatIsNoData_IsRefused);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <mutex>
 #include <thread>
+#include <unordered_set>
 
 #include "torch/component/internal.h"
 
@@ -38,7 +39,12 @@ public:
             const std::scoped_lock lock(mutex_);
             if (!open_) return;
             held = current_;
-            if (size <= 0 || limit_ == 0 || held + size <= limit_) {
+            if (size <= 0) {
+                if (blocks_.erase(block) > 0) current_ += size;  // others were there before
+                return;
+            }
+            if (limit_ == 0 || held + size <= limit_) {
+                blocks_.insert(block);
                 current_ += size;
                 peak_ = std::max(peak_, current_);
                 return;
@@ -78,6 +84,7 @@ private:
     const int64_t limit_;
     std::mutex mutex_;
     bool open_ = true;
+    std::unordered_set<void*> blocks_;  ///< given out since the watch began and not given back
     int64_t current_ = 0;
     int64_t peak_ = 0;
 };

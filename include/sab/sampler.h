@@ -284,7 +284,7 @@ SAB_API sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch,
  *  order, so that all ranks still take the same number of steps, no sample is lost, and the order stays. The number of steps of the epoch grows. The budget is part of the
  *  saved state. All ranks must set it at the same step. Only a single sample that costs more alone exceeds it.
  *
- *  Takes time by the number of batches left, and memory for a number each.
+ *  Takes time by the number of batches left, and memory for a number each. For at most 2^20 ranks.
  *
  *  @param sampler  of a plan (sab_bucket_sampler_new(), sab_sequential_sampler_new()) whose cost is no callback
  *  @param budget   in the unit of the plan's cost; finite, above 0. 0, or more than the plan's own: the plan's own again

@@ -139,6 +139,12 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
     // How many samples of one size make a batch; 0 when not even one fits the budget.
     const double zero_length = sorted.level_size[0] > 0 ? 0 : levels > 1 ? sorted.level_size[1] : 1;
     const auto cost_length = [&](double size) { return round_up(size > 0 ? size : zero_length, options.length_multiple); };
+    if (options.cost == SAB_COST_TERMS) {
+        const double shortest = cost_length(sorted.level_size[0]), one = cost(1, shortest), two = cost(2, shortest);
+        if (two < one)
+            fail(SAB_E_ARGUMENT, "options.cost_terms: cost(2, ", shortest, ") = ", two, " is less than cost(1, ", shortest, ") = ", one,
+                 ": they do not hold for lengths so short");
+    }
     const auto capacity = [&](double size) {
         uint64_t fits = count;
         if (options.max_batch_size > 0) fits = std::min(fits, options.max_batch_size);

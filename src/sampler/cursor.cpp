@@ -14,6 +14,7 @@ namespace {
 constexpr uint32_t state_version = 1;
 constexpr uint32_t order_version = 1;
 constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
+constexpr uint64_t most_ranks_lowered = uint64_t{1} << 20;  // each is a number in memory
 
 /// A saved state, format version 1: 136 bytes, little-endian.
 struct State {
@@ -151,7 +152,9 @@ void Cursor::take_over(uint64_t step) {
         uint64_t index = 0, before = place.step * options_.world_size;
         for (; before >= pieces[index]; ++index) before -= pieces[index];
         const Share batch = batch_of(place.round, index);
-        lead_ = {batch.position, batch.first + batch.count * before / pieces[index], place.round.batches - index};
+        const uint64_t position = place.round.position + index, all = sequence_->batches();
+        lead_ = {};  // what SAB_LAST_STEP_WRAP would repeat is done
+        if (position < all) lead_ = {position, batch.first + batch.count * before / pieces[index], std::min(place.round.batches - index, all - position)};
     } else {
         lead_ = {};
         start_position_ = place.round.position;
@@ -172,6 +175,7 @@ Cursor::Pricing Cursor::priced(double budget) const {
     Pricing pricing;
     if (budget == 0 || (plan()->facts().budget > 0 && budget >= plan()->facts().budget)) return pricing;
     const Cost cost(plan()->facts().cost, {plan()->coefficients().begin(), plan()->coefficients().end()}, nullptr, nullptr);
+    check(options_.world_size <= most_ranks_lowered, "options.world_size", options_.world_size, "a budget is lowered for at most ", most_ranks_lowered, " ranks");
     check(budget > cost.constant(), "budget", budget, "must be more than the cost's constant term, ", cost.constant());
     for (const Bucket& bucket : plan()->buckets())
         pricing.most_samples.push_back(cost.largest_count(bucket.padded_length, budget, bucket.batch_size));
@@ -375,8 +379,8 @@ void Cursor::restore(std::span<const std::byte> bytes) {
     const uint64_t batches = sequence_->batches();
     sound(state.world_size >= 1 && state.world_size <= largest_world_size && state.group >= 1 && state.group <= largest_world_size);
     sound(state.start_position <= batches && state.step >= state.start_step);
-    sound(state.lead_batches <= largest_world_size && (state.lead_batches == 0 || state.lead_position < batches) &&
-          (state.lead_batches <= batches || options_.last_step == SAB_LAST_STEP_WRAP));
+    sound(state.lead_batches <= largest_world_size && (state.lead_batches == 0 || state.lead_position < batches));
+    sound(state.lead_batches == 0 || state.lead_position + state.lead_batches <= state.start_position);
     sound(state.budget == 0 || (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr && plan()->facts().cost != SAB_COST_CALLBACK));
 
     sound(state.start_step <= uint64_t{1} << 62);
@@ -392,7 +396,11 @@ void Cursor::restore(std::span<const std::byte> bytes) {
         start_position_ = state.start_position;
         lead_ = {state.lead_position, state.lead_first, state.lead_batches};
         sound(lead_.first == 0 || (lead_.batches > 0 && lead_.first < sequence_->samples(lead_.position)));
-        pricing_ = priced(state.budget);
+        try {
+            pricing_ = priced(state.budget);
+        } catch (const Error&) {
+            sound(false);
+        }
         count_steps();
         sound(state.step <= batch_count());
         step_ = state.step;

@@ -23,6 +23,7 @@ static Options* raw_options(Input& input, std::vector<uint64_t>& room) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     static const double numbers[64] = {0, 10, 20, 30, 40, 50};
+    static const sab_cost_term terms[64] = {{5, 0, 0}, {-1, 1, 0}, {2, 1, 1}, {0.1, 2, 2}};
     static const uint64_t batch_sizes[64] = {3, 4, 5, 6};
     static const uint8_t sample_sizes[30] = {1, 7, 3, 44, 23, 12, 9, 9, 9, 31};
     std::vector<uint64_t> plan_room, sampler_room;
@@ -33,6 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     plan_options->batch_size_count %= 64;
     plan_options->coefficients = numbers;
     plan_options->coefficient_count %= 64;
+    plan_options->cost_terms = terms;
+    plan_options->cost_term_count %= 64;
     plan_options->cost_fn = nullptr;
     plan_options->progress = nullptr;
     if (plan_options->budget == 0) plan_options->budget = 60;

@@ -110,6 +110,7 @@ std::shared_ptr<const MemoryModel> MemoryModel::read(std::span<const std::byte> 
         std::memcpy(term.powers.data(), at, header.features * sizeof(uint32_t));
         at += header.features * sizeof(uint32_t);
         if (!std::isfinite(term.coefficient) || std::ranges::any_of(term.powers, [](uint32_t power) { return power > 2; })) refuse("a term is off");
+        if (header.kind == SAB_MODEL_BATCH && term.coefficient < 0 && (term.powers[0] > 1 || term.powers[1] > 0)) refuse("its memory falls");
         model->terms_.push_back(std::move(term));
     }
     model->refresh_constant();

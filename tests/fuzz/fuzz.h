@@ -2,6 +2,7 @@
 /// What the fuzz targets share. Each is a function from bytes to calls of the public header; a broken promise traps.
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 #define PROMISE(kept) \
     do {              \
-        if (!(kept)) __builtin_trap(); \
+        if (!(kept)) std::fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #kept), __builtin_trap(); \
     } while (0)
 
 /// Takes values off the front of the input; zeros when it is used up.

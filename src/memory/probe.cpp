@@ -93,6 +93,12 @@ void Probe::call(const char* what, Function function, Arguments... arguments) {
 
 void Probe::reset() { call("reset", callbacks_.reset); }
 
+int64_t Probe::peak() {
+    int64_t bytes = -1;
+    call("peak", callbacks_.peak, &bytes);
+    return bytes;
+}
+
 sab_memory_stats Probe::read() {
     sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
     call("current", callbacks_.current, &stats.current);

@@ -31,6 +31,7 @@ public:
 
     void reset();
     sab_memory_stats read();
+    int64_t peak();  ///< alone: the allocators' other numbers can be slow to come by
     void release_cache();
     /// Runs the caller's work on the device: its code, with SAB_OUT_OF_MEMORY for whatever means that, an exception of LibTorch's too.
     template <class Call>

@@ -33,7 +33,6 @@ public:
         bool fits;
         bool ran_out;
         double peak;  ///< the largest of the ranks', where it did not run out
-        double base;  ///< held before: the least of the ranks'
     };
 
     Seen run(uint64_t count, double length) {
@@ -44,16 +43,15 @@ public:
             probe_.release_cache();
             probe_.reset();
             const Measuring measuring(probe_);
-            const int64_t base = probe_.read().current;
             ++trials_;
             const int32_t code = probe_.work("trial", [&] { return trial_(ctx_, count, length); });
             if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("trial of ", count, " samples of length ", length), code);
             const bool out = code == SAB_OUT_OF_MEMORY;
-            const int64_t peak = probe_.read().peak;
-            return std::vector<int64_t>{out ? 0 : 1, -peak, base};
+            const int64_t peak = probe_.peak();
+            return std::vector<int64_t>{out ? 0 : 1, -peak};
         }, [&](std::span<const int64_t> least) {
             out_of_memory_ += least[0] == 0;
-            seen = {least[0] == 1 && -least[1] <= budget_, least[0] == 0, static_cast<double>(-least[1]), static_cast<double>(least[2])};
+            seen = {least[0] == 1 && -least[1] <= budget_, least[0] == 0, static_cast<double>(-least[1])};
         });
         return seen;
     }
@@ -74,12 +72,12 @@ private:
         try {
             values = own();
         } catch (...) {
-            int64_t failed[4] = {0, 0, 0, 0};
-            options_.reduce(options_.reduce_ctx, failed, 4);
+            int64_t failed[3] = {0, 0, 0};
+            options_.reduce(options_.reduce_ctx, failed, 3);
             throw;
         }
         values.insert(values.begin(), 1);
-        values.resize(4);
+        values.resize(3);
         Probe::hook("reduce", [&] { return options_.reduce(options_.reduce_ctx, values.data(), values.size()); });
         if (values[0] != 1) fail(SAB_E_MISMATCH, "another rank failed in its search for the largest batch");
         take(std::span<const int64_t>(values).subspan(1));
@@ -163,8 +161,8 @@ double count_at(double budget, std::span<const Point> points) {
     return std::floor(last.count + 2 * room / (slope + std::sqrt(slope * slope + 4 * bend * room)));
 }
 
-/// Peaks are taken to be the largest of several rising curves (the phases of a step), each with a line of its own above what is held before the step.
-///   Safe: peak(n) <= base + (peak(m) - base) * n / m for n > m.
+/// Peaks are taken to be the largest of several lines (the phases of a step), none below zero where it begins.
+///   Safe: peak(n) <= peak(m) * n / m for n > m.
 ///   Hoped for: where the curve through the points so far reaches the budget.
 /// Steps go to the safe count, or further: the way to the hoped-for count is divided so that each step is as many times longer than what is known as the
 /// others, and early ones could be much costlier than predicted without running out. The last hundredth is not gone, since it is there that a
@@ -173,7 +171,7 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
     constexpr uint64_t planned = 6, most = 10;  // a curve with kinks takes more than planned
     std::vector<Point> points;
     const double budget = trials.budget();
-    double base = 0, ceiling = static_cast<double>(maximum);  // no count above `ceiling` is looked at
+    double ceiling = static_cast<double>(maximum);  // no count above `ceiling` is looked at
     bool has_run_out = false;
     const uint64_t first = trials.trials();
     const auto run = [&](double count) {
@@ -187,7 +185,6 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
                                                                                  (seen.peak - points.back().peak)));
             return false;
         }
-        base = seen.base;
         points.push_back({count, seen.peak});
         return true;
     };
@@ -199,10 +196,10 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
     while (points.back().count < ceiling && trials.trials() - first < most) {
         const Point last = points.back();
         const auto left = std::max(static_cast<double>(planned) - static_cast<double>(trials.trials() - first), 1.0);
-        const double safe = std::floor(std::min(ceiling, last.count * (budget - base) / std::max(last.peak - base, 1.0)));
+        const double safe = std::floor(std::min(ceiling, last.count * budget / std::max(last.peak, 1.0)));
         double next = safe;
         if (has_run_out) {
-            next = std::max(next, last.count + std::ceil((ceiling - last.count) / 2));
+            next = last.count + std::ceil((ceiling - last.count) / 2);
         } else if (points.size() == 1) {
             // Only where nothing is known at all may one sample more be one too many.
             if (slope > 0) next = std::max(next, last.count + std::floor((budget - last.peak) / slope));
@@ -212,7 +209,7 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
             const double aim = hoped <= 50 ? hoped : std::floor(0.99 * hoped);
             if (aim <= last.count && safe <= std::max(hoped, last.count)) break;
             const double known = last.count - points.front().count;
-            const double step = known * std::max(2.0, std::pow(std::max(aim - last.count, 1.0) / known, 1 / left));
+            const double step = known * (slope_of(points) > 0 ? std::max(2.0, std::pow(std::max(aim - last.count, 1.0) / known, 1 / left)) : 2.0);
             next = std::max(next, std::min(aim, last.count + std::floor(step)));
         }
         next = std::min(next, ceiling);

@@ -63,7 +63,7 @@ void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& o
 void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
     if (batch.count > 0) {
         const double cost = cost_(batch.count, batch.padded_length);
-        const int64_t peak = probe_->read().peak;
+        const int64_t peak = probe_->peak();
         if (ran_out) {  // its peak is that of its parts
             ++out_of_memory_;
             ran_out_cost_ = std::min(ran_out_cost_, cost);

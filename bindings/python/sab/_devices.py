@@ -150,6 +150,7 @@ class _TorchProfiledCpu(Device):
         self.autograd: Any = torch.autograd
         self.profiler: Any = profiler
         self.held = 0
+        self.blocks: set[int] = set()
         self.seen: Optional[int] = None
         self._begin()
 
@@ -170,11 +171,19 @@ class _TorchProfiledCpu(Device):
         self._begin()
         most = self.held
         if reports:
-            # Every report says what torch has allocated by then, so that their order does not matter for the peak.
-            first = min(reports, key=lambda report: report[0])[1]
-            before = first.total_allocated - first.alloc_size
-            most += max(0, max(fields.total_allocated for _, fields in reports) - before)
-            self.held += sum(fields.alloc_size for _, fields in reports)
+            # Every report says what torch has allocated by then; what was there before the probe and is freed now is no part of that.
+            reports.sort(key=lambda report: report[0])
+            before = reports[0][1].total_allocated - reports[0][1].alloc_size
+            held, foreign = self.held, 0
+            for _, fields in reports:
+                if fields.alloc_size > 0:
+                    self.blocks.add(fields.ptr)
+                elif fields.ptr in self.blocks:
+                    self.blocks.remove(fields.ptr)
+                else:
+                    foreign -= fields.alloc_size
+                self.held = held + fields.total_allocated - before + foreign
+                most = max(most, self.held)
         self.seen = max(self.seen or 0, most)
 
     def reset(self) -> None:

@@ -211,10 +211,10 @@ class Probe:
     """
 
     def __init__(self, device: Any, total_bytes: Optional[int] = None) -> None:
-        if total_bytes is not None and total_bytes < 1:
-            raise ValueError(f"total_bytes = {total_bytes}: must be at least 1")
         self._calls: Optional[_DeviceCalls] = None
         self._handle = ffi.NULL
+        if total_bytes is not None and total_bytes < 1:
+            raise ValueError(f"total_bytes = {total_bytes}: must be at least 1")
         handle = ffi.new("sab_probe **")
         own = device if isinstance(device, Device) else open_device(str(device), total_bytes or 0)
         if own is None:
@@ -378,6 +378,8 @@ def collect_peak(
 
 def _numbers(features: Any) -> Sequence[float]:
     """Features as numbers where they are such; none where they are anything else."""
+    if features is None or isinstance(features, (str, bytes)):
+        return ()
     try:
         numbers = np.asarray(features, np.float64)
     except (TypeError, ValueError, RuntimeError):

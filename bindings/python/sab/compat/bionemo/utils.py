@@ -1,14 +1,20 @@
-"""``bionemo.size_aware_batching.utils``: bucket boundaries."""
+"""``bionemo.size_aware_batching.utils``: bucket boundaries, and peaks of CUDA memory."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+import logging
+from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import torch
 
 import sab
 
-__all__: Sequence[str] = ("Buckets", "create_buckets")
+log = logging.getLogger(__name__)
+
+__all__: Sequence[str] = ("Buckets", "collect_cuda_peak_alloc", "create_buckets")
+
+Data = TypeVar("Data")
+Feature = TypeVar("Feature")
 
 INTEGER_DTYPES = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
@@ -46,3 +52,34 @@ def create_buckets(sizes: torch.Tensor, max_width: int, min_bucket_count: int) -
     least = int(sizes.min())
     boundaries, counts = sab.create_buckets(sizes.to(torch.int64) - least, max_width, min_bucket_count)
     return Buckets(torch.from_numpy(boundaries).add(least), torch.from_numpy(counts))
+
+
+def collect_cuda_peak_alloc(
+    dataset: Iterable[Data], work: Callable[[Data], Feature], device: torch.device, cleanup: Optional[Callable[[], None]] = None
+) -> Tuple[List[Feature], List[int]]:
+    """Runs ``work`` on each element of ``dataset`` and collects what it returns, and the peak of CUDA memory meanwhile, in bytes.
+
+    Elements that run out of memory are left out of both lists. :func:`sab.collect_peak` says which, takes any device, and records more.
+
+    Args:
+        dataset: the elements.
+        work: returns the features of an element, such as its size, after a training step on it.
+        device: a CUDA device.
+        cleanup: called after each element, before garbage is collected.
+
+    Raises:
+        ValueError: the device is no CUDA device.
+    """
+    if device.type != "cuda":
+        raise ValueError("This function is intended for CUDA devices only.")
+    peaks = sab.collect_peak(lambda data: _AsItIs(work(data)), dataset, device, cleanup=cleanup)
+    if peaks.out_of_memory:
+        log.warning("CUDA out of memory: elements %s were skipped", peaks.out_of_memory)
+    return [feature.value for feature in peaks.features], peaks.peaks.tolist()
+
+
+class _AsItIs:
+    """A feature that is not looked into: each may be of another kind and length."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value

@@ -1,0 +1,98 @@
+"""The adaptive batching proposed for torchtune: the largest batch size before training, a growing one during it.
+
+    max_batch_size = find_max_batch_size(step, "cuda")                              # use_maximum_batch_size
+    batch_size = next_batch_size(batch_increase_function, epoch, batch_size, max_batch_size)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Optional, Sequence
+
+import sab
+
+__all__ = ["find_max_batch_size", "is_oom_exception", "iter_batches", "next_batch_size", "train_step"]
+
+is_oom_exception = sab.is_out_of_memory
+
+
+def find_max_batch_size(step: Callable[[int], Any], device: Any = "cuda", method: str = "predict", maximum_batch: int = 100_000) -> int:
+    """The largest batch size whose step fits the device, rounded down to a power of two.
+
+    Args:
+        step: runs a training step of that many samples.
+        device: see :class:`sab.Probe`.
+        method: ``"predict"`` (without running out of memory), ``"difference"`` (total memory by memory(2) - memory(1)), ``"binary"`` (search between 0 and
+            ``maximum_batch``) or ``"halve"`` (decrease until it fits).
+        maximum_batch: never larger.
+
+    Raises:
+        RuntimeError: not enough memory even for a batch size of 1.
+    """
+    return sab.find_max_batch(step, device, search=method, maximum=maximum_batch, rounding="power_of_two").batch_size
+
+
+def next_batch_size(
+    batch_increase_function: Optional[Callable[[int, int], int]], epoch: int, current_batch_size: int, max_batch_size: int
+) -> int:
+    """The batch size of an epoch: the current one, plus what the function of (epoch, current batch size) says where that is at most the maximum.
+
+    >>> next_batch_size(lambda epoch, current_batch_size: 16 if epoch in (2, 5) else 0, 2, 32, 64)
+    48
+    >>> next_batch_size(lambda epoch, current_batch_size: 16 if epoch in (2, 5) else 0, 5, 64, 64)
+    64
+    """
+    if batch_increase_function is None:
+        return current_batch_size
+    return sab.grow_batch(batch_increase_function, epoch, current_batch_size, max_batch_size)
+
+
+def iter_batches(batch: Sequence[Any], chunk_size: int) -> Iterator[Any]:
+    """Slices of a batch.
+
+    >>> list(iter_batches("abcde", 2))
+    ['ab', 'cd', 'e']
+    """
+    for first in range(0, len(batch), chunk_size):
+        yield batch[first : first + chunk_size]
+
+
+def train_step(
+    batch: Sequence[Any],
+    step: Callable[[Any], Any],
+    loss_fn: Callable[..., Any],
+    optimizer: Any,
+    chunk_size: Optional[int] = None,
+    device: Any = "cuda",
+) -> tuple[Any, int]:
+    """A step of the optimizer over a batch, in chunks that are halved until they fit, each weighing its share of the batch.
+
+    Args:
+        batch: anything with a length and slices, such as a tensor.
+        step: the arguments of ``loss_fn`` for a chunk: ``loss_fn(*step(chunk))``.
+        loss_fn: the mean loss of a chunk.
+        optimizer: set to zero before each try, stepped at the end.
+        chunk_size: of the first try; the whole batch by default.
+        device: see :class:`sab.Probe`.
+
+    Returns:
+        The loss of the batch, and the chunk size that fitted: begin with it next time.
+
+    Raises:
+        RuntimeError: not enough memory even for a batch size of 1.
+    """
+    loss: Any = None
+
+    def begin() -> None:
+        nonlocal loss
+        loss = None
+        optimizer.zero_grad()
+
+    def chunk(first: int, count: int, weight: float) -> None:
+        nonlocal loss
+        part = loss_fn(*step(batch[first : first + count])) * weight
+        part.backward()
+        loss = part.detach() if loss is None else loss + part.detach()
+
+    fitted = sab.chunked_step(chunk, len(batch), device, begin=begin, chunk_size=chunk_size)
+    optimizer.step()
+    return loss, fitted

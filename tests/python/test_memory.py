@@ -1,0 +1,704 @@
+"""Memory from Python: peaks to the byte, models, the largest batch of real models on an emulated device, steps that survive, and the guard."""
+
+import gc
+import pickle
+import random
+import sys
+import threading
+import types
+
+import numpy as np
+import pytest
+
+import sab
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+MIB = 1 << 20
+
+
+class Pretend(sab.Device):
+    """A device whose memory is a number."""
+
+    def __init__(self, total=-1):
+        self.held = self.most = 0
+        self.limit, self.calls, self.closed = total, [], False
+
+    def take(self, count):
+        if 0 < self.limit < self.held + count:
+            raise RuntimeError(f"out of memory: {count} bytes, {self.held} held")
+        self.most = max(self.most, self.held + count)
+
+    def reset(self):
+        self.most = self.held
+        self.calls.append("reset")
+
+    def current(self):
+        return self.held
+
+    def peak(self):
+        return self.most
+
+    def total(self):
+        return self.limit
+
+    def release_cache(self):
+        self.calls.append("release")
+
+    def close(self):
+        self.closed = True
+
+
+def numbers(seed):
+    return np.random.default_rng(seed)
+
+
+# Probes
+
+
+def programs(count):
+    """Random programs of allocations: what they do, and the peak computed by hand."""
+    for seed in range(count):
+        draw = random.Random(seed)
+        held, current, peak, steps = [], 0, 0, []
+        for _ in range(draw.randrange(1, 30)):
+            if held and draw.random() < 0.4:
+                index = draw.randrange(len(held))
+                current -= held.pop(index)
+                steps.append(("free", index))
+            else:
+                size = 4 * draw.randrange(1, 50_000)
+                held.append(size)
+                current += size
+                steps.append(("take", size))
+            peak = max(peak, current)
+        yield steps, current, peak
+
+
+def run_program(steps):
+    held = []
+    for what, number in steps:
+        if what == "take":
+            held.append(torch.empty(number // 4))
+        else:
+            del held[number]
+    return held
+
+
+@pytest.mark.parametrize("total_bytes", [None, 64 * MIB], ids=["profiled", "emulated"])
+def test_cpu_probe_is_exact_to_the_byte(total_bytes):
+    with sab.Probe("cpu", total_bytes) as probe:
+        for steps, current, peak in programs(100):
+            probe.reset()
+            before = probe.stats().current
+            held = run_program(steps)
+            stats = probe.stats()
+            assert (stats.current - before, stats.peak - before) == (current, peak)
+            del held
+        assert probe.stats().current == 0
+
+
+@pytest.mark.parametrize("total_bytes", [None, 64 * MIB], ids=["profiled", "emulated"])
+def test_cpu_probe_leaves_what_was_there_before_out(total_bytes):
+    with sab.Probe("cpu", total_bytes):
+        foreign = torch.empty(1000)
+    with sab.Probe("cpu", total_bytes) as probe:
+        del foreign
+        own = torch.empty(10)
+        assert probe.stats()[:2] == (40, 40)
+        del own
+
+
+def test_cpu_probes_agree_on_a_training_step():
+    model, data = nn.Sequential(nn.Linear(40, 300), nn.ReLU(), nn.Linear(300, 7)), torch.randn(50, 40)
+    peaks = []
+    for total_bytes in (None, 64 * MIB):
+        with sab.Probe("cpu", total_bytes) as probe:
+            for _ in range(2):
+                model.zero_grad(set_to_none=True)
+                probe.reset()
+                model(data).square().mean().backward()
+                peaks.append(probe.stats().peak)
+            model.zero_grad(set_to_none=True)
+    assert peaks[0] == peaks[1] == peaks[2] == peaks[3] > 50 * 300 * 4
+
+
+def test_emulated_device_raises_torchs_own_error():
+    with sab.Probe("cpu", MIB) as probe:
+        held = torch.empty(MIB // 8)
+        with pytest.raises(RuntimeError, match="out of memory") as caught:
+            torch.empty(MIB // 4)
+        assert sab.is_out_of_memory(caught.value) and probe.stats().total == MIB
+        assert probe.stats().current == MIB // 2
+        torch.empty(MIB // 8)
+        del held
+    torch.empty(MIB)  # no limit any more
+
+
+def test_host_probe_sees_what_is_touched():
+    with sab.Probe("host") as probe:
+        probe.reset()
+        before = probe.stats()
+        np.ones(8 * MIB)
+        assert probe.stats().peak - before.current >= 60 * MIB and before.total > before.current
+
+
+def test_probe_of_a_device_that_is_not_there():
+    for device, words in (("cuda:99", "sees"), ("abacus", "no memory statistics"), ("", "must be"), ("cuda:x", "must be"), ("cuda:-1", "must be")):
+        with pytest.raises(ValueError, match=words):
+            sab.Probe(device)
+    with pytest.raises(sab.UnsupportedError, match="cannot be limited"):
+        sab.Probe("host", MIB)
+    with pytest.raises(ValueError, match="total_bytes = 0"):
+        sab.Probe("cpu", 0)
+
+
+def test_device_of_ones_own():
+    device = Pretend(100)
+    with sab.Probe(device) as probe:
+        device.held = 5
+        device.take(20)
+        assert probe.stats() == sab.MemoryStats(5, 25, -1, -1, 100)
+        device.current = lambda: 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            probe.stats()
+    assert device.closed
+
+
+class PretendCuda(types.SimpleNamespace):
+    """As much of torch.cuda as a probe asks."""
+
+    def __init__(self):
+        super().__init__(held=0, most=0, fraction=None, emptied=0, state=torch.zeros(4, dtype=torch.uint8))
+
+    is_available = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 2)
+    current_device = staticmethod(lambda: 1)
+    OutOfMemoryError = torch.cuda.OutOfMemoryError
+
+    def get_device_properties(self, device):
+        return types.SimpleNamespace(total_memory=1000)
+
+    def set_per_process_memory_fraction(self, fraction, device):
+        self.fraction = fraction
+
+    def memory_stats(self, device):
+        return {}
+
+    def memory_allocated(self, device):
+        return self.held
+
+    def max_memory_allocated(self, device):
+        return self.most
+
+    def max_memory_reserved(self, device):
+        return 512
+
+    def memory_snapshot(self):
+        return [{"device": 1, "blocks": [{"size": 30, "state": "inactive"}, {"size": 60, "state": "active_allocated"}]},
+                {"device": 0, "blocks": [{"size": 90, "state": "inactive"}]}]
+
+    def reset_peak_memory_stats(self, device):
+        self.most = self.held
+
+    def empty_cache(self):
+        self.emptied += 1
+
+    def get_rng_state(self, device):
+        return self.state
+
+    def set_rng_state(self, state, device):
+        self.state = state
+
+
+def test_cuda_probe_asks_torch(monkeypatch):
+    cuda = PretendCuda()
+    monkeypatch.setattr(torch, "cuda", cuda)
+    with sab.Probe(torch.device("cuda:1"), 500) as probe:
+        assert cuda.fraction == 0.5
+        cuda.held, cuda.most = 7, 11
+        assert probe.stats() == sab.MemoryStats(7, 11, 512, 30, 500)
+        probe.reset()
+        assert probe.stats().peak == 7
+    assert cuda.fraction == 1.0
+    with pytest.raises(ValueError, match="sees 2 such devices"):
+        sab.Probe("cuda:2")
+    with pytest.raises(ValueError, match="the device has 1000"):
+        sab.Probe("cuda:1", 2000)
+
+
+def test_jax_probe_asks_jax(monkeypatch):
+    statistics = {"bytes_in_use": 3, "peak_bytes_in_use": 8, "bytes_limit": 64}
+    device = types.SimpleNamespace(memory_stats=lambda: statistics)
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(local_devices=lambda: [device]))
+    with sab.Probe("jax") as probe:
+        assert probe.stats() == sab.MemoryStats(3, 8, -1, -1, 64)
+    with pytest.raises(ValueError, match="jax sees 1 devices"):
+        sab.Probe("jax:1")
+    statistics.clear()
+    with pytest.raises(sab.UnsupportedError, match="no memory statistics"):
+        sab.Probe("jax:0")
+
+
+# Peaks
+
+
+def test_collect_peak_records_features_and_peaks():
+    device, order = Pretend(1000), []
+
+    def work(size):
+        order.append(size)
+        device.take(size)
+        return [size, 2 * size]
+
+    peaks = sab.collect_peak(work, iter([10, 2000, 30, 40]), device, cleanup=lambda: order.append("cleanup"))
+    assert peaks.features == [[10, 20], [30, 60], [40, 80]]
+    assert peaks.peaks.tolist() == [10, 30, 40] and peaks.items.tolist() == [0, 2, 3] and peaks.out_of_memory == [1]
+    assert order == [10, "cleanup", 2000, "cleanup", 30, "cleanup", 40, "cleanup"]
+    assert sab.collect_peak(work, [10, 20, 30], device, warm_up=2).items.tolist() == [2]
+
+
+def test_collect_peak_gives_other_errors_back_unchanged():
+    device = Pretend()
+
+    def work(size):
+        if size == 3:
+            raise KeyError("three")
+        device.take(size)
+        return size
+
+    with pytest.raises(KeyError, match="three") as caught:
+        sab.collect_peak(work, [1, 2, 3, 4], device)
+    assert caught.value.collected.features == [1, 2]
+    with pytest.raises(ValueError, match="must be as many"):
+        sab.collect_peak(lambda size: [1.0] * size, [1, 2], Pretend())
+    with pytest.raises(ValueError, match="must be finite"):
+        sab.collect_peak(lambda size: float("nan"), [1], Pretend())
+    with pytest.raises(ZeroDivisionError):
+        sab.collect_peak(lambda size: size, [1], Pretend(), cleanup=lambda: 1 / 0)
+
+
+def test_collect_peak_can_be_stopped():
+    seen = []
+    with pytest.raises(sab.Cancelled):
+        sab.collect_peak(seen.append, range(9), Pretend(), progress=lambda done, total: done < 3)
+    assert seen == [0, 1, 2]
+
+
+def test_collect_peak_lets_frames_of_a_failed_item_go():
+    with sab.Probe("cpu", 8 * MIB) as probe:
+        def work(size):
+            held = torch.empty(MIB)  # 4 MiB, which a frame kept alive would take from the next item
+            torch.empty(size)
+            del held
+            return size
+
+        peaks = sab.collect_peak(work, [4 * MIB, 3 * MIB // 4, 4 * MIB, MIB // 2], probe)
+    assert peaks.out_of_memory == [0, 2] and peaks.peaks.tolist() == [7 * MIB, 6 * MIB]
+
+
+def test_bionemo_collect_cuda_peak_alloc(monkeypatch):
+    from sab.compat.bionemo.utils import collect_cuda_peak_alloc
+
+    with pytest.raises(ValueError, match="This function is intended for CUDA devices only."):
+        collect_cuda_peak_alloc([1], lambda data: data, torch.device("cpu"))
+    cuda = PretendCuda()
+    monkeypatch.setattr(torch, "cuda", cuda)
+    cleaned = []
+
+    def work(data):
+        if data == 3:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        cuda.most = cuda.held + 100 * data
+        return "feature", [data] * data
+
+    features, peaks = collect_cuda_peak_alloc([1, 2, 3, 4], work, torch.device("cuda:0"), cleanup=lambda: cleaned.append(1))
+    assert features == [("feature", [1]), ("feature", [2, 2]), ("feature", [4] * 4)] and peaks == [100, 200, 400]
+    assert len(cleaned) == 4 and cuda.emptied >= 4
+
+
+# The model
+
+
+def bytes_of(count, length):
+    return 5e6 + 3e4 * count * (length - 1) + 20 * count * length**2
+
+
+def test_model_is_the_cost_of_a_plan():
+    points = sab.measurement_points(4, 90, 1000)
+    model = sab.MemoryModel.fit(points, [bytes_of(*point) for point in points])
+    assert model.info.residual < 1e-6 and model.predict([(7, 33)])[0] == pytest.approx(bytes_of(7, 33))
+    sizes = numbers(0).integers(4, 90, 3000)
+    plan = sab.plan(sizes, cost=model, budget=40e6)
+    peaks = [bytes_of(batch.count, batch.padded_length) for batch in sab.BucketSampler(plan).batches()]
+    assert max(peaks) <= 40e6 and np.mean(peaks) > 0.9 * 40e6
+    with pytest.raises(ValueError, match="constant term"):
+        sab.plan(sizes, cost=model, budget=4e6)
+
+
+def test_model_is_saved_and_pickled(tmp_path):
+    points = sab.measurement_points(4, 90, 1000)
+    model = sab.MemoryModel.fit(points, [bytes_of(*point) * (1 + 0.01 * (i % 3)) for i, point in enumerate(points)], coverage=0.8)
+    model.save(tmp_path / "model")
+    for same in (sab.MemoryModel.open(tmp_path / "model"), pickle.loads(pickle.dumps(model)), sab.MemoryModel.from_bytes(model.to_bytes())):
+        assert same.terms == model.terms and same.info == model.info and str(same) == str(model)
+        assert same.predict_upper([(3, 50)]) > same.predict([(3, 50)])
+    with pytest.raises(sab.FormatError):
+        sab.MemoryModel.from_bytes(model.to_bytes()[:-1])
+
+
+def test_model_refuses_what_says_too_little():
+    points = sab.measurement_points(4, 90, 1000)
+    with pytest.raises(ValueError, match="measure 4 more"):
+        sab.MemoryModel.fit(points[:3], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="length is 10 in all"):
+        sab.MemoryModel.fit([(n, 10) for n in range(1, 13)], np.arange(1.0, 13.0))
+    with pytest.raises(ValueError, match=r"features\[2\]\[0\] = nan"):
+        sab.MemoryModel.fit([*points[:2], (float("nan"), 3), *points[2:]], [1.0] * 13)
+    with pytest.raises(ValueError, match="peaks has shape"):
+        sab.MemoryModel.fit(points, [1.0])
+
+
+# The largest batch
+
+
+class Gru(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru, self.out = nn.GRU(16, 32, batch_first=True), nn.Linear(32, 1)
+
+    def forward(self, data):
+        return self.out(self.gru(data)[0])
+
+
+class Attention(nn.Module):
+    """With all scores in memory, as without flash attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.all = nn.Linear(16, 48)
+
+    def forward(self, data):
+        query, key, value = self.all(data).chunk(3, -1)
+        return (query @ key.transpose(1, 2) / 4).softmax(-1) @ value
+
+
+MODELS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4)), (64,)),
+    "cnn": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(576, 4)), (3, 18, 18)),
+    "gru": (Gru, (20, 16)),
+    "transformer": (lambda: nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (24, 16)),
+    "attention": (Attention, (64, 16)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_find_max_batch_predicts_what_fits(name):
+    make, shape = MODELS[name]
+    with sab.Probe("cpu", 24 * MIB) as probe:
+        torch.manual_seed(0)
+        model = make()
+        optimizer = torch.optim.AdamW(model.parameters())
+        fits = {}
+
+        def step(count):
+            optimizer.zero_grad(set_to_none=True)
+            model(torch.randn(count, *shape)).square().mean().backward()
+            optimizer.step()
+
+        def trial(count):
+            try:
+                step(count)
+                fits[count] = True
+            except RuntimeError:
+                fits[count] = False
+                raise
+
+        step(1)  # the optimizer's state
+        state = torch.get_rng_state()
+        found = sab.find_max_batch(trial, probe)
+        assert torch.equal(torch.get_rng_state(), state)
+        assert found.out_of_memory == 0 and all(fits.values()) and found.trials == len(fits) <= 6
+        optimizer.zero_grad(set_to_none=True)
+        best = sab.find_max_batch(step, probe, search="binary").batch_size
+        assert 0.97 * best <= found.batch_size <= best and best > 30
+        del model, optimizer
+
+
+def test_find_max_batch_for_each_length():
+    with sab.Probe("cpu", 24 * MIB) as probe:
+        model = Gru()
+
+        def step(count, length):
+            model.zero_grad(set_to_none=True)
+            model(torch.randn(count, int(length), 16)).square().mean().backward()
+
+        step(1, 5)
+        lengths = [10, 80, 20, 40]
+        found = sab.find_max_batch(step, probe, lengths=lengths)
+        best = sab.find_max_batch(step, probe, lengths=lengths, search="binary")
+        assert found.out_of_memory == 0 and found.batch_size == found.batch_sizes[1]
+        assert all(0.97 * b <= f <= b for f, b in zip(found.batch_sizes, best.batch_sizes))
+        assert sab.find_max_batch(step, probe, lengths=lengths, rounding=8).batch_sizes == [size // 8 * 8 for size in found.batch_sizes]
+        model.zero_grad(set_to_none=True)
+        del model
+
+
+def test_find_max_batch_of_pretend_devices():
+    device = Pretend(1000)
+    for search, expected in (("binary", 99), ("halve", 97), ("difference", 100)):
+        found = sab.find_max_batch(lambda count: device.take(10 + 10 * count), device, search=search)
+        assert found.batch_size == expected, search
+    assert sab.find_max_batch(lambda count: device.take(10 * count), device, rounding="power_of_two").batch_size == 64
+    assert sab.find_max_batch(lambda count: device.take(10 * count), device, budget=300).batch_size == 30
+    with pytest.raises(sab.DeviceMemoryError, match="not enough memory even for a batch of one"):
+        sab.find_max_batch(lambda count: device.take(2000), device)
+    with pytest.raises(KeyError):
+        sab.find_max_batch(lambda count: {}[count], device)
+    with pytest.raises(ValueError, match="search = 'guess'"):
+        sab.find_max_batch(lambda count: None, device, search="guess")
+    with pytest.raises(ValueError, match="budget must be given"):
+        sab.find_max_batch(lambda count: None, Pretend())
+
+
+def test_find_max_batch_on_ranks_gives_all_the_least():
+    found, meeting, slots = [None] * 3, threading.Barrier(3), [None] * 3
+
+    def rank(number):
+        def reduce(values):
+            slots[number] = values
+            meeting.wait(10)
+            least = [min(column) for column in zip(*slots)]
+            meeting.wait(10)
+            return least
+
+        device = Pretend(1000 * (number + 1))
+        found[number] = sab.find_max_batch(lambda count: device.take(10 * count), device, search="binary", reduce=reduce)
+
+    threads = [threading.Thread(target=rank, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [each.batch_size for each in found] == [100, 100, 100]
+
+
+def test_find_executable_batch_size_as_accelerates(caplog):
+    sizes = []
+
+    @sab.find_executable_batch_size(starting_batch_size=100)
+    def train(batch_size, name, *, option):
+        sizes.append(batch_size)
+        if batch_size > 75:
+            raise RuntimeError("CUDA out of memory. Tried to allocate")
+        return name, option, batch_size
+
+    assert train("model", option=1) == ("model", 1, 72) and sizes == [100, 90, 81, 72]
+    assert train("model", option=1)[2] == 72 and len(sizes) == 5  # kept
+    assert "batch size 100 runs out of memory: trying 90" in caplog.text
+    with pytest.raises(sab.DeviceMemoryError, match="no executable batch size found"):
+        sab.find_executable_batch_size(lambda batch_size: (_ for _ in ()).throw(MemoryError()), 4, lambda size: size // 2)()
+    with pytest.raises(KeyError):
+        sab.find_executable_batch_size(lambda batch_size: {}[0])()
+
+
+def test_growth():
+    from sab.compat.torchtune import next_batch_size
+
+    assert [sab.grow_linear(epoch, 8, 4, 2, 15) for epoch in range(6)] == [8, 8, 12, 12, 15, 15]
+    assert [sab.grow_doubling(epoch, 8, [1, 3], 30) for epoch in range(5)] == [8, 16, 16, 30, 30]
+    with pytest.raises(ZeroDivisionError):
+        sab.grow_batch(lambda epoch, size: 1 // 0, 0, 8, 100)
+    with pytest.raises(ValueError, match="increase = -1"):
+        sab.grow_batch(lambda epoch, size: -1, 0, 8, 100)
+    size, seen = 8, []
+    for epoch in range(5):
+        size = next_batch_size(lambda epoch, current: current if epoch % 2 else 0, epoch, size, 20)
+        seen.append(size)
+    assert seen == [8, 16, 16, 16, 16] and next_batch_size(None, 1, 8, 20) == 8
+
+
+# Steps that do not fail
+
+
+@pytest.mark.parametrize("room", [24, 3, 2])
+def test_chunked_step_gives_the_gradient_of_the_whole_batch(room, caplog):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(32, 512), nn.Tanh(), nn.Linear(512, 4))
+    data, target = torch.randn(600, 32), torch.randn(600, 4)
+    weights = numbers(0).integers(1, 9, 600)
+    per_sample = torch.tensor(weights / weights.sum(), dtype=torch.float32)
+    (((model(data) - target) ** 2).mean(1) * per_sample).sum().backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    with sab.Probe("cpu", room * MIB) as probe:
+
+        def chunk(first, count, weight):
+            part = slice(first, first + count)
+            share = per_sample[part] / per_sample[part].sum()
+            (((model(data[part]) - target[part]) ** 2).mean(1) * share).sum().mul(weight).backward()
+
+        fitted = sab.chunked_step(chunk, 600, probe, begin=lambda: model.zero_grad(set_to_none=True), weights=weights)
+        assert (fitted == 600) == (room == 24) and ("ran out of memory" in caplog.text) == (room != 24)
+        for parameter, gradient in zip(model.parameters(), expected):
+            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
+        model.zero_grad(set_to_none=True)
+
+
+def test_torchtune_train_step():
+    from sab.compat.torchtune import find_max_batch_size, is_oom_exception, train_step
+
+    model = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    data = torch.randn(64, 8)
+    losses = []
+    for chunk_size in (None, 16):
+        torch.manual_seed(0)
+        nn.init.ones_(model.weight), nn.init.zeros_(model.bias)
+        device = Pretend(1000)
+
+        def step(chunk):
+            device.take(100 * len(chunk))
+            return model(chunk), torch.zeros(len(chunk), 1)
+
+        loss, fitted = train_step(data, step, nn.functional.mse_loss, optimizer, chunk_size, device)
+        assert fitted == 8
+        losses.append((float(loss), model.weight.detach().clone()))
+    assert losses[0][0] == pytest.approx(float((data.sum(1) ** 2).mean()), rel=1e-5)
+    torch.testing.assert_close(losses[0], losses[1])
+    with pytest.raises(RuntimeError, match="not enough memory even for a batch of one"):
+        train_step(data, lambda chunk: device.take(5000), None, optimizer, None, device)
+    assert find_max_batch_size(lambda count: device.take(10 * count), device) == 64
+    assert is_oom_exception(MemoryError())
+
+
+def test_verify_runs_the_worst_batches():
+    sizes = numbers(0).integers(1, 90, 2000)
+    plan, device = sab.plan(sizes, budget=1000), Pretend(11_000)
+    seen = []
+
+    def run(batch):
+        seen.append(batch.padded_total)
+        device.take(int(10 * batch.padded_total))
+
+    result = plan.verify(run, device, count=5)
+    assert result == sab.Verification(5, int(10 * max(seen)), 11_000) and seen == sorted(seen, reverse=True)
+    device.limit = 5000
+    with pytest.raises(sab.DeviceMemoryError, match="samples padded to"):
+        plan.verify(run, device)
+    with pytest.raises(KeyError):
+        plan.verify(lambda batch: {}[0], device)
+
+
+# The guard
+
+
+def leaking_run(plan, limit, guarded, leak, seed=0):
+    """An epoch in which memory creeps up; gives the samples seen, and the guard's info."""
+    device = Pretend(limit)
+    sampler = sab.BucketSampler(plan, seed=seed)
+    seen = []
+    constant = 10_000_000
+
+    def needs(batch_count, length):
+        device.held = int(constant + leak * sum(map(len, seen)) / 20_000)
+        device.take(int(2e4 * batch_count * length))
+
+    if not guarded:
+        for batch in sampler.batches():
+            needs(batch.count, batch.padded_length)
+            seen.append(batch.indices)
+        return seen, None
+    with sab.MemoryGuard(sampler, device) as guard:
+        for batch in sampler.batches():
+            guard.step(batch, lambda first, count, weight: needs(count, batch.padded_length))
+            seen.append(batch.indices)
+        return seen, guard.info
+
+
+def test_guard_outlives_a_leak_that_ends_an_unguarded_run(caplog):
+    sizes = numbers(0).integers(1, 90, 20_000)
+    points = sab.measurement_points(1, 90, 1000)
+    model = sab.MemoryModel.fit(points, [1e7 + 2e4 * count * length for count, length in points])
+    limit = 40_000_000
+    plan = sab.plan(sizes, cost=model, budget=limit)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        leaking_run(plan, limit, False, 0.3 * limit)
+    seen, info = leaking_run(plan, limit, True, 0.3 * limit)
+    assert sorted(np.concatenate(seen).tolist()) == list(range(20_000))
+    # The plan leaves no room at all: one of the steps before the first judgement may run out, and is split.
+    assert info.lowered > 0 and info.budget < limit and info.out_of_memory <= 1 and info.peak <= limit
+    assert "memory is scarcer than planned" in caplog.text
+    assert np.concatenate(leaking_run(plan, limit, True, 0.3 * limit)[0]).tolist() == np.concatenate(seen).tolist()  # deterministic
+    steady, info = leaking_run(plan, limit, True, 0)
+    assert info.lowered == 0 and len(steady) == len(sab.BucketSampler(plan))
+
+
+def test_guard_splits_a_step_that_runs_out(caplog):
+    plan = sab.plan([10] * 400, budget=400)
+    device = Pretend(10_000)
+    sampler = sab.BucketSampler(plan)
+    parts = []
+
+    def chunk(first, count, weight):
+        device.take(count * (400 if len(parts) < 3 else 100))
+        parts.append((first, count, weight))
+
+    with sab.MemoryGuard(sampler, device) as guard:
+        guard.step(next(sampler.batches()), chunk)
+        assert parts == [(0, 20, 0.5), (20, 20, 0.5)] and guard.info.out_of_memory == 1
+        assert "ran out of memory and was split" in caplog.text
+        with pytest.raises(KeyError):
+            guard.step((4, 10), lambda first, count, weight: {}[0])
+        with pytest.raises(RuntimeError, match="out of memory"), guard.watch((4, 10)):
+            device.take(20_000)
+        assert guard.info.out_of_memory == 2
+
+
+def test_budget_changes_in_the_middle_of_an_epoch():
+    sizes = numbers(0).integers(1, 90, 3000)
+    plan = sab.plan(sizes, budget=1000)
+    sampler = sab.BucketSampler(plan, seed=3)
+    seen = []
+    for step, batch in enumerate(sampler):
+        seen.extend(batch.tolist())
+        if step == 10:
+            sampler.set_budget(400)
+            state = sampler.state_dict()
+        if step > 10:
+            assert len(batch) * sizes[batch].max() <= 400
+    assert sorted(seen) == list(range(3000)) and sampler.budget == 400
+    resumed = sab.BucketSampler(plan, seed=3)
+    resumed.load_state_dict(state)
+    assert resumed.budget == 400 and len(resumed) == len(sampler)
+    with pytest.raises(ValueError, match="budget = -1"):
+        sampler.set_budget(-1)
+
+
+def test_errors_in_work_leave_nothing_behind():
+    """Exceptions in hooks of all kinds: the RNG and the peak are as before, and no reference is kept."""
+    import weakref
+
+    class Thing:
+        pass
+
+    def failing(*arguments):
+        raise KeyError("x")
+
+    device = Pretend(1000)
+    plan = sab.plan([1] * 10, budget=5)
+    for call in (
+        lambda thing: sab.collect_peak(lambda item: failing(thing), [1], device),
+        lambda thing: sab.find_max_batch(lambda count: failing(thing), device),
+        lambda thing: sab.chunked_step(lambda *part: failing(thing), 4, device),
+        lambda thing: plan.verify(lambda batch: failing(thing), device),
+    ):
+        thing = Thing()
+        alive = weakref.ref(thing)
+        state = np.random.get_state()[1].tolist()
+        with pytest.raises(KeyError):
+            call(thing)
+        assert np.random.get_state()[1].tolist() == state and device.most == device.held
+        del thing
+        gc.collect()
+        assert alive() is None

@@ -26,14 +26,17 @@ pub struct Batch<I = Vec<i64>> {
     pub step_total: f64,
 }
 
-/// A batch whose indices belong to the sampler, which cannot move while it is held.
-pub type BatchRef<'a> = Batch<&'a [i64]>;
+impl<I: AsRef<[i64]>> Batch<I> {
+    /// The same batch with its indices borrowed from this one.
+    pub(crate) fn borrowed(&self) -> BatchRef<'_> {
+        self.with_indices(self.indices.as_ref())
+    }
+}
 
-impl BatchRef<'_> {
-    /// The same batch with a copy of its indices.
-    pub fn into_owned(self) -> Batch {
+impl<I> Batch<I> {
+    fn with_indices<J>(&self, indices: J) -> Batch<J> {
         Batch {
-            indices: self.indices.to_vec(),
+            indices,
             longest: self.longest,
             total: self.total,
             padded_length: self.padded_length,
@@ -44,5 +47,15 @@ impl BatchRef<'_> {
             step_samples: self.step_samples,
             step_total: self.step_total,
         }
+    }
+}
+
+/// A batch whose indices belong to the sampler, which cannot move while it is held.
+pub type BatchRef<'a> = Batch<&'a [i64]>;
+
+impl BatchRef<'_> {
+    /// The same batch with a copy of its indices.
+    pub fn into_owned(self) -> Batch {
+        self.with_indices(self.indices.to_vec())
     }
 }

@@ -25,6 +25,8 @@ pub enum Error {
     Unsupported(String),
     /// A fault of libsab itself; please report the message.
     Internal(String),
+    /// The device's memory does not suffice: even for a batch of one, or for a batch of [`Plan::verify`](crate::Plan::verify).
+    DeviceMemory(String),
 }
 
 impl fmt::Display for Error {
@@ -38,7 +40,8 @@ impl fmt::Display for Error {
             | Error::Format(message)
             | Error::Mismatch(message)
             | Error::Unsupported(message)
-            | Error::Internal(message) => f.write_str(message),
+            | Error::Internal(message)
+            | Error::DeviceMemory(message) => f.write_str(message),
         }
     }
 }

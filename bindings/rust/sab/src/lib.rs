@@ -25,6 +25,8 @@
 //! # Ok::<(), sab::Error>(())
 //! ```
 //!
+//! How large a batch the memory of a device bears, [`memory`] measures, predicts and keeps true while training.
+//!
 //! # Rules that hold everywhere
 //!
 //! - Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds, nodes). Indices are positions in the
@@ -32,6 +34,7 @@
 //! - The same sizes, options and seed give the same batches on every machine and in every language that libsab has a binding for.
 //! - [`Sizes`] and [`Plan`] are immutable and may be shared between threads. A sampler is a cursor for one thread at a time: `Send`, not
 //!   `Sync`.
+//! - A [`Probe`](memory::Probe) and a [`MemoryGuard`](memory::MemoryGuard) belong to the thread that made them.
 //! - Closures are called in the calling thread. An error that one returns comes back as [`Error::Callback`], a panic goes on in the
 //!   caller.
 //! - A failed call changes nothing.
@@ -40,17 +43,19 @@
 
 mod batch;
 mod error;
+pub mod memory;
 mod plan;
 mod raw;
 mod sampler;
 mod sizes;
+pub mod torch;
 
 pub use batch::{Batch, BatchRef};
 pub use error::{BoxError, Error};
-pub use plan::{Bucket, Buckets, Cost, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
+pub use plan::{Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
 pub use sampler::{
-    BucketSampler, LastStep, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream, State, TorchOptions,
-    TorchSampler, TorchShuffle, WorstBatches, STATE_SIZE, TORCH_GENERATOR_WORDS,
+    BucketSampler, LastStep, PlanSampler, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream, State,
+    TorchOptions, TorchSampler, TorchShuffle, WorstBatches, STATE_SIZE, TORCH_GENERATOR_WORDS,
 };
 pub use sizes::{create_buckets, CreatedBuckets, Element, Sizes};
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use sab_sys as sys;
 
+use crate::batch::BatchRef;
 use crate::error::{BoxError, Error};
+use crate::memory::{Probe, StepError, Verification};
 use crate::raw::{certain, default_plan_options, PlanHandle, PlanParts, SamplerHandle};
 use crate::sampler::{SamplerOptions, WorstBatches};
 use crate::sizes::Sizes;
@@ -36,6 +38,25 @@ pub enum Cost {
     Quadratic,
     /// c\[0\] + count * (c\[1\] + c\[2\] * length + c\[3\] * length^2 + ...) with these c, at least 2, none negative.
     Polynomial(Vec<f64>),
+    /// The sum of these terms, 1 to 64; what [`MemoryModel::cost`](crate::memory::MemoryModel::cost) gives.
+    Terms(Vec<CostTerm>),
+}
+
+/// One term of a cost: coefficient * count^count_power * length^length_power.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostTerm {
+    /// Finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no cost falls with the count.
+    pub coefficient: f64,
+    /// At most 8.
+    pub count_power: u32,
+    /// At most 8.
+    pub length_power: u32,
+}
+
+impl CostTerm {
+    fn raw(&self) -> sys::sab_cost_term {
+        sys::sab_cost_term { coefficient: self.coefficient, count_power: self.count_power, length_power: self.length_power }
+    }
 }
 
 /// What becomes of the samples of a bucket that do not fill a last batch.
@@ -94,6 +115,7 @@ impl fmt::Debug for PlanOptions<'_> {
             .field("boundaries", &self.parts.boundaries)
             .field("batch_sizes", &self.parts.batch_sizes)
             .field("coefficients", &self.parts.coefficients)
+            .field("cost_terms", &self.parts.cost_terms)
             .finish_non_exhaustive()
     }
 }
@@ -107,6 +129,7 @@ impl<'f> PlanOptions<'f> {
                 boundaries: Vec::new(),
                 batch_sizes: Vec::new(),
                 coefficients: Vec::new(),
+                cost_terms: Vec::new(),
                 cost: None,
                 progress: None,
             },
@@ -181,6 +204,10 @@ impl<'f> PlanOptions<'f> {
             Cost::Polynomial(coefficients) => {
                 self.parts.coefficients = coefficients;
                 sys::SAB_COST_POLYNOMIAL
+            }
+            Cost::Terms(terms) => {
+                self.parts.cost_terms = terms.iter().map(CostTerm::raw).collect();
+                sys::SAB_COST_TERMS
             }
         };
         self
@@ -384,6 +411,54 @@ impl Plan {
     /// [`Error::Argument`] for a count of 0.
     pub fn worst_batches(&self, count: u64) -> Result<WorstBatches, Error> {
         Ok(WorstBatches { handle: SamplerHandle::worst(&self.handle, count)? })
+    }
+
+    /// Runs the `count` worst batches, at least 1, before training, costliest first, and says how much memory they took. Gradients are
+    /// the caller's to clear.
+    ///
+    /// ```
+    /// # use sab::memory::Probe;
+    /// # use sab::{Plan, PlanOptions, Sizes};
+    #[doc = include_str!("memory/toy.txt")]
+    /// # let toy = Toy::new(3_000);
+    /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, PlanOptions::new().budget(2048.0))?;
+    /// let mut probe = Probe::from_device(&toy);
+    /// let seen = plan.verify(&mut probe, 5, |batch| {
+    ///     // forward and backward on batch.indices, padded to batch.padded_length
+    /// #   toy.step(batch.padded_total as i64)
+    /// })?;
+    /// println!("at most {} of {:?} bytes", seen.peak, seen.total);
+    /// # assert_eq!((seen.batches, seen.total), (5, Some(3_000)));
+    /// # Ok::<(), sab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeviceMemory`] when a batch runs out of memory, its shape in the message; [`Error::Callback`] from the closure;
+    /// [`Error::Argument`] for a count of 0.
+    pub fn verify<E: Into<BoxError>>(
+        &self,
+        probe: &mut Probe<'_>,
+        count: u64,
+        mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError<E>>,
+    ) -> Result<Verification, Error> {
+        self.handle.verify(&probe.handle, count, &mut |batch| run(batch).map_err(StepError::boxed), None).map(Verification::from)
+    }
+
+    /// As [`Plan::verify`], followed by `progress(done, total)` before each batch, which may stop it.
+    ///
+    /// # Errors
+    ///
+    /// Also [`Error::Cancelled`].
+    pub fn verify_with_progress<E: Into<BoxError>>(
+        &self,
+        probe: &mut Probe<'_>,
+        count: u64,
+        mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError<E>>,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<Verification, Error> {
+        let run = &mut |batch: BatchRef<'_>| run(batch).map_err(StepError::boxed);
+        self.handle.verify(&probe.handle, count, run, Some(&mut progress)).map(Verification::from)
     }
 
     fn own(handle: PlanHandle) -> Self {

@@ -24,6 +24,9 @@ use crate::error::{BoxError, Error};
 use crate::sizes::Element;
 use crate::{Batch, BatchRef, LogLevel, State, TORCH_GENERATOR_WORDS};
 
+mod memory;
+pub(crate) use memory::*;
+
 pub(crate) type ProgressFn<'f> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'f;
 pub(crate) type Progress<'f> = &'f mut ProgressFn<'f>;
 pub(crate) type CostFn<'f> = dyn FnMut(u64, f64) -> Result<f64, BoxError> + 'f;
@@ -32,8 +35,8 @@ pub(crate) type IndexFn<'f> = dyn FnMut(u64, u64) -> Option<Result<(i64, f64), B
 
 // ---- status -------------------------------------------------------------------------------------------------------------
 
-/// What a trampoline answers when its closure failed; neither 0 nor SAB_END.
-const CLOSURE_FAILED: i32 = 2;
+/// What a trampoline answers when its closure failed; neither 0, SAB_END nor SAB_OUT_OF_MEMORY.
+const CLOSURE_FAILED: i32 = 3;
 
 /// How a closure failed.
 enum Failure {
@@ -74,6 +77,7 @@ fn check(status: sys::sab_status) -> Result<sys::sab_status, Error> {
         sys::SAB_E_FORMAT => Error::Format(message),
         sys::SAB_E_MISMATCH => Error::Mismatch(message),
         sys::SAB_E_UNSUPPORTED => Error::Unsupported(message),
+        sys::SAB_E_DEVICE_MEMORY => Error::DeviceMemory(message),
         _ => Error::Internal(message),
     })
 }
@@ -92,13 +96,17 @@ pub(crate) fn certain<T>(result: Result<T, Error>) -> T {
 }
 
 fn path_text(path: &Path) -> Result<CString, Error> {
-    CString::new(path.as_os_str().as_encoded_bytes())
-        .map_err(|_| Error::Argument(format!("path = {path:?}: must not hold a NUL byte")))
+    text("path", path.as_os_str().as_encoded_bytes())
+}
+
+fn text(name: &str, bytes: &[u8]) -> Result<CString, Error> {
+    CString::new(bytes)
+        .map_err(|_| Error::Argument(format!("{name} = {:?}: must not hold a NUL byte", String::from_utf8_lossy(bytes))))
 }
 
 // ---- closures -----------------------------------------------------------------------------------------------------------
 
-/// A closure, and how its last call failed.
+/// A closure, and how it first failed in a call.
 struct Guarded<F> {
     function: F,
     failure: Option<Failure>,
@@ -122,7 +130,11 @@ impl<F> Guarded<F> {
             Ok(Err(error)) => Failure::Error(error),
             Err(payload) => Failure::Panic(payload),
         };
-        self.failure = Some(failure);
+        match self.failure {
+            // C cleans up after a failure, and what it calls for that may fail too.
+            Some(_) => std::mem::forget(failure),
+            None => self.failure = Some(failure),
+        }
         CLOSURE_FAILED
     }
 }
@@ -386,6 +398,7 @@ pub(crate) struct PlanParts<'f> {
     pub(crate) boundaries: Vec<f64>,
     pub(crate) batch_sizes: Vec<u64>,
     pub(crate) coefficients: Vec<f64>,
+    pub(crate) cost_terms: Vec<sys::sab_cost_term>,
     pub(crate) cost: Option<Box<CostFn<'f>>>,
     pub(crate) progress: Option<Box<ProgressFn<'f>>>,
 }
@@ -414,6 +427,8 @@ impl PlanHandle {
         options.batch_size_count = parts.batch_sizes.len();
         options.coefficients = elements(&parts.coefficients);
         options.coefficient_count = parts.coefficients.len();
+        options.cost_terms = elements(&parts.cost_terms);
+        options.cost_term_count = parts.cost_terms.len();
         if let Some(cost) = &mut cost {
             options.cost_fn = Some(cost_trampoline);
             options.cost_ctx = cost.context();
@@ -542,7 +557,7 @@ impl PlanHandle {
     }
 }
 
-/// The closure that a sampler keeps, whatever its type.
+/// What a C handle keeps of Rust's, whatever its type.
 trait Kept {
     fn failure(&mut self) -> &mut Option<Failure>;
 }
@@ -566,13 +581,13 @@ impl<'a> KeptBox<'a> {
 
 impl Drop for KeptBox<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by Box::leak; the sampler that pointed to it is freed before, or was not made.
+        // SAFETY: made by Box::leak; the C handle that pointed to it is freed before, or was not made.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
 /// Owns a `sab_sampler`; `'a` is how long the memory or the closure under it is borrowed.
-pub(crate) struct SamplerHandle<'a> {
+pub struct SamplerHandle<'a> {
     pointer: NonNull<sys::sab_sampler>,
     /// Dropped after the C handle, as fields are after `drop`.
     kept: Option<KeptBox<'a>>,
@@ -650,7 +665,8 @@ impl<'a> SamplerHandle<'a> {
         shuffle: i32,
         greedy: Option<(f64, Box<SizeFn<'a>>)>,
     ) -> Result<Self, Error> {
-        let mut options = default_torch_sampler_options();
+        // SAFETY: the call fills the whole struct.
+        let mut options = unsafe { defaults(sys::sab_torch_sampler_options_init) };
         options.seed = seed;
         options.shuffle = shuffle;
         let kept = greedy.map(|(max_total_size, size)| {
@@ -696,24 +712,8 @@ impl<'a> SamplerHandle<'a> {
 
     /// The borrow of `self` keeps the indices from being overwritten by the next call.
     fn show(&mut self, batch: &sys::sab_batch) -> BatchRef<'_> {
-        let indices: &[i64] = if batch.count == 0 {
-            &[]
-        } else {
-            // SAFETY: `count` indices that stay valid until the next call on the sampler, which needs `&mut self`.
-            unsafe { std::slice::from_raw_parts(batch.indices, batch.count as usize) }
-        };
-        Batch {
-            indices,
-            longest: batch.longest,
-            total: batch.total,
-            padded_length: batch.padded_length,
-            padded_total: batch.padded_total,
-            bucket: usize::try_from(batch.bucket).ok(),
-            epoch: batch.epoch,
-            step: batch.step,
-            step_samples: batch.step_samples,
-            step_total: batch.step_total,
-        }
+        // SAFETY: `count` indices that stay valid until the next call on the sampler, which needs `&mut self`.
+        unsafe { shown(batch) }
     }
 
     pub(crate) fn batch_count(&self) -> Result<u64, Error> {
@@ -765,6 +765,20 @@ impl<'a> SamplerHandle<'a> {
         Ok(())
     }
 
+    pub(crate) fn set_budget(&mut self, budget: f64) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses.
+        let status = unsafe { sys::sab_sampler_set_budget(self.pointer.as_ptr(), budget) };
+        self.check(status)?;
+        Ok(())
+    }
+
+    pub(crate) fn budget(&self) -> Result<f64, Error> {
+        let mut budget = 0.0;
+        // SAFETY: a live handle, and room for a number.
+        check(unsafe { sys::sab_sampler_get_budget(self.pointer.as_ptr(), &mut budget) })?;
+        Ok(budget)
+    }
+
     pub(crate) fn generator(&self) -> Result<[u32; TORCH_GENERATOR_WORDS], Error> {
         let mut words = [0; TORCH_GENERATOR_WORDS];
         // SAFETY: a live handle, and room for SAB_TORCH_GENERATOR_WORDS words.
@@ -778,6 +792,36 @@ impl<'a> SamplerHandle<'a> {
         self.check(status)?;
         Ok(())
     }
+}
+
+/// # Safety
+///
+/// The indices of the batch are valid for `'a`.
+unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
+    Batch {
+        // SAFETY: the caller's promise.
+        indices: unsafe { slice(batch.indices, batch.count as usize) },
+        longest: batch.longest,
+        total: batch.total,
+        padded_length: batch.padded_length,
+        padded_total: batch.padded_total,
+        bucket: usize::try_from(batch.bucket).ok(),
+        epoch: batch.epoch,
+        step: batch.step,
+        step_samples: batch.step_samples,
+        step_total: batch.step_total,
+    }
+}
+
+/// # Safety
+///
+/// When `count` is not 0, so many elements are readable for `'a`.
+unsafe fn slice<'a, T>(data: *const T, count: usize) -> &'a [T] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data, count) }
 }
 
 fn empty_batch() -> sys::sab_batch {
@@ -797,20 +841,19 @@ fn empty_batch() -> sys::sab_batch {
     }
 }
 
-pub(crate) fn default_plan_options() -> sys::sab_plan_options {
+/// # Safety
+///
+/// `init` fills the whole struct.
+unsafe fn defaults<T>(init: unsafe extern "C" fn(*mut T)) -> T {
     let mut options = MaybeUninit::uninit();
-    // SAFETY: the call fills the whole struct.
+    // SAFETY: room for the struct, and the caller's promise.
     unsafe {
-        sys::sab_plan_options_init(options.as_mut_ptr());
+        init(options.as_mut_ptr());
         options.assume_init()
     }
 }
 
-fn default_torch_sampler_options() -> sys::sab_torch_sampler_options {
-    let mut options = MaybeUninit::uninit();
+pub(crate) fn default_plan_options() -> sys::sab_plan_options {
     // SAFETY: the call fills the whole struct.
-    unsafe {
-        sys::sab_torch_sampler_options_init(options.as_mut_ptr());
-        options.assume_init()
-    }
+    unsafe { defaults(sys::sab_plan_options_init) }
 }

@@ -7,7 +7,7 @@ use sab_sys as sys;
 use crate::batch::{Batch, BatchRef};
 use crate::error::{BoxError, Error};
 use crate::plan::Plan;
-use crate::raw::{certain, SamplerHandle, SizeFn};
+use crate::raw::{certain, HoldsSampler, SamplerHandle, SizeFn};
 use crate::sizes::Sizes;
 
 /// Bytes of a saved state.
@@ -241,6 +241,71 @@ macro_rules! random_access {
     };
 }
 
+/// What samplers of a plan do as well.
+macro_rules! plan_sampler {
+    ($name:ident) => {
+        random_access!($name);
+
+        impl $name {
+            /// Sets another budget for the batches to come, in this epoch and the following ones, for when memory turns out to be
+            /// scarcer than the plan knew; 0, or more than the plan's own, is the plan's own again. All ranks must set it at the same
+            /// step.
+            ///
+            /// A step whose batches cost more becomes several steps of smaller batches: no sample is lost, the order stays, and
+            /// [`batch_count`](Self::batch_count) grows. The budget is part of the [state](Self::state).
+            ///
+            /// ```
+            #[doc = concat!("use sab::{", stringify!($name), ", Plan, PlanOptions, SamplerOptions, Sizes};")]
+            ///
+            /// let plan = Plan::new(&Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?, PlanOptions::new().budget(2048.0))?;
+            #[doc = concat!("let mut sampler = ", stringify!($name), "::new(&plan, &SamplerOptions::new())?;")]
+            /// sampler.next();
+            /// sampler.set_budget(1000.0)?;
+            /// assert_eq!(sampler.budget()?, 1000.0);
+            /// for batch in sampler {
+            ///     assert!(batch?.padded_total <= 1000.0);
+            /// }
+            /// # Ok::<(), sab::Error>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Argument`] for a budget that is negative, not finite or at most the cost's constant; [`Error::Unsupported`] when a
+            /// closure priced the plan.
+            pub fn set_budget(&mut self, budget: f64) -> Result<(), Error> {
+                self.handle.set_budget(budget)
+            }
+
+            /// The budget of the batches to come, in the unit of the plan's cost; 0 when the plan has none.
+            ///
+            /// # Errors
+            ///
+            /// None that is known.
+            pub fn budget(&self) -> Result<f64, Error> {
+                self.handle.budget()
+            }
+        }
+
+        impl HoldsSampler for $name {
+            fn held(&self) -> &SamplerHandle<'static> {
+                &self.handle
+            }
+
+            fn held_mut(&mut self) -> &mut SamplerHandle<'static> {
+                &mut self.handle
+            }
+        }
+
+        impl PlanSampler for $name {}
+    };
+}
+
+/// A sampler whose budget can be lowered: [`BucketSampler`], [`SequentialSampler`], or either by `&mut`. What a
+/// [`MemoryGuard`](crate::memory::MemoryGuard) watches over.
+pub trait PlanSampler: HoldsSampler {}
+
+impl<S: PlanSampler> PlanSampler for &mut S {}
+
 /// What samplers without random access do as well.
 macro_rules! one_way {
     ($name:ident $(<$life:lifetime>)?) => {
@@ -294,7 +359,7 @@ impl BucketSampler {
     }
 }
 
-random_access!(BucketSampler);
+plan_sampler!(BucketSampler);
 
 /// The plan's batches unshuffled: buckets by ascending size, samples by size, then by index. For evaluation.
 ///
@@ -322,7 +387,7 @@ impl SequentialSampler {
     }
 }
 
-random_access!(SequentialSampler);
+plan_sampler!(SequentialSampler);
 
 /// The costliest batches that an epoch of a plan can have, costliest first: see [`Plan::worst_batches`].
 pub struct WorstBatches {

@@ -5,7 +5,7 @@ cd "$(dirname "$0")"
 . cmake/setup.sh
 mode=${1:-all}
 fuzz_seconds=$([ "${CI:-}" = true ] && echo 60 || echo 10)
-packages=(g++ cmake ninja-build pkg-config binutils libxxhash-dev libeigen3-dev libgtest-dev python3-venv python3-dev python3-numpy python3-torch wordnet-base)
+packages=(g++ cmake ninja-build pkg-config binutils libxxhash-dev libeigen3-dev libgtest-dev python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base)
 command -v cargo > /dev/null || packages+=(cargo-web rustc-web)
 [ "$mode" = quick ] || packages+=(clang libclang-rt-14-dev libclang-14-dev)
 need_packages "${packages[@]}"
@@ -19,10 +19,12 @@ build() { # build DIRECTORY [CMAKE OPTION...]
   ninja -C "$directory" --quiet
 }
 
-step "unit tests and golden vectors"
-build build/release
+step "unit tests and golden vectors, LibTorch of Debian"
+build build/release -DSAB_BUILD_TORCH=ON
 (cd build/release && ctest --output-on-failure)
 cmake --install build/release --prefix "$PWD/build/prefix" > /dev/null
+libdir=$(dirname "$(find "$PWD/build/prefix" -name libsab.so)")
+export SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0
 
 step "C tests against the installed library"
 tests/c/run.sh "$PWD/build/prefix" "$PWD/build/c"
@@ -33,12 +35,20 @@ make_venv build/venv
 build/venv/bin/pip install -q -c bindings/python/constraints.txt "./bindings/python[cli]" -r tests/python/requirements.txt
 build/venv/bin/python -m pytest -q -p no:cacheprovider tests/python
 
+step "an epoch on a device of 128 MiB that is nearly full"
+(cd examples/python && ../../build/venv/bin/python train_full.py --mebibytes 128 --glosses 2000)
+
 step "Rust"
-libdir=$(dirname "$(find "$PWD/build/prefix" -name sab.pc)")
 export CARGO_TARGET_DIR=$PWD/build/cargo
-(cd bindings/rust && PKG_CONFIG_PATH=$libdir LD_LIBRARY_PATH=${libdir%/pkgconfig} cargo test --locked --quiet)
+(cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet)
 
 if [ "$mode" != quick ]; then
+  step "LibTorch of PyPI"
+  wheels=(torch==2.15.0 nvidia-cuda-cupti==13.5.25 nvidia-cuda-runtime==13.5.37)
+  [ -d build/torch/torch/lib ] || build/venv/bin/pip install -q --no-deps --target build/torch "${wheels[@]}"
+  build build/wheel -DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT="$PWD/build/torch/torch" -DSAB_TORCH_CUDA_FOLDER="$PWD/build/torch/nvidia/cu13/lib"
+  (cd build/wheel && ctest --output-on-failure -R torch)
+
   for sanitizers in address,undefined thread; do
     step "with -fsanitize=$sanitizers"
     directory=build/${sanitizers%,*}

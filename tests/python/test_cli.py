@@ -157,3 +157,60 @@ def test_greedy_and_measure_by_hand():
     row = measure("x", sizes, 6, lambda epoch: batches)
     assert row.batches == 3 and row.worst == 6 and row.meet_again == 1
     assert row.padding == pytest.approx(1 - 13 / 14) and row.over_lower_bound == pytest.approx(1)
+
+
+STEP = """
+import torch
+
+def step(count, length):
+    weights = torch.zeros(8, 8, requires_grad=True)
+    data = torch.zeros(count, length, 8)
+    (data @ weights).square().mean().backward()
+
+def broken(count, length):
+    raise KeyError("mine")
+
+def huge(count, length):
+    raise RuntimeError("out of memory")
+"""
+
+
+@pytest.fixture
+def step_file(tmp_path):
+    pytest.importorskip("torch")
+    path = tmp_path / "my_steps.py"
+    path.write_text(STEP)
+    return path
+
+
+def test_memory_prints_measured_predicted_and_batch_sizes(step_file, tmp_path, sizes_file):
+    ranges = ["--shortest", 4, "--longest", 60]
+    made = run("memory", f"{step_file}:step", *ranges, "--device", "cpu", "--budget", "1M", "--save", tmp_path / "m", "--picture", tmp_path / "p.svg")
+    assert made.returncode == 0, made.stderr
+    text = made.stdout.decode()
+    assert "measured" in text and "largest batches within 1.0 MiB" in text and (tmp_path / "p.svg").read_bytes().startswith(b"<?xml")
+    import sab
+
+    model = sab.MemoryModel.open(tmp_path / "m")
+    found = json.loads(run("memory", f"{step_file}:step", sizes_file, "--device", "cpu", "--budget", "1MiB", "--json").stdout)
+    assert found["budget"] == 1 << 20 and len(found["points"]) == 12 and found["model"]["residual"] < 0.01
+    for size in found["batch_sizes"]:
+        assert size["bytes"] <= 1 << 20 < model.predict_upper([(size["batch_size"] + 2, size["length"])])[0] * 1.02 or size["batch_size"] < 3
+
+
+def test_memory_says_what_is_wrong(step_file):
+    ranges = ["--shortest", 4, "--longest", 60, "--device", "cpu", "--budget", "1M"]
+    for arguments, words in (
+        ([f"{step_file}:step", "--device", "cpu"], "an INPUT of sizes, or --shortest and --longest"),
+        ([f"{step_file}:nothing", *ranges], "has no function nothing"),
+        (["nothing.py:step", *ranges], "there is no file nothing.py"),
+        (["no_such_module:step", *ranges], "there is no module no_such_module"),
+        (["step", *ranges], "must be module:function"),
+        ([f"{step_file}:broken", *ranges], "broken failed on a batch of 1 samples of length 4"),
+        ([f"{step_file}:huge", *ranges], "out of memory"),
+        ([f"{step_file}:step", "--shortest", 4, "--longest", 60, "--device", "abacus"], "abacus"),
+        ([f"{step_file}:step", *ranges, "--picture", "a.gif"], "must end in .png or .svg"),
+        ([f"{step_file}:step", *ranges, "--total", "much"], "must be a number of bytes"),
+    ):
+        made = run("memory", *arguments)
+        assert made.returncode == 2 and words in made.stderr.decode() and not made.stdout, (arguments, made.stderr)

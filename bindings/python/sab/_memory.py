@@ -438,9 +438,13 @@ class MemoryModelInfo(NamedTuple):
 
 
 class MemoryModel:
-    """Predicts the peak of a batch. Immutable, picklable; the cost of a plan: ``sab.plan(sizes, cost=model, budget=bytes)``."""
+    """Predicts the peak of a batch. Immutable, picklable; the cost of a plan: ``sab.plan(sizes, cost=model, budget=bytes)``.
+
+    ``measured`` has the :class:`Peaks` that :meth:`learn` fitted it to; None for other models.
+    """
 
     def __init__(self, handle: Any) -> None:
+        self.measured: Optional[Peaks] = None
         self._handle = ffi.gc(handle, lib.sab_memory_model_free)
         info = ffi.new("sab_memory_model_info *")
         info.struct_size = ffi.sizeof("sab_memory_model_info")
@@ -525,11 +529,18 @@ class MemoryModel:
             limit = budget or probe.stats().total
             if limit <= 0:
                 raise ValueError("budget = None: the device does not know its total: a budget must be given")
-            step(1, shortest)  # what a framework makes once, such as the state of an optimizer
+            try:
+                step(1, shortest)  # what a framework makes once, such as the state of an optimizer
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                raise DeviceMemoryError(f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit") from error
             small = measure(measurement_points(shortest, longest, max_count, points, degree=degree))
             first = cls.fit(small.features, small.peaks, degree=degree, coverage=coverage)
             large = measure(measurement_points(shortest, longest, max_count, points, degree=degree, model=first, budget=limit))
-        return cls.fit(large.features, large.peaks, degree=degree, coverage=coverage)
+        model = cls.fit(large.features, large.peaks, degree=degree, coverage=coverage)
+        model.measured = large
+        return model
 
     def _predict(self, features: Any, which: int) -> npt.NDArray[np.float64]:
         rows = np.ascontiguousarray(features, np.float64).reshape(-1, self.info.feature_count)

@@ -1,4 +1,4 @@
-"""The command ``sab``: ``sab compare INPUT`` and ``sab plan INPUT``."""
+"""The command ``sab``: ``sab compare INPUT``, ``sab plan INPUT`` and ``sab memory MODULE:FUNCTION``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
+import traceback
 import warnings
 from typing import Any, Callable, Iterator, Optional, Sequence
 
@@ -15,6 +16,7 @@ import sab
 from sab._cli import baselines
 from sab._cli.inputs import InputError, read_sizes
 from sab._cli.measure import Row, measure
+from sab._cli.memory import answer, bytes_of
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -30,7 +32,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 141
-    except (InputError, ValueError, OSError) as error:
+    except (InputError, ValueError, OSError, sab.Error) as error:
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
         print(f"sab: {error}", file=sys.stderr)
         return 2
     except ImportError as error:
@@ -72,6 +76,24 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--world-size", type=int, default=1, help="ranks to report for (default: 1)")
     plan.add_argument("--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_open")
     plan.set_defaults(run=_plan)
+
+    memory = commands.add_parser("memory", help="probe a training step, fit a model of its memory, print the batch size of each length")
+    memory.add_argument("step", metavar="MODULE:FUNCTION", help="or FILE.py:FUNCTION; function(count, length) runs a training step on a batch of that shape")
+    memory.add_argument("input", metavar="INPUT", nargs="?", help="sizes as for `sab plan`: batch sizes are those of the buckets of its plan")
+    memory.add_argument("--bytes", action="store_true", help="count the bytes of a line of text, not its words")
+    memory.add_argument("--device", default="cuda", help="cuda:N, cpu, host, ... (default: cuda)")
+    memory.add_argument("--total", type=bytes_of, metavar="BYTES", help="let the device have so much only, such as 16GiB")
+    memory.add_argument("--budget", type=bytes_of, metavar="BYTES", help="that a batch may take (default: the device's total)")
+    memory.add_argument("--shortest", type=float, help="padded length (default: of INPUT)")
+    memory.add_argument("--longest", type=float, help="padded length (default: of INPUT)")
+    memory.add_argument("--max-batch-size", type=int, default=100_000, help="most samples in a batch (default: 100000)")
+    memory.add_argument("--points", type=int, default=12, help="steps in each of two rounds (default: 12)")
+    memory.add_argument("--degree", type=int, default=2, choices=[1, 2], help="of the model (default: 2)")
+    memory.add_argument("--coverage", type=float, default=0.9, help="share of batches that should stay under the prediction (default: 0.9)")
+    memory.add_argument("--save", metavar="FILE", help="write the model, for sab.MemoryModel.open and sab_memory_model_open")
+    memory.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    memory.add_argument("--picture", metavar="FILE", help="write a .png or .svg picture: measured against predicted, and the batch sizes")
+    memory.set_defaults(run=_memory)
     return parser
 
 
@@ -230,6 +252,39 @@ def _plan(options: argparse.Namespace) -> None:
         return
     print(report)
     for what, path in (("plan", options.save), ("picture", options.picture)):
+        if path:
+            print(f"{what}: {path}")
+
+
+def _memory(options: argparse.Namespace) -> None:
+    if options.picture and not options.picture.endswith((".png", ".svg")):
+        raise InputError(f"--picture {options.picture}: must end in .png or .svg")
+    found = answer(options)
+    predicted = found.model.predict(found.peaks.features)
+    if options.save:
+        found.model.save(options.save)
+    if options.picture:
+        from sab._cli.picture import draw_memory
+
+        draw_memory(options.picture, found, predicted)
+    measured = list(zip(found.peaks.features, found.peaks.peaks.tolist(), predicted.tolist()))
+    if options.json:
+        points = [{"count": count, "length": length, "measured": peak, "predicted": guess} for (count, length), peak, guess in measured]
+        facts = {"device": options.device, "budget": found.budget, "model": found.model.info._asdict(), "terms": found.model.terms}
+        print(json.dumps({**facts, "points": points, "batch_sizes": [size._asdict() for size in found.sizes]}, indent=2))
+        return
+    mebibyte = 1 << 20
+    rows = [
+        [f"{count:,}", f"{length:g}", f"{peak / mebibyte:,.1f}", f"{guess / mebibyte:,.1f}", f"{100 * (guess / peak - 1):+.2f} %"]
+        for (count, length), peak, guess in measured
+    ]
+    _print_table(f"steps measured on {options.device}, in MiB", ["count", "length", "measured", "predicted", "off"], rows)
+    print(f"{found.model}\n")
+    rows = [
+        [f"{size.length:g}", f"{size.batch_size:,}", f"{size.bytes / mebibyte:,.1f}", f"{100 * size.bytes / found.budget:.1f} %"] for size in found.sizes
+    ]
+    _print_table(f"largest batches within {found.budget / mebibyte:,.1f} MiB", ["padded length", "batch size", "MiB with margin", "of the budget"], rows)
+    for what, path in (("model", options.save), ("picture", options.picture)):
         if path:
             print(f"{what}: {path}")
 

@@ -1,4 +1,4 @@
-"""The picture: a histogram of the sizes with the bucket edges, and the padding of each system as bars."""
+"""The pictures: sizes with bucket edges and the padding of each system; memory measured against predicted, and batch sizes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._cli.measure import Row
+from sab._cli.memory import Answer
 
 INK, MUTED, OURS, OTHERS = "#222222", "#8a8a8a", "#0072b2", "#b9c4cc"  # Okabe-Ito blue beside greys: safe for colour-blind eyes
 
@@ -28,6 +29,34 @@ def draw(path: str, title: str, sizes: npt.NDArray[Any], edges: Sequence[float],
     _histogram(axes[0][0], sizes, edges, unit)
     if rows:
         _bars(axes[1][0], rows)
+    figure.savefig(path, dpi=160, metadata={"Date": None} if path.endswith(".svg") else None)
+    plt.close(figure)
+
+
+def draw_memory(path: str, found: Answer, predicted: npt.NDArray[np.float64]) -> None:
+    """Writes a .png or .svg of what was measured against what the model says, and of the batch size of each length."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 11, "text.color": INK, "axes.edgecolor": MUTED, "svg.hashsalt": "sab"})
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
+    info, mebibyte = found.model.info, 1 << 20
+    figure.suptitle(f"{100 * info.residual:.2f} % off on average, {100 * info.margin:.1f} % margin", x=0.012, ha="left", fontsize=15, fontweight="bold")
+    measured = found.peaks.peaks / mebibyte
+    line = np.array([0, 1.05 * max(measured.max(), found.budget / mebibyte)])
+    left.fill_between(line, line, line * (1 + info.margin), color=OURS, alpha=0.15, linewidth=0)
+    left.plot(line, line, color=OURS, linewidth=1)
+    left.axhline(found.budget / mebibyte, color=MUTED, linewidth=0.9, linestyle="--")
+    left.text(0, found.budget / mebibyte, " budget", va="bottom", color=MUTED)
+    left.plot(predicted / mebibyte, measured, "o", color=INK, markersize=5)
+    left.set(xlim=(0, line[1]), ylim=(0, line[1] * 1.06), xlabel="predicted, MiB", ylabel="measured, MiB")
+    right.plot([size.length for size in found.sizes], [size.batch_size for size in found.sizes], "o-", color=OURS, markersize=4, linewidth=1)
+    right.set(xscale="log", yscale="log", xlabel="padded length", ylabel="largest batch")
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(colors=INK)
     figure.savefig(path, dpi=160, metadata={"Date": None} if path.endswith(".svg") else None)
     plt.close(figure)
 

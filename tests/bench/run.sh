@@ -5,10 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . cmake/setup.sh
 copies=${1:-1}
-need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev python3-venv python3-dev python3-numpy python3-torch
+need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base
 make_venv build/venv-bench
 python=build/venv-bench/bin/python
-cmake -S . -B build/bench -G Ninja -DSAB_BUILD_TESTS=OFF -DSAB_BUILD_BENCH=ON > /dev/null
+cmake -S . -B build/bench -G Ninja -DSAB_BUILD_TESTS=OFF -DSAB_BUILD_BENCH=ON -DSAB_BUILD_TORCH=ON > /dev/null
 ninja -C build/bench --quiet
 $python tests/bench/lengths.py build/lengths.npy "$copies"
 
@@ -27,3 +27,5 @@ $python -m pip install -q -c bindings/python/constraints.txt ./bindings/python
 $python -m pip install -q --no-deps bionemo-size-aware-batching==1.0.0 infinibatch==0.1.1 || echo "(peers could not be installed)" >&2
 echo
 PYTHONPATH=${FAIRSEQ_MODULE:-build} $python tests/bench/peers.py build/lengths.npy
+echo
+SAB_TORCH_LIBRARY=$(find "$PWD/build/bench" -name 'libsab_torch.so.0') $python tests/bench/memory.py

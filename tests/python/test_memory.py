@@ -702,3 +702,41 @@ def test_errors_in_work_leave_nothing_behind():
         del thing
         gc.collect()
         assert alive() is None
+
+
+RANK = """
+import sys, numpy as np, sab, torch.distributed as dist
+sys.path.insert(0, sys.argv[1])
+from test_memory import Pretend
+
+rank = int(sys.argv[3])
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}/meeting", rank=rank, world_size=2)
+device = Pretend(1000 * (rank + 1))
+found = sab.find_max_batch(lambda count: device.take(10 * count), device, search="binary", reduce="torch")
+sizes = np.random.default_rng(0).integers(1, 60, 4000)
+plan = sab.plan(sizes, budget=600)
+device = Pretend(8000 if rank else 100_000)  # one rank has little room
+sampler = sab.BucketSampler(plan, rank=rank, world_size=2)
+seen = []
+with sab.MemoryGuard(sampler, device, interval=4, reduce="torch") as guard:
+    for batch in sampler.batches():
+        guard.step(batch, lambda first, count, weight: device.take(int(2000 + 12 * count * batch.padded_length)))
+        seen += batch.indices.tolist()
+    print(found.batch_size, guard.info.lowered, guard.info.budget, guard.info.steps, guard.info.out_of_memory)
+print(*seen)
+"""
+
+
+def test_two_processes_lower_alike(tmp_path):
+    import pathlib
+    import subprocess
+
+    here = str(pathlib.Path(__file__).parent)
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", RANK, here, str(tmp_path), str(rank)], stdout=subprocess.PIPE, text=True, cwd=tmp_path) for rank in range(2)
+    ]
+    lines = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
+    facts = [line[0].split() for line in lines]
+    assert facts[0][:4] == facts[1][:4] and facts[0][0] == "100"
+    assert int(facts[0][1]) > 0 and float(facts[0][2]) <= 500 and (facts[0][4], int(facts[1][4]) <= 4) == ("0", True)
+    assert sorted(int(index) for line in lines for index in line[1].split()) == list(range(4000))

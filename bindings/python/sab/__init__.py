@@ -12,28 +12,23 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
 from sab._devices import Device, is_out_of_memory
-from sab._memory import (
+from sab._guard import MemoryGuard, MemoryGuardInfo
+from sab._max_batch import (
     MaxBatch,
-    MemoryGuard,
-    MemoryGuardInfo,
-    MemoryModel,
-    MemoryModelInfo,
-    MemoryStats,
-    Peaks,
-    Probe,
     Verification,
     chunked_step,
-    collect_peak,
     find_executable_batch_size,
     find_max_batch,
     grow_batch,
     grow_doubling,
     grow_linear,
-    measurement_points,
     verify,
 )
+from sab._model import MemoryModel, MemoryModelInfo, measurement_points
 from sab._native import Cancelled, DeviceMemoryError, Error, FormatError, MismatchError, SkippedWarning, UnsupportedError, ffi as _ffi, lib as _lib
+from sab._peaks import Peaks, collect_peak
 from sab._plan import Bucket, Plan, Report, create_buckets, plan
+from sab._probe import MemoryStats, Probe
 from sab._samplers import Batch, BucketSampler, SequentialSampler, SizeAwareSampler, SizeAwareStream
 from sab._sizes import Sizes
 

@@ -13,7 +13,7 @@ from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_op
 from sab._sizes import SizesLike, as_sizes
 
 if TYPE_CHECKING:
-    from sab._memory import MemoryModel
+    from sab._model import MemoryModel
 
 _COSTS = {"padded": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
 _TAILS = {"keep": lib.SAB_TAIL_KEEP, "merge": lib.SAB_TAIL_MERGE, "drop": lib.SAB_TAIL_DROP, "wrap": lib.SAB_TAIL_WRAP}
@@ -179,7 +179,7 @@ class Plan:
 
     def verify(self, run: Callable[[Any], Any], device: Any = "cuda", *, count: int = 16, progress: "bool | Progress | None" = None) -> Any:
         """Runs the ``count`` worst batches before training; see :func:`sab.verify`."""
-        from sab._memory import verify
+        from sab._max_batch import verify
 
         return verify(self, run, device, count=count, progress=progress)
 

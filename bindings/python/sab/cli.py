@@ -16,7 +16,7 @@ import sab
 from sab._cli import baselines
 from sab._cli.inputs import InputError, read_sizes
 from sab._cli.measure import Row, measure
-from sab._cli.memory import answer, bytes_of
+from sab._cli.memory import StepError, answer, bytes_of
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -33,7 +33,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         sys.stderr.close()
         return 141
     except (InputError, ValueError, OSError, sab.Error) as error:
-        if error.__cause__ is not None:
+        if isinstance(error, StepError):
             traceback.print_exception(error.__cause__)
         print(f"sab: {error}", file=sys.stderr)
         return 2

@@ -18,6 +18,10 @@ from sab._cli.inputs import InputError, read_sizes
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
+class StepError(InputError):
+    """The user's own step failed; why, is its cause."""
+
+
 class Size(NamedTuple):
     """The largest batch of a length."""
 
@@ -92,7 +96,7 @@ def answer(options: argparse.Namespace) -> Answer:
         except Exception as error:
             if sab.is_out_of_memory(error):
                 raise
-            raise InputError(f"{options.step} failed on a batch of {count} samples of length {length:g}") from error
+            raise StepError(f"{options.step} failed on a batch of {count} samples of length {length:g}") from error
 
     with sab.Probe(options.device, options.total) as probe:
         budget = options.budget or options.total or probe.stats().total

@@ -1,0 +1,148 @@
+"""A run kept within its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
+
+from sab._devices import is_out_of_memory
+from sab._max_batch import _step_options
+from sab._native import check, ffi, lib, new_options
+from sab._probe import DeviceLike, Probe
+from sab._samplers import Batch, _RandomAccessSampler, _new_batch
+from sab._work import Reduce, _Work, _reduce_function
+
+log = logging.getLogger("sab")
+
+
+class MemoryGuardInfo(NamedTuple):
+    """What a guard has seen and done: the fields of ``sab_memory_guard_info``."""
+
+    steps: int
+    out_of_memory: int
+    lowered: int
+    budget: float
+    peak: int
+    mean_peak: float
+    creep: float
+
+
+class MemoryGuard:
+    """Keeps a run within its memory: watches the peaks of real steps, lowers the sampler's budget before a creeping run fails, and survives an
+    out-of-memory error in a step by splitting its batch. Each lowering is logged.
+
+    Args:
+        sampler: of a plan whose cost is no callable. Batches that a loader has fetched already keep their size.
+        device: see :class:`Probe`.
+        limit: bytes that peaks are to stay under; the device's total by default.
+        interval: judged every so many steps, the same on all ranks.
+        window: by the last so many steps.
+        reduce: where ranks train together: ``"torch"``, or a function from a list of int to the least over the ranks.
+    """
+
+    def __init__(
+        self,
+        sampler: _RandomAccessSampler,
+        device: DeviceLike = "cuda",
+        *,
+        limit: Optional[int] = None,
+        interval: int = 16,
+        window: int = 64,
+        reduce: "str | Reduce | None" = None,
+    ) -> None:
+        self._sampler = sampler
+        self._owns_probe = not isinstance(device, Probe)
+        self._probe: Probe = device if isinstance(device, Probe) else Probe(device)
+        self._reduce = _Work(reduce=_reduce_function(reduce))
+        options = new_options("sab_memory_guard_options")
+        options.limit, options.interval, options.window = limit or 0, interval, window
+        if reduce is not None:
+            options.reduce, options.reduce_ctx = lib.sab_py_reduce, self._reduce.handle
+        handle = ffi.new("sab_memory_guard **")
+        self._probe._check(lib.sab_memory_guard_new(self._probe._handle, sampler._handle, options, handle))
+        self._handle = ffi.gc(handle[0], lib.sab_memory_guard_free)
+
+    def _shape(self, batch: Any) -> Any:
+        shape = _new_batch()
+        if isinstance(batch, Batch):
+            shape.count, shape.padded_length = batch.count, batch.padded_length
+        else:
+            shape.count, shape.padded_length = batch
+        return shape
+
+    def _ended(self, status: int, calls: _Work, before: float) -> None:
+        if calls.exception is None:
+            calls.exception, self._reduce.exception = self._reduce.exception, None
+        self._probe._check(status, calls)
+        info = self.info
+        if info.budget != before:
+            log.warning(
+                "memory is scarcer than planned: the budget of the batches to come is lowered from %.6g to %.6g after step %d (largest peak %d bytes)",
+                before,
+                info.budget,
+                info.steps,
+                info.peak,
+            )
+
+    def step(
+        self,
+        batch: "Batch | tuple[int, float]",
+        chunk: Callable[[int, int, float], Any],
+        *,
+        begin: Optional[Callable[[], Any]] = None,
+        weights: Optional[Sequence[float]] = None,
+    ) -> None:
+        """Runs a step: ``chunk(0, count, 1.0)``, or, when that runs out of memory, in halves; see :func:`chunked_step`.
+
+        Args:
+            batch: from ``sampler.batches()``, or (count, padded length).
+        """
+        shape = self._shape(batch)
+        calls = _Work(chunk=chunk, begin=begin)
+        options, kept = _step_options(calls, begin, weights, int(shape.count), None)
+        with self._sampler._changing_budget():
+            before = self.info
+            self._ended(lib.sab_memory_guard_step(self._handle, shape, options), calls, before.budget)
+        del kept
+        if self.info.out_of_memory > before.out_of_memory:
+            log.warning("step %d, %d samples of padded length %g, ran out of memory and was split", before.steps, shape.count, shape.padded_length)
+
+    @contextlib.contextmanager
+    def watch(self, batch: "Batch | tuple[int, float]") -> Iterator[None]:
+        """For loops that run their own step: ``with guard.watch(batch): ...``. An out-of-memory error is noted and comes out."""
+        shape = self._shape(batch)
+        self._probe._check(lib.sab_memory_guard_begin(self._handle))
+        try:
+            yield
+        except Exception as error:
+            if is_out_of_memory(error):
+                self._end(shape, True)
+            raise
+        self._end(shape, False)
+
+    def _end(self, shape: Any, ran_out: bool) -> None:
+        with self._sampler._changing_budget():
+            self._ended(lib.sab_memory_guard_end(self._handle, shape, ran_out), _Work(), self.info.budget)
+
+    @property
+    def info(self) -> MemoryGuardInfo:
+        """What the guard has seen and done."""
+        info = ffi.new("sab_memory_guard_info *")
+        info.struct_size = ffi.sizeof("sab_memory_guard_info")
+        check(lib.sab_memory_guard_get_info(self._handle, info))
+        return MemoryGuardInfo(*(getattr(info, field) for field in MemoryGuardInfo._fields))
+
+    def close(self) -> None:
+        """Frees the guard, and its probe where it made it; the sampler keeps its budget."""
+        handle, self._handle = self._handle, ffi.NULL
+        if handle != ffi.NULL:
+            ffi.release(handle)
+            if self._owns_probe:
+                self._probe.close()
+
+    def __enter__(self) -> "MemoryGuard":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -1,0 +1,251 @@
+"""The largest batch, growing ones, and steps in parts."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import inspect
+import logging
+import sys
+from typing import Any, Callable, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from sab._devices import is_out_of_memory
+from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options
+from sab._plan import Plan, one_of
+from sab._probe import DeviceLike, Probe, _probe_of
+from sab._samplers import Batch
+from sab._work import Reduce, _Work, _forget, _reduce_function
+
+log = logging.getLogger("sab")
+
+_SEARCHES = {
+    "predict": lib.SAB_SEARCH_PREDICT,
+    "difference": lib.SAB_SEARCH_DIFFERENCE,
+    "binary": lib.SAB_SEARCH_BINARY,
+    "halve": lib.SAB_SEARCH_HALVE,
+}
+
+
+class MaxBatch(NamedTuple):
+    """What :func:`find_max_batch` found."""
+
+    batch_size: int  # for the longest length
+    batch_sizes: list[int]  # for each length
+    trials: int
+    out_of_memory: int
+    peak: float
+    budget: int
+
+
+def find_max_batch(
+    trial: Callable[..., Any],
+    device: DeviceLike = "cuda",
+    *,
+    lengths: Optional[Sequence[float]] = None,
+    search: str = "predict",
+    maximum: int = 100_000,
+    budget: Optional[int] = None,
+    rounding: "str | int | None" = None,
+    reduce: "str | Reduce | None" = None,
+    progress: "bool | Progress | None" = None,
+) -> MaxBatch:
+    """Finds the largest batch whose step fits the device.
+
+    The random generators are as before when it returns; model and optimizer are the caller's to put back.
+
+    Args:
+        trial: runs one training step: ``trial(count)``, or ``trial(count, length)`` when lengths are given.
+        device: see :class:`Probe`.
+        lengths: find a batch size for each of these padded lengths; the longest is tried first.
+        search: ``"predict"`` (without running out), ``"difference"`` (memory(2) - memory(1)), ``"binary"`` or ``"halve"`` (by running out).
+        maximum: never larger.
+        budget: peaks must not be larger; the device's total by default.
+        rounding: ``"power_of_two"``, or a number to be a multiple of.
+        reduce: where ranks train together: ``"torch"`` for torch.distributed, or a function from a list of int to the least over the ranks.
+        progress: True for a bar, or ``progress(done, total)``.
+
+    Raises:
+        DeviceMemoryError: not even one sample fits. Whatever ``trial`` raises, but for running out of memory.
+    """
+    calls = _Work(
+        progress,
+        "find_max_batch",
+        trial=trial if lengths is not None else lambda count, length: trial(count),
+        reduce=_reduce_function(reduce),
+    )
+    options = new_options("sab_find_max_batch_options")
+    options.search, options.maximum, options.budget = one_of("search", search, _SEARCHES), maximum, budget or 0
+    if rounding == "power_of_two":
+        options.rounding = lib.SAB_ROUND_POWER_OF_TWO
+    elif isinstance(rounding, int):
+        options.rounding, options.multiple = lib.SAB_ROUND_MULTIPLE, rounding
+    elif rounding is not None:
+        raise ValueError(f"rounding = {rounding!r}: must be 'power_of_two' or a number")
+    if lengths is not None:
+        if len(lengths) == 0:
+            raise ValueError("lengths is empty: must have at least one")
+        array = ffi.new("double[]", [float(length) for length in lengths])
+        options.lengths, options.length_count = array, len(lengths)
+    if reduce is not None:
+        options.reduce, options.reduce_ctx = lib.sab_py_reduce, calls.handle
+    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+    sizes = ffi.new("uint64_t[]", 1 if lengths is None else len(lengths))
+    result = ffi.new("sab_max_batch *")
+    result.struct_size = ffi.sizeof("sab_max_batch")
+    with _probe_of(device) as probe:
+        probe._check(lib.sab_find_max_batch(probe._handle, lib.sab_py_trial, calls.handle, options, sizes, result), calls)
+    return MaxBatch(int(result.batch_size), [int(size) for size in sizes], result.trials, result.out_of_memory, result.peak, result.budget)
+
+
+def find_executable_batch_size(
+    function: Optional[Callable[..., Any]] = None, starting_batch_size: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None
+) -> Any:
+    """Decorator: calls the function with a batch size as first argument, and again with a smaller one whenever it runs out of memory.
+
+    As accelerate's. The batch size found is kept for the next call. The tensors of a failed try are let go before the next; each lowering is
+    logged.
+
+    Args:
+        starting_batch_size: of the first call.
+        reduce_batch_size_fn: the next batch size, from the one that failed (or from nothing, as accelerate's); nine tenths by default.
+
+    Raises:
+        DeviceMemoryError: a batch size of 1 does not fit.
+    """
+    if function is None:
+        return functools.partial(find_executable_batch_size, starting_batch_size=starting_batch_size, reduce_batch_size_fn=reduce_batch_size_fn)
+    if starting_batch_size < 1:
+        raise ValueError(f"starting_batch_size = {starting_batch_size}: must be at least 1")
+    reduce = reduce_batch_size_fn
+    takes_size = reduce is not None and len(inspect.signature(reduce).parameters) > 0
+    batch_size = starting_batch_size
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **options: Any) -> Any:
+        nonlocal batch_size
+        while batch_size >= 1:
+            try:
+                return function(batch_size, *arguments, **options)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                _forget(error)
+            _release_caches()
+            failed = batch_size
+            batch_size = failed * 9 // 10 if reduce is None else reduce(failed) if takes_size else reduce()
+            log.warning("batch size %d runs out of memory: trying %d", failed, batch_size)
+        raise DeviceMemoryError("no executable batch size found: not enough memory even for a batch of one")
+
+    return run
+
+
+def _release_caches() -> None:
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _step_options(
+    calls: _Work, begin: Optional[Callable[[], Any]], weights: Optional[Sequence[float]], count: int, chunk_size: Optional[int]
+) -> tuple[Any, Any]:
+    """The options of a chunked step, and what they point to."""
+    options = new_options("sab_chunked_step_options")
+    options.chunk, options.ctx, options.chunk_size = lib.sab_py_chunk, calls.handle, chunk_size or 0
+    if begin is not None:
+        options.begin = lib.sab_py_begin
+    array = None
+    if weights is not None:
+        array = np.ascontiguousarray(weights, np.float64)
+        if array.shape != (count,):
+            raise ValueError(f"weights has shape {array.shape}: must have one number for each of the {count} samples")
+        options.sample_weights = ffi.cast("double *", array.ctypes.data)
+    return options, array
+
+
+def chunked_step(
+    chunk: Callable[[int, int, float], Any],
+    count: int,
+    device: DeviceLike = "cuda",
+    *,
+    begin: Optional[Callable[[], Any]] = None,
+    weights: Optional[Sequence[float]] = None,
+    chunk_size: Optional[int] = None,
+) -> int:
+    """Runs forward and backward of a batch in parts that fit: halves them until none runs out of memory, each time from the same random state.
+
+    Args:
+        chunk: ``chunk(first, count, weight)`` runs the samples from ``first`` on, their mean loss times ``weight``; gradients add up.
+        count: samples in the batch.
+        device: see :class:`Probe`.
+        begin: before each try, such as ``optimizer.zero_grad``.
+        weights: what each sample counts in the loss, such as its tokens.
+        chunk_size: largest part of the first try; the whole batch by default.
+
+    Returns:
+        The size of part that fitted. The optimizer's step is the caller's.
+    """
+    if count < 1:
+        raise ValueError(f"count = {count}: must be at least 1")
+    calls = _Work(chunk=chunk, begin=begin)
+    options, kept = _step_options(calls, begin, weights, count, chunk_size)
+    fitted = ffi.new("uint64_t *")
+    with _probe_of(device) as probe:
+        probe._check(lib.sab_chunked_step(probe._handle, count, options, fitted), calls)
+    del kept
+    if fitted[0] < min(chunk_size or count, count):
+        log.warning("a step of %d samples ran out of memory and was run in parts of %d", count, fitted[0])
+    return int(fitted[0])
+
+
+def grow_batch(batch_increase_function: Callable[[int, int], int], epoch: int, current: int, maximum: int) -> int:
+    """The batch size of an epoch: ``current`` plus what the function of (epoch, current) says, unless that is more than ``maximum``.
+
+    >>> grow_batch(lambda epoch, size: 32 if epoch in (2, 4) else 0, 2, 64, 100)
+    96
+    """
+    calls = _Work(increase=batch_increase_function)
+    size = ffi.new("uint64_t *")
+    check(lib.sab_grow_batch(lib.sab_py_increase, calls.handle, epoch, current, maximum, size), calls)
+    return int(size[0])
+
+
+def grow_linear(epoch: int, start: int, amount: int, period: int, maximum: int) -> int:
+    """The batch size of an epoch that grows by ``amount`` every ``period`` epochs, up to ``maximum``."""
+    size = ffi.new("uint64_t *")
+    check(lib.sab_grow_linear(epoch, start, amount, period, maximum, size))
+    return int(size[0])
+
+
+def grow_doubling(epoch: int, start: int, milestones: Sequence[int], maximum: int) -> int:
+    """The batch size of an epoch that doubles at each milestone, up to ``maximum``."""
+    size = ffi.new("uint64_t *")
+    check(lib.sab_grow_doubling(epoch, start, ffi.new("uint64_t[]", list(milestones)), len(milestones), maximum, size))
+    return int(size[0])
+
+
+class Verification(NamedTuple):
+    """What the dry run of a plan saw."""
+
+    batches: int
+    peak: int
+    total: int
+
+
+def verify(
+    plan: Plan, run: Callable[[Batch], Any], device: DeviceLike = "cuda", *, count: int = 16, progress: "bool | Progress | None" = None
+) -> Verification:
+    """Runs the ``count`` worst batches of a plan before training, costliest first.
+
+    Raises:
+        DeviceMemoryError: a batch ran out of memory. Whatever else ``run`` raises.
+    """
+    calls = _Work(progress, "verify", run=run)
+    result = ffi.new("sab_verification *")
+    result.struct_size = ffi.sizeof("sab_verification")
+    with _probe_of(device) as probe:
+        status = lib.sab_plan_verify(plan._handle, probe._handle, count, lib.sab_py_batch, calls.handle, lib.sab_py_progress, calls.handle, result)
+        probe._check(status, calls)
+    return Verification(result.batches, result.peak, result.total)

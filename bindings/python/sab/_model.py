@@ -1,0 +1,242 @@
+"""What to measure, and the model that is fitted to it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._devices import is_out_of_memory
+from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options
+from sab._peaks import Peaks, collect_peak
+from sab._plan import one_of
+from sab._probe import DeviceLike, Probe, _probe_of
+
+_KINDS = {"batch": lib.SAB_MODEL_BATCH, "polynomial": lib.SAB_MODEL_POLYNOMIAL}
+
+
+def measurement_points(
+    shortest: float,
+    longest: float,
+    max_count: int,
+    points: Optional[int] = None,
+    *,
+    max_padded_total: Optional[float] = None,
+    degree: int = 2,
+    model: "Optional[MemoryModel]" = None,
+    budget: Optional[float] = None,
+) -> list[tuple[int, float]]:
+    """Which (count, length) to measure for a :class:`MemoryModel` of batches, in ascending order of count * length.
+
+    The D-optimal choice, made greedily on a grid: few steps suffice.
+
+    Args:
+        shortest, longest: range of padded lengths.
+        max_count: most samples in a batch.
+        points: how many; twice as many as the model has terms by default.
+        max_padded_total: no point has a larger count * length; 4 * longest by default, so that none runs out of memory.
+        degree: of the model.
+        model, budget: with a first model, only points that it predicts to take a third to nine tenths of ``budget`` bytes.
+    """
+    options = new_options("sab_measurement_options")
+    if model is not None:
+        options.model, options.budget = model._handle, budget or 0
+    options.shortest, options.longest, options.max_count, options.degree = shortest, longest, max_count, degree
+    options.max_padded_total = max_padded_total or 0
+    points = points or (12 if degree == 2 else 6)
+    counts, lengths = ffi.new("uint64_t[]", points), ffi.new("double[]", points)
+    check(lib.sab_measurement_points(options, points, counts, lengths))
+    return [(int(counts[i]), int(lengths[i]) if lengths[i].is_integer() else lengths[i]) for i in range(points)]
+
+
+class MemoryModelInfo(NamedTuple):
+    """Facts of a model: the fields of ``sab_memory_model_info``."""
+
+    kind: int
+    degree: int
+    feature_count: int
+    term_count: int
+    measurements: int
+    constant: float
+    margin: float
+    coverage: float
+    residual: float
+    held_out_residual: float
+    largest_residual: float
+
+
+class MemoryModel:
+    """Predicts the peak of a batch. Immutable, picklable; the cost of a plan: ``sab.plan(sizes, cost=model, budget=bytes)``.
+
+    ``measured`` has the :class:`Peaks` that :meth:`learn` fitted it to; None for other models.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self.measured: Optional[Peaks] = None
+        self._handle = ffi.gc(handle, lib.sab_memory_model_free)
+        info = ffi.new("sab_memory_model_info *")
+        info.struct_size = ffi.sizeof("sab_memory_model_info")
+        check(lib.sab_memory_model_get_info(self._handle, info))
+        self.info = MemoryModelInfo(*(getattr(info, field) for field in MemoryModelInfo._fields))
+
+    @classmethod
+    def fit(
+        cls, features: Any, peaks: Any, *, kind: str = "batch", degree: int = 2, coverage: float = 0.95, select_terms: bool = True
+    ) -> "MemoryModel":
+        """Fits a model to measurements, such as ``features`` and ``peaks`` of :func:`collect_peak`.
+
+        Args:
+            features: a row of numbers for each measurement; for ``"batch"`` (count, padded length).
+            peaks: bytes.
+            kind: ``"batch"`` (count, count * length, count * length**2, length, length**2; none negative) or ``"polynomial"`` of any features.
+            degree: 1 or 2.
+            coverage: share of unseen batches that should stay under :meth:`predict_upper`.
+            select_terms: leave out terms that do not pay.
+
+        Raises:
+            ValueError: too few measurements, or such that cannot tell the terms apart: the message says what to measure next.
+
+        >>> rows = [(n, l) for n in (1, 2, 4, 8) for l in (10, 50, 100)]
+        >>> model = MemoryModel.fit(rows, [1e6 + 300 * n * l for n, l in rows])
+        >>> round(float(model.predict([(16, 100)])[0]))
+        1480000
+        """
+        rows = np.ascontiguousarray(features, np.float64)
+        if rows.ndim == 1:
+            rows = rows.reshape(-1, 1)
+        if rows.ndim != 2:
+            raise ValueError(f"features has {rows.ndim} dimensions: must have a row for each measurement")
+        bytes_ = np.ascontiguousarray(peaks, np.float64)
+        if bytes_.shape != (len(rows),):
+            raise ValueError(f"peaks has shape {bytes_.shape}: must have one number for each of the {len(rows)} rows of features")
+        options = new_options("sab_memory_model_options")
+        options.kind, options.degree, options.coverage, options.select_terms = one_of("kind", kind, _KINDS), degree, coverage, select_terms
+        handle = ffi.new("sab_memory_model **")
+        pointers = [ffi.cast("double *", array.ctypes.data) for array in (rows, bytes_)]
+        check(lib.sab_memory_model_fit(pointers[0], len(rows), rows.shape[1], pointers[1], options, handle))
+        return cls(handle[0])
+
+    @classmethod
+    def learn(
+        cls,
+        step: Callable[[int, float], Any],
+        shortest: float,
+        longest: float,
+        device: DeviceLike = "cuda",
+        *,
+        budget: Optional[int] = None,
+        max_count: int = 1 << 20,
+        points: int = 12,
+        degree: int = 2,
+        coverage: float = 0.9,
+        cleanup: Optional[Callable[[], Any]] = None,
+        progress: "bool | Progress | None" = None,
+    ) -> "MemoryModel":
+        """Finds out what batches need: runs ``step(count, length)`` on ``points`` small batches, fits a first model, runs it on ``points`` more that this
+        model predicts to take a third to nine tenths of the budget, and fits the model to those.
+
+        Args:
+            step: runs a training step on a batch of ``count`` samples of padded length ``length``.
+            shortest, longest: range of the padded lengths.
+            device: see :class:`Probe`.
+            budget: bytes that the batches will have; the device's total by default.
+            max_count: most samples in a batch.
+            points: steps in each of the two rounds.
+            degree, coverage: see :meth:`fit`.
+            cleanup: see :func:`collect_peak`.
+        """
+
+        def measure(where: list[tuple[int, float]]) -> Peaks:
+            def work(point: tuple[int, float]) -> tuple[int, float]:
+                step(*point)
+                return point
+
+            return collect_peak(work, where, probe, cleanup=cleanup, progress=progress)
+
+        with _probe_of(device) as probe:
+            limit = budget or probe.stats().total
+            if limit <= 0:
+                raise ValueError("budget = None: the device does not know its total: a budget must be given")
+            try:
+                step(1, shortest)  # what a framework makes once, such as the state of an optimizer
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                raise DeviceMemoryError(f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit") from error
+            small = measure(measurement_points(shortest, longest, max_count, points, degree=degree))
+            first = cls.fit(small.features, small.peaks, degree=degree, coverage=coverage)
+            large = measure(measurement_points(shortest, longest, max_count, points, degree=degree, model=first, budget=limit))
+        model = cls.fit(large.features, large.peaks, degree=degree, coverage=coverage)
+        model.measured = large
+        return model
+
+    def _predict(self, features: Any, which: int) -> npt.NDArray[np.float64]:
+        rows = np.ascontiguousarray(features, np.float64).reshape(-1, self.info.feature_count)
+        made = np.empty(len(rows))
+        room = [ffi.NULL, ffi.NULL]
+        room[which] = ffi.cast("double *", made.ctypes.data)
+        check(lib.sab_memory_model_predict(self._handle, ffi.cast("double *", rows.ctypes.data), len(rows), *room))
+        return made
+
+    def predict(self, features: Any) -> npt.NDArray[np.float64]:
+        """Expected peaks of rows of features, in bytes."""
+        return self._predict(features, 0)
+
+    def predict_upper(self, features: Any) -> npt.NDArray[np.float64]:
+        """Peaks with the margin: the stated share of batches stays under them."""
+        return self._predict(features, 1)
+
+    @property
+    def terms(self) -> list[tuple[float, tuple[int, ...]]]:
+        """(coefficient, power of each feature) of each term."""
+        coefficient, powers, terms = ffi.new("double *"), ffi.new("uint32_t[]", self.info.feature_count), []
+        for index in range(self.info.term_count):
+            check(lib.sab_memory_model_get_term(self._handle, index, coefficient, powers))
+            terms.append((coefficient[0], tuple(powers)))
+        return terms
+
+    def _cost_terms(self) -> Any:
+        count = ffi.new("size_t *")
+        check(lib.sab_memory_model_cost_terms(self._handle, ffi.NULL, 0, count))
+        terms = ffi.new("sab_cost_term[]", count[0])
+        check(lib.sab_memory_model_cost_terms(self._handle, terms, count[0], count))
+        return terms
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Writes the model to a file that :meth:`open` reads; replaced in one step."""
+        check(lib.sab_memory_model_save(self._handle, os.fsencode(path)))
+
+    @classmethod
+    def open(cls, path: "str | os.PathLike[str]") -> "MemoryModel":
+        """Reads a file of :meth:`save`."""
+        handle = ffi.new("sab_memory_model **")
+        check(lib.sab_memory_model_open(os.fsencode(path), handle))
+        return cls(handle[0])
+
+    def to_bytes(self) -> bytes:
+        """The model's file image."""
+        size = ffi.new("size_t *")
+        check(lib.sab_memory_model_write(self._handle, ffi.NULL, 0, size))
+        image = bytearray(size[0])
+        check(lib.sab_memory_model_write(self._handle, ffi.from_buffer(image), len(image), size))
+        return bytes(image)
+
+    @classmethod
+    def from_bytes(cls, image: bytes) -> "MemoryModel":
+        """A model from :meth:`to_bytes`."""
+        handle = ffi.new("sab_memory_model **")
+        check(lib.sab_memory_model_read(ffi.from_buffer(image), len(image), handle))
+        return cls(handle[0])
+
+    def __reduce__(self) -> Any:
+        return MemoryModel.from_bytes, (self.to_bytes(),)
+
+    def __str__(self) -> str:
+        names = ("count", "length") if self.info.kind == lib.SAB_MODEL_BATCH else [f"f{i}" for i in range(self.info.feature_count)]
+        parts = []
+        for coefficient, powers in self.terms:
+            factors = [name if power == 1 else f"{name}^{power}" for name, power in zip(names, powers) if power]
+            parts.append(" * ".join([f"{coefficient:,.4g}", *factors]))
+        return f"{' + '.join(parts)} bytes, {100 * self.info.margin:.2f} % margin for {100 * self.info.coverage:.0f} % of batches"

@@ -1,0 +1,111 @@
+"""Peaks, collected."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._native import Progress, check, ffi, lib, new_options
+from sab._probe import DeviceLike, Probe, _probe_of
+from sab._work import _Work
+
+class Peaks(NamedTuple):
+    """What was measured: one entry a recorded item, in bytes; -1 where the device does not tell."""
+
+    features: list[Any]  # what `work` returned
+    peaks: npt.NDArray[np.int64]
+    before: npt.NDArray[np.int64]
+    reserved_peaks: npt.NDArray[np.int64]
+    largest_free: npt.NDArray[np.int64]
+    items: npt.NDArray[np.int64]
+    out_of_memory: list[int]  # numbers of the items that ran out
+
+
+def _column(pointer: Any, count: int) -> npt.NDArray[np.int64]:
+    return np.frombuffer(ffi.buffer(pointer, count * 8), np.int64).copy() if count else np.empty(0, np.int64)
+
+
+def collect_peak(
+    work: Callable[[Any], Any],
+    inputs: Iterable[Any],
+    device: DeviceLike = "cuda",
+    *,
+    cleanup: Optional[Callable[[], Any]] = None,
+    warm_up: int = 0,
+    collect_garbage: bool = True,
+    release_cache: bool = True,
+    progress: "bool | Progress | None" = None,
+) -> Peaks:
+    """Runs ``work`` on each input and records the peak of memory, and what ``work`` returned: the features of the input.
+
+    Inputs that run out of memory are listed in ``out_of_memory`` and skipped. Any other exception comes out unchanged, with what was measured
+    before it as its attribute ``collected``.
+
+    Args:
+        work: runs an input, such as a training step, and returns what describes it: a sequence of as many finite numbers for each input, or anything.
+        inputs: read one at a time.
+        device: see :class:`Probe`.
+        cleanup: called after each input, also after one that failed, to let go of what ``work`` holds.
+        warm_up: the first so many inputs are run but not recorded.
+        collect_garbage, release_cache: after each input, so that a peak does not depend on the inputs before.
+        progress: True for a bar, or ``progress(done, total)``, which stops by returning False or raising.
+    """
+    source = iter(inputs)
+    returned: list[Any] = []
+
+    def run(item: int) -> Optional[Sequence[float]]:
+        try:
+            data = next(source)
+        except StopIteration:
+            return None
+        returned.append(None)
+        features = work(data)
+        returned[-1] = features
+        return _numbers(features)
+
+    if warm_up < 0:
+        raise ValueError(f"warm_up = {warm_up}: must be at least 0")
+    handle = ffi.new("sab_peaks **")
+    check(lib.sab_peaks_new(handle))
+    peaks = ffi.gc(handle[0], lib.sab_peaks_free)
+    calls = _Work(progress, "collect_peak", work=run, cleanup=cleanup)
+    options = new_options("sab_collect_peak_options")
+    with contextlib.suppress(TypeError):
+        options.item_count = len(inputs)  # type: ignore[arg-type]
+    options.work, options.ctx, options.warm_up, options.release_cache = lib.sab_py_work, calls.handle, warm_up, release_cache
+    if cleanup is not None:
+        options.cleanup = lib.sab_py_cleanup
+    if collect_garbage:
+        options.collect_garbage = lib.sab_py_collect_garbage
+    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+
+    def collected() -> Peaks:
+        view = ffi.new("sab_peaks_view *")
+        view.struct_size = ffi.sizeof("sab_peaks_view")
+        check(lib.sab_peaks_get(peaks, view))
+        columns = {name: _column(getattr(view, name), view.count) for name in ("peaks", "before", "reserved_peaks", "largest_free", "items")}
+        out_of_memory = _column(view.out_of_memory, view.out_of_memory_count).tolist()
+        return Peaks([returned[item] for item in columns["items"]], **columns, out_of_memory=out_of_memory)
+
+    with _probe_of(device) as probe:
+        try:
+            probe._check(lib.sab_collect_peak(probe._handle, options, peaks), calls)
+        except BaseException as error:
+            with contextlib.suppress(AttributeError, TypeError):
+                error.collected = collected()  # type: ignore[attr-defined]
+            raise
+    return collected()
+
+
+def _numbers(features: Any) -> Sequence[float]:
+    """Features as numbers where they are such; none where they are anything else."""
+    if features is None or isinstance(features, (str, bytes)):
+        return ()
+    try:
+        numbers = np.asarray(features, np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        return ()
+    return numbers.tolist() if numbers.ndim == 1 else (float(numbers),) if numbers.ndim == 0 else ()

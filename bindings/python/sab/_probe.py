@@ -1,0 +1,173 @@
+"""Probes: the memory of a device, the library's own or one of Python."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Iterator, NamedTuple, Optional, Union
+
+from sab._devices import Device, open_device
+from sab._native import Calls, check, ffi, keep_exception, lib, new_options
+
+DeviceLike = Union["Probe", Device, str, Any]
+
+
+class _DeviceCalls(Calls):
+    """A Python device under a probe."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__()
+        self.device = device
+        self.states: dict[int, Any] = {}
+
+
+def _device(ctx: Any) -> Device:
+    return ffi.from_handle(ctx).device  # type: ignore[no-any-return]
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_reset(ctx: Any) -> int:
+    _device(ctx).reset()
+    return 0
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_current(ctx: Any, value: Any) -> int:
+    value[0] = _device(ctx).current()
+    return 0
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_peak(ctx: Any, value: Any) -> int:
+    value[0] = _device(ctx).peak()
+    return 0
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_reserved(ctx: Any, reserved_peak: Any, largest_free: Any) -> int:
+    reserved_peak[0], largest_free[0] = _device(ctx).reserved()
+    return 0
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_total(ctx: Any, value: Any) -> int:
+    value[0] = _device(ctx).total()
+    return 0
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_release_cache(ctx: Any) -> int:
+    _device(ctx).release_cache()
+    return 0
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_rng_save(ctx: Any, depth: int) -> int:
+    ffi.from_handle(ctx).states[depth] = _device(ctx).rng_state()
+    return 0
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_rng_restore(ctx: Any, depth: int) -> int:
+    _device(ctx).set_rng_state(ffi.from_handle(ctx).states[depth])
+    return 0
+
+
+class MemoryStats(NamedTuple):
+    """What a probe sees, in bytes; -1 where it cannot: the fields of ``sab_memory_stats``."""
+
+    current: int
+    peak: int
+    reserved_peak: int
+    largest_free: int
+    total: int
+
+
+class Probe:
+    """Sees the memory of a device.
+
+    Args:
+        device: ``"host"`` (resident memory of this process), ``"cpu"`` (bytes of CPU tensors of the torch that is installed, from now on, in this
+            thread and in backward), ``"cuda"``, ``"cuda:N"``, ``"xpu:N"``, a ``torch.device``, ``"jax:N"``, or a :class:`sab.Device` of one's own.
+        total_bytes: let the device have this many bytes only: an allocation beyond them raises torch's out-of-memory error. For ``"cuda:N"`` by
+            torch's memory fraction; for ``"cpu"`` emulated, which needs libsab's LibTorch component built for that torch (SAB_TORCH_LIBRARY).
+
+    A probe is for one thread at a time; a ``"cpu"`` one for the thread that made it, closed in reverse order of making.
+    """
+
+    def __init__(self, device: Any, total_bytes: Optional[int] = None) -> None:
+        self._calls: Optional[_DeviceCalls] = None
+        self._handle = ffi.NULL
+        if total_bytes is not None and total_bytes < 1:
+            raise ValueError(f"total_bytes = {total_bytes}: must be at least 1")
+        handle = ffi.new("sab_probe **")
+        own = device if isinstance(device, Device) else open_device(str(device), total_bytes or 0)
+        if own is None:
+            options = new_options("sab_probe_options")
+            options.total_bytes = total_bytes or 0
+            check(lib.sab_probe_new(str(device).encode(), options, handle))
+        else:
+            self._calls = _DeviceCalls(own)
+            callbacks = new_options("sab_probe_callbacks")
+            callbacks.ctx = self._calls.handle
+            for name in ("reset", "current", "peak", "reserved", "total", "release_cache", "rng_save", "rng_restore"):
+                setattr(callbacks, name, getattr(lib, f"sab_py_device_{name}"))
+            check(lib.sab_probe_callbacks_new(callbacks, handle))
+        self._handle = ffi.gc(handle[0], lib.sab_probe_free)
+
+    def _check(self, status: int, calls: Optional[Calls] = None) -> int:
+        """As check(), also for an exception of the device's own functions."""
+        mine, self_exception = self._calls, None
+        if mine is not None:
+            self_exception, mine.exception = mine.exception, None
+        if status < 0 and self_exception is not None and (calls is None or calls.exception is None):
+            if calls is not None and calls.bar is not None:
+                calls.bar.stop()
+            raise self_exception
+        return check(status, calls)
+
+    def reset(self) -> None:
+        """Lets the peak begin again at what is held now."""
+        self._check(lib.sab_probe_reset(self._handle))
+
+    def stats(self) -> MemoryStats:
+        """Reads what the probe sees."""
+        stats = ffi.new("sab_memory_stats *")
+        stats.struct_size = ffi.sizeof("sab_memory_stats")
+        self._check(lib.sab_probe_read(self._handle, stats))
+        return MemoryStats(*(int(getattr(stats, field)) for field in MemoryStats._fields))
+
+    def release_cache(self) -> None:
+        """Gives cached blocks back to the device."""
+        self._check(lib.sab_probe_release_cache(self._handle))
+
+    def close(self) -> None:
+        """Frees the probe; the device has its own size again. Also done by ``with`` and when it is collected."""
+        handle, self._handle = self._handle, ffi.NULL
+        if handle != ffi.NULL:
+            ffi.release(handle)
+            if self._calls is not None:
+                self._calls.device.close()
+
+    def __enter__(self) -> "Probe":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if self._calls is not None and self._handle != ffi.NULL and not sys.is_finalizing():
+            self.close()
+
+
+@contextlib.contextmanager
+def _probe_of(device: DeviceLike) -> Iterator[Probe]:
+    """A probe for one call: the caller's, or one that is closed after it."""
+    if isinstance(device, Probe):
+        yield device
+        return
+    probe = Probe(device)
+    try:
+        yield probe
+    finally:
+        probe.close()

@@ -155,6 +155,10 @@ class MemoryModel:
 
             return collect_peak(work, where, probe, cleanup=cleanup, progress=progress)
 
+        def needs(measured: Peaks) -> Any:
+            # What the allocator must have, where it says so: allocated bytes alone leave out what lies between blocks.
+            return np.maximum(measured.peaks, measured.reserved_peaks)
+
         with _probe_of(device) as probe:
             limit = budget or probe.stats().total
             if limit <= 0:
@@ -166,9 +170,9 @@ class MemoryModel:
                     raise
                 raise DeviceMemoryError(f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit") from error
             small = measure(measurement_points(shortest, longest, max_count, points, degree=degree))
-            first = cls.fit(small.features, small.peaks, degree=degree, coverage=coverage)
+            first = cls.fit(small.features, needs(small), degree=degree, coverage=coverage)
             large = measure(measurement_points(shortest, longest, max_count, points, degree=degree, model=first, budget=limit))
-        model = cls.fit(large.features, large.peaks, degree=degree, coverage=coverage)
+        model = cls.fit(large.features, needs(large), degree=degree, coverage=coverage)
         model.measured = large
         return model
 

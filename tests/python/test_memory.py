@@ -366,6 +366,10 @@ def test_model_refuses_what_says_too_little():
         sab.MemoryModel.fit([*points[:2], (float("nan"), 3), *points[2:]], [1.0] * 13)
     with pytest.raises(ValueError, match="peaks has shape"):
         sab.MemoryModel.fit(points, [1.0])
+    model = sab.MemoryModel.fit(points, [bytes_of(*point) for point in points])
+    for wrong in ([1.0, 2.0], [[1.0]], [[1.0, 2.0, 3.0]]):
+        with pytest.raises(ValueError, match="features has shape"):
+            model.predict(wrong)
 
 
 # The largest batch
@@ -468,6 +472,10 @@ def test_find_max_batch_of_pretend_devices():
         sab.find_max_batch(lambda count: None, device, search="guess")
     with pytest.raises(ValueError, match="budget must be given"):
         sab.find_max_batch(lambda count: None, Pretend())
+    with pytest.raises(ValueError, match="maximum = -1"):
+        sab.find_max_batch(lambda count: None, device, maximum=-1)
+    with pytest.raises(TypeError, match="sampler is a list"):
+        sab.MemoryGuard([1], device)
 
 
 def test_find_max_batch_on_ranks_gives_all_the_least():

@@ -51,6 +51,8 @@ class MemoryGuard:
         window: int = 64,
         reduce: "str | Reduce | None" = None,
     ) -> None:
+        if not isinstance(sampler, _RandomAccessSampler):
+            raise TypeError(f"sampler is a {type(sampler).__name__}: must be a BucketSampler or SequentialSampler")
         self._sampler = sampler
         self._owns_probe = not isinstance(device, Probe)
         self._probe: Probe = device if isinstance(device, Probe) else Probe(device)

@@ -75,8 +75,10 @@ def find_max_batch(
         trial=trial if lengths is not None else lambda count, length: trial(count),
         reduce=_reduce_function(reduce),
     )
+    if maximum < 1:
+        raise ValueError(f"maximum = {maximum}: must be at least 1")
     options = new_options("sab_find_max_batch_options")
-    options.search, options.maximum, options.budget = one_of("search", search, _SEARCHES), maximum, budget or 0
+    options.search, options.maximum, options.budget = one_of("search", search, _SEARCHES), maximum, int(budget or 0)
     if rounding == "power_of_two":
         options.rounding = lib.SAB_ROUND_POWER_OF_TWO
     elif isinstance(rounding, int):

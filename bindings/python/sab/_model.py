@@ -177,7 +177,9 @@ class MemoryModel:
         return model
 
     def _predict(self, features: Any, which: int) -> npt.NDArray[np.float64]:
-        rows = np.ascontiguousarray(features, np.float64).reshape(-1, self.info.feature_count)
+        rows = np.ascontiguousarray(features, np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.info.feature_count:
+            raise ValueError(f"features has shape {rows.shape}: must have rows of {self.info.feature_count} numbers")
         made = np.empty(len(rows))
         room = [ffi.NULL, ffi.NULL]
         room[which] = ffi.cast("double *", made.ctypes.data)

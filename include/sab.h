@@ -14,6 +14,8 @@
  *      sab_torch_open
  *                   what needs LibTorch, loaded on demand                 sab/torch.h
  *
+ *      sab_stream   pipelines of records that go on where they stopped    sab/stream.h
+ *
  *  Rules that hold everywhere and are not repeated at each function:
  *
  *  - Errors. A function that can fail returns a sab_status: SAB_OK (0), a positive normal outcome (SAB_END) or a negative
@@ -41,5 +43,6 @@
 #include "sab/sampler.h"
 #include "sab/memory.h"
 #include "sab/torch.h"
+#include "sab/stream.h"
 
 #endif

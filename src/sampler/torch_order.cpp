@@ -8,39 +8,6 @@
 
 namespace sab {
 
-MersenneTwister::MersenneTwister(uint32_t seed) {
-    words_[0] = seed;
-    for (uint32_t i = 1; i < size; ++i) words_[i] = 1812433253u * (words_[i - 1] ^ (words_[i - 1] >> 30)) + i;
-}
-
-uint32_t MersenneTwister::operator()() {
-    if (used_ == size) {
-        const auto twist = [](uint32_t high, uint32_t low) {
-            const uint32_t y = (high & 0x80000000u) | (low & 0x7FFFFFFFu);
-            return (y >> 1) ^ ((low & 1) != 0 ? 0x9908B0DFu : 0u);
-        };
-        constexpr std::size_t middle = 397;
-        for (std::size_t i = 0; i < size; ++i) words_[i] = words_[(i + middle) % size] ^ twist(words_[i], words_[(i + 1) % size]);
-        used_ = 0;
-    }
-    uint32_t y = words_[used_++];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9D2C5680u;
-    y ^= (y << 15) & 0xEFC60000u;
-    return y ^ (y >> 18);
-}
-
-void MersenneTwister::save(std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS> words) const {
-    std::ranges::copy(words_, words.begin());
-    words[size] = static_cast<uint32_t>(used_);
-}
-
-void MersenneTwister::load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS> words) {
-    check(words[size] <= size, "words[624]", words[size], "must be at most 624");
-    std::ranges::copy(words.first<size>(), words_.begin());
-    used_ = words[size];
-}
-
 TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler_options& options)
     : reader_(std::move(plan)), options_(options), generator_(static_cast<uint32_t>(options.seed)) {
     const PlanFacts& facts = reader_.plan().facts();

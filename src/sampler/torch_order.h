@@ -1,27 +1,13 @@
 #pragma once
 /// The order of bionemo-size-aware-batching's BucketBatchSampler, seed for seed, without torch.
 
-#include <array>
 #include <optional>
 
+#include "base/mersenne_twister.h"
 #include "sampler/sampler.h"
 #include "sizes/sizes.h"
 
 namespace sab {
-
-/// MT19937 (Matsumoto, Nishimura 1998), as torch's CPU generator runs it.
-class MersenneTwister {
-public:
-    explicit MersenneTwister(uint32_t seed);
-    uint32_t operator()();
-    void save(std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS> words) const;
-    void load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS> words);
-
-private:
-    static constexpr std::size_t size = SAB_TORCH_GENERATOR_WORDS - 1;
-    std::array<uint32_t, size> words_;
-    std::size_t used_ = size;
-};
 
 class TorchOrder : public Sampler {
 public:

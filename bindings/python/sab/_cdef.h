@@ -451,3 +451,52 @@ typedef struct sab_torch_info {
 sab_status sab_torch_get_info(sab_torch_info *info);
 sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
 sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
+typedef struct sab_stream sab_stream;
+typedef struct sab_record sab_record;
+struct sab_record {
+ size_t struct_size; 
+ const void *data; 
+ size_t length; 
+ double size; 
+ const sab_record *items; 
+ size_t item_count; 
+};
+sab_status sab_stream_next(sab_stream *stream, sab_record *record);
+sab_status sab_stream_rewind(sab_stream *stream);
+sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size);
+sab_status sab_stream_state_restore(sab_stream *stream, const void *data, size_t size);
+void sab_stream_free(sab_stream *stream);
+typedef struct sab_list_stream_options {
+ size_t struct_size; 
+ int32_t infinite; 
+ int32_t shuffle; 
+ uint64_t seed; 
+ uint64_t rank; 
+ uint64_t world_size; 
+} sab_list_stream_options;
+void sab_list_stream_options_init(sab_list_stream_options *options);
+sab_status sab_list_stream_new(const sab_record *records, size_t count, const sab_list_stream_options *options, sab_stream **stream);
+typedef struct sab_lines_stream_options {
+ size_t struct_size; 
+ uint64_t max_line; 
+} sab_lines_stream_options;
+void sab_lines_stream_options_init(sab_lines_stream_options *options);
+sab_status sab_lines_stream_new(sab_stream *source, const sab_lines_stream_options *options, sab_stream **stream);
+typedef int32_t (*sab_map_fn)(void *ctx, const sab_record *record, sab_record *made);
+sab_status sab_map_stream_new(sab_stream *source, sab_map_fn map, void *ctx, void (*release)(void *ctx), sab_stream **stream);
+sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size, sab_stream **stream);
+sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **stream);
+sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab_stream **stream);
+sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, sab_stream **stream);
+sab_status sab_block_shuffle_stream_new(sab_stream *source, uint64_t block_size, uint64_t seed, sab_stream **stream);
+sab_status sab_buffered_shuffle_stream_new(sab_stream *source, uint64_t buffer_size, uint64_t seed, sab_stream **stream);
+typedef struct sab_readahead_stream_options {
+ size_t struct_size; 
+ uint64_t read_ahead; 
+ uint64_t batch_size; 
+ double budget; 
+ int32_t shuffle; 
+ uint64_t seed; 
+} sab_readahead_stream_options;
+void sab_readahead_stream_options_init(sab_readahead_stream_options *options);
+sab_status sab_readahead_stream_new(sab_stream *source, const sab_readahead_stream_options *options, sab_stream **stream);

@@ -1864,3 +1864,255 @@ extern "C" {
         tensor: *mut *mut DLManagedTensor,
     ) -> sab_status;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_stream {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_record {
+    pub struct_size: usize,
+    pub data: *const ::core::ffi::c_void,
+    pub length: usize,
+    pub size: f64,
+    pub items: *const sab_record,
+    pub item_count: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_record"][::core::mem::size_of::<sab_record>() - 48usize];
+    ["Alignment of sab_record"][::core::mem::align_of::<sab_record>() - 8usize];
+    [
+        "Offset of field: sab_record::struct_size",
+    ][::core::mem::offset_of!(sab_record, struct_size) - 0usize];
+    [
+        "Offset of field: sab_record::data",
+    ][::core::mem::offset_of!(sab_record, data) - 8usize];
+    [
+        "Offset of field: sab_record::length",
+    ][::core::mem::offset_of!(sab_record, length) - 16usize];
+    [
+        "Offset of field: sab_record::size",
+    ][::core::mem::offset_of!(sab_record, size) - 24usize];
+    [
+        "Offset of field: sab_record::items",
+    ][::core::mem::offset_of!(sab_record, items) - 32usize];
+    [
+        "Offset of field: sab_record::item_count",
+    ][::core::mem::offset_of!(sab_record, item_count) - 40usize];
+};
+extern "C" {
+    pub fn sab_stream_next(
+        stream: *mut sab_stream,
+        record: *mut sab_record,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_stream_rewind(stream: *mut sab_stream) -> sab_status;
+}
+extern "C" {
+    pub fn sab_stream_state_save(
+        stream: *const sab_stream,
+        buffer: *mut ::core::ffi::c_void,
+        capacity: usize,
+        size: *mut usize,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_stream_state_restore(
+        stream: *mut sab_stream,
+        data: *const ::core::ffi::c_void,
+        size: usize,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_stream_free(stream: *mut sab_stream);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_list_stream_options {
+    pub struct_size: usize,
+    pub infinite: i32,
+    pub shuffle: i32,
+    pub seed: u64,
+    pub rank: u64,
+    pub world_size: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_list_stream_options",
+    ][::core::mem::size_of::<sab_list_stream_options>() - 40usize];
+    [
+        "Alignment of sab_list_stream_options",
+    ][::core::mem::align_of::<sab_list_stream_options>() - 8usize];
+    [
+        "Offset of field: sab_list_stream_options::struct_size",
+    ][::core::mem::offset_of!(sab_list_stream_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_list_stream_options::infinite",
+    ][::core::mem::offset_of!(sab_list_stream_options, infinite) - 8usize];
+    [
+        "Offset of field: sab_list_stream_options::shuffle",
+    ][::core::mem::offset_of!(sab_list_stream_options, shuffle) - 12usize];
+    [
+        "Offset of field: sab_list_stream_options::seed",
+    ][::core::mem::offset_of!(sab_list_stream_options, seed) - 16usize];
+    [
+        "Offset of field: sab_list_stream_options::rank",
+    ][::core::mem::offset_of!(sab_list_stream_options, rank) - 24usize];
+    [
+        "Offset of field: sab_list_stream_options::world_size",
+    ][::core::mem::offset_of!(sab_list_stream_options, world_size) - 32usize];
+};
+extern "C" {
+    pub fn sab_list_stream_options_init(options: *mut sab_list_stream_options);
+}
+extern "C" {
+    pub fn sab_list_stream_new(
+        records: *const sab_record,
+        count: usize,
+        options: *const sab_list_stream_options,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_lines_stream_options {
+    pub struct_size: usize,
+    pub max_line: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_lines_stream_options",
+    ][::core::mem::size_of::<sab_lines_stream_options>() - 16usize];
+    [
+        "Alignment of sab_lines_stream_options",
+    ][::core::mem::align_of::<sab_lines_stream_options>() - 8usize];
+    [
+        "Offset of field: sab_lines_stream_options::struct_size",
+    ][::core::mem::offset_of!(sab_lines_stream_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_lines_stream_options::max_line",
+    ][::core::mem::offset_of!(sab_lines_stream_options, max_line) - 8usize];
+};
+extern "C" {
+    pub fn sab_lines_stream_options_init(options: *mut sab_lines_stream_options);
+}
+extern "C" {
+    pub fn sab_lines_stream_new(
+        source: *mut sab_stream,
+        options: *const sab_lines_stream_options,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+pub type sab_map_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        record: *const sab_record,
+        made: *mut sab_record,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_map_stream_new(
+        source: *mut sab_stream,
+        map: sab_map_fn,
+        ctx: *mut ::core::ffi::c_void,
+        release: ::core::option::Option<
+            unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+        >,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_batch_stream_new(
+        source: *mut sab_stream,
+        batch_size: u64,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_flatten_stream_new(
+        source: *mut sab_stream,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_window_stream_new(
+        source: *mut sab_stream,
+        width: u64,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_zip_stream_new(
+        sources: *const *mut sab_stream,
+        count: usize,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_block_shuffle_stream_new(
+        source: *mut sab_stream,
+        block_size: u64,
+        seed: u64,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_buffered_shuffle_stream_new(
+        source: *mut sab_stream,
+        buffer_size: u64,
+        seed: u64,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_readahead_stream_options {
+    pub struct_size: usize,
+    pub read_ahead: u64,
+    pub batch_size: u64,
+    pub budget: f64,
+    pub shuffle: i32,
+    pub seed: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_readahead_stream_options",
+    ][::core::mem::size_of::<sab_readahead_stream_options>() - 48usize];
+    [
+        "Alignment of sab_readahead_stream_options",
+    ][::core::mem::align_of::<sab_readahead_stream_options>() - 8usize];
+    [
+        "Offset of field: sab_readahead_stream_options::struct_size",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_readahead_stream_options::read_ahead",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, read_ahead) - 8usize];
+    [
+        "Offset of field: sab_readahead_stream_options::batch_size",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, batch_size) - 16usize];
+    [
+        "Offset of field: sab_readahead_stream_options::budget",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, budget) - 24usize];
+    [
+        "Offset of field: sab_readahead_stream_options::shuffle",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, shuffle) - 32usize];
+    [
+        "Offset of field: sab_readahead_stream_options::seed",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, seed) - 40usize];
+};
+extern "C" {
+    pub fn sab_readahead_stream_options_init(options: *mut sab_readahead_stream_options);
+}
+extern "C" {
+    pub fn sab_readahead_stream_new(
+        source: *mut sab_stream,
+        options: *const sab_readahead_stream_options,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}

@@ -1,0 +1,61 @@
+#include "base/mersenne_twister.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace sab {
+
+MersenneTwister::MersenneTwister(uint32_t seed) {
+    words_[0] = seed;
+    for (uint32_t i = 1; i < size; ++i) words_[i] = 1812433253u * (words_[i - 1] ^ (words_[i - 1] >> 30)) + i;
+}
+
+MersenneTwister::MersenneTwister(std::span<const uint32_t> key) : MersenneTwister(19650218u) {
+    std::size_t i = 1;
+    const auto step = [&] {
+        if (++i == size) {
+            words_[0] = words_[size - 1];
+            i = 1;
+        }
+    };
+    for (std::size_t k = std::max(size, key.size()), j = 0; k > 0; --k, j = (j + 1) % key.size()) {
+        words_[i] = (words_[i] ^ ((words_[i - 1] ^ (words_[i - 1] >> 30)) * 1664525u)) + key[j] + static_cast<uint32_t>(j);
+        step();
+    }
+    for (std::size_t k = size - 1; k > 0; --k) {
+        words_[i] = (words_[i] ^ ((words_[i - 1] ^ (words_[i - 1] >> 30)) * 1566083941u)) - static_cast<uint32_t>(i);
+        step();
+    }
+    words_[0] = 0x80000000u;
+}
+
+uint32_t MersenneTwister::operator()() {
+    if (used_ == size) {
+        const auto twist = [](uint32_t high, uint32_t low) {
+            const uint32_t y = (high & 0x80000000u) | (low & 0x7FFFFFFFu);
+            return (y >> 1) ^ ((low & 1) != 0 ? 0x9908B0DFu : 0u);
+        };
+        constexpr std::size_t middle = 397;
+        for (std::size_t i = 0; i < size; ++i) words_[i] = words_[(i + middle) % size] ^ twist(words_[i], words_[(i + 1) % size]);
+        used_ = 0;
+    }
+    uint32_t y = words_[used_++];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9D2C5680u;
+    y ^= (y << 15) & 0xEFC60000u;
+    return y ^ (y >> 18);
+}
+
+void MersenneTwister::save(std::span<uint32_t, state_words> words) const {
+    std::ranges::copy(words_, words.begin());
+    words[size] = static_cast<uint32_t>(used_);
+}
+
+void MersenneTwister::load(std::span<const uint32_t, state_words> words) {
+    check(words[size] <= size, "words[624]", words[size], "must be at most 624");
+    std::ranges::copy(words.first<size>(), words_.begin());
+    used_ = words[size];
+}
+
+}  // namespace sab

@@ -1,0 +1,28 @@
+#pragma once
+/// MT19937 (Matsumoto, Nishimura 1998), as torch's CPU generator and CPython's `random` run it.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sab {
+
+class MersenneTwister {
+public:
+    static constexpr std::size_t state_words = 625;  ///< 624 words, then how many of them are used
+
+    explicit MersenneTwister(uint32_t seed);
+    /// Seeded by several words: init_by_array of the reference code.
+    explicit MersenneTwister(std::span<const uint32_t> key);
+    uint32_t operator()();
+    void save(std::span<uint32_t, state_words> words) const;
+    void load(std::span<const uint32_t, state_words> words);
+
+private:
+    static constexpr std::size_t size = state_words - 1;
+    std::array<uint32_t, size> words_;
+    std::size_t used_ = size;
+};
+
+}  // namespace sab

@@ -1,0 +1,457 @@
+/* Streams: what each stage gives, that a saved state goes on from anywhere, and what is refused. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+#define MOST 200
+
+/* The orders of infinibatch 0.1.1 with these seeds. */
+static const int block_shuffled[] = {6, 3, 1, 0, 5, 2, 4, 10, 9, 11, 13, 8, 7, 12, 19, 18, 16, 14, 17, 15, 20, 23, 27, 25, 24, 22, 26, 21, 28, 29};
+static const int buffer_shuffled[] = {1, 2, 4, 5, 0, 6, 8, 10, 12, 3, 9, 13, 16, 7, 14, 19, 17, 20, 11, 22, 18, 15, 25, 26, 24, 21, 29, 27, 28, 23};
+static const int permuted[] = {5, 9, 2, 2, 8, 1, 7, 8, 0, 2, 2, 6, 9, 6};
+static const int few_permuted[] = {0, 0, 0, 0, 0, 0};
+static const int batches_of_three[] = {3, 6, 9, -1, 1, 4, 7, -1, 10, 2, 5, -1, 8, 11, 0, -1, 12, 23, 15, -1, 16, 19, 22, -1, 14, 17, 20, -1, 18, 21,
+13, -1, 29, 24, 27, -1, 25, 28, 26, -1};
+static const int batches_of_thirty[] = {3, 6, -1, 9, 1, 4, -1, 7, 10, 2, 5, -1, 8, 11, 0, -1, 21, 13, 16, 19, -1, 22, -1, 14, 17, -1, 20, 12, -1, 23,
+15, 18, -1, 25, 28, -1, 27, -1, 26, 29, 24, -1};
+static const int batches_in_order[] = {3, 6, 9, 1, -1, 4, 7, 10, 2, -1, 5, 8, 11, 0, -1, 14, 17, 20, 12, -1, 23, 15, 18, 21, -1, 13, 16, 19, 22, -1,
+25, 28, 26, 29, -1, 24, 27, -1};
+
+static uint64_t random_state = 1;
+static uint64_t below(uint64_t limit) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (random_state >> 11) % limit;
+}
+
+/* The numbers from 0 on, as text; with `padded`, some are made longer. */
+static sab_stream *numbers(size_t count, int padded, const sab_list_stream_options *options) {
+    static char texts[MOST][32];
+    sab_record records[MOST];
+    for (size_t i = 0; i < count; ++i) {
+        int used = 0;
+        if (padded)
+            for (size_t k = 0; k < 1 + i * 7 % 11; ++k) texts[i][used++] = 'x';
+        used += sprintf(texts[i] + used, "%d", (int)i);
+        records[i] = (sab_record)SAB_RECORD_INIT;
+        records[i].data = texts[i];
+        records[i].length = (size_t)used;
+        records[i].size = used;
+    }
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_list_stream_new(records, count, options, &stream));
+    return stream;
+}
+
+static int number_of(const sab_record *record) {
+    char text[64] = {0};
+    memcpy(text, record->data, record->length < 63 ? record->length : 63);
+    return atoi(text + strspn(text, "x"));
+}
+
+/* The numbers of a record, flat, with -1 after each list; gives how many. */
+static size_t flat(const sab_record *record, int *out, size_t count) {
+    if (record->items == NULL) {
+        out[count++] = number_of(record);
+        return count;
+    }
+    for (size_t i = 0; i < record->item_count; ++i) count = flat(&record->items[i], out, count);
+    out[count++] = -1;
+    return count;
+}
+
+/* At most `most` records of a stream. */
+static size_t read_out(sab_stream *stream, int *out, size_t most) {
+    size_t count = 0;
+    sab_record record = SAB_RECORD_INIT;
+    for (size_t i = 0; i < most && sab_stream_next(stream, &record) == SAB_OK; ++i) count = flat(&record, out, count);
+    return count;
+}
+
+#define EXPECT_GIVES(stream, most, expected)                                                                   \
+    do {                                                                                                       \
+        int got_[4 * MOST];                                                                                    \
+        sab_stream *stream_ = (stream);                                                                        \
+        const size_t count_ = read_out(stream_, got_, most);                                                   \
+        EXPECT(count_ == COUNT(expected) && memcmp(got_, expected, count_ * sizeof *got_) == 0);               \
+        EXPECT_OK(sab_stream_rewind(stream_));                                                                 \
+        EXPECT(read_out(stream_, got_, most) == count_ && memcmp(got_, expected, count_ * sizeof *got_) == 0); \
+        sab_stream_free(stream_);                                                                              \
+    } while (0)
+
+static sab_stream *batches_of(sab_stream *source, uint64_t batch_size) {
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_batch_stream_new(source, batch_size, &stream));
+    return stream;
+}
+
+static sab_stream *readahead(sab_stream *source, uint64_t read_ahead, uint64_t batch_size, double budget, int shuffle, uint64_t seed) {
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    options.read_ahead = read_ahead;
+    options.batch_size = batch_size;
+    options.budget = budget;
+    options.shuffle = shuffle;
+    options.seed = seed;
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_readahead_stream_new(source, &options, &stream));
+    return stream;
+}
+
+static sab_list_stream_options permuting(uint64_t seed, uint64_t rank, uint64_t world_size) {
+    sab_list_stream_options options = SAB_LIST_STREAM_OPTIONS_INIT;
+    options.infinite = options.shuffle = 1;
+    options.seed = seed;
+    options.rank = rank;
+    options.world_size = world_size;
+    return options;
+}
+
+/* Orders */
+
+static void Orders_AreInfinibatchs(void) {
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_block_shuffle_stream_new(numbers(30, 0, NULL), 7, 5, &stream));
+    EXPECT_GIVES(stream, MOST, block_shuffled);
+    EXPECT_OK(sab_buffered_shuffle_stream_new(numbers(30, 0, NULL), 6, 5, &stream));
+    EXPECT_GIVES(stream, MOST, buffer_shuffled);
+    sab_list_stream_options options = permuting(3, 1, 3);
+    EXPECT_GIVES(numbers(10, 0, &options), COUNT(permuted), permuted);
+    options = permuting(3, 4, 5);
+    EXPECT_GIVES(numbers(2, 0, &options), COUNT(few_permuted), few_permuted);
+    EXPECT_GIVES(readahead(numbers(30, 1, NULL), 12, 3, 0, 1, 9), MOST, batches_of_three);
+    EXPECT_GIVES(readahead(numbers(30, 1, NULL), 12, 0, 30, 1, 9), MOST, batches_of_thirty);
+    EXPECT_GIVES(readahead(numbers(30, 1, NULL), 12, 4, 0, 0, 9), MOST, batches_in_order);
+}
+
+static void List_OfRanksInOrder_IsTheList(void) {
+    for (size_t count = 0; count <= 20; ++count)
+        for (uint64_t world = 1; world <= 7; ++world) {
+            int got[MOST], at = 0;
+            for (uint64_t rank = 0; rank < world; ++rank) {
+                sab_list_stream_options options = SAB_LIST_STREAM_OPTIONS_INIT;
+                options.rank = rank;
+                options.world_size = world;
+                sab_stream *stream = numbers(count, 0, &options);
+                const size_t mine = read_out(stream, got, MOST);
+                EXPECT(mine >= count / world && mine <= count / world + 1);
+                for (size_t i = 0; i < mine; ++i) EXPECT(got[i] == at++);
+                sab_stream_free(stream);
+            }
+            EXPECT(at == (int)count);
+        }
+}
+
+static void Stages_GiveWhatTheySay(void) {
+    sab_stream *stream = NULL, *sources[3];
+    static const int threes[] = {0, 1, 2, -1, 3, 4, 5, -1, 6, -1};
+    EXPECT_GIVES(batches_of(numbers(7, 0, NULL), 3), MOST, threes);
+    static const int windows[] = {0, 1, 2, -1, 1, 2, 3, -1, 2, 3, 4, -1};
+    EXPECT_OK(sab_window_stream_new(numbers(5, 0, NULL), 3, &stream));
+    EXPECT_GIVES(stream, MOST, windows);
+    static const int plain[] = {0, 1, 2, 3, 4, 5, 6};
+    EXPECT_OK(sab_flatten_stream_new(batches_of(numbers(7, 0, NULL), 3), &stream));
+    EXPECT_GIVES(stream, MOST, plain);
+    for (size_t i = 0; i < 3; ++i) sources[i] = numbers(2 + i, 0, NULL);
+    static const int zipped[] = {0, 0, 0, -1, 1, 1, 1, -1};
+    EXPECT_OK(sab_zip_stream_new(sources, 3, &stream));
+    EXPECT_GIVES(stream, MOST, zipped);
+    sab_record record = SAB_RECORD_INIT;
+    stream = batches_of(numbers(3, 1, NULL), 3);
+    EXPECT_OK(sab_stream_next(stream, &record));
+    EXPECT(record.data == NULL && record.item_count == 3 && record.size == 2 + 9 + 5); /* x0, xxxxxxxx1, xxxx2 */
+    EXPECT(sab_stream_next(stream, &record) == SAB_END && sab_stream_next(stream, &record) == SAB_END);
+    sab_stream_free(stream);
+    EXPECT_OK(sab_window_stream_new(numbers(2, 0, NULL), 3, &stream));
+    EXPECT(sab_stream_next(stream, &record) == SAB_END);
+    sab_stream_free(stream);
+}
+
+/* Maps */
+
+struct map_calls {
+    int calls, fails_at, released;
+    int32_t code;
+};
+
+static int32_t map_number(void *ctx, const sab_record *record, sab_record *made) {
+    static char text[32];
+    struct map_calls *calls = ctx;
+    if (++calls->calls == calls->fails_at) return calls->code;
+    if (record->items != NULL) return 0;
+    made->length = (size_t)sprintf(text, "%d", 2 * number_of(record));
+    made->data = text;
+    made->size = 3;
+    return 0;
+}
+
+static void released(void *ctx) { ++((struct map_calls *)ctx)->released; }
+
+static void Map_ThatFails_IsCalledAgain(void) {
+    struct map_calls calls = {.fails_at = 3, .code = 42};
+    sab_stream *stream = NULL;
+    sab_record record = SAB_RECORD_INIT;
+    EXPECT_OK(sab_map_stream_new(numbers(5, 0, NULL), map_number, &calls, released, &stream));
+    int got[MOST];
+    EXPECT(read_out(stream, got, 2) == 2 && got[0] == 0 && got[1] == 2);
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CALLBACK, "map failed with code 42");
+    EXPECT(sab_last_callback_code() == 42);
+    size_t size = 0;
+    EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &size), SAB_E_ARGUMENT, "map failed on the next record");
+    EXPECT(read_out(stream, got, MOST) == 3 && got[0] == 4 && got[2] == 8);
+    sab_stream_free(stream);
+    EXPECT(calls.released == 1);
+    calls = (struct map_calls){0};
+    EXPECT_FAILS(sab_map_stream_new(NULL, map_number, &calls, released, &stream), SAB_E_ARGUMENT, "source = NULL");
+    sab_stream *source = numbers(5, 0, NULL);
+    EXPECT_FAILS(sab_map_stream_new(source, NULL, &calls, released, &stream), SAB_E_ARGUMENT, "map = NULL");
+    EXPECT(calls.released == 0 && read_out(source, got, MOST) == 5); /* still the caller's */
+    sab_stream_free(source);
+}
+
+/* States */
+
+/* A pipeline drawn at random; the same for the same seed. */
+static sab_stream *any_pipeline(uint64_t seed) {
+    random_state = seed * 2654435761u + 1;
+    for (int i = 0; i < 5; ++i) below(2);
+    sab_list_stream_options options = SAB_LIST_STREAM_OPTIONS_INIT;
+    if (below(2) == 0) options = permuting(below(100), below(2), 2 + below(2));
+    sab_stream *stream = numbers(1 + below(60), 1, &options), *sources[2];
+    static struct map_calls calls;
+    calls = (struct map_calls){0};
+    for (uint64_t stages = below(5); stages > 0; --stages) {
+        sab_stream *source = stream;
+        switch (below(8)) {
+            case 0: EXPECT_OK(sab_batch_stream_new(source, 1 + below(6), &stream)); break;
+            case 1: EXPECT_OK(sab_flatten_stream_new(source, &stream)); break;
+            case 2: EXPECT_OK(sab_window_stream_new(source, 1 + below(5), &stream)); break;
+            case 3: EXPECT_OK(sab_block_shuffle_stream_new(source, 1 + below(20), below(9), &stream)); break;
+            case 4: EXPECT_OK(sab_buffered_shuffle_stream_new(source, 1 + below(10), below(9), &stream)); break;
+            case 5: EXPECT_OK(sab_map_stream_new(source, map_number, &calls, NULL, &stream)); break;
+            case 6: stream = readahead(source, 1 + below(20), below(3), 1 + (double)below(40), (int)below(2), below(9)); break;
+            default:
+                sources[0] = source;
+                sources[1] = numbers(1 + below(50), 0, NULL);
+                EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
+        }
+    }
+    return stream;
+}
+
+static unsigned char state[1 << 18];
+
+static size_t save(const sab_stream *stream) {
+    size_t size = 0, same = 0;
+    EXPECT_OK(sab_stream_state_save(stream, NULL, 0, &size));
+    EXPECT(size <= sizeof state);
+    EXPECT_OK(sab_stream_state_save(stream, state, sizeof state, &same));
+    EXPECT(same == size);
+    return size;
+}
+
+static void SavedAnywhere_GoesOnTheSame(void) {
+    static int whole[1 << 16], rest[1 << 16];
+    for (uint64_t seed = 0; seed < 400 && failures_of_test == 0; ++seed) {
+        const size_t most = 40;
+        sab_stream *stream = any_pipeline(seed), *other = any_pipeline(seed);
+        for (size_t stop = 0; stop <= most; stop += 1 + seed % 3) {
+            EXPECT_OK(sab_stream_rewind(stream));
+            read_out(stream, whole, stop);
+            const size_t size = save(stream);
+            const size_t count = read_out(stream, whole, most);
+            EXPECT_OK(sab_stream_state_restore(other, state, size));
+            EXPECT(save(other) == size);
+            EXPECT(read_out(other, rest, most) == count && memcmp(rest, whole, count * sizeof *rest) == 0);
+            if (failures_of_test > 0) {
+                fprintf(stderr, "seed %d, stopped after %d\n", (int)seed, (int)stop);
+                break;
+            }
+        }
+        sab_stream_free(stream);
+        sab_stream_free(other);
+    }
+}
+
+static void Restore_OfADamagedState_IsRefusedAndBeginsAgain(void) {
+    sab_stream *stream = readahead(numbers(30, 1, NULL), 12, 3, 0, 1, 9), *other = readahead(numbers(30, 1, NULL), 12, 4, 0, 1, 9);
+    int got[MOST];
+    read_out(stream, got, 5);
+    const size_t size = save(stream);
+    for (size_t i = 0; i < size; i += 1 + i / 100) {
+        state[i] ^= 0x10;
+        const sab_status status = sab_stream_state_restore(stream, state, size);
+        EXPECT(status == SAB_E_FORMAT || status == SAB_E_MISMATCH);
+        state[i] ^= 0x10;
+    }
+    for (size_t cut = 0; cut < size; cut += 1 + cut / 10) EXPECT_FAILS(sab_stream_state_restore(stream, state, cut), SAB_E_FORMAT, "state: ");
+    EXPECT_FAILS(sab_stream_state_restore(other, state, size), SAB_E_MISMATCH, "another pipeline");
+    EXPECT_OK(sab_stream_state_restore(stream, state, size));
+    EXPECT(read_out(stream, got, MOST) > 0);
+    sab_stream_free(other);
+    sab_stream_free(stream);
+}
+
+/* Files */
+
+static char folder[] = "/tmp/sab_streams_XXXXXX";
+static char paths[4][64];
+static const char *const contents[] = {"one\ntwo\r\n\nthree", "", "four\n", "\n"};
+
+static void write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    EXPECT(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static sab_stream *lines_of(size_t count, uint64_t max_line) {
+    sab_record names[4];
+    for (size_t i = 0; i < count; ++i) {
+        names[i] = (sab_record)SAB_RECORD_INIT;
+        names[i].data = paths[i];
+        names[i].length = strlen(paths[i]);
+    }
+    sab_stream *source = NULL, *stream = NULL;
+    sab_lines_stream_options options = SAB_LINES_STREAM_OPTIONS_INIT;
+    options.max_line = max_line;
+    EXPECT_OK(sab_list_stream_new(names, count, NULL, &source));
+    EXPECT_OK(sab_lines_stream_new(source, &options, &stream));
+    return stream;
+}
+
+static int line_is(sab_stream *stream, const char *text) {
+    sab_record record = SAB_RECORD_INIT;
+    const sab_status status = sab_stream_next(stream, &record);
+    return status == SAB_OK && record.length == strlen(text) && memcmp(record.data, text, record.length) == 0 && record.size == (double)record.length;
+}
+
+static void Lines_AreReadFromFileToFile(void) {
+    static const char *const expected[] = {"one", "two", "", "three", "four", ""};
+    sab_stream *stream = lines_of(4, 0), *other = lines_of(4, 0);
+    sab_record record = SAB_RECORD_INIT;
+    for (size_t stop = 0; stop <= COUNT(expected); ++stop) {
+        EXPECT_OK(sab_stream_rewind(stream));
+        for (size_t i = 0; i < stop; ++i) EXPECT(line_is(stream, expected[i]));
+        const size_t size = save(stream);
+        EXPECT_OK(sab_stream_state_restore(other, state, size));
+        for (size_t i = stop; i < COUNT(expected); ++i) EXPECT(line_is(other, expected[i]));
+        EXPECT(sab_stream_next(other, &record) == SAB_END);
+    }
+    sab_stream_free(stream);
+    sab_stream_free(other);
+}
+
+static void Lines_ThatCannotBeRead_SayWhere(void) {
+    sab_record record = SAB_RECORD_INIT;
+    sab_stream *stream = lines_of(2, 4);
+    EXPECT(line_is(stream, "one") && line_is(stream, "two") && line_is(stream, ""));
+    const size_t size = save(stream);
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_FORMAT, "the line at byte 10 is longer than options.max_line, 4");
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_FORMAT, "the line at byte 10");
+    sab_stream_free(stream);
+
+    stream = lines_of(2, 0);
+    EXPECT_FAILS(sab_stream_state_restore(stream, state, size), SAB_E_MISMATCH, "another pipeline"); /* another limit */
+    sab_stream_free(stream);
+    stream = lines_of(2, 4);
+    write_file(paths[0], "one\ntwo\r\n\nthreE");
+    EXPECT_FAILS(sab_stream_state_restore(stream, state, size), SAB_E_MISMATCH, "has changed since");
+    EXPECT(line_is(stream, "one")); /* from the beginning */
+    write_file(paths[0], contents[0]);
+    sab_stream_free(stream);
+
+    EXPECT(unlink(paths[2]) == 0);
+    stream = lines_of(4, 0);
+    EXPECT(line_is(stream, "one") && line_is(stream, "two") && line_is(stream, "") && line_is(stream, "three"));
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_IO, "No such file");
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_IO, paths[2]);
+    save(stream);
+    write_file(paths[2], contents[2]);
+    EXPECT(line_is(stream, "four")); /* nothing is lost */
+    sab_stream_free(stream);
+
+    sab_stream *lists = NULL;
+    EXPECT_OK(sab_lines_stream_new(batches_of(numbers(3, 0, NULL), 2), NULL, &lists));
+    EXPECT_FAILS(sab_stream_next(lists, &record), SAB_E_ARGUMENT, "gave a list");
+    sab_stream_free(lists);
+}
+
+/* What cannot be */
+
+static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
+    sab_stream *source = numbers(5, 0, NULL), *stream = NULL, *twice[2] = {source, source}, *missing[2] = {source, NULL};
+    EXPECT_FAILS(sab_batch_stream_new(source, 0, &stream), SAB_E_ARGUMENT, "batch_size = 0");
+    EXPECT_FAILS(sab_window_stream_new(source, 0, &stream), SAB_E_ARGUMENT, "width = 0");
+    EXPECT_FAILS(sab_block_shuffle_stream_new(source, 0, 1, &stream), SAB_E_ARGUMENT, "block_size = 0");
+    EXPECT_FAILS(sab_buffered_shuffle_stream_new(source, 0, 1, &stream), SAB_E_ARGUMENT, "buffer_size = 0");
+    EXPECT_FAILS(sab_zip_stream_new(twice, 2, &stream), SAB_E_ARGUMENT, "sources[1]: is given twice");
+    EXPECT_FAILS(sab_zip_stream_new(missing, 2, &stream), SAB_E_ARGUMENT, "sources[1] = NULL");
+    EXPECT_FAILS(sab_zip_stream_new(twice, 0, &stream), SAB_E_ARGUMENT, "count = 0");
+    EXPECT_FAILS(sab_zip_stream_new(NULL, 1, &stream), SAB_E_ARGUMENT, "sources = NULL");
+    EXPECT_FAILS(sab_readahead_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT, same;
+    sab_readahead_stream_options_init(&same);
+    EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 && same.shuffle == 1 && same.batch_size == 0 && same.budget == 0);
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "a batch size or a budget must be given");
+    options.budget = NAN;
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.budget = ");
+    options.budget = 5;
+    options.read_ahead = 0;
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.read_ahead = 0");
+    options.read_ahead = 5;
+    options.shuffle = 2;
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.shuffle = 2");
+    EXPECT_FAILS(sab_flatten_stream_new(source, NULL), SAB_E_ARGUMENT, "stream = NULL");
+    EXPECT_FAILS(sab_flatten_stream_new(NULL, &stream), SAB_E_ARGUMENT, "source = NULL");
+    EXPECT_FAILS(sab_lines_stream_new(NULL, NULL, &stream), SAB_E_ARGUMENT, "source = NULL");
+    EXPECT(stream == NULL);
+    int got[MOST];
+    EXPECT(read_out(source, got, MOST) == 5);
+    sab_stream_free(source);
+
+    sab_record record = SAB_RECORD_INIT, list = SAB_RECORD_INIT, large = SAB_RECORD_INIT;
+    list.items = &record;
+    list.item_count = 1;
+    large.size = INFINITY;
+    EXPECT_FAILS(sab_list_stream_new(&list, 1, NULL, &stream), SAB_E_ARGUMENT, "records[0]: must be bytes");
+    EXPECT_FAILS(sab_list_stream_new(&large, 1, NULL, &stream), SAB_E_ARGUMENT, "records[0].size = inf");
+    EXPECT_FAILS(sab_list_stream_new(NULL, 1, NULL, &stream), SAB_E_ARGUMENT, "records = NULL");
+    record.length = 3;
+    EXPECT_FAILS(sab_list_stream_new(&record, 1, NULL, &stream), SAB_E_ARGUMENT, "records[0].data = NULL");
+    sab_list_stream_options ranks = permuting(1, 3, 3);
+    EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT, "options.rank = 3");
+    ranks = permuting(1, 0, 0);
+    EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT, "options.world_size = 0");
+    ranks = permuting(1, 0, 1);
+    EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT, "count = 0");
+    ranks.infinite = 0;
+    EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT, "only an infinite list is shuffled");
+    EXPECT_FAILS(sab_stream_next(NULL, &record), SAB_E_ARGUMENT, "stream = NULL");
+    EXPECT_FAILS(sab_stream_rewind(NULL), SAB_E_ARGUMENT, "stream = NULL");
+    size_t size = 0;
+    EXPECT_FAILS(sab_stream_state_save(NULL, NULL, 0, &size), SAB_E_ARGUMENT, "stream = NULL");
+    EXPECT_FAILS(sab_stream_state_restore(NULL, state, 0), SAB_E_ARGUMENT, "stream = NULL");
+    sab_stream_free(NULL);
+}
+
+int main(void) {
+    if (mkdtemp(folder) == NULL) return 1;
+    for (size_t i = 0; i < 4; ++i) {
+        sprintf(paths[i], "%s/%d.txt", folder, (int)i);
+        write_file(paths[i], contents[i]);
+    }
+    RUN(Orders_AreInfinibatchs);
+    RUN(List_OfRanksInOrder_IsTheList);
+    RUN(Stages_GiveWhatTheySay);
+    RUN(Map_ThatFails_IsCalledAgain);
+    RUN(SavedAnywhere_GoesOnTheSame);
+    RUN(Restore_OfADamagedState_IsRefusedAndBeginsAgain);
+    RUN(Lines_AreReadFromFileToFile);
+    RUN(Lines_ThatCannotBeRead_SayWhere);
+    RUN(Arguments_ThatCannotBe_AreRefusedAndTheSourceStays);
+    for (size_t i = 0; i < 4; ++i) unlink(paths[i]);
+    rmdir(folder);
+    return finish();
+}

@@ -118,13 +118,14 @@ typedef struct sab_lines_stream_options {
  */
 SAB_API void sab_lines_stream_options_init(sab_lines_stream_options *options) SAB_NOEXCEPT;
 
-/** The lines of the text files that the records of the source name, without their ends (`\n` or `\r\n`). A restore seeks.
+/** The lines of the text files that the records of the source name, plain or of gzip, without their ends (`\n` or `\r\n`). A restore seeks in a plain file,
+ *  and reads a compressed one again up to the place.
  *
  *  @param source   of file names
  *  @param options  NULL: the defaults
  *  @param stream   the new handle
- *  @return SAB_OK; SAB_E_ARGUMENT. sab_stream_next() then gives SAB_E_IO for a file that cannot be read and SAB_E_FORMAT for a line that is too long, with
- *          the file and the byte
+ *  @return SAB_OK; SAB_E_ARGUMENT. sab_stream_next() then gives SAB_E_IO for a file that cannot be read and SAB_E_FORMAT for one that is damaged or cut off and
+ *          for a line that is too long, with the file and the byte. Called again it tries the same line again
  */
 SAB_API sab_status sab_lines_stream_new(sab_stream *source, const sab_lines_stream_options *options, sab_stream **stream) SAB_NOEXCEPT;
 

@@ -2,9 +2,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -87,69 +90,108 @@ private:
     PythonRandom random_{0}, before_{0};
 };
 
-/// A file that is open, its name for messages, and what tells it from another of that name.
+/// A file that is open, plain or of gzip. Its place counts what comes out.
 class File {
 public:
-    explicit File(std::string name) : name_(std::move(name)), file_(std::fopen(name_.c_str(), "re")) {
+    explicit File(std::string name) : name_(std::move(name)), identity_(identify()), file_(gzopen(name_.c_str(), "rbe")) {
         if (file_ == nullptr) fail_io("cannot open");
-        std::setvbuf(file_, nullptr, _IOFBF, 1 << 18);
-        std::string begin(1 << 16, '\0');
-        begin.resize(std::fread(begin.data(), 1, begin.size(), file_));
-        if (std::ferror(file_) != 0 || std::fseek(file_, 0, SEEK_END) != 0) fail_io("cannot read");
-        const auto size = static_cast<uint64_t>(std::ftell(file_));
-        identity_ = XXH3_64bits_withSeed(begin.data(), begin.size(), size);
-        seek(0);
+        gzbuffer(file_, 1 << 17);
     }
     ~File() {
-        if (file_ != nullptr) std::fclose(file_);
+        if (file_ != nullptr) gzclose_r(file_);
     }
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
+    /// The next line begins there. Plain files are sought, others read up to there.
     void seek(uint64_t place) {
-        if (std::fseek(file_, static_cast<long>(place), SEEK_SET) != 0) fail_io("cannot seek in");
         place_ = place;
+        is_lost_ = true;
     }
     uint64_t place() const { return place_; }
+    /// Tells the file from another of its name.
     uint64_t identity() const { return identity_; }
     const std::string& name() const { return name_; }
 
-    /// Without its end; false at the end of the file.
+    /// Without its end; false at the end of the file. After a failure the same line is read again.
     bool line(std::string& line, uint64_t most) {
         line.clear();
-        int c = getc_unlocked(file_);
-        if (c == EOF) {
-            if (std::ferror(file_) != 0) fail_io("cannot read");
-            return false;
-        }
-        const uint64_t begin = place_;
-        for (; c != EOF && c != '\n'; c = getc_unlocked(file_)) {
-            if (line.size() >= most) {
-                seek(begin);
-                fail(SAB_E_FORMAT, "file \"", name_, "\": the line at byte ", begin, " is longer than options.max_line, ", most);
+        if (is_lost_) find();
+        for (;;) {
+            if (begin_ == end_ && !fill()) {
+                if (line.empty()) return false;
+                break;
             }
-            line.push_back(static_cast<char>(c));
+            const char* const from = buffer_.data() + begin_;
+            const auto* const newline = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));
+            const std::size_t count = newline != nullptr ? static_cast<std::size_t>(newline - from) : end_ - begin_;
+            if (line.size() + count > most) {
+                is_lost_ = true;
+                fail(SAB_E_FORMAT, "file \"", name_, "\": the line at byte ", place_, " is longer than options.max_line, ", most);
+            }
+            line.append(from, count);
+            begin_ += count;
+            if (newline == nullptr) continue;
+            ++begin_;
+            place_ += 1;
+            break;
         }
-        if (std::ferror(file_) != 0) {
-            place_ = begin;
-            fail_io("cannot read");
-        }
-        place_ += line.size() + (c == '\n');
+        place_ += line.size();
         if (!line.empty() && line.back() == '\r') line.pop_back();
         return true;
     }
 
 private:
+    uint64_t identify() {
+        std::FILE* const file = std::fopen(name_.c_str(), "re");
+        if (file == nullptr) fail_io("cannot open");
+        std::string begin(1 << 16, '\0');
+        begin.resize(std::fread(begin.data(), 1, begin.size(), file));
+        const bool is_read = std::ferror(file) == 0 && std::fseek(file, 0, SEEK_END) == 0;
+        const int number = errno;
+        const auto size = static_cast<uint64_t>(std::ftell(file));
+        std::fclose(file);
+        errno = number;
+        if (!is_read) fail_io("cannot read");
+        return XXH3_64bits_withSeed(begin.data(), begin.size(), size);
+    }
+
+    /// False at the end.
+    bool fill() {
+        begin_ = end_ = 0;
+        errno = 0;
+        const int count = gzread(file_, buffer_.data(), static_cast<unsigned>(buffer_.size()));
+        int status = Z_OK;
+        const char* const why = gzerror(file_, &status);
+        if (count > 0) {
+            end_ = static_cast<std::size_t>(count);
+            return true;
+        }
+        if (count == 0 && status != Z_BUF_ERROR) return false;
+        is_lost_ = true;
+        if (status == Z_ERRNO) fail_io("cannot read");
+        fail(SAB_E_FORMAT, "file \"", name_, "\": is damaged or cut off after the line at byte ", place_, " of what comes out: ", std::string_view(why));
+    }
+
+    void find() {
+        gzclearerr(file_);
+        if (gzseek(file_, 0, SEEK_SET) != 0 || gzseek(file_, static_cast<z_off_t>(place_), SEEK_SET) != static_cast<z_off_t>(place_)) fail_io("cannot seek in");
+        begin_ = end_ = 0;
+        is_lost_ = false;
+    }
+
     [[noreturn]] void fail_io(const char* what) {
         const int number = errno;
-        if (file_ != nullptr) std::clearerr(file_);
         fail(SAB_E_IO, what, " file \"", name_, "\" at byte ", place_, ": ", std::string_view(std::strerror(number)));
     }
 
     std::string name_;
-    std::FILE* file_;
-    uint64_t place_ = 0;
-    uint64_t identity_ = 0;
+    uint64_t place_ = 0;  ///< where the next line begins
+    uint64_t identity_;
+    gzFile file_;
+    std::vector<char> buffer_ = std::vector<char>(1 << 16);
+    std::size_t begin_ = 0, end_ = 0;
+    bool is_lost_ = false;
 };
 
 class Lines : public Stream {

@@ -53,7 +53,7 @@ def check_soname_and_needed(library):
     dynamic = run("readelf", "-d", library)
     assert re.search(r"SONAME.*\[libsab\.so\.0\]", dynamic)
     needed = set(re.findall(r"NEEDED.*\[(.*?)\]", dynamic))
-    assert needed <= {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2"}, needed
+    assert needed <= {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libz.so.1", "libc.so.6", "ld-linux-x86-64.so.2"}, needed
 
 
 def check_headers_alone(_):

@@ -378,6 +378,52 @@ static void Lines_ThatCannotBeRead_SayWhere(void) {
     sab_stream_free(lists);
 }
 
+/* One file of gzip with `count` lines; the bytes of it. */
+static size_t write_compressed(const char *path, int count, char *bytes, size_t most) {
+    char command[200];
+    snprintf(command, sizeof command, "seq 0 %d | gzip -n > %s", count - 1, path);
+    EXPECT(system(command) == 0);
+    FILE *file = fopen(path, "rb");
+    EXPECT(file != NULL);
+    const size_t size = fread(bytes, 1, most, file);
+    fclose(file);
+    return size;
+}
+
+static void Lines_OfGzip_AreReadAndDamageIsFound(void) {
+    static char bytes[1 << 20];
+    enum { LINES = 100000 };
+    const size_t size = write_compressed(paths[1], LINES, bytes, sizeof bytes);
+    sab_record record = SAB_RECORD_INIT;
+    sab_stream *stream = lines_of(3, 0), *other = lines_of(3, 0);
+    int wrong = 0;
+    for (int i = 0; i < 4; ++i) EXPECT_OK(sab_stream_next(stream, &record));
+    for (int i = 0; i < LINES; ++i) {
+        wrong += sab_stream_next(stream, &record) != SAB_OK || number_of(&record) != i;
+        if (i == 77777) {
+            const size_t length = save(stream);
+            EXPECT_OK(sab_stream_state_restore(other, state, length));
+        }
+    }
+    EXPECT(wrong == 0 && line_is(stream, "four"));
+    EXPECT(sab_stream_next(other, &record) == SAB_OK && number_of(&record) == 77778);
+    sab_stream_free(stream);
+    sab_stream_free(other);
+    for (int damage = 0; damage < 2; ++damage) { /* cut off; a byte changed */
+        FILE *file = fopen(paths[1], "wb");
+        bytes[size / 2] ^= damage;
+        EXPECT(file != NULL && fwrite(bytes, 1, damage ? size : size / 2, file) > 0 && fclose(file) == 0);
+        stream = lines_of(3, 0);
+        sab_status status = SAB_OK;
+        int count = 0;
+        while ((status = sab_stream_next(stream, &record)) == SAB_OK) ++count;
+        EXPECT(status == SAB_E_FORMAT && count > 4 && count < LINES && strstr(sab_last_error_message(), paths[1]) != NULL);
+        EXPECT(sab_stream_next(stream, &record) == SAB_E_FORMAT);
+        sab_stream_free(stream);
+    }
+    write_file(paths[1], contents[1]);
+}
+
 /* What cannot be */
 
 static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
@@ -450,6 +496,7 @@ int main(void) {
     RUN(Restore_OfADamagedState_IsRefusedAndBeginsAgain);
     RUN(Lines_AreReadFromFileToFile);
     RUN(Lines_ThatCannotBeRead_SayWhere);
+    RUN(Lines_OfGzip_AreReadAndDamageIsFound);
     RUN(Arguments_ThatCannotBe_AreRefusedAndTheSourceStays);
     for (size_t i = 0; i < 4; ++i) unlink(paths[i]);
     rmdir(folder);

@@ -57,7 +57,7 @@ SAB_API sab_status sab_stream_rewind(sab_stream *stream) SAB_NOEXCEPT;
  *  @param buffer    room for `capacity` bytes; NULL when `capacity` is 0
  *  @param capacity  nothing is written when it is smaller than `size`
  *  @param size      filled with the bytes of the state. Small (a few KiB a stage that draws at random), but for a buffered shuffle, whose records are in it
- *  @return SAB_OK
+ *  @return SAB_OK; SAB_E_ARGUMENT while sab_stream_next() has failed in the middle of what it makes and has not been called again
  */
 SAB_API sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size) SAB_NOEXCEPT;
 

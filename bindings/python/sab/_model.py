@@ -90,7 +90,7 @@ class MemoryModel:
         Args:
             features: a row of numbers for each measurement; for ``"batch"`` (count, padded length).
             peaks: bytes.
-            kind: ``"batch"`` (count, count * length, count * length**2, length, length**2; none negative) or ``"polynomial"`` of any features.
+            kind: ``"batch"`` (count, count * length, count * length**2, length, length**2; falls with neither) or ``"polynomial"`` of any features.
             degree: 1 or 2.
             coverage: share of unseen batches that should stay under :meth:`predict_upper`.
             select_terms: leave out terms that do not pay.

@@ -145,6 +145,13 @@ def test_emulated_device_raises_torchs_own_error():
 
 
 def test_host_probe_sees_what_is_touched():
+    try:
+        with open("/proc/self/clear_refs", "w") as refs:
+            refs.write("5")
+    except OSError:  # some systems have no way to let the peak begin again
+        with pytest.raises(sab.UnsupportedError, match="clear_refs"):
+            sab.Probe("host")
+        return
     with sab.Probe("host") as probe:
         probe.reset()
         before = probe.stats()

@@ -2,7 +2,7 @@
 //!
 //! A [`Probe`] sees the memory of a device: of a LibTorch's (`"cuda:0"`, `"cpu"`), of the process (`"host"`), or of a [`Device`] of
 //! one's own. [`Peaks`] are measured on batches of known shape, a [`MemoryModel`] is fitted to them, and is the
-//! [`Cost`](crate::Cost) of a plan whose budget is in bytes. [`find_max_batch`] finds the largest batch of one shape; [`chunked_step`] and
+//! [`Cost`] of a plan whose budget is in bytes. [`find_max_batch`] finds the largest batch of one shape; [`chunked_step`] and
 //! [`MemoryGuard`] bring a step through that runs out of memory.
 //!
 //! ```
@@ -136,7 +136,7 @@ impl fmt::Debug for Probe<'_> {
 
 impl Probe<'static> {
     /// A probe of `"host"` (resident memory of this process), `"cpu"` (CPU tensors of LibTorch, exact) or `"cuda:N"`; all but the first need
-    /// [`torch::open`](crate::torch::open).
+    /// [`torch::open`](crate::torch::open). Probes of `"cpu"` are to be dropped in reverse order of making.
     ///
     /// # Errors
     ///

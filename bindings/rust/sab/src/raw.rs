@@ -130,12 +130,16 @@ impl<F> Guarded<F> {
             Ok(Err(error)) => Failure::Error(error),
             Err(payload) => Failure::Panic(payload),
         };
+        self.keep(failure);
+        CLOSURE_FAILED
+    }
+
+    fn keep(&mut self, failure: Failure) {
         match self.failure {
             // C cleans up after a failure, and what it calls for that may fail too.
             Some(_) => std::mem::forget(failure),
             None => self.failure = Some(failure),
         }
-        CLOSURE_FAILED
     }
 }
 

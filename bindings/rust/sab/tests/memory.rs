@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::rc::Rc;
 
 use sab::memory::{
     chunked_step, find_max_batch, grow_batch, grow_doubling, grow_linear, measurement_points, CollectOptions, Device,
@@ -118,6 +119,36 @@ fn a_probe_reads_its_device() {
     probe.stats().unwrap();
 }
 
+thread_local! {
+    /// A probe of the device below, which asks it.
+    static OWN: RefCell<Option<Probe<'static>>> = const { RefCell::new(None) };
+    static ASKED: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Asking;
+
+impl Device for Asking {
+    fn reset(&self) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn current(&self) -> Result<i64, BoxError> {
+        let asked = ASKED.replace(ASKED.get() + 1);
+        if asked == 0 {
+            assert_eq!(mine(OWN.with_borrow(|own| own.as_ref().unwrap().stats())), 1);
+        }
+        Err(Mine(asked).into())
+    }
+    fn peak(&self) -> Result<i64, BoxError> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn a_device_may_ask_a_probe_of_itself() {
+    OWN.set(Some(Probe::from_device(&Asking)));
+    assert_eq!(mine(OWN.with_borrow(|own| own.as_ref().unwrap().stats())), 0);
+}
+
 #[test]
 fn the_host_is_known_and_nothing_else_without_libtorch() {
     // Some systems have no way to let the peak begin again.
@@ -185,6 +216,35 @@ fn a_failure_comes_back_with_what_was_collected() {
     let stopped =
         CollectOptions::new().progress(|done, _| if done == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
     assert!(matches!(peaks.collect(&mut probe, [1, 2], stopped, failing), Err(Error::Cancelled)));
+}
+
+#[test]
+fn a_panic_in_cleanup_comes_back_and_leaks_nothing() {
+    let device = Simulated::new(0);
+    let step = |bytes| device.step::<Mine>(bytes);
+    let mut probe = Probe::from_device(&device);
+    let mut peaks = Peaks::new().unwrap();
+    let alive = Rc::new(());
+    let (in_work, in_cleanup) = (alive.clone(), alive.clone());
+    let cleanup =
+        CollectOptions::new().cleanup(move || -> Result<(), Mine> { panic!("cleanup {}", Rc::strong_count(&in_cleanup)) });
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        peaks.collect(&mut probe, [5], cleanup, move |size| {
+            assert!(Rc::strong_count(&in_work) == 3);
+            step(size)?;
+            Ok::<_, StepError<Mine>>(vec![])
+        })
+    }));
+    assert_eq!(*panicked.unwrap_err().downcast::<String>().unwrap(), "cleanup 3");
+    assert_eq!((Rc::strong_count(&alive), peaks.peaks()), (1, &[5][..]));
+    // The first panic of a call is the one that goes on.
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let cleanup = CollectOptions::new().cleanup(|| -> Result<(), Mine> { panic!("second") });
+        peaks.collect(&mut probe, [5], cleanup, |_| -> Result<Vec<f64>, StepError<Mine>> { panic!("first") })
+    }));
+    assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "first");
+    let many = peaks.collect(&mut probe, [5], CollectOptions::new(), |_| Ok::<_, StepError<Mine>>(vec![0.0; 65]));
+    assert!(matches!(many, Err(Error::Argument(_))));
 }
 
 #[test]

@@ -124,15 +124,21 @@ unsafe extern "C" fn increase_trampoline(context: *mut c_void, epoch: u64, curre
 
 type DeviceRef<'d> = &'d (dyn Device + 'd);
 
-/// Runs a function of a device.
+/// Runs a function of a device. That may ask a probe of the same device, so what the context points to is not borrowed meanwhile.
 ///
 /// # Safety
 ///
-/// `context` is the `Guarded<DeviceRef>` given with the trampoline, alive and used by nobody else during the call.
+/// `context` is the `Guarded<DeviceRef>` given with the trampoline, alive and not borrowed.
 unsafe fn on_device(context: *mut c_void, call: impl FnOnce(DeviceRef<'_>) -> Result<(), BoxError>) -> i32 {
+    let kept = context.cast::<Guarded<DeviceRef<'_>>>();
     // SAFETY: the caller's promise.
-    let guarded = unsafe { &mut *context.cast::<Guarded<DeviceRef<'_>>>() };
-    guarded.run(|device| done(call(*device)))
+    let mut guarded = Guarded::new(unsafe { (*kept).function });
+    let code = guarded.run(|device| done(call(*device)));
+    if let Some(failure) = guarded.failure {
+        // SAFETY: as above.
+        unsafe { (*kept).keep(failure) };
+    }
+    code
 }
 
 unsafe extern "C" fn reset_trampoline(context: *mut c_void) -> i32 {
@@ -229,7 +235,7 @@ impl<'d> ProbeHandle<'d> {
     /// As [`check_with`], after a call that may have used the device.
     fn check(&self, status: sys::sab_status, failures: &mut [&mut Option<Failure>]) -> Result<sys::sab_status, Error> {
         let mut own = match &self.kept {
-            // SAFETY: alive as long as the handle; a probe is of one thread, and no call of C is under way that could use it.
+            // SAFETY: alive as long as the handle; a probe is of one thread, and a device that runs does not borrow it.
             Some(kept) => unsafe { &mut *kept.0.as_ptr() }.failure().take(),
             None => None,
         };

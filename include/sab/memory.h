@@ -474,7 +474,7 @@ typedef struct sab_max_batch {
     uint64_t batch_size;    /**< the largest for the longest length */
     uint64_t trials;        /**< steps run */
     uint64_t out_of_memory; /**< of them, how many ran out */
-    double peak;            /**< peak of a batch of that size: measured, or predicted where it was not run */
+    double peak;            /**< measured peak of the largest batch that was found to fit, before rounding; DIFFERENCE predicts it */
     int64_t budget;         /**< peaks may reach */
 } sab_max_batch;
 #define SAB_MAX_BATCH_INIT { sizeof(sab_max_batch), 0, 0, 0, 0, 0 }

@@ -44,13 +44,17 @@ std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
 void replace_file(const char* path, std::span<const std::span<const std::byte>> parts) {
     // A neighbour of the file takes its place when it is whole and on the disk. The name differs between processes and threads.
     static std::atomic<uint32_t> counter{0};
-    const std::string scratch = text(path, ".", ::getpid(), ".", counter.fetch_add(1), ".part");
+    std::string scratch;
     const auto refuse = [&](const char* what) {
         const int error = errno;
         ::unlink(scratch.c_str());
         fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(error));
     };
-    const int file = ::open(scratch.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int file = -1;
+    do {  // a process of this number that was killed may have left one
+        scratch = text(path, ".", ::getpid(), ".", counter.fetch_add(1), ".part");
+        file = ::open(scratch.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    } while (file < 0 && errno == EEXIST);
     if (file < 0) fail(SAB_E_IO, "cannot write \"", path, "\": ", std::strerror(errno));
     for (std::span<const std::byte> part : parts)
         while (!part.empty()) {

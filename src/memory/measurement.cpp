@@ -21,6 +21,8 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
     check(options.max_padded_total >= 0 && std::isfinite(options.max_padded_total), "options.max_padded_total", options.max_padded_total,
           "must be finite and at least 0");
     const std::size_t points = counts.size();
+    check(options.max_count <= uint64_t{1} << 53, "options.max_count", options.max_count, "must be at most 2^53");
+    check(options.longest <= 1e60, "options.longest", options.longest, "must be at most 1e60");
     const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, 2);
     check(points > terms.size() && points <= 1000, "points", points, "must be from ", terms.size() + 1, " to 1000 for degree ", options.degree);
     const double most = options.max_padded_total > 0 ? options.max_padded_total : 4 * options.longest;

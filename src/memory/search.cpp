@@ -203,7 +203,7 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
         } else if (points.size() == 1) {
             // Only where nothing is known at all may one sample more be one too many.
             if (slope > 0) next = std::max(next, last.count + std::floor((budget - last.peak) / slope));
-            if (!longer) next = std::max(next, last.count + 1);
+            if (slope == 0) next = std::max(next, last.count + 1);
         } else {
             const double hoped = std::min(ceiling, count_at(budget, points));
             const double aim = hoped <= 50 ? hoped : std::floor(0.99 * hoped);

@@ -56,15 +56,27 @@ void MemoryWatch::begin() { probe_->reset(); }
 void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& options) {
     if (batch.count == 0) return end(batch, false);
     begin();
-    const ChunkedStep done = chunked_step(*probe_, batch.count, options);
+    ChunkedStep done{};
+    try {
+        done = chunked_step(*probe_, batch.count, options);
+    } catch (const Error& error) {
+        // The other ranks count this step and may wait for this one: it is counted here too. What the step failed with is told.
+        try {
+            finish(batch, error.status() == SAB_E_DEVICE_MEMORY ? Outcome::ran_out : Outcome::failed);
+        } catch (...) {
+        }
+        throw;
+    }
     end(batch, done.out_of_memory > 0);
 }
 
-void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
-    if (batch.count > 0) {
+void MemoryWatch::end(const sab_batch& batch, bool ran_out) { finish(batch, ran_out ? Outcome::ran_out : Outcome::done); }
+
+void MemoryWatch::finish(const sab_batch& batch, Outcome outcome) {
+    if (batch.count > 0 && outcome != Outcome::failed) {
         const double cost = cost_(batch.count, batch.padded_length);
         const int64_t peak = probe_->peak();
-        if (ran_out) {  // its peak is that of its parts
+        if (outcome == Outcome::ran_out) {  // its peak is that of its parts
             ++out_of_memory_;
             ran_out_cost_ = std::min(ran_out_cost_, cost);
         } else {

@@ -27,6 +27,8 @@ private:
     struct Refit {
         double constant, slope, creep;
     };
+    enum class Outcome { done, ran_out, failed };
+    void finish(const sab_batch& batch, Outcome outcome);
     Refit refit() const;
     void judge();
 

@@ -150,6 +150,7 @@ sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexc
 sab_status sab_torch_batch_indices(const sab_batch* batch, const char* device, DLManagedTensor** tensor) noexcept {
     return sab::guard_new(tensor, "tensor", [&] {
         sab::check_result(batch, first_batch_size, "batch");
+        if (batch->count > 0) sab::require(batch->indices, "batch.indices");
         sab::require(device, "device");
         DLManagedTensor* made = nullptr;
         sab_torch_message message{};

@@ -215,6 +215,23 @@ static void FindMaxBatch_WhenNotEvenOneFits_SaysSo(void) {
 }
 
 /* A budget below what the device has, a least maximum, and what running is not needed for. */
+/* The longest takes one sample only: that says nothing of the others. */
+static void FindMaxBatch_AfterALengthThatTakesOne_LooksOn(void) {
+    static const double given[] = {1000, 16};
+    struct device device = device_of(0, 1000);
+    struct model_run run = {.device = &device, .constants = {600}, .slopes = {1}, .lines = 1, .fails_at = -1};
+    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab_max_batch found = SAB_MAX_BATCH_INIT;
+    uint64_t sizes[2] = {0};
+    options.lengths = given;
+    options.length_count = 2;
+    device.limit = 1700;
+    sab_probe *probe = probe_of(&device);
+    EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, sizes, &found));
+    EXPECT(sizes[0] == 1 && sizes[1] >= 66 && sizes[1] <= 68);
+    sab_probe_free(probe);
+}
+
 static void FindMaxBatch_KeepsToBudgetAndMaximum(void) {
     for (sab_search search = SAB_SEARCH_PREDICT; search <= SAB_SEARCH_HALVE; ++search) {
         struct device device = device_of(0, 1000000);
@@ -587,6 +604,7 @@ int main(void) {
     RUN(FindMaxBatch_ByHalving_FindsTheFirstHalfThatFits);
     RUN(FindMaxBatch_ByDifference_IsRightWhereMemoryIsAMultiple);
     RUN(FindMaxBatch_WhenNotEvenOneFits_SaysSo);
+    RUN(FindMaxBatch_AfterALengthThatTakesOne_LooksOn);
     RUN(FindMaxBatch_KeepsToBudgetAndMaximum);
     RUN(FindMaxBatch_OfManyLengths_FindsEach);
     RUN(FindMaxBatch_Rounds_Downwards);

@@ -367,6 +367,50 @@ static void Guard_Step_CallsTheProbeOnceForEach(void) {
     sab_plan_free(plan);
 }
 
+static int32_t never_fits(void *ctx, uint64_t first, uint64_t count, double weight) {
+    (void)ctx, (void)first, (void)count, (void)weight;
+    return SAB_OUT_OF_MEMORY;
+}
+
+static int32_t always_fails(void *ctx, uint64_t first, uint64_t count, double weight) {
+    (void)ctx, (void)first, (void)count, (void)weight;
+    return 42;
+}
+
+static int32_t count_meetings(void *ctx, int64_t *values, size_t count) {
+    (void)values, (void)count;
+    ++*(int *)ctx;
+    return 0;
+}
+
+/* The other ranks count the step too, and meet: or they would wait for this one for ever. */
+static void Guard_OfAStepThatFails_CountsItAndMeetsTheOthers(void) {
+    sab_plan *plan = guarded_plan(1);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    struct device device = device_of(guarded_base, 36000000);
+    sab_probe *probe = probe_of(&device);
+    sab_memory_guard *guard = NULL;
+    sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    int meetings = 0;
+    options.interval = 1;
+    options.reduce = count_meetings;
+    options.reduce_ctx = &meetings;
+    EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    step.chunk = never_fits;
+    EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
+    EXPECT(meetings == 1 && guard_info(guard).steps == 1 && guard_info(guard).out_of_memory == 1 && guard_info(guard).lowered == 1);
+    step.chunk = always_fails;
+    EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_CALLBACK, "chunk of ");
+    EXPECT(sab_last_callback_code() == 42 && meetings == 2 && guard_info(guard).steps == 2 && guard_info(guard).out_of_memory == 1);
+    sab_memory_guard_free(guard);
+    sab_probe_free(probe);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
 /* Memory that is suddenly gone: the step is split, counted once, and the next ones are smaller. */
 static void Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce(void) {
     sab_plan *plan = guarded_plan(1);
@@ -608,6 +652,7 @@ int main(void) {
     RUN(Guard_OfActivationsThatGrow_Survives);
     RUN(Guard_OfASteadyRun_LowersNothing);
     RUN(Guard_Step_CallsTheProbeOnceForEach);
+    RUN(Guard_OfAStepThatFails_CountsItAndMeetsTheOthers);
     RUN(Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce);
     RUN(Guard_BeginAndEnd_SeeWhatStepSees);
     RUN(Guard_WindowAndMean_LeaveEmptyStepsOut);

@@ -71,6 +71,12 @@ static void MeasurementPoints_OfARangeThatCannotBe_IsRefused(void) {
     options.max_count = 1;
     EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.max_count = 1");
     options = good;
+    options.max_count = UINT64_MAX; /* it would wrap around */
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.max_count = 18446744073709551615");
+    options = good;
+    options.longest = 1e200;
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.longest = 1e+200");
+    options = good;
     options.degree = 3;
     EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.degree = 3");
     options.degree = 0;

@@ -182,6 +182,16 @@ TEST_F(Torch, EmulatedDevice_RefusedBlocks_AreNotLeaked) {
     EXPECT_EQ(probe.read().current, 0);
 }
 
+TEST_F(Torch, EmulatedDevice_UnderAnother_WhatTheInnerRefusesIsNotCountedByTheOuter) {
+    const Probe outer(1000000);
+    const Probe inner(5000);
+    const at::Tensor held = bytes(100);
+    for (int i = 0; i < 3; ++i) EXPECT_THROW(bytes(16000), c10::OutOfMemoryError);
+    EXPECT_EQ(outer.read().current, 100);
+    EXPECT_EQ(outer.read().peak, 100);
+    EXPECT_EQ(inner.read().peak, 100);
+}
+
 TEST_F(Torch, EmulatedDevice_UnderAnother_TheOuterLimitHolds) {
     const Probe outer(1000);
     const Probe inner(5000);
@@ -297,7 +307,7 @@ TEST_F(Torch, BatchIndices_BecomeATensor) {
 
 TEST_F(Torch, DevicesThatAreNotThere_AreRefusedByName) {
     sab_probe* probe = nullptr;
-    for (const char* device : {"gpu", "cuda:x", "cuda:-1", "", "cuda:99", "xpu:99"}) {
+    for (const char* device : {"gpu", "cuda:x", "cuda:-1", "", "cuda:99", "xpu:99", "cuda:256", "cuda:300", "cpu:5"}) {
         const sab_status status = sab_probe_new(device, nullptr, &probe);
         EXPECT_EQ(status, SAB_E_ARGUMENT) << device;
         EXPECT_NE(std::strstr(sab_last_error_message(), device), nullptr) << sab_last_error_message();

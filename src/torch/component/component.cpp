@@ -10,6 +10,9 @@
 
 #include <cstring>
 
+#include <mutex>
+#include <stdexcept>
+
 #include "torch/component/internal.h"
 
 namespace sab_torch {
@@ -55,6 +58,9 @@ int32_t count_devices(c10::DeviceType type) {
 c10::Device parse_device(const char* device) {
     try {
         c10::Device parsed{std::string(device)};
+        // The index is a small number and would wrap around; there is one CPU.
+        const std::string given(device), read = parsed.str();
+        if (parsed.has_index() && (read != given || (parsed.type() == c10::DeviceType::CPU && parsed.index() != 0))) throw std::out_of_range(given);
         if (parsed.type() != c10::DeviceType::CPU && !parsed.has_index()) parsed.set_index(0);
         return parsed;
     } catch (const std::exception&) {
@@ -75,6 +81,16 @@ struct Generators::State {
     at::Tensor cpu, device;
 };
 
+/// Other threads may draw from the same generator.
+static at::Tensor state_of(at::Generator generator) {
+    const std::scoped_lock lock(generator.mutex());
+    return generator.get_state();
+}
+static void set_state(at::Generator generator, const at::Tensor& state) {
+    const std::scoped_lock lock(generator.mutex());
+    generator.set_state(state);
+}
+
 Generators::Generators(c10::Device device) : device_(device) {}
 
 Generators::~Generators() {
@@ -85,17 +101,14 @@ Generators::~Generators() {
 void Generators::save(uint64_t depth) {
     const Uncounted uncounted;
     while (states_.size() <= depth) states_.push_back(std::make_unique<State>());
-    states_[depth]->cpu = at::detail::getDefaultCPUGenerator().get_state();
-    if (device_.type() != c10::DeviceType::CPU) states_[depth]->device = at::globalContext().defaultGenerator(device_).get_state();
+    states_[depth]->cpu = state_of(at::detail::getDefaultCPUGenerator());
+    if (device_.type() != c10::DeviceType::CPU) states_[depth]->device = state_of(at::globalContext().defaultGenerator(device_));
 }
 
 void Generators::restore(uint64_t depth) {
     const Uncounted uncounted;
-    at::Generator cpu = at::detail::getDefaultCPUGenerator();
-    cpu.set_state(states_.at(depth)->cpu);
-    if (device_.type() == c10::DeviceType::CPU) return;
-    at::Generator device = at::globalContext().defaultGenerator(device_);
-    device.set_state(states_[depth]->device);
+    set_state(at::detail::getDefaultCPUGenerator(), states_.at(depth)->cpu);
+    if (device_.type() != c10::DeviceType::CPU) set_state(at::globalContext().defaultGenerator(device_), states_[depth]->device);
 }
 
 static sab_status make_probe(const char* name, int64_t total_bytes, sab_probe_callbacks* callbacks, sab_torch_message* message) {

@@ -19,6 +19,7 @@ namespace sab_torch {
 namespace {
 
 thread_local int uncounted = 0;
+thread_local const void* refused = nullptr;  ///< a block that is being taken back
 
 /// The reporter's type of totals, which changed with the version.
 #if TORCH_VERSION_MAJOR >= 2
@@ -32,32 +33,16 @@ public:
     Watch(c10::DebugInfoBase* outer, int64_t limit) : outer_(dynamic_cast<c10::MemoryReportingInfoBase*>(outer)), limit_(limit) {}
 
     void reportMemoryUsage(void* block, int64_t size, Total allocated, Total reserved, c10::Device device) override {
-        if (outer_ != nullptr && outer_->memoryProfilingEnabled()) outer_->reportMemoryUsage(block, size, allocated, reserved, device);
-        if (device.type() != c10::DeviceType::CPU || uncounted > 0) return;
-        int64_t held = 0;
-        {
-            const std::scoped_lock lock(mutex_);
-            if (!open_) return;
-            held = current_;
-            if (size <= 0) {
-                if (blocks_.erase(block) > 0) current_ += size;  // others were there before
-                return;
-            }
-            if (limit_ == 0 || held + size <= limit_) {
-                blocks_.insert(block);
-                current_ += size;
-                peak_ = std::max(peak_, current_);
-                return;
-            }
+        if (block == refused) return;
+        const bool counts = device.type() == c10::DeviceType::CPU && uncounted == 0;
+        if (counts && size > 0) take(block, size);
+        try {
+            if (outer_ != nullptr && outer_->memoryProfilingEnabled()) outer_->reportMemoryUsage(block, size, allocated, reserved, device);
+        } catch (...) {  // an outer one is full
+            if (counts && size > 0) give_back(block, -size);
+            throw;
         }
-        // The block is there already: it is taken back, and the report of that goes to the outer ones only.
-        {
-            const Uncounted mine;
-            c10::profiledCPUMemoryReporter().Delete(block);
-        }
-        c10::free_cpu(block);
-        TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory on a device emulated by libsab: tried to allocate ", size, " bytes, ", held, " of ", limit_,
-                         " are in use");
+        if (counts && size <= 0) give_back(block, size);
     }
     bool memoryProfilingEnabled() const override { return true; }
 
@@ -80,6 +65,32 @@ public:
     int64_t limit() const { return limit_; }
 
 private:
+    void take(void* block, int64_t size) {
+        int64_t held = 0;
+        {
+            const std::scoped_lock lock(mutex_);
+            if (!open_) return;
+            held = current_;
+            if (limit_ == 0 || held + size <= limit_) {
+                blocks_.insert(block);
+                current_ += size;
+                peak_ = std::max(peak_, current_);
+                return;
+            }
+        }
+        // The block is there already: it is taken back. No watch counts it, nor that it goes.
+        refused = block;
+        c10::profiledCPUMemoryReporter().Delete(block);
+        refused = nullptr;
+        c10::free_cpu(block);
+        TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory on a device emulated by libsab: tried to allocate ", size, " bytes, ", held, " of ", limit_,
+                         " are in use");
+    }
+    void give_back(void* block, int64_t size) {
+        const std::scoped_lock lock(mutex_);
+        if (open_ && blocks_.erase(block) > 0) current_ += size;  // others were there before
+    }
+
     c10::MemoryReportingInfoBase* outer_;  ///< kept alive by the debug info under this one
     const int64_t limit_;
     std::mutex mutex_;

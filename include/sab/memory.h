@@ -14,7 +14,8 @@
  *  Work is the caller's: a callback that runs one step. It returns 0, SAB_OUT_OF_MEMORY when the device's memory did not suffice, or
  *  any other code, which ends the call as SAB_E_CALLBACK and comes back unchanged through sab_last_callback_code(). A C++ exception
  *  that leaves a callback is a failure too, its text in the message; LibTorch's out-of-memory errors among them are recognised.
- *  Whatever happens, a call leaves the probe's peak reset and the random generators of the probe as they were told to be.
+ *  Whatever happens, what measures (sab_collect_peak(), sab_find_max_batch(), sab_plan_verify()) leaves the probe's peak reset, and every call leaves
+ *  the random generators of the probe as it says.
  *
  *  All amounts of memory are bytes.
  */
@@ -93,7 +94,8 @@ SAB_API void sab_probe_callbacks_init(sab_probe_callbacks *callbacks) SAB_NOEXCE
  *  - "host": resident memory of this process (Linux: VmRSS and VmHWM; a reset writes to /proc/self/clear_refs). Needs no LibTorch. Kept by the
  *    kernel in pages and counted with some delay: for orientation, not for budgets to the byte.
  *  - "cpu": bytes of CPU tensors that LibTorch allocates from now on in this thread, and in the threads that LibTorch runs for it
- *    (backward), to the byte. To be freed in the thread that made it, in reverse order of making.
+ *    (backward), to the byte. Threads of the caller's own are not seen: a block that such a thread frees counts until its address is given out
+ *    again. To be freed in the thread that made it, in reverse order of making.
  *  - "cuda:N" (and "xpu:N", ... where that LibTorch has them): the statistics of LibTorch's caching allocator.
  *
  *  All but "host" need sab_torch_open() before. They keep and restore the default random generators of the CPU and of the device.
@@ -431,8 +433,9 @@ typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
 /** How the largest batch is looked for. */
 typedef int32_t sab_search;
 #define SAB_SEARCH_PREDICT 0    /**< by prediction: steps of growing size, each as large as the curve through the ones before allows; the last that fits is the
-                                     answer, at most a hundredth below what the curve says. Six steps a length, up to ten where memory is no straight line
-                                     of the count. Runs out only where two samples do not fit or memory suddenly grows much faster */
+                                     answer, at most a hundredth below what the curve says. Six steps a length, more where memory is no straight line of the
+                                     count (a warning is logged when 30 are not enough). Runs out only where two samples do not fit or memory suddenly grows
+                                     much faster */
 #define SAB_SEARCH_DIFFERENCE 1 /**< without running out: memory(2) - memory(1) is the memory of one sample. Two steps; right only where memory is a
                                      multiple of the count */
 #define SAB_SEARCH_BINARY 2     /**< bisection between 1 and the maximum, by running out */
@@ -561,7 +564,8 @@ typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, doubl
 typedef struct sab_chunked_step_options {
     size_t struct_size;           /**< set by SAB_CHUNKED_STEP_OPTIONS_INIT */
     sab_chunk_fn chunk;           /**< runs a part. Must be given */
-    int32_t (*begin)(void *ctx);  /**< before each try: set the gradients to zero. NULL */
+    int32_t (*begin)(void *ctx);  /**< before each try: set the gradients to zero. NULL: nothing adds up over parts; where something does, the parts that
+                                       fitted before one ran out would count twice */
     void *ctx;                    /**< handed to both */
     const double *sample_weights; /**< what each sample counts in the loss, such as its tokens: a part weighs its share of their sum; positive sum, none
                                        negative. NULL: all the same */
@@ -671,7 +675,8 @@ SAB_API sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, 
 
 /** Runs a step under the guard: resets the peak, runs the batch in parts (sab_chunked_step(), the whole batch first), and looks at the peak.
  *
- *  A step that runs out of memory is run again in halves and reported once. All ranks call this for every step.
+ *  A step that runs out of memory is run again in halves and reported once. Peaks of steps in parts (`chunk_size`) are shown, but say nothing of
+ *  whole batches: the budget is not judged by them. All ranks call this for every step.
  *
  *  @param guard    a handle
  *  @param batch    the batch, as its sampler showed it; a batch of 0 samples is not run

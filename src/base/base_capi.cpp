@@ -37,7 +37,10 @@ void log(sab_log_level level, const std::string& message) {
         const sab_log_fn callback = log_callback.load(std::memory_order_acquire);
         void* ctx = log_ctx.load(std::memory_order_acquire);
         if (before % 2 == 0 && log_sequence.load(std::memory_order_acquire) == before) {
-            if (callback != nullptr) callback(ctx, level, message.c_str());
+            try {
+                if (callback != nullptr) callback(ctx, level, message.c_str());
+            } catch (...) {  // a line that could not be logged is no reason to fail
+            }
             return;
         }
     }

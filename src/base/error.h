@@ -51,6 +51,18 @@ template <class... Parts>
     throw Error(status, text(parts...));
 }
 
+/// Runs a caller's callback: its code. A C++ exception that leaves it is a failure of the callback, its text in the message.
+template <class Call>
+int32_t called_back(std::string_view what, Call&& call) {
+    try {
+        return call();
+    } catch (const std::exception& error) {
+        throw Error(SAB_E_CALLBACK, text(what, " threw: ", std::string_view(error.what())));
+    } catch (...) {
+        throw Error(SAB_E_CALLBACK, text(what, " threw something that is no std::exception"));
+    }
+}
+
 /// Says "name = value: rule" with SAB_E_ARGUMENT unless the rule is kept.
 template <class Value, class... Rule>
 void check(bool kept, std::string_view name, const Value& value, const Rule&... rule) {

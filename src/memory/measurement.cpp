@@ -54,7 +54,7 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
     for (const double length : grid)
         for (uint64_t count = 1; count <= options.max_count && !is_too_large(static_cast<double>(count), length); count += std::max<uint64_t>(1, count / 8))
             if (!is_too_small(static_cast<double>(count), length)) candidates.push_back({count, length});
-    check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(), " different points: widen it");
+    check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(), " different points: widen it (of one length alone sab_find_max_batch() says all)");
 
     const auto size = static_cast<Eigen::Index>(terms.size());
     Eigen::MatrixXd rows(static_cast<Eigen::Index>(candidates.size()), size);

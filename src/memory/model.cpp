@@ -286,6 +286,7 @@ std::vector<sab_cost_term> MemoryModel::cost_terms() const {
     if (info_.feature_count != 2)
         fail(SAB_E_ARGUMENT, "model: has ", info_.feature_count, " features, only one of count and padded length can be the cost of a plan");
     std::vector<sab_cost_term> terms;
+    const double margin = 1 + info_.margin;
     double constant = 0;
     for (const Term& term : terms_) {
         if (term.powers[0] == 0 && term.powers[1] == 0) {
@@ -295,10 +296,10 @@ std::vector<sab_cost_term> MemoryModel::cost_terms() const {
         if (term.coefficient < 0 && !(term.powers[0] == 1 && term.powers[1] == 0))
             fail(SAB_E_ARGUMENT, "model: its term count^", term.powers[0], " * length^", term.powers[1], " has the coefficient ", term.coefficient,
                  ": a cost must not fall; fit it as SAB_MODEL_BATCH");
-        terms.push_back({upper(term.coefficient), term.powers[0], term.powers[1]});
+        terms.push_back({term.coefficient * margin, term.powers[0], term.powers[1]});
     }
     // A negative constant is left out: the cost is a little more than the prediction then.
-    terms.insert(terms.begin(), {upper(std::max(constant, 0.0)), 0, 0});
+    terms.insert(terms.begin(), {std::max(constant, 0.0) * margin, 0, 0});
     return terms;
 }
 

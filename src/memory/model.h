@@ -1,6 +1,7 @@
 #pragma once
 /// A polynomial that predicts peaks.
 
+#include <cmath>
 #include <memory>
 #include <span>
 #include <vector>
@@ -24,7 +25,7 @@ public:
     const sab_memory_model_info& info() const { return info_; }
     std::span<const Term> terms() const { return terms_; }
     double predict(std::span<const double> features) const;
-    double upper(double predicted) const { return predicted * (1 + info_.margin); }
+    double upper(double predicted) const { return predicted + info_.margin * std::abs(predicted); }
     std::vector<sab_cost_term> cost_terms() const;
 
     std::vector<std::byte> image() const;

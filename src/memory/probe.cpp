@@ -113,19 +113,14 @@ void Probe::release_cache() {
 }
 
 bool Probe::is_out_of_memory(int32_t code) {
-    return code == SAB_OUT_OF_MEMORY || (callbacks_.is_out_of_memory != nullptr && callbacks_.is_out_of_memory(callbacks_.ctx, code) != 0);
+    if (code == SAB_OUT_OF_MEMORY || callbacks_.is_out_of_memory == nullptr) return code == SAB_OUT_OF_MEMORY;
+    return called_back("the probe's is_out_of_memory", [&] { return callbacks_.is_out_of_memory(callbacks_.ctx, code); }) != 0;
 }
 
 int32_t Probe::code_of_exception(const char* what) {
     const TorchHooks* const hooks = torch_hooks.load(std::memory_order_acquire);
     if (hooks != nullptr && hooks->caught_out_of_memory()) return SAB_OUT_OF_MEMORY;
-    try {
-        throw;
-    } catch (const std::exception& error) {
-        throw Error(SAB_E_CALLBACK, text(what, " threw: ", std::string_view(error.what())));
-    } catch (...) {
-        throw Error(SAB_E_CALLBACK, text(what, " threw something that is no std::exception"));
-    }
+    return called_back(what, []() -> int32_t { throw; });
 }
 
 Probe::Rng::Rng(Probe& probe) : probe_(probe), depth_(probe.rng_depth_), exceptions_(std::uncaught_exceptions()) {

@@ -13,12 +13,27 @@
 namespace sab {
 namespace {
 
+void check_options(const sab_find_max_batch_options& options) {
+    check(options.search >= SAB_SEARCH_PREDICT && options.search <= SAB_SEARCH_HALVE, "options.search", options.search,
+          "must be one of SAB_SEARCH_PREDICT (0) to SAB_SEARCH_HALVE (3)");
+    check(options.rounding >= SAB_ROUND_NONE && options.rounding <= SAB_ROUND_MULTIPLE, "options.rounding", options.rounding,
+          "must be one of SAB_ROUND_NONE (0) to SAB_ROUND_MULTIPLE (2)");
+    check(options.rounding != SAB_ROUND_MULTIPLE || options.multiple >= 1, "options.multiple", options.multiple, "must be at least 1");
+    check(options.maximum >= 1 && options.maximum <= uint64_t{1} << 53, "options.maximum", options.maximum, "must be from 1 to 2^53");
+    check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
+    if (options.length_count > 0) require(options.lengths, "options.lengths");
+    for (std::size_t i = 0; i < options.length_count; ++i)
+        if (const double length = options.lengths[i]; !(length > 0 && std::isfinite(length)))
+            fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", length, ": must be finite and above 0");
+}
+
 /// Runs trials, the same ones on all ranks, and tells what the worst rank saw.
 class Trials {
 public:
     Trials(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options)
         : probe_(probe), trial_(trial), ctx_(ctx), options_(options), progress_(options.progress, options.progress_ctx) {
         together([&] {
+            check_options(options);
             rng_.emplace(probe_);
             const sab_memory_stats stats = probe_.read();
             if (options.budget == 0 && stats.total < 0)
@@ -73,7 +88,10 @@ private:
             values = own();
         } catch (...) {
             int64_t failed[3] = {0, 0, 0};
-            options_.reduce(options_.reduce_ctx, failed, 3);
+            try {
+                options_.reduce(options_.reduce_ctx, failed, 3);
+            } catch (...) {  // what the search failed with is told
+            }
             throw;
         }
         values.insert(values.begin(), 1);
@@ -168,7 +186,8 @@ double count_at(double budget, std::span<const Point> points) {
 /// others, and early ones could be much costlier than predicted without running out. The last hundredth is not gone, since it is there that a
 /// prediction that is a little off runs out.
 Found search_predicting(Trials& trials, double length, uint64_t maximum, std::optional<Found> longer) {
-    constexpr uint64_t planned = 6, most = 10;  // a curve with kinks takes more than planned
+    constexpr uint64_t planned = 6, most = 30;  // a curve with kinks takes more than planned
+    constexpr double boldest = 16;              // times what is known, where memory has not grown yet
     std::vector<Point> points;
     const double budget = trials.budget();
     double ceiling = static_cast<double>(maximum);  // no count above `ceiling` is looked at
@@ -199,6 +218,7 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
         const double safe = std::floor(std::min(ceiling, last.count * budget / std::max(last.peak, 1.0)));
         double next = safe;
         if (has_run_out) {
+            if (ceiling - last.count <= last.count / 100) break;
             next = last.count + std::ceil((ceiling - last.count) / 2);
         } else if (points.size() == 1) {
             // Only where nothing is known at all may one sample more be one too many.
@@ -209,13 +229,16 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
             const double aim = hoped <= 50 ? hoped : std::floor(0.99 * hoped);
             if (aim <= last.count && safe <= std::max(hoped, last.count)) break;
             const double known = last.count - points.front().count;
-            const double step = known * (slope_of(points) > 0 ? std::max(2.0, std::pow(std::max(aim - last.count, 1.0) / known, 1 / left)) : 2.0);
+            const double share = std::max(2.0, std::pow(std::max(aim - last.count, 1.0) / known, 1 / left));
+            const double step = known * (slope_of(points) > 0 ? share : std::min(share, boldest));
             next = std::max(next, std::min(aim, last.count + std::floor(step)));
         }
         next = std::min(next, ceiling);
         if (next <= last.count) break;
         run(next);
     }
+    if (trials.trials() - first >= most)
+        log(SAB_LOG_WARNING, text("the largest batch of length ", length, " is not settled after ", most, " steps: ", points.back().count, " samples fit, more may"));
     return {static_cast<uint64_t>(points.back().count), points.back().peak, points.size() >= 2 ? slope_of(points) : slope};
 }
 
@@ -228,20 +251,9 @@ uint64_t rounded(uint64_t count, const sab_find_max_batch_options& options) {
 }  // namespace
 
 sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options, std::span<uint64_t> batch_sizes) {
-    check(options.search >= SAB_SEARCH_PREDICT && options.search <= SAB_SEARCH_HALVE, "options.search", options.search,
-          "must be one of SAB_SEARCH_PREDICT (0) to SAB_SEARCH_HALVE (3)");
-    check(options.rounding >= SAB_ROUND_NONE && options.rounding <= SAB_ROUND_MULTIPLE, "options.rounding", options.rounding,
-          "must be one of SAB_ROUND_NONE (0) to SAB_ROUND_MULTIPLE (2)");
-    check(options.rounding != SAB_ROUND_MULTIPLE || options.multiple >= 1, "options.multiple", options.multiple, "must be at least 1");
-    check(options.maximum >= 1 && options.maximum <= uint64_t{1} << 53, "options.maximum", options.maximum, "must be from 1 to 2^53");
-    check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
+    Trials trials(probe, trial, ctx, options);
     const double one = 1;
     const std::span<const double> lengths = options.length_count > 0 ? std::span(options.lengths, options.length_count) : std::span(&one, 1);
-    if (options.length_count > 0) require(options.lengths, "options.lengths");
-    for (std::size_t i = 0; i < lengths.size(); ++i)
-        if (!(lengths[i] > 0 && std::isfinite(lengths[i]))) fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", lengths[i], ": must be finite and above 0");
-
-    Trials trials(probe, trial, ctx, options);
     std::vector<std::size_t> longest_first(lengths.size());
     std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
     std::ranges::stable_sort(longest_first, std::ranges::greater{}, [&](std::size_t i) { return lengths[i]; });

@@ -67,10 +67,10 @@ void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& o
         }
         throw;
     }
-    end(batch, done.out_of_memory > 0);
+    finish(batch, done.out_of_memory > 0 ? Outcome::ran_out : done.chunk_size < batch.count ? Outcome::in_parts : Outcome::whole);
 }
 
-void MemoryWatch::end(const sab_batch& batch, bool ran_out) { finish(batch, ran_out ? Outcome::ran_out : Outcome::done); }
+void MemoryWatch::end(const sab_batch& batch, bool ran_out) { finish(batch, ran_out ? Outcome::ran_out : Outcome::whole); }
 
 void MemoryWatch::finish(const sab_batch& batch, Outcome outcome) {
     if (batch.count > 0 && outcome != Outcome::failed) {
@@ -79,7 +79,7 @@ void MemoryWatch::finish(const sab_batch& batch, Outcome outcome) {
         if (outcome == Outcome::ran_out) {  // its peak is that of its parts
             ++out_of_memory_;
             ran_out_cost_ = std::min(ran_out_cost_, cost);
-        } else {
+        } else if (outcome == Outcome::whole) {
             const Step step{static_cast<double>(steps_), cost, static_cast<double>(peak)};
             if (window_.size() < options_.window)
                 window_.push_back(step);

@@ -27,7 +27,7 @@ private:
     struct Refit {
         double constant, slope, creep;
     };
-    enum class Outcome { done, ran_out, failed };
+    enum class Outcome { whole, in_parts, ran_out, failed };
     void finish(const sab_batch& batch, Outcome outcome);
     Refit refit() const;
     void judge();

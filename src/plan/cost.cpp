@@ -79,7 +79,7 @@ double Cost::operator()(uint64_t count, double length) const {
         default: break;
     }
     double cost = 0;
-    if (const int32_t code = callback_(ctx_, count, length, &cost); code != 0)
+    if (const int32_t code = called_back("the cost callback", [&] { return callback_(ctx_, count, length, &cost); }); code != 0)
         throw Error(SAB_E_CALLBACK, text("the cost callback failed with code ", code, " at count ", count, ", length ", length), code);
     if (!(cost >= 0 && std::isfinite(cost)))
         fail(SAB_E_ARGUMENT, "cost(", count, ", ", length, ") = ", cost, ": must be finite and not negative");

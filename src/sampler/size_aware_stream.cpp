@@ -35,7 +35,7 @@ bool SizeAwareStream::next(PlacedBatch& placed) {
     while (!ended_ && !is_next_known) {
         int64_t index = 0;
         double size = 0;
-        const int32_t code = source_(ctx_, epoch_, position_, &index, &size);
+        const int32_t code = called_back("the index source", [&] { return source_(ctx_, epoch_, position_, &index, &size); });
         if (code == SAB_END) {
             ended_ = true;
             break;

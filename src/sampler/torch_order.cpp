@@ -109,7 +109,7 @@ bool TorchOrder::form(Lane& lane) {
 double TorchOrder::size_of(int64_t index) const {
     if (sizes_) return sizes_->at(static_cast<std::size_t>(index));
     double size = 0;
-    if (const int32_t code = options_.size(options_.size_ctx, index, &size); code != 0)
+    if (const int32_t code = called_back("the size callback", [&] { return options_.size(options_.size_ctx, index, &size); }); code != 0)
         throw Error(SAB_E_CALLBACK, text("the size callback failed with code ", code, " at index ", index), code);
     if (std::isnan(size)) fail(SAB_E_ARGUMENT, "size of sample ", index, " = nan: must be a number");
     return size;

@@ -44,7 +44,7 @@ public:
         sab_record given = SAB_RECORD_INIT, made = SAB_RECORD_INIT;
         show(*waiting_, given, lists);
         made = given;
-        if (const int32_t code = map_(ctx_, &given, &made); code != 0) throw Error(SAB_E_CALLBACK, text("map failed with code ", code), code);
+        if (const int32_t code = called_back("map", [&] { return map_(ctx_, &given, &made); }); code != 0) throw Error(SAB_E_CALLBACK, text("map failed with code ", code), code);
         if (made.items != nullptr && made.items == given.items && made.item_count == given.item_count) {  // a list passed on
             auto same = std::make_shared<Record>(*waiting_);
             same->size = made.size;

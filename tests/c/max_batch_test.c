@@ -155,6 +155,28 @@ static void FindMaxBatch_OnOtherCurves_FindsWhatFits(void) {
     EXPECT(stepped.share > 0.9);
 }
 
+/* Memory that does not grow for long: a phase before the samples that takes much, or samples far smaller than the allocator's blocks. */
+static void FindMaxBatch_WhereMemoryIsFlatAtFirst_FindsTheEnd(void) {
+    static const uint64_t ends[] = {30, 500, 2000, 10000, 70000};
+    for (size_t m = 0; m < COUNT(ends); ++m)
+        for (int share = 10; share <= 99; share += 1) {
+            const int64_t limit = (int64_t)ends[m] * 1000 + 999;
+            struct device flat = device_of(0, limit);
+            struct model_run rising = {.device = &flat, .constants = {limit * share / 100, 0}, .slopes = {0, 1000}, .lines = 2, .fails_at = -1};
+            const sab_max_batch found = found_by(&rising, SAB_SEARCH_PREDICT, SAB_OK);
+            if (getenv("SHOW")) printf("%ld share %d: %ld in %ld, out %ld\n", (long)ends[m], share, (long)found.batch_size, (long)found.trials, (long)found.out_of_memory);
+            EXPECT((double)found.batch_size >= floor(0.97 * (double)ends[m]));
+        }
+    for (int64_t each = 50; each < 5000; each += 50) {
+        struct device blocks = device_of(0, 20 * (2 << 20));
+        struct model_run stepped = {.device = &blocks, .slopes = {each}, .lines = 1, .block = 2 << 20, .fails_at = -1};
+        const uint64_t truth = true_maximum(&stepped, 1, 100000);
+        const sab_max_batch found = found_by(&stepped, SAB_SEARCH_PREDICT, SAB_OK);
+        if (getenv("SHOW")) printf("each %ld: %ld of %ld in %ld, out %ld\n", (long)each, (long)found.batch_size, (long)truth, (long)found.trials, (long)found.out_of_memory);
+        EXPECT((double)found.batch_size >= floor(0.9 * (double)truth));
+    }
+}
+
 static void FindMaxBatch_ByBisection_IsExact(void) {
     random_state = 43;
     for (enum curve curve = LINE; curve < CURVES; ++curve)
@@ -505,6 +527,9 @@ static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
     EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT, "options.budget = 0");
     EXPECT(meetings == 1);
+    options.budget = -1; /* an argument that only this rank has wrong */
+    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT, "options.budget = -1");
+    EXPECT(meetings == 2);
     sab_probe_free(probe);
 }
 
@@ -600,6 +625,7 @@ int main(void) {
     RUN(FindMaxBatch_OnALine_PredictsItsEndWithoutRunningOut);
     RUN(FindMaxBatch_OnKinkedLines_FindsWhatFits);
     RUN(FindMaxBatch_OnOtherCurves_FindsWhatFits);
+    RUN(FindMaxBatch_WhereMemoryIsFlatAtFirst_FindsTheEnd);
     RUN(FindMaxBatch_ByBisection_IsExact);
     RUN(FindMaxBatch_ByHalving_FindsTheFirstHalfThatFits);
     RUN(FindMaxBatch_ByDifference_IsRightWhereMemoryIsAMultiple);

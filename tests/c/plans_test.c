@@ -1,5 +1,6 @@
 /* What each way to make a plan gives, on examples small enough to check by hand. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -429,6 +430,23 @@ static void Save_ReplacesAFileThatIsStillMapped(void) {
     unlink(path);
 }
 
+/* A process of the same number was killed while it saved. */
+static void Save_WhereScratchFilesWereLeftBehind_SavesAndLetsThemBe(void) {
+    char path[] = "/tmp/sab_test_XXXXXX", scratch[64][64];
+    close(mkstemp(path));
+    for (int i = 0; i < 64; ++i) {
+        snprintf(scratch[i], sizeof scratch[i], "%s.%ld.%d.part", path, (long)getpid(), i);
+        close(open(scratch[i], O_CREAT | O_WRONLY, 0600));
+    }
+    sab_plan *plan = a_plan(), *again = NULL;
+    EXPECT_OK(sab_plan_save(plan, path));
+    EXPECT_OK(sab_plan_open(path, &again));
+    for (int i = 0; i < 64; ++i) EXPECT(unlink(scratch[i]) == 0);
+    unlink(path);
+    sab_plan_free(again);
+    sab_plan_free(plan);
+}
+
 static void PlanFile_OfAnotherKind_IsNamed(void) {
     sab_plan *plan = a_plan(), *again = NULL;
     size_t size = 0;
@@ -468,6 +486,7 @@ int main(void) {
     RUN(Fingerprint_TellsPlansApart);
     RUN(Report_AgreesWithAWalk);
     RUN(Save_ReplacesAFileThatIsStillMapped);
+    RUN(Save_WhereScratchFilesWereLeftBehind_SavesAndLetsThemBe);
     RUN(PlanFile_OfAnotherKind_IsNamed);
     return finish();
 }

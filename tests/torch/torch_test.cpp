@@ -278,12 +278,15 @@ TEST_F(Torch, SizesByDLPack_OfEveryType_AreRead) {
 }
 
 TEST_F(Torch, SizesByDLPack_OfAnotherShapeOrType_AreRefusedAndStayTheCallers) {
-    for (const at::Tensor& tensor : {at::arange(6).view({2, 3}), at::arange(4).to(at::kHalf)}) {
+    for (const at::Tensor& tensor : {at::arange(6).view({2, 3}), at::arange(4).to(at::kHalf), at::arange(4)}) {
         DLManagedTensor* const exported = at::toDLPack(tensor);
+        const bool is_odd = tensor.scalar_type() == at::kLong && tensor.dim() == 1;
+        if (is_odd) exported->dl_tensor.dtype.lanes = 2;  // which LibTorch has no type for
         sab_sizes* sizes = nullptr;
         EXPECT_EQ(sab_torch_sizes_new(exported, &sizes), SAB_E_ARGUMENT);
-        EXPECT_NE(std::strstr(sab_last_error_message(), "tensor:"), nullptr) << sab_last_error_message();
+        EXPECT_NE(std::strstr(sab_last_error_message(), is_odd ? "lanes" : "tensor:"), nullptr) << sab_last_error_message();
         EXPECT_EQ(sizes, nullptr);
+        exported->dl_tensor.dtype.lanes = 1;
         at::fromDLPack(exported);  // takes it and calls its deleter
     }
 }
@@ -300,9 +303,57 @@ TEST_F(Torch, BatchIndices_BecomeATensor) {
     EXPECT_EQ(tensor.data_ptr<int64_t>()[2], 9);
     EXPECT_EQ(sab_torch_batch_indices(&batch, "gpu", &exported), SAB_E_ARGUMENT);
     EXPECT_EQ(exported, nullptr);
+    EXPECT_EQ(sab_torch_batch_indices(&batch, "meta", &exported), SAB_E_ARGUMENT);
     batch.count = 0;
     OK(sab_torch_batch_indices(&batch, "cpu", &exported));
     EXPECT_EQ(at::fromDLPack(exported).numel(), 0);
+    const Probe full(8);
+    batch.count = 3;
+    EXPECT_EQ(sab_torch_batch_indices(&batch, "cpu", &exported), SAB_E_DEVICE_MEMORY);
+    EXPECT_EQ(exported, nullptr);
+}
+
+TEST_F(Torch, CpuProbe_BlocksFreedInThreadsOfTheCallersOwn_CountUntilTheirAddressComesAgain) {
+    const Probe probe(0);
+    for (int i = 0; i < 100; ++i) {  // the allocator gives the same few addresses again and again
+        at::Tensor tensor = bytes(1 << 19);
+        std::thread([&] { tensor = at::Tensor(); }).join();
+    }
+    EXPECT_LE(probe.read().current, 10 << 19);
+}
+
+TEST_F(Torch, Exceptions_OfEveryCallback_AreItsFailure) {
+    sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
+    callbacks.reset = [](void*) { return int32_t{0}; };
+    callbacks.current = callbacks.peak = [](void*, int64_t* bytes) { return static_cast<int32_t>(*bytes = 0); };
+    callbacks.is_out_of_memory = [](void*, int32_t) -> int32_t { throw std::runtime_error("no answer"); };
+    sab_probe* probe = nullptr;
+    OK(sab_probe_callbacks_new(&callbacks, &probe));
+    sab_peaks* peaks = nullptr;
+    OK(sab_peaks_new(&peaks));
+    sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
+    options.item_count = 1;
+    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) { return int32_t{7}; };
+    EXPECT_EQ(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK);
+    EXPECT_NE(std::strstr(sab_last_error_message(), "no answer"), nullptr) << sab_last_error_message();
+    options.progress = [](void*, uint64_t, uint64_t) -> int32_t { throw std::runtime_error("no progress"); };
+    EXPECT_EQ(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK);
+    EXPECT_NE(std::strstr(sab_last_error_message(), "no progress"), nullptr) << sab_last_error_message();
+    options.progress = nullptr;
+    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t { throw std::runtime_error("the words out of memory in another error"); };
+    EXPECT_EQ(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK);
+    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t { throw std::bad_alloc(); };
+    OK(sab_collect_peak(probe, &options, peaks));
+    sab_find_max_batch_options search = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    search.budget = 1;
+    search.reduce = [](void*, int64_t*, std::size_t) -> int32_t { throw std::runtime_error("no meeting"); };
+    sab_max_batch found = SAB_MAX_BATCH_INIT;
+    const auto trial = [](void*, uint64_t, double) { return int32_t{0}; };
+    EXPECT_EQ(sab_find_max_batch(probe, trial, nullptr, &search, nullptr, &found), SAB_E_CALLBACK);
+    search.maximum = 0;  // what failed first is told
+    EXPECT_EQ(sab_find_max_batch(probe, trial, nullptr, &search, nullptr, &found), SAB_E_ARGUMENT);
+    sab_peaks_free(peaks);
+    sab_probe_free(probe);
 }
 
 TEST_F(Torch, DevicesThatAreNotThere_AreRefusedByName) {

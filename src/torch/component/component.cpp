@@ -121,12 +121,14 @@ static sab_status make_probe(const char* name, int64_t total_bytes, sab_probe_ca
     });
 }
 
-static int32_t caught_out_of_memory() {
+int32_t caught_out_of_memory() {
     try {
         throw;
     } catch (const c10::OutOfMemoryError&) {
         return 1;
-    } catch (const std::exception& error) {
+    } catch (const std::bad_alloc&) {
+        return 1;
+    } catch (const c10::Error& error) {  // allocators and libraries that have no type for it
         for (const char* words : {"out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED"})
             if (std::strstr(error.what(), words) != nullptr) return 1;
         return 0;

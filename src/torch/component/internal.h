@@ -2,6 +2,7 @@
 /// What the parts of the component share.
 
 #include <c10/core/Device.h>
+#include <c10/util/Exception.h>
 
 #include <memory>
 #include <stdexcept>
@@ -57,7 +58,10 @@ sab_status copy_indices(const int64_t* indices, uint64_t count, const char* devi
 
 void write_message(sab_torch_message* message, const char* text);
 
-/// Runs `body`; whatever leaves it becomes a status and a message.
+/// Inside a catch block: whether what was caught says that the device's memory did not suffice.
+int32_t caught_out_of_memory();
+
+/// Runs `body`; whatever leaves it becomes a status and a message. What LibTorch refuses is the caller's doing.
 template <class Body>
 sab_status guarded(sab_torch_message* message, Body&& body) noexcept {
     try {
@@ -69,6 +73,9 @@ sab_status guarded(sab_torch_message* message, Body&& body) noexcept {
     } catch (const std::bad_alloc&) {
         write_message(message, "memory could not be had");
         return SAB_E_NO_MEMORY;
+    } catch (const c10::Error& error) {
+        write_message(message, error.what_without_backtrace());
+        return caught_out_of_memory() != 0 ? SAB_E_DEVICE_MEMORY : SAB_E_ARGUMENT;
     } catch (const std::exception& error) {
         write_message(message, error.what());
         return SAB_E_INTERNAL;

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <mutex>
 #include <thread>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "torch/component/internal.h"
 
@@ -70,9 +70,14 @@ private:
         {
             const std::scoped_lock lock(mutex_);
             if (!open_) return;
+            // An address given out again was freed where the watch does not see: in a thread that LibTorch does not run for this one.
+            if (const auto stale = blocks_.find(block); stale != blocks_.end()) {
+                current_ -= stale->second;
+                blocks_.erase(stale);
+            }
             held = current_;
             if (limit_ == 0 || held + size <= limit_) {
-                blocks_.insert(block);
+                blocks_.emplace(block, size);
                 current_ += size;
                 peak_ = std::max(peak_, current_);
                 return;
@@ -88,14 +93,14 @@ private:
     }
     void give_back(void* block, int64_t size) {
         const std::scoped_lock lock(mutex_);
-        if (open_ && blocks_.erase(block) > 0) current_ += size;  // others were there before
+        if (open_ && blocks_.erase(block) > 0) current_ += size;  // others were there before the watch began
     }
 
     c10::MemoryReportingInfoBase* outer_;  ///< kept alive by the debug info under this one
     const int64_t limit_;
     std::mutex mutex_;
     bool open_ = true;
-    std::unordered_set<void*> blocks_;  ///< given out since the watch began and not given back
+    std::unordered_map<void*, int64_t> blocks_;  ///< given out since the watch began and not given back, with their bytes
     int64_t current_ = 0;
     int64_t peak_ = 0;
 };

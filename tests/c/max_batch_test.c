@@ -164,7 +164,6 @@ static void FindMaxBatch_WhereMemoryIsFlatAtFirst_FindsTheEnd(void) {
             struct device flat = device_of(0, limit);
             struct model_run rising = {.device = &flat, .constants = {limit * share / 100, 0}, .slopes = {0, 1000}, .lines = 2, .fails_at = -1};
             const sab_max_batch found = found_by(&rising, SAB_SEARCH_PREDICT, SAB_OK);
-            if (getenv("SHOW")) printf("%ld share %d: %ld in %ld, out %ld\n", (long)ends[m], share, (long)found.batch_size, (long)found.trials, (long)found.out_of_memory);
             EXPECT((double)found.batch_size >= floor(0.97 * (double)ends[m]));
         }
     for (int64_t each = 50; each < 5000; each += 50) {
@@ -172,7 +171,6 @@ static void FindMaxBatch_WhereMemoryIsFlatAtFirst_FindsTheEnd(void) {
         struct model_run stepped = {.device = &blocks, .slopes = {each}, .lines = 1, .block = 2 << 20, .fails_at = -1};
         const uint64_t truth = true_maximum(&stepped, 1, 100000);
         const sab_max_batch found = found_by(&stepped, SAB_SEARCH_PREDICT, SAB_OK);
-        if (getenv("SHOW")) printf("each %ld: %ld of %ld in %ld, out %ld\n", (long)each, (long)found.batch_size, (long)truth, (long)found.trials, (long)found.out_of_memory);
         EXPECT((double)found.batch_size >= floor(0.9 * (double)truth));
     }
 }

@@ -28,6 +28,7 @@ extern "Python" int32_t sab_py_device_peak(void *ctx, int64_t *bytes);
 extern "Python" int32_t sab_py_device_reserved(void *ctx, int64_t *reserved_peak, int64_t *largest_free);
 extern "Python" int32_t sab_py_device_total(void *ctx, int64_t *bytes);
 extern "Python" int32_t sab_py_device_release_cache(void *ctx);
+extern "Python" void sab_py_device_release(void *ctx);
 extern "Python" int32_t sab_py_device_rng_save(void *ctx, uint64_t depth);
 extern "Python" int32_t sab_py_device_rng_restore(void *ctx, uint64_t depth);
 """

@@ -763,3 +763,169 @@ def test_two_processes_lower_alike(tmp_path):
     assert facts[0][:4] == facts[1][:4] and facts[0][0] == "100"
     assert int(facts[0][1]) > 0 and float(facts[0][2]) <= 500 and (facts[0][4], int(facts[1][4]) <= 4) == ("0", True)
     assert sorted(int(index) for line in lines for index in line[1].split()) == list(range(4000))
+
+
+# What a call holds on to, and what is closed under it
+
+
+@pytest.fixture
+def no_garbage_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+def guarded():
+    with sab.Probe("cpu", 24 * MIB) as probe:
+        sampler = sab.BucketSampler(sab.plan([5, 3, 5, 4] * 100, budget=100), seed=1)
+        yield probe, sampler, sab.MemoryGuard(sampler, probe, interval=1)
+
+
+def test_calls_let_go_of_what_their_functions_hold(guarded, no_garbage_collector):
+    probe, _, guard = guarded
+
+    def run(call):
+        x = torch.ones(MIB // 4)
+        try:
+            call(lambda *arguments: (x * 2).sum())
+        except (ValueError, ZeroDivisionError):
+            pass
+
+    def failing(call):
+        def fail(*arguments):
+            raise ZeroDivisionError
+
+        def guard_of(function):
+            kept = function  # noqa: F841
+            call(fail)
+
+        return guard_of
+
+    calls = [
+        lambda chunk: guard.step((1, 5.0), chunk),
+        lambda chunk: sab.chunked_step(chunk, 3, probe),
+        lambda trial: sab.find_max_batch(trial, probe, maximum=3),
+        lambda work: sab.collect_peak(work, range(3), probe),
+        lambda run: sab.verify(sab.plan([3] * 9, budget=9), run, probe, count=1),
+    ]
+    for call in calls + [failing(call) for call in calls]:
+        for _ in range(30):  # of which not all would fit
+            run(call)
+        assert probe.stats().current < MIB
+
+
+def test_a_probe_closed_in_its_own_use_is_used_to_the_end():
+    for total in (None, 1 << 28):
+        probe = sab.Probe("cpu", total)
+
+        def work(item):
+            probe.close()
+            torch.ones(1000)
+            return (item,)
+
+        assert sab.collect_peak(work, range(3), probe).peaks.tolist() == [4000] * 3
+    device = Pretend(1000)
+    probe = sab.Probe(device)
+    sampler = sab.BucketSampler(sab.plan([5, 3], budget=100))
+    guard = sab.MemoryGuard(sampler, probe)
+    probe.close()
+    assert not device.closed  # the guard has it
+    guard.step((1, 5.0), lambda *part: device.take(5))
+    assert guard.info.peak == 5
+    guard.close()
+    assert device.closed
+    with pytest.raises(ValueError, match="probe"):
+        probe.stats()
+
+
+def test_a_sampler_closed_under_its_guard(guarded):
+    _, sampler, guard = guarded
+    sampler.close()
+    assert guard.info.steps == 0
+    with pytest.raises(ValueError, match="sampler"):
+        guard.step((1, 5.0), lambda *part: None)
+
+
+@pytest.mark.parametrize("what", ["guard", "sampler"])
+def test_what_is_closed_in_its_own_step(guarded, what):
+    _, sampler, guard = guarded
+    with pytest.raises(ValueError, match=what):
+        guard.step((1, 5.0), lambda *part: (guard if what == "guard" else sampler).close())
+
+
+def test_copies_of_a_probe_are_the_probe():
+    import copy
+
+    device = Pretend(1000)
+    probe = sab.Probe(device)
+    other = copy.copy(probe)
+    del probe
+    assert other.stats().total == 1000 and not device.closed
+    other.close()
+    assert device.closed
+    with pytest.raises(TypeError):
+        copy.deepcopy(sab.Probe(Pretend()))
+
+
+def test_an_error_that_is_its_own_cause_ends():
+    device = Pretend()
+
+    def work(item):
+        try:
+            raise RuntimeError("out of memory")
+        except RuntimeError as error:
+            raise error from error
+
+    assert sab.collect_peak(work, range(2), device).out_of_memory == [0, 1]
+
+
+def test_the_first_error_is_told_and_is_the_users_own():
+    class Mute(RuntimeError):
+        def __str__(self):
+            raise ValueError
+
+    def fail(error):
+        raise error
+
+    with pytest.raises(Mute):
+        sab.collect_peak(lambda item: fail(Mute()), range(2), Pretend())
+    with pytest.raises(KeyError):
+        sab.collect_peak(lambda item: fail(KeyError()), range(2), Pretend(), cleanup=lambda: fail(ZeroDivisionError()))
+    with pytest.raises(KeyboardInterrupt):
+        sab.collect_peak(lambda item: fail(KeyError()), range(2), Pretend(), cleanup=lambda: fail(KeyboardInterrupt()))
+
+
+def test_running_out_while_inputs_are_made_is_no_answer_of_the_device():
+    def inputs():
+        yield 1
+        raise MemoryError("of the loader")
+
+    with pytest.raises(MemoryError, match="of the loader") as failed:
+        sab.collect_peak(lambda item: (item,), inputs(), Pretend())
+    assert failed.value.collected.features == [(1,)]
+    assert failed.value.collected.out_of_memory == []
+
+
+def test_arguments_that_cannot_be():
+    class Endless:
+        def __len__(self):
+            raise NotImplementedError
+
+        def __iter__(self):
+            return iter([1, 2])
+
+    assert sab.collect_peak(lambda item: (item,), Endless(), Pretend()).features == [(1,), (2,)]
+    with pytest.raises(sab.UnsupportedError, match="total_bytes = 5"):
+        sab.Probe(Pretend(), 5)
+    with pytest.raises(TypeError):
+        sab.Probe("cpu", 1.5)
+    with pytest.raises(ValueError, match="cpu:7"):
+        sab.Probe("cpu:7")
+    with pytest.raises(TypeError, match="progress = 3"):
+        sab.collect_peak(lambda item: item, range(2), Pretend(), progress=3)
+    with pytest.raises(ValueError, match="must be finite"):
+        sab.collect_peak(lambda item: (10**400,), range(2), Pretend())
+    with pytest.raises(ValueError, match="64"):
+        sab.collect_peak(lambda item: range(65), range(2), Pretend())

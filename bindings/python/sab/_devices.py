@@ -24,7 +24,12 @@ def is_out_of_memory(error: BaseException) -> bool:
         for kind in (getattr(torch, "OutOfMemoryError", None), getattr(torch.cuda, "OutOfMemoryError", None)):
             if kind is not None and kind is not RuntimeError and isinstance(error, kind):
                 return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
+    if not isinstance(error, RuntimeError):
+        return False
+    try:
+        return any(words in str(error) for words in _OUT_OF_MEMORY)
+    except Exception:  # of its own __str__
+        return False
 
 
 class Device:
@@ -280,6 +285,8 @@ def open_device(name: str, total_bytes: int) -> Optional[Device]:
         if total_bytes:
             raise UnsupportedError(f"total_bytes = {total_bytes}: jax takes its limit from XLA_PYTHON_CLIENT_MEM_FRACTION only")
         return _Jax(jax, index)
+    if kind == "cpu" and index != 0:
+        raise ValueError(f"device = {name!r}: there is one CPU")
     import torch
 
     if kind != "cpu":

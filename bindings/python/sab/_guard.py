@@ -64,6 +64,7 @@ class MemoryGuard:
         handle = ffi.new("sab_memory_guard **")
         self._probe._check(lib.sab_memory_guard_new(self._probe._handle, sampler._handle, options, handle))
         self._handle = ffi.gc(handle[0], lib.sab_memory_guard_free)
+        self._watched = sampler._handle  # which the guard goes on using when the sampler is closed
 
     def _shape(self, batch: Any) -> Any:
         shape = _new_batch()
@@ -74,8 +75,9 @@ class MemoryGuard:
         return shape
 
     def _ended(self, status: int, calls: _Work, before: float) -> None:
-        if calls.exception is None:
-            calls.exception, self._reduce.exception = self._reduce.exception, None
+        if self._reduce.exception is not None:
+            calls.keep(self._reduce.exception)
+            self._reduce.exception = None
         self._probe._check(status, calls)
         info = self.info
         if info.budget != before:
@@ -137,11 +139,9 @@ class MemoryGuard:
 
     def close(self) -> None:
         """Frees the guard, and its probe where it made it; the sampler keeps its budget."""
-        handle, self._handle = self._handle, ffi.NULL
-        if handle != ffi.NULL:
-            ffi.release(handle)
-            if self._owns_probe:
-                self._probe.close()
+        self._handle = ffi.NULL  # freed when no call uses it any more
+        if self._owns_probe:
+            self._probe.close()
 
     def __enter__(self) -> "MemoryGuard":
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any, Callable, Optional
 
 from sab._sab import ffi, lib  # type: ignore[import-not-found,unused-ignore]
@@ -67,16 +68,32 @@ class Calls:
         what: str = "",
     ) -> None:
         self.size, self.cost, self.source = size, cost, source
+        if not (progress is None or isinstance(progress, bool) or callable(progress)):
+            raise TypeError(f"progress = {progress!r}: must be True, False, None or a function")
         self.bar = _bar(what) if progress is True else None
         self.progress = progress if callable(progress) else self.bar
         self.exception: Optional[BaseException] = None
-        self.handle = ffi.new_handle(self)
+        # Weak, so that the functions, and with them the tensors of a step, go when the call is over and not when garbage is collected.
+        self.handle = ffi.new_handle(weakref.proxy(self))
+
+    def keep(self, exception: BaseException) -> None:
+        """The first one is told, but for what must never be swallowed, such as Ctrl-C."""
+        if self.exception is None or not isinstance(exception, Exception):
+            self.exception = exception
+
+    def raise_kept(self) -> None:
+        exception, self.exception = self.exception, None
+        try:
+            if exception is not None:
+                raise exception
+        finally:
+            del exception  # this frame and the exception would hold each other
 
 
 def keep_exception(kind: Any, exception: BaseException, traceback: Any) -> None:
     # Called by cffi for whatever a callback raises. A try statement inside the callbacks would miss Ctrl-C in their first instant, which is
     # where Python delivers it after a long stretch of C.
-    ffi.from_handle(traceback.tb_frame.f_locals["ctx"]).exception = exception
+    ffi.from_handle(traceback.tb_frame.f_locals["ctx"]).keep(exception)
 
 
 @ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
@@ -119,11 +136,12 @@ def check(status: int, calls: Optional[Calls] = None) -> int:
     if calls is not None and calls.bar is not None:
         calls.bar.stop()
     if status >= 0:
+        if calls is not None:
+            calls.exception = None  # of a call back whose failure the library has dealt with
         return status
     message = ffi.string(lib.sab_last_error_message()).decode(errors="replace")
-    if calls is not None and calls.exception is not None:
-        exception, calls.exception = calls.exception, None
-        raise exception
+    if calls is not None:
+        calls.raise_kept()
     raise _EXCEPTIONS.get(status, Error)(message)
 
 

@@ -45,7 +45,8 @@ def collect_peak(
     before it as its attribute ``collected``.
 
     Args:
-        work: runs an input, such as a training step, and returns what describes it: a sequence of as many finite numbers for each input, or anything.
+        work: runs an input, such as a training step, and returns what describes it: a sequence of as many finite numbers for each input, at most 64, or
+            anything else, which is kept as it is.
         inputs: read one at a time.
         device: see :class:`Probe`.
         cleanup: called after each input, also after one that failed, to let go of what ``work`` holds.
@@ -54,17 +55,19 @@ def collect_peak(
         progress: True for a bar, or ``progress(done, total)``, which stops by returning False or raising.
     """
     source = iter(inputs)
-    returned: list[Any] = []
+    returned: dict[int, Any] = {}
+    failed: list[BaseException] = []  # of the inputs
 
-    def run(item: int) -> Optional[Sequence[float]]:
+    def run(item: int) -> "Sequence[float] | bool | None":
         try:
             data = next(source)
         except StopIteration:
             return None
-        returned.append(None)
-        features = work(data)
-        returned[-1] = features
-        return _numbers(features)
+        except BaseException as error:  # not the device's, whatever it is
+            failed.append(error)
+            return False
+        returned[item] = work(data)
+        return _numbers(returned[item])
 
     if warm_up < 0:
         raise ValueError(f"warm_up = {warm_up}: must be at least 0")
@@ -73,7 +76,7 @@ def collect_peak(
     peaks = ffi.gc(handle[0], lib.sab_peaks_free)
     calls = _Work(progress, "collect_peak", work=run, cleanup=cleanup)
     options = new_options("sab_collect_peak_options")
-    with contextlib.suppress(TypeError):
+    with contextlib.suppress(Exception):  # many have no length, and say so in as many ways
         options.item_count = len(inputs)  # type: ignore[arg-type]
     options.work, options.ctx, options.warm_up, options.release_cache = lib.sab_py_work, calls.handle, warm_up, release_cache
     if cleanup is not None:
@@ -92,7 +95,10 @@ def collect_peak(
 
     with _probe_of(device) as probe:
         try:
-            probe._check(lib.sab_collect_peak(probe._handle, options, peaks), calls)
+            status = lib.sab_collect_peak(probe._handle, options, peaks)
+            if failed:
+                calls.keep(failed.pop())
+            probe._check(status, calls)
         except BaseException as error:
             with contextlib.suppress(AttributeError, TypeError):
                 error.collected = collected()  # type: ignore[attr-defined]
@@ -106,6 +112,8 @@ def _numbers(features: Any) -> Sequence[float]:
         return ()
     try:
         numbers = np.asarray(features, np.float64)
-    except (TypeError, ValueError, RuntimeError):
+    except OverflowError:
+        raise ValueError(f"features = {features!r:.60}: must be finite") from None
+    except Exception:
         return ()
     return numbers.tolist() if numbers.ndim == 1 else (float(numbers),) if numbers.ndim == 0 else ()

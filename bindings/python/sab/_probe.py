@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import sys
+import operator
 from typing import Any, Iterator, NamedTuple, Optional, Union
 
 from sab._devices import Device, open_device
-from sab._native import Calls, check, ffi, keep_exception, lib, new_options
+from sab._native import Calls, UnsupportedError, check, ffi, keep_exception, lib, new_options
 
 DeviceLike = Union["Probe", Device, str, Any]
 
@@ -19,6 +20,17 @@ class _DeviceCalls(Calls):
         super().__init__()
         self.device = device
         self.states: dict[int, Any] = {}
+
+
+# The devices of the probes that the library has, and may go on using after Probe.close().
+_open: set[_DeviceCalls] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    while _open:
+        with contextlib.suppress(Exception):
+            _open.pop().device.close()
 
 
 def _device(ctx: Any) -> Device:
@@ -73,6 +85,14 @@ def sab_py_device_rng_restore(ctx: Any, depth: int) -> int:
     return 0
 
 
+@ffi.def_extern(onerror=keep_exception)  # type: ignore[misc]
+def sab_py_device_release(ctx: Any) -> None:
+    calls = next((calls for calls in _open if calls.handle == ctx), None)
+    if calls is not None:  # else the interpreter is on its way out and has closed it
+        _open.remove(calls)
+        calls.device.close()
+
+
 class MemoryStats(NamedTuple):
     """What a probe sees, in bytes; -1 where it cannot: the fields of ``sab_memory_stats``."""
 
@@ -99,8 +119,10 @@ class Probe:
     def __init__(self, device: Any, total_bytes: Optional[int] = None) -> None:
         self._calls: Optional[_DeviceCalls] = None
         self._handle = ffi.NULL
-        if total_bytes is not None and total_bytes < 1:
+        if total_bytes is not None and operator.index(total_bytes) < 1:
             raise ValueError(f"total_bytes = {total_bytes}: must be at least 1")
+        if total_bytes is not None and isinstance(device, Device):
+            raise UnsupportedError(f"total_bytes = {total_bytes}: a device of one's own has the total that it says")
         handle = ffi.new("sab_probe **")
         own = device if isinstance(device, Device) else open_device(str(device), total_bytes or 0)
         if own is None:
@@ -111,20 +133,22 @@ class Probe:
             self._calls = _DeviceCalls(own)
             callbacks = new_options("sab_probe_callbacks")
             callbacks.ctx = self._calls.handle
-            for name in ("reset", "current", "peak", "reserved", "total", "release_cache", "rng_save", "rng_restore"):
+            for name in ("reset", "current", "peak", "reserved", "total", "release_cache", "rng_save", "rng_restore", "release"):
                 setattr(callbacks, name, getattr(lib, f"sab_py_device_{name}"))
             check(lib.sab_probe_callbacks_new(callbacks, handle))
+            _open.add(self._calls)
         self._handle = ffi.gc(handle[0], lib.sab_probe_free)
 
     def _check(self, status: int, calls: Optional[Calls] = None) -> int:
         """As check(), also for an exception of the device's own functions."""
-        mine, self_exception = self._calls, None
-        if mine is not None:
-            self_exception, mine.exception = mine.exception, None
-        if status < 0 and self_exception is not None and (calls is None or calls.exception is None):
-            if calls is not None and calls.bar is not None:
-                calls.bar.stop()
-            raise self_exception
+        mine = self._calls
+        if mine is None:
+            return check(status, calls)
+        if calls is None:
+            return check(status, mine)
+        if mine.exception is not None:
+            calls.keep(mine.exception)
+            mine.exception = None
         return check(status, calls)
 
     def reset(self) -> None:
@@ -144,21 +168,15 @@ class Probe:
 
     def close(self) -> None:
         """Frees the probe; the device has its own size again. Also done by ``with`` and when it is collected."""
-        handle, self._handle = self._handle, ffi.NULL
-        if handle != ffi.NULL:
-            ffi.release(handle)
-            if self._calls is not None:
-                self._calls.device.close()
+        self._handle = ffi.NULL  # freed when no call and no guard uses it any more
+        if self._calls is not None:
+            self._calls.raise_kept()
 
     def __enter__(self) -> "Probe":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if self._calls is not None and self._handle != ffi.NULL and not sys.is_finalizing():
-            self.close()
 
 
 @contextlib.contextmanager

@@ -133,9 +133,7 @@ class _Sampler:
 
     def close(self) -> None:
         """Frees the sampler; using it afterwards is an error. Also done by ``with`` and when it is collected."""
-        handle, self._handle = self._handle, ffi.NULL
-        if handle != ffi.NULL:
-            ffi.release(handle)
+        self._handle = ffi.NULL  # freed when no call uses it any more
 
     def __enter__(self) -> Any:
         return self

@@ -13,12 +13,18 @@ from sab._samplers import _batch_of
 Reduce = Callable[[Sequence[int]], Sequence[int]]
 
 
-def _forget(error: Optional[BaseException]) -> None:
-    """Lets go of what the frames of an exception hold: the tensors of the step that failed."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+def _forget(error: BaseException) -> None:
+    """Lets go of what the frames of an exception hold, and of those behind it: the tensors of the step that failed."""
+    seen: set[int] = set()
+    waiting: list[Optional[BaseException]] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:  # an exception may be its own cause
+            continue
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        one.__traceback__ = None
+        waiting += [one.__cause__, one.__context__]
 
 
 def _keep_work(kind: Any, error: BaseException, where: Any) -> Optional[int]:
@@ -26,6 +32,7 @@ def _keep_work(kind: Any, error: BaseException, where: Any) -> Optional[int]:
     if is_out_of_memory(error):
         del where
         _forget(error)
+        gc.collect()
         return int(lib.SAB_OUT_OF_MEMORY)
     keep_exception(kind, error, where)
     return None
@@ -48,6 +55,8 @@ def sab_py_work(ctx: Any, item: int, features: Any, capacity: int, count: Any) -
     numbers = _functions(ctx)["work"](item)
     if numbers is None:
         return int(lib.SAB_END)
+    if numbers is False:
+        return -1
     count[0] = len(numbers)
     if len(numbers) <= capacity:
         features[0 : len(numbers)] = [float(number) for number in numbers]

@@ -206,7 +206,7 @@ SAB_API sab_status sab_peaks_new(sab_peaks **peaks) SAB_NOEXCEPT;
 
 /** Runs items and records the peak of each. For each item: reset, `work`, read the peak, `cleanup`, `collect_garbage`, release caches.
  *
- *  Items that run out of memory are listed and skipped. Any other failure stops; what was collected until then stays in `peaks`. Measurements are
+ *  The random generators are as before when it returns. Items that run out of memory are listed and skipped. Any other failure stops; what was collected until then stays in `peaks`. Measurements are
  *  added to those that `peaks` has.
  *
  *  @param probe    the device
@@ -568,7 +568,7 @@ typedef struct sab_chunked_step_options {
                                        fitted before one ran out would count twice */
     void *ctx;                    /**< handed to both */
     const double *sample_weights; /**< what each sample counts in the loss, such as its tokens: a part weighs its share of their sum; positive sum, none
-                                       negative. NULL: all the same */
+                                       negative. A part that weighs nothing is not run. NULL: all the same */
     uint64_t chunk_size;          /**< largest part of the first try; 0: the whole batch */
 } sab_chunked_step_options;
 #define SAB_CHUNKED_STEP_OPTIONS_INIT { sizeof(sab_chunked_step_options), NULL, NULL, NULL, NULL, 0 }
@@ -679,7 +679,7 @@ SAB_API sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, 
  *  whole batches: the budget is not judged by them. All ranks call this for every step.
  *
  *  @param guard    a handle
- *  @param batch    the batch, as its sampler showed it; a batch of 0 samples is not run
+ *  @param batch    the batch, as its sampler showed it; a batch of 0 samples is not run, a padded length that is negative or not finite is refused
  *  @param options  what to run; NULL is refused
  *  @return SAB_OK; SAB_E_DEVICE_MEMORY when not even one sample fits; SAB_E_CALLBACK
  */

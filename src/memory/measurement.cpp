@@ -54,6 +54,13 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
     for (const double length : grid)
         for (uint64_t count = 1; count <= options.max_count && !is_too_large(static_cast<double>(count), length); count += std::max<uint64_t>(1, count / 8))
             if (!is_too_small(static_cast<double>(count), length)) candidates.push_back({count, length});
+    if (candidates.size() < points && model != nullptr) {
+        const double least = model->upper(model->predict(std::array{1.0, options.shortest}));
+        check(least <= 0.9 * options.budget, "options.budget", options.budget, "one sample of length ", options.shortest, " takes ", least, " bytes by the model");
+        const double largest = model->upper(model->predict(std::array{static_cast<double>(options.max_count), options.longest}));
+        check(largest >= options.budget / 3, "options.budget", options.budget, "no batch takes a third of it: ", options.max_count, " samples of length ",
+              options.longest, " take ", largest, " bytes by the model");
+    }
     check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(), " different points: widen it (of one length alone sab_find_max_batch() says all)");
 
     const auto size = static_cast<Eigen::Index>(terms.size());

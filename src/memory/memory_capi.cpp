@@ -25,18 +25,17 @@ void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t c
     sab::check(count >= 1, "count", count, "must be at least 1");
     sab::Cursor worst(sab::make_worst_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
     sab::Probe::Rng rng(probe);
-    const sab::Measuring measuring(probe);
     const uint64_t batches = worst.batch_count();
     for (sab::PlacedBatch placed; worst.next(placed);) {
         progress.report(seen.batches, batches);
         rng.restore();
         probe.release_cache();
-        probe.reset();
+        const sab::Measuring measuring(probe);
         const sab_batch batch = sab::shown(placed);
         const int32_t code = probe.work("run", [&] { return run(ctx, &batch); });
         const sab_memory_stats stats = probe.read();
         ++seen.batches;
-        seen.peak = std::max(seen.peak, stats.peak);
+        seen.peak = std::max(seen.peak, measuring.span().most(stats.peak));
         seen.total = stats.total;
         if (code == SAB_OUT_OF_MEMORY)
             sab::fail(SAB_E_DEVICE_MEMORY, "batch ", placed.step, " of the worst, ", batch.count, " samples padded to ", batch.padded_length,

@@ -12,11 +12,13 @@ void Peaks::collect(Probe& probe, const sab_collect_peak_options& options) {
     require(reinterpret_cast<const void*>(options.work), "options.work");
     check(options.release_cache == 0 || options.release_cache == 1, "options.release_cache", options.release_cache, "must be 0 or 1");
     const Progress progress(options.progress, options.progress_ctx);
+    Probe::Rng rng(probe);
     const uint64_t total = options.item_count == UINT64_MAX ? 0 : options.item_count;
     for (uint64_t item = 0; item < options.item_count; ++item) {
         progress.report(item, total);
         if (!run(probe, options, item)) break;
     }
+    rng.restore();
 }
 
 /// False when there are no more items.
@@ -24,7 +26,7 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
     constexpr std::size_t capacity = 64;
     room_.assign(capacity, 0);
     std::size_t count = 0;
-    probe.reset();
+    const Probe::Span span(probe);
     const sab_memory_stats before = probe.read();
 
     // Whatever becomes of the item, each hook runs, and the first failure is the one that is told.
@@ -39,7 +41,8 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
     int32_t code = 0;
     attempt([&] {
         code = probe.work("work", [&] { return options.work(options.ctx, item, room_.data(), capacity, &count); });
-        const sab_memory_stats after = probe.read();
+        sab_memory_stats after = probe.read();
+        after.peak = span.most(after.peak);
         if (code == SAB_OUT_OF_MEMORY) {
             if (item >= options.warm_up) out_of_memory_.push_back(item);
             return;

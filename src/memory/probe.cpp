@@ -91,7 +91,26 @@ void Probe::call(const char* what, Function function, Arguments... arguments) {
     hook(text("the probe's ", what), [&] { return function(callbacks_.ctx, arguments...); });
 }
 
-void Probe::reset() { call("reset", callbacks_.reset); }
+void Probe::reset() {
+    std::exception_ptr failure;
+    if (!spans_.empty()) {
+        try {
+            const int64_t before = peak();
+            for (Span* const span : spans_) span->seen_ = std::max(span->seen_, before);
+        } catch (...) {
+            failure = std::current_exception();
+        }
+    }
+    call("reset", callbacks_.reset);
+    if (failure) std::rethrow_exception(failure);
+}
+
+Probe::Span::Span(Probe& probe) : probe_(probe) {
+    probe.reset();
+    probe.spans_.push_back(this);
+}
+
+Probe::Span::~Span() { std::erase(probe_.spans_, this); }
 
 int64_t Probe::peak() {
     int64_t bytes = -1;

@@ -1,8 +1,10 @@
 #pragma once
 /// What sees the memory of a device, and calls the caller's work under its eyes.
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "sab/memory.h"
@@ -45,6 +47,21 @@ public:
         if (const int32_t code = run(what.c_str(), call); code != 0) fail_callback(what, code);
     }
 
+    /// The most that is held while it lives, whatever else resets the probe meanwhile.
+    class Span {
+    public:
+        explicit Span(Probe& probe);  ///< begins at a reset
+        ~Span();
+        Span(const Span&) = delete;
+        Span& operator=(const Span&) = delete;
+        int64_t most(int64_t peak) const { return std::max(peak, seen_); }  ///< of what was seen and the probe's peak now
+
+    private:
+        friend Probe;
+        Probe& probe_;
+        int64_t seen_ = -1;
+    };
+
     /// Keeps the state of the random generators while it lives; an exception that passes brings it back.
     class Rng {
     public:
@@ -78,16 +95,19 @@ private:
 
     sab_probe_callbacks callbacks_;
     uint64_t rng_depth_ = 0;
+    std::vector<Span*> spans_;
 };
 
 /// Whatever happens in a measurement, afterwards the peak begins again and caches are given back.
 class Measuring {
 public:
-    explicit Measuring(Probe& probe) : probe_(probe) {}
+    explicit Measuring(Probe& probe) : probe_(probe), span_(probe) {}
     ~Measuring();
+    const Probe::Span& span() const { return span_; }
 
 private:
     Probe& probe_;
+    Probe::Span span_;
 };
 
 }  // namespace sab

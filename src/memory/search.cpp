@@ -56,13 +56,12 @@ public:
             progress_.report(trials_, 0);
             rng_->restore();
             probe_.release_cache();
-            probe_.reset();
             const Measuring measuring(probe_);
             ++trials_;
             const int32_t code = probe_.work("trial", [&] { return trial_(ctx_, count, length); });
             if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("trial of ", count, " samples of length ", length), code);
             const bool out = code == SAB_OUT_OF_MEMORY;
-            const int64_t peak = probe_.peak();
+            const int64_t peak = measuring.span().most(probe_.peak());
             return std::vector<int64_t>{out ? 0 : 1, -peak};
         }, [&](std::span<const int64_t> least) {
             out_of_memory_ += least[0] == 0;
@@ -303,6 +302,7 @@ ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_op
             if (!weights.empty()) {
                 weight = 0;
                 for (uint64_t i = first; i < first + size; ++i) weight += weights[i];
+                if (weight == 0) continue;  // the mean loss of nothing is no number, and no number times 0 is none
             }
             const int32_t code = probe.work("chunk", [&] { return options.chunk(options.ctx, first, size, weight); });
             if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("chunk of ", size, " samples from ", first), code);

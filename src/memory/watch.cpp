@@ -51,9 +51,13 @@ MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler, con
     window_.reserve(options.window);
 }
 
-void MemoryWatch::begin() { probe_->reset(); }
+void MemoryWatch::begin() {
+    span_ = nullptr;
+    span_ = std::make_unique<Probe::Span>(*probe_);
+}
 
 void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& options) {
+    check(batch.padded_length >= 0 && std::isfinite(batch.padded_length), "batch.padded_length", batch.padded_length, "must be finite and not negative");
     if (batch.count == 0) return end(batch, false);
     begin();
     ChunkedStep done{};
@@ -70,12 +74,16 @@ void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& o
     finish(batch, done.out_of_memory > 0 ? Outcome::ran_out : done.chunk_size < batch.count ? Outcome::in_parts : Outcome::whole);
 }
 
-void MemoryWatch::end(const sab_batch& batch, bool ran_out) { finish(batch, ran_out ? Outcome::ran_out : Outcome::whole); }
+void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
+    check(batch.padded_length >= 0 && std::isfinite(batch.padded_length), "batch.padded_length", batch.padded_length, "must be finite and not negative");
+    finish(batch, ran_out ? Outcome::ran_out : Outcome::whole);
+}
 
 void MemoryWatch::finish(const sab_batch& batch, Outcome outcome) {
+    const std::unique_ptr<Probe::Span> span = std::move(span_);
     if (batch.count > 0 && outcome != Outcome::failed) {
         const double cost = cost_(batch.count, batch.padded_length);
-        const int64_t peak = probe_->peak();
+        const int64_t peak = span != nullptr ? span->most(probe_->peak()) : probe_->peak();
         if (outcome == Outcome::ran_out) {  // its peak is that of its parts
             ++out_of_memory_;
             ran_out_cost_ = std::min(ran_out_cost_, cost);

@@ -38,6 +38,7 @@ private:
     Cost cost_;
     bool in_bytes_;
     int64_t limit_ = 0;
+    std::unique_ptr<Probe::Span> span_;  ///< of the step that has begun
     std::vector<Step> window_;  ///< a ring, of steps that had samples
     std::size_t oldest_ = 0;
     double ran_out_cost_;       ///< least cost of a batch that ran out since the last judgement

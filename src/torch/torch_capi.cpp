@@ -75,6 +75,7 @@ void check_needed(const std::string& file) {
     const auto bytes = sab::map_file(file.c_str());
     const std::string_view image(reinterpret_cast<const char*>(bytes->data()), bytes->size());
     const std::string base = loaded.substr(loaded.rfind('/') + 1);
+    if (image.find(SAB_TORCH_COMPONENT_SYMBOL) == std::string_view::npos) return;  // no component at all: told when it is loaded
     // The names of needed libraries stand in the file, each ended by a zero.
     if (image.find(std::string("\0", 1) + base + std::string("\0", 1)) == std::string_view::npos)
         sab::fail(SAB_E_MISMATCH, "\"", file, "\" was built for another LibTorch than the one that this process has loaded, \"", loaded, "\"");

@@ -31,8 +31,13 @@ static int32_t begin_parts(void *ctx) {
     return parts->begin_code;
 }
 
+static void skip_what_weighs_nothing(struct parts *parts, uint64_t until) {
+    while (parts->sample_weights != NULL && parts->next < until && parts->sample_weights[parts->next] == 0) ++parts->next;
+}
+
 static int32_t run_part(void *ctx, uint64_t first, uint64_t count, double weight) {
     struct parts *parts = ctx;
+    skip_what_weighs_nothing(parts, first);
     EXPECT(first == parts->next && count >= 1 && first + count <= parts->count);
     double expected = 0;
     for (uint64_t i = first; i < first + count; ++i) expected += parts->sample_weights == NULL ? 1.0 / (double)parts->count : parts->sample_weights[i] / parts->sum;
@@ -46,10 +51,34 @@ static int32_t run_part(void *ctx, uint64_t first, uint64_t count, double weight
     return code == 0 ? 0 : parts->ran_out % 2 == 0 ? code : 700;
 }
 
+static int32_t run_heavy_part(void *ctx, uint64_t first, uint64_t count, double weight) {
+    struct parts *parts = ctx;
+    EXPECT(weight > 0 && first + count <= parts->count);
+    parts->weights += weight;
+    ++parts->runs;
+    return 0;
+}
+
 static int logged;
 static void count_lines(void *ctx, sab_log_level level, const char *message) {
     (void)ctx, (void)message;
     logged += level == SAB_LOG_WARNING;
+}
+
+/* A part that weighs nothing has no mean loss. */
+static void ChunkedStep_LeavesOutWhatWeighsNothing(void) {
+    static const double sample_weights[] = {1, 1, 0, 0, 2, 0};
+    struct device device = device_of(0, 0);
+    struct parts parts = {.device = &device, .each = 1, .count = 6, .sample_weights = sample_weights, .sum = 4, .fails_at = -1};
+    sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    options.chunk = run_heavy_part;
+    options.ctx = &parts;
+    options.sample_weights = sample_weights;
+    options.chunk_size = 2;
+    sab_probe *probe = probe_of(&device);
+    EXPECT_OK(sab_chunked_step(probe, 6, &options, NULL));
+    EXPECT(parts.runs == 2 && parts.weights == 1);
+    sab_probe_free(probe);
 }
 
 static void ChunkedStep_HalvesUntilItFits(void) {
@@ -78,6 +107,7 @@ static void ChunkedStep_HalvesUntilItFits(void) {
         logged = 0;
         EXPECT_OK(sab_chunked_step(probe, parts.count, &options, &size));
         EXPECT(size == expected && parts.begun == halved + 1 && parts.ran_out == halved && logged == halved);
+        skip_what_weighs_nothing(&parts, parts.count);
         EXPECT(parts.next == parts.count && fabs(parts.weights - 1) < 1e-12 && parts.largest == expected);
         EXPECT(parts.other_rng == 0 && device.unsaved_restores == 0 && device.calls[RNG_RESTORE] == halved);
         EXPECT(device.rng != parts.rng_seen); /* the step that fitted went on with it */
@@ -644,6 +674,7 @@ static void Guard_OnThreeRanks_LowersAlike(void) {
 }
 
 int main(void) {
+    RUN(ChunkedStep_LeavesOutWhatWeighsNothing);
     RUN(ChunkedStep_HalvesUntilItFits);
     RUN(ChunkedStep_ThatCannotBe_IsRefused);
     RUN(PlanVerify_RunsTheWorstBatchesFirst);

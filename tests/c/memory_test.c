@@ -444,6 +444,47 @@ static void CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset(void) {
     sab_probe_free(probe);
 }
 
+/* Work that measures on the same probe. */
+static int32_t inner_work(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count) {
+    (void)features, (void)capacity;
+    *count = 0;
+    return item == 3 ? SAB_END : touch(ctx, 500);
+}
+
+static int32_t outer_work(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count) {
+    struct device *device = ((void **)ctx)[0];
+    sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
+    (void)features, (void)capacity;
+    *count = 0;
+    if (item == 2) return SAB_END;
+    device->held += 100;
+    options.work = inner_work;
+    options.ctx = device;
+    sab_peaks *peaks = new_peaks();
+    EXPECT_OK(sab_collect_peak(((void **)ctx)[1], &options, peaks));
+    const sab_peaks_view view = view_of(peaks);
+    EXPECT(view.count == 3 && view.peaks[0] == 1600 && view.peaks[2] == 1600);
+    sab_peaks_free(peaks);
+    device->held -= 100;
+    EXPECT_OK(sab_probe_reset(((void **)ctx)[1]));
+    return touch(device, 7);
+}
+
+static void CollectPeak_InItsOwnWork_BothSeeWhatTheyHold(void) {
+    struct device device = device_of(1000, 0);
+    sab_probe *probe = probe_of(&device);
+    void *both[] = {&device, probe};
+    sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
+    options.work = outer_work;
+    options.ctx = both;
+    sab_peaks *peaks = new_peaks();
+    EXPECT_OK(sab_collect_peak(probe, &options, peaks));
+    const sab_peaks_view view = view_of(peaks);
+    EXPECT(view.count == 2 && view.peaks[0] == 1600 && view.peaks[1] == 1600);
+    sab_peaks_free(peaks);
+    sab_probe_free(probe);
+}
+
 static void CollectPeak_FailingProbe_GivesItsCode(void) {
     for (int function = RESET; function <= TOTAL; ++function)
         for (int time = 1; time <= 6; ++time) {
@@ -552,6 +593,7 @@ int main(void) {
     RUN(CollectPeak_OutOfMemory_IsListedAndSkipped);
     RUN(CollectPeak_AfterFailure_KeepsWhatWasCollected);
     RUN(CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset);
+    RUN(CollectPeak_InItsOwnWork_BothSeeWhatTheyHold);
     RUN(CollectPeak_FailingProbe_GivesItsCode);
     RUN(CollectPeak_OfFeaturesThatCannotBe_IsRefused);
     RUN(CollectPeak_Cancelled_KeepsWhatWasCollected);

@@ -214,3 +214,31 @@ def test_memory_says_what_is_wrong(step_file):
     ):
         made = run("memory", *arguments)
         assert made.returncode == 2 and words in made.stderr.decode() and not made.stdout, (arguments, made.stderr)
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("import no_such_module_at_all", "cannot be imported"),
+        ("raise ValueError('at import')", "cannot be imported"),
+        ("def step(", "cannot be imported"),
+        ("class A:\n    step = 3", "has no function A.step"),
+    ],
+)
+def test_memory_of_a_module_that_will_not_do(tmp_path, capsys, text, said):
+    (tmp_path / "json.py").write_text(text)  # a name that is taken, too
+    name = "A.step" if "class" in text else "step"
+    assert main(["memory", f"{tmp_path}/json.py:{name}", "--device", "cpu", "--shortest", "1", "--longest", "2"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_memory_json_of_a_step_that_prints(tmp_path, capsys):
+    pytest.importorskip("torch")
+    (tmp_path / "step.py").write_text("import torch\ndef step(count, length):\n    print('hello')\n    torch.ones(count * int(length) + 1000)\n")
+    arguments = ["memory", f"{tmp_path}/step.py:step", "--device", "cpu", "--shortest", "10", "--longest", "100", "--budget", "1M", "--json"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["budget"] == 1 << 20
+    assert main([*arguments, "--save", f"{tmp_path}/nowhere/x"]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    assert main([*arguments, "--points", "0"]) == 2
+    assert "--points 0" in capsys.readouterr().err

@@ -852,7 +852,8 @@ def test_a_sampler_closed_under_its_guard(guarded):
 def test_what_is_closed_in_its_own_step(guarded, what):
     _, sampler, guard = guarded
     with pytest.raises(ValueError, match=what):
-        guard.step((1, 5.0), lambda *part: (guard if what == "guard" else sampler).close())
+        for _ in range(2):
+            guard.step((1, 5.0), lambda *part: (guard if what == "guard" else sampler).close())
 
 
 def test_copies_of_a_probe_are_the_probe():
@@ -929,3 +930,131 @@ def test_arguments_that_cannot_be():
         sab.collect_peak(lambda item: (10**400,), range(2), Pretend())
     with pytest.raises(ValueError, match="64"):
         sab.collect_peak(lambda item: range(65), range(2), Pretend())
+    with pytest.raises(TypeError, match="budget = 0.5"):
+        sab.find_max_batch(lambda count: None, Pretend(1000), budget=0.5)
+    with pytest.raises(ValueError, match="rounding = -1"):
+        sab.find_max_batch(lambda count: None, Pretend(1000), rounding=-1)
+    with pytest.raises(ValueError, match="milestones = -1"):
+        sab.grow_doubling(1, 2, [-1], 8)
+    with pytest.raises(ValueError, match="points = 1000000000000"):
+        sab.measurement_points(1, 2, 3, 10**12)
+    with pytest.raises(ValueError, match="null character"):
+        sab.MemoryModel.open("a\0b")
+
+
+def test_budgets_and_lengths_that_nothing_can_be_learned_of():
+    device = Pretend(1 << 40)
+
+    def step(count, length):
+        device.take(5000 + 30 * count * length)
+
+    def learn(**options):
+        return sab.MemoryModel.learn(step, options.pop("shortest", 5), options.pop("longest", 100), device, **options)
+
+    with pytest.raises(ValueError, match="budget = 10: one sample of length 5 takes"):
+        learn(budget=10)
+    with pytest.raises(ValueError, match="no batch takes a third of it: 4 samples of length 100"):
+        learn(max_count=4, budget=10**9)
+    with pytest.raises(ValueError, match="of one length find_max_batch"):
+        learn(shortest=100)
+    with pytest.raises(ValueError, match="budget = -5"):
+        learn(budget=-5)
+    state = torch.get_rng_state(), random.getstate()
+    sab.collect_peak(lambda item: (torch.rand(3).sum().item(), random.random()), range(3), device)
+    assert torch.equal(torch.get_rng_state(), state[0]) and random.getstate() == state[1]
+
+
+
+
+@pytest.mark.parametrize("how", ["step", "watch", "failing step"])
+def test_each_lowering_is_logged_and_no_sample_comes_twice(how, caplog):
+    device = Pretend(220)
+    sampler = sab.BucketSampler(sab.plan([5, 3, 5, 4] * 100, budget=100), seed=2)
+    guard = sab.MemoryGuard(sampler, sab.Probe(device), interval=1)
+    seen = []
+    for indices in sampler:
+        seen += indices.tolist()
+        device.held = min(device.held + 10, 150)
+        batch = len(indices), 5.0
+        if how == "watch":
+            with guard.watch(batch):
+                device.take(5 * len(indices))
+        elif how == "step" or len(seen) > 60:
+            guard.step(batch, lambda first, count, weight: device.take(5 * count))
+        else:
+
+            def fail(*part):
+                raise MemoryError
+
+            with pytest.raises(sab.DeviceMemoryError):
+                guard.step(batch, fail)
+    assert sorted(seen) == list(range(400))
+    assert sum("lowered from" in record.message for record in caplog.records) == guard.info.lowered > 0
+
+
+def test_a_watched_step_that_fails_is_counted():
+    device = Pretend(1000)
+    guard = sab.MemoryGuard(sab.BucketSampler(sab.plan([5, 3], budget=100)), sab.Probe(device))
+    with pytest.raises(KeyError):
+        with guard.watch((1, 5.0)):
+            raise KeyError
+    assert guard.info.steps == 1 and guard.info.out_of_memory == 0
+    with pytest.raises(ValueError, match="padded_length = nan"):
+        guard.step((3, float("nan")), lambda *part: None)
+
+
+def test_find_executable_batch_size_that_cannot_go_on():
+    def always(batch_size, model=None):
+        raise MemoryError
+
+    stuck = sab.find_executable_batch_size(always, 8, lambda size: size)
+    with pytest.raises(ValueError, match="gives 8 after 8"):
+        stuck()
+    run = sab.find_executable_batch_size(lambda batch_size: batch_size if room[0] >= batch_size else always(batch_size), 8)
+    room = [0]
+    with pytest.raises(sab.DeviceMemoryError):
+        run()
+    room = [4]
+    assert run() == 4
+    with pytest.raises(TypeError, match="leave it out of the call"):
+        sab.find_executable_batch_size(always)(32, "model")
+
+    @sab.find_executable_batch_size(starting_batch_size=4)
+    def nested(batch_size):
+        sab.chunked_step(lambda first, count, weight: always(count) if batch_size > 2 else None, 3, Pretend())
+        return batch_size
+
+    assert nested() == 2
+
+
+def test_profiled_probes_of_several_threads(monkeypatch):
+    monkeypatch.delenv("SAB_TORCH_LIBRARY", raising=False)
+    wrong = []
+
+    def run(length):
+        with sab.Probe("cpu") as probe:
+            peaks = sab.collect_peak(lambda item: (torch.ones(length).sum().item(),), range(20), probe).peaks
+        if set(peaks.tolist()) != {4 * length + 4}:
+            wrong.append(peaks)
+
+    threads = [threading.Thread(target=run, args=(100 * i,)) for i in range(1, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_component_probe_is_of_its_thread():
+    with sab.Probe("cpu", 1 << 20) as probe:
+        failures = []
+
+        def elsewhere():
+            with pytest.raises(RuntimeError, match="make one in this thread"):
+                probe.stats()
+            failures.append(None)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert failures == [None]

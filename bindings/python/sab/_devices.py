@@ -6,18 +6,20 @@ import os
 import random
 import re
 import sys
+import threading
 from typing import Any, Optional
 
 import numpy as np
 
-from sab._native import UnsupportedError, check, ffi, lib, new_options
+from sab._native import DeviceMemoryError, UnsupportedError, check, ffi, lib, new_options
 
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "RESOURCE_EXHAUSTED")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means that a device's memory did not suffice: torch's and jax's errors, and Python's MemoryError."""
-    if isinstance(error, MemoryError):
+    """Whether an exception means that a device's memory did not suffice: torch's and jax's errors, Python's MemoryError, and
+    :class:`DeviceMemoryError`."""
+    if isinstance(error, (MemoryError, DeviceMemoryError)):
         return True
     torch = sys.modules.get("torch")
     if torch is not None:
@@ -156,7 +158,7 @@ class _TorchProfiledCpu(Device):
         self.autograd: Any = torch.autograd
         self.profiler: Any = profiler
         self.held = 0
-        self.blocks: set[int] = set()
+        self.blocks: dict[int, int] = {}
         self.seen: Optional[int] = None
         self._begin()
 
@@ -176,20 +178,15 @@ class _TorchProfiledCpu(Device):
                 reports.append((event.start_time_ns, event.extra_fields))
         self._begin()
         most = self.held
-        if reports:
-            # Every report says what torch has allocated by then; what was there before the probe and is freed now is no part of that.
-            reports.sort(key=lambda report: report[0])
-            before = reports[0][1].total_allocated - reports[0][1].alloc_size
-            held, foreign = self.held, 0
-            for _, fields in reports:
-                if fields.alloc_size > 0:
-                    self.blocks.add(fields.ptr)
-                elif fields.ptr in self.blocks:
-                    self.blocks.remove(fields.ptr)
-                else:
-                    foreign -= fields.alloc_size
-                self.held = held + fields.total_allocated - before + foreign
-                most = max(most, self.held)
+        # What was there before the probe and is freed now is no part of that.
+        reports.sort(key=lambda report: report[0])
+        for _, fields in reports:
+            if fields.alloc_size > 0:
+                self.blocks[fields.ptr] = fields.alloc_size
+                self.held += fields.alloc_size
+            else:
+                self.held -= self.blocks.pop(fields.ptr, 0)
+            most = max(most, self.held)
         self.seen = max(self.seen or 0, most)
 
     def reset(self) -> None:
@@ -224,14 +221,21 @@ class _ComponentCpu(Device):
         handle = ffi.new("sab_probe **")
         check(lib.sab_probe_new(b"cpu", options, handle))
         self.handle = handle[0]
+        self.thread = threading.get_ident()
+
+    def _check_thread(self) -> None:
+        if threading.get_ident() != self.thread:
+            raise RuntimeError("a 'cpu' probe sees the thread that made it: make one in this thread")
 
     def _stats(self) -> Any:
+        self._check_thread()
         stats = ffi.new("sab_memory_stats *")
         stats.struct_size = ffi.sizeof("sab_memory_stats")
         check(lib.sab_probe_read(self.handle, stats))
         return stats
 
     def reset(self) -> None:
+        self._check_thread()
         check(lib.sab_probe_reset(self.handle))
 
     def current(self) -> int:
@@ -292,4 +296,4 @@ def open_device(name: str, total_bytes: int) -> Optional[Device]:
     if kind != "cpu":
         return _TorchAccelerator(torch, kind, index, total_bytes)
     # The component sees the same at a fraction of the profiler's cost; where it is not named, nothing must be built to measure.
-    return _ComponentCpu(total_bytes) if total_bytes or "SAB_TORCH_LIBRARY" in os.environ else _TorchProfiledCpu(torch)
+    return _ComponentCpu(total_bytes) if total_bytes or os.environ.get("SAB_TORCH_LIBRARY") else _TorchProfiledCpu(torch)

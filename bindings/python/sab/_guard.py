@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from sab._devices import is_out_of_memory
 from sab._max_batch import _step_options
-from sab._native import check, ffi, lib, new_options
+from sab._native import check, ffi, lib, new_options, whole
 from sab._probe import DeviceLike, Probe
 from sab._samplers import Batch, _RandomAccessSampler, _new_batch
 from sab._work import Reduce, _Work, _reduce_function
@@ -58,7 +58,8 @@ class MemoryGuard:
         self._probe: Probe = device if isinstance(device, Probe) else Probe(device)
         self._reduce = _Work(reduce=_reduce_function(reduce))
         options = new_options("sab_memory_guard_options")
-        options.limit, options.interval, options.window = limit or 0, interval, window
+        options.limit = 0 if limit is None else whole("limit", limit, 1)
+        options.interval, options.window = whole("interval", interval), whole("window", window)
         if reduce is not None:
             options.reduce, options.reduce_ctx = lib.sab_py_reduce, self._reduce.handle
         handle = ffi.new("sab_memory_guard **")
@@ -78,7 +79,14 @@ class MemoryGuard:
         if self._reduce.exception is not None:
             calls.keep(self._reduce.exception)
             self._reduce.exception = None
-        self._probe._check(status, calls)
+        try:
+            self._probe._check(status, calls)
+        finally:  # a step that failed is judged too
+            self._tell(before)
+
+    def _tell(self, before: float) -> None:
+        if self._handle == ffi.NULL:
+            return
         info = self.info
         if info.budget != before:
             log.warning(
@@ -114,20 +122,25 @@ class MemoryGuard:
 
     @contextlib.contextmanager
     def watch(self, batch: "Batch | tuple[int, float]") -> Iterator[None]:
-        """For loops that run their own step: ``with guard.watch(batch): ...``. An out-of-memory error is noted and comes out."""
+        """For loops that run their own step: ``with guard.watch(batch): ...``. An out-of-memory error is noted and comes out; a step that fails
+        otherwise is counted, since other ranks may count it too, and nothing else is made of it."""
         shape = self._shape(batch)
         self._probe._check(lib.sab_memory_guard_begin(self._handle))
         try:
             yield
-        except Exception as error:
-            if is_out_of_memory(error):
-                self._end(shape, True)
+        except BaseException as error:
+            ran_out = is_out_of_memory(error)
+            if not ran_out:
+                shape.count = 0
+            with contextlib.suppress(Exception):  # what the step failed with is told
+                self._end(shape, ran_out)
             raise
         self._end(shape, False)
 
     def _end(self, shape: Any, ran_out: bool) -> None:
         with self._sampler._changing_budget():
-            self._ended(lib.sab_memory_guard_end(self._handle, shape, ran_out), _Work(), self.info.budget)
+            before = self.info.budget
+            self._ended(lib.sab_memory_guard_end(self._handle, shape, ran_out), _Work(), before)
 
     @property
     def info(self) -> MemoryGuardInfo:
@@ -136,6 +149,9 @@ class MemoryGuard:
         info.struct_size = ffi.sizeof("sab_memory_guard_info")
         check(lib.sab_memory_guard_get_info(self._handle, info))
         return MemoryGuardInfo(*(getattr(info, field) for field in MemoryGuardInfo._fields))
+
+    def __repr__(self) -> str:
+        return "<sab.MemoryGuard, closed>" if self._handle == ffi.NULL else f"<sab.MemoryGuard: {self.info}>"
 
     def close(self) -> None:
         """Frees the guard, and its probe where it made it; the sampler keeps its budget."""

@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 import numpy as np
 
 from sab._devices import is_out_of_memory
-from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options
+from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options, whole
 from sab._plan import Plan, one_of
 from sab._probe import DeviceLike, Probe, _probe_of
 from sab._samplers import Batch
@@ -75,17 +75,17 @@ def find_max_batch(
         trial=trial if lengths is not None else lambda count, length: trial(count),
         reduce=_reduce_function(reduce),
     )
-    if maximum < 1:
-        raise ValueError(f"maximum = {maximum}: must be at least 1")
     options = new_options("sab_find_max_batch_options")
-    options.search, options.maximum, options.budget = one_of("search", search, _SEARCHES), maximum, int(budget or 0)
+    options.search, options.maximum = one_of("search", search, _SEARCHES), whole("maximum", maximum, 1)
+    options.budget = 0 if budget is None else whole("budget", budget, 1)
     if rounding == "power_of_two":
         options.rounding = lib.SAB_ROUND_POWER_OF_TWO
-    elif isinstance(rounding, int):
-        options.rounding, options.multiple = lib.SAB_ROUND_MULTIPLE, rounding
-    elif rounding is not None:
+    elif isinstance(rounding, (str, bool)):
         raise ValueError(f"rounding = {rounding!r}: must be 'power_of_two' or a number")
+    elif rounding is not None:
+        options.rounding, options.multiple = lib.SAB_ROUND_MULTIPLE, whole("rounding", rounding, 1)
     if lengths is not None:
+        lengths = list(lengths)
         if len(lengths) == 0:
             raise ValueError("lengths is empty: must have at least one")
         array = ffi.new("double[]", [float(length) for length in lengths])
@@ -118,15 +118,17 @@ def find_executable_batch_size(
     """
     if function is None:
         return functools.partial(find_executable_batch_size, starting_batch_size=starting_batch_size, reduce_batch_size_fn=reduce_batch_size_fn)
-    if starting_batch_size < 1:
-        raise ValueError(f"starting_batch_size = {starting_batch_size}: must be at least 1")
+    starting_batch_size = batch_size = whole("starting_batch_size", starting_batch_size, 1)
     reduce = reduce_batch_size_fn
     takes_size = reduce is not None and len(inspect.signature(reduce).parameters) > 0
-    batch_size = starting_batch_size
+    parameters = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind <= parameter.VAR_POSITIONAL]
+    most_arguments = None if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters) else len(parameters)
 
     @functools.wraps(function)
     def run(*arguments: Any, **options: Any) -> Any:
         nonlocal batch_size
+        if most_arguments is not None and len(arguments) + 1 > most_arguments:
+            raise TypeError(f"{function.__name__}() is given its batch size, as first argument, by find_executable_batch_size: leave it out of the call")
         while batch_size >= 1:
             try:
                 return function(batch_size, *arguments, **options)
@@ -136,8 +138,14 @@ def find_executable_batch_size(
                 _forget(error)
             _release_caches()
             failed = batch_size
-            batch_size = failed * 9 // 10 if reduce is None else reduce(failed) if takes_size else reduce()
-            log.warning("batch size %d runs out of memory: trying %d", failed, batch_size)
+            smaller = failed * 9 // 10 if reduce is None else reduce(failed) if takes_size else reduce()
+            batch_size = whole("what reduce_batch_size_fn gives", smaller)
+            if batch_size >= failed:
+                batch_size = starting_batch_size
+                raise ValueError(f"reduce_batch_size_fn gives {smaller} after {failed}: must be smaller")
+            if batch_size >= 1:
+                log.warning("batch size %d runs out of memory: trying %d", failed, batch_size)
+        batch_size = starting_batch_size  # of the next call: memory may be had then
         raise DeviceMemoryError("no executable batch size found: not enough memory even for a batch of one")
 
     return run
@@ -155,7 +163,8 @@ def _step_options(
 ) -> tuple[Any, Any]:
     """The options of a chunked step, and what they point to."""
     options = new_options("sab_chunked_step_options")
-    options.chunk, options.ctx, options.chunk_size = lib.sab_py_chunk, calls.handle, chunk_size or 0
+    options.chunk, options.ctx = lib.sab_py_chunk, calls.handle
+    options.chunk_size = 0 if chunk_size is None else whole("chunk_size", chunk_size, 1)
     if begin is not None:
         options.begin = lib.sab_py_begin
     array = None
@@ -189,8 +198,7 @@ def chunked_step(
     Returns:
         The size of part that fitted. The optimizer's step is the caller's.
     """
-    if count < 1:
-        raise ValueError(f"count = {count}: must be at least 1")
+    count = whole("count", count, 1)
     calls = _Work(chunk=chunk, begin=begin)
     options, kept = _step_options(calls, begin, weights, count, chunk_size)
     fitted = ffi.new("uint64_t *")
@@ -210,21 +218,24 @@ def grow_batch(batch_increase_function: Callable[[int, int], int], epoch: int, c
     """
     calls = _Work(increase=batch_increase_function)
     size = ffi.new("uint64_t *")
-    check(lib.sab_grow_batch(lib.sab_py_increase, calls.handle, epoch, current, maximum, size), calls)
+    numbers = whole("epoch", epoch), whole("current", current), whole("maximum", maximum)
+    check(lib.sab_grow_batch(lib.sab_py_increase, calls.handle, *numbers, size), calls)
     return int(size[0])
 
 
 def grow_linear(epoch: int, start: int, amount: int, period: int, maximum: int) -> int:
     """The batch size of an epoch that grows by ``amount`` every ``period`` epochs, up to ``maximum``."""
     size = ffi.new("uint64_t *")
-    check(lib.sab_grow_linear(epoch, start, amount, period, maximum, size))
+    given = {"epoch": epoch, "start": start, "amount": amount, "period": period, "maximum": maximum}
+    check(lib.sab_grow_linear(*(whole(name, value) for name, value in given.items()), size))
     return int(size[0])
 
 
 def grow_doubling(epoch: int, start: int, milestones: Sequence[int], maximum: int) -> int:
     """The batch size of an epoch that doubles at each milestone, up to ``maximum``."""
     size = ffi.new("uint64_t *")
-    check(lib.sab_grow_doubling(epoch, start, ffi.new("uint64_t[]", list(milestones)), len(milestones), maximum, size))
+    array = ffi.new("uint64_t[]", [whole("milestones", milestone) for milestone in milestones])
+    check(lib.sab_grow_doubling(whole("epoch", epoch), whole("start", start), array, len(array), whole("maximum", maximum), size))
     return int(size[0])
 
 
@@ -248,6 +259,6 @@ def verify(
     result = ffi.new("sab_verification *")
     result.struct_size = ffi.sizeof("sab_verification")
     with _probe_of(device) as probe:
-        status = lib.sab_plan_verify(plan._handle, probe._handle, count, lib.sab_py_batch, calls.handle, lib.sab_py_progress, calls.handle, result)
+        status = lib.sab_plan_verify(plan._handle, probe._handle, whole("count", count, 1), lib.sab_py_batch, calls.handle, lib.sab_py_progress, calls.handle, result)
         probe._check(status, calls)
     return Verification(result.batches, result.peak, result.total)

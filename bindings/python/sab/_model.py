@@ -8,8 +8,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._devices import is_out_of_memory
-from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options
+from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options, path_bytes, whole
 from sab._peaks import Peaks, collect_peak
 from sab._plan import one_of
 from sab._probe import DeviceLike, Probe, _probe_of
@@ -40,12 +39,16 @@ def measurement_points(
         degree: of the model.
         model, budget: with a first model, only points that it predicts to take a third to nine tenths of ``budget`` bytes.
     """
+    points = whole("points", (12 if degree == 2 else 6) if points is None else points, 1)
+    if points > 1000:
+        raise ValueError(f"points = {points}: must be at most 1000")
     options = new_options("sab_measurement_options")
+    if not (model is None or isinstance(model, MemoryModel)):
+        raise TypeError(f"model = {model!r}: must be a MemoryModel")
     if model is not None:
         options.model, options.budget = model._handle, budget or 0
     options.shortest, options.longest, options.max_count, options.degree = shortest, longest, max_count, degree
     options.max_padded_total = max_padded_total or 0
-    points = points or (12 if degree == 2 else 6)
     counts, lengths = ffi.new("uint64_t[]", points), ffi.new("double[]", points)
     check(lib.sab_measurement_points(options, points, counts, lengths))
     return [(int(counts[i]), int(lengths[i]) if lengths[i].is_integer() else lengths[i]) for i in range(points)]
@@ -159,16 +162,15 @@ class MemoryModel:
             # What the allocator must have, where it says so: allocated bytes alone leave out what lies between blocks.
             return np.maximum(measured.peaks, measured.reserved_peaks)
 
+        if shortest == longest:
+            raise ValueError(f"shortest = longest = {longest}: a model is of batches of different lengths; of one length find_max_batch() says all")
         with _probe_of(device) as probe:
-            limit = budget or probe.stats().total
+            limit = probe.stats().total if budget is None else whole("budget", budget, 1)
             if limit <= 0:
                 raise ValueError("budget = None: the device does not know its total: a budget must be given")
-            try:
-                step(1, shortest)  # what a framework makes once, such as the state of an optimizer
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                raise DeviceMemoryError(f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit") from error
+            # First what a framework makes once, such as the state of an optimizer.
+            if measure([(1, shortest)]).out_of_memory:
+                raise DeviceMemoryError(f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit")
             small = measure(measurement_points(shortest, longest, max_count, points, degree=degree))
             first = cls.fit(small.features, needs(small), degree=degree, coverage=coverage)
             large = measure(measurement_points(shortest, longest, max_count, points, degree=degree, model=first, budget=limit))
@@ -212,13 +214,13 @@ class MemoryModel:
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Writes the model to a file that :meth:`open` reads; replaced in one step."""
-        check(lib.sab_memory_model_save(self._handle, os.fsencode(path)))
+        check(lib.sab_memory_model_save(self._handle, path_bytes(path)))
 
     @classmethod
     def open(cls, path: "str | os.PathLike[str]") -> "MemoryModel":
         """Reads a file of :meth:`save`."""
         handle = ffi.new("sab_memory_model **")
-        check(lib.sab_memory_model_open(os.fsencode(path), handle))
+        check(lib.sab_memory_model_open(path_bytes(path), handle))
         return cls(handle[0])
 
     def to_bytes(self) -> bytes:
@@ -238,6 +240,9 @@ class MemoryModel:
 
     def __reduce__(self) -> Any:
         return MemoryModel.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        return f"<sab.MemoryModel of {self.info.measurements} measurements: {self}>"
 
     def __str__(self) -> str:
         names = ("count", "length") if self.info.kind == lib.SAB_MODEL_BATCH else [f"f{i}" for i in range(self.info.feature_count)]

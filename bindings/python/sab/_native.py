@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+import os
 import sys
 import weakref
 from typing import Any, Callable, Optional
 
 from sab._sab import ffi, lib  # type: ignore[import-not-found,unused-ignore]
 
-__all__ = ["Cancelled", "Error", "FormatError", "MismatchError", "SkippedWarning", "UnsupportedError", "Calls", "DeviceMemoryError", "check", "ffi", "keep_exception", "lib"]
+__all__ = ["Cancelled", "Error", "FormatError", "MismatchError", "SkippedWarning", "UnsupportedError", "Calls", "DeviceMemoryError", "check", "ffi", "keep_exception", "lib", "path_bytes", "whole"]
 
 Progress = Callable[[int, int], Any]
 
@@ -122,6 +124,25 @@ def sab_py_progress(ctx: Any, done: int, total: int) -> int:
     # Also without a progress function this is where Ctrl-C comes through: running Python lets its signal handlers run.
     progress = ffi.from_handle(ctx).progress
     return 1 if progress is not None and progress(done, total) is False else 0
+
+
+def whole(name: str, value: Any, least: int = 0) -> int:
+    """A whole number from `least` on, or an error that names it."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} = {value!r}: must be a whole number") from None
+    if number < least:
+        raise ValueError(f"{name} = {number}: must be at least {least}")
+    return number
+
+
+def path_bytes(path: "str | os.PathLike[str]") -> bytes:
+    """A file name as C has it."""
+    name = os.fsencode(path)
+    if b"\0" in name:  # where C would see the end
+        raise ValueError(f"path = {path!r}: must not have a null character")
+    return name
 
 
 def new_options(kind: str) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence,
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options
+from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options, path_bytes
 from sab._sizes import SizesLike, as_sizes
 
 if TYPE_CHECKING:
@@ -185,13 +185,13 @@ class Plan:
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Writes the plan to a file that :meth:`open` maps; replaced in one step."""
-        check(lib.sab_plan_save(self._handle, os.fsencode(path)))
+        check(lib.sab_plan_save(self._handle, path_bytes(path)))
 
     @classmethod
     def open(cls, path: "str | os.PathLike[str]") -> "Plan":
         """Maps a file of :meth:`save`; all processes that open it share its memory."""
         handle = ffi.new("sab_plan **")
-        check(lib.sab_plan_open(os.fsencode(path), handle))
+        check(lib.sab_plan_open(path_bytes(path), handle))
         return cls(handle[0])
 
     def to_bytes(self) -> bytes:

@@ -124,6 +124,7 @@ class Probe:
         if total_bytes is not None and isinstance(device, Device):
             raise UnsupportedError(f"total_bytes = {total_bytes}: a device of one's own has the total that it says")
         handle = ffi.new("sab_probe **")
+        self._device = device
         own = device if isinstance(device, Device) else open_device(str(device), total_bytes or 0)
         if own is None:
             options = new_options("sab_probe_options")
@@ -165,6 +166,9 @@ class Probe:
     def release_cache(self) -> None:
         """Gives cached blocks back to the device."""
         self._check(lib.sab_probe_release_cache(self._handle))
+
+    def __repr__(self) -> str:
+        return "<sab.Probe, closed>" if self._handle == ffi.NULL else f"<sab.Probe of {self._device}>"
 
     def close(self) -> None:
         """Frees the probe; the device has its own size again. Also done by ``with`` and when it is collected."""

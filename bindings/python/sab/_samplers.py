@@ -210,9 +210,11 @@ class _RandomAccessSampler(_Sampler):
         """Puts the cursor, which may have run ahead, where the pass is, and lets the pass fetch anew what follows."""
         self._seek(self._step)
         before = self.budget
-        yield
-        if self.budget != before:
-            self._budget_changes += 1
+        try:
+            yield
+        finally:
+            if self._handle != ffi.NULL and self.budget != before:
+                self._budget_changes += 1
 
     def batch(self, step: int) -> Batch:
         """The batch at a step of the current epoch; negative steps count from the end."""

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, check, ffi, lib, new_options
+from sab._native import Calls, Progress, check, ffi, lib, new_options, path_bytes
 
 _DTYPES = {
     "int8": lib.SAB_INT8, "int16": lib.SAB_INT16, "int32": lib.SAB_INT32, "int64": lib.SAB_INT64,
@@ -58,7 +58,7 @@ class Sizes:
         self._keep: Any = None
         calls = None
         if isinstance(sizes, (str, os.PathLike)):
-            status = lib.sab_sizes_npy_new(os.fsencode(sizes), handle)
+            status = lib.sab_sizes_npy_new(path_bytes(sizes), handle)
         elif callable(sizes) and not hasattr(sizes, "__array__"):
             if count is None:
                 raise TypeError("count must be given with a function of sizes")

@@ -259,7 +259,8 @@ def _plan(options: argparse.Namespace) -> None:
 def _memory(options: argparse.Namespace) -> None:
     if options.picture and not options.picture.endswith((".png", ".svg")):
         raise InputError(f"--picture {options.picture}: must end in .png or .svg")
-    found = answer(options)
+    with contextlib.redirect_stdout(sys.stderr):  # what the step prints is not the answer
+        found = answer(options)
     predicted = found.model.predict(found.peaks.features)
     if options.save:
         found.model.save(options.save)

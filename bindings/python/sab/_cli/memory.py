@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import math
 import pathlib
 import re
 import sys
@@ -50,27 +51,32 @@ def bytes_of(text: str) -> int:
 def load_step(target: str) -> Callable[[int, float], Any]:
     """The function that ``module:function`` or ``path.py:function`` names."""
     place, _, name = target.rpartition(":")
-    if not place or not name:
+    if not place or not name or place.startswith("."):
         raise InputError(f"{target}: must be module:function or file.py:function")
-    if place.endswith(".py"):
-        path = pathlib.Path(place)
-        if not path.is_file():
-            raise InputError(f"{target}: there is no file {place}")
-        sys.path.insert(0, str(path.resolve().parent))
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
-    else:
-        sys.path.insert(0, ".")
-        try:
+    try:
+        if place.endswith(".py"):
+            path = pathlib.Path(place)
+            if not path.is_file():
+                raise InputError(f"{target}: there is no file {place}")
+            sys.path.insert(0, str(path.resolve().parent))
+            known = f"_sab_{path.stem}"  # never in place of a module of the same name
+            spec = importlib.util.spec_from_file_location(known, path)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[known] = module
+            spec.loader.exec_module(module)
+        else:
+            sys.path.insert(0, ".")
             module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            if error.name != place.split(".")[0] and error.name != place:
-                raise
+    except InputError:
+        raise
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in (place, place.split(".")[0]):
             raise InputError(f"{target}: there is no module {place}") from None
-    step = getattr(module, name, None)
+        raise StepError(f"{place} cannot be imported") from error
+    step: Any = module
+    for part in name.split("."):
+        step = getattr(step, part, None)
     if not callable(step):
         raise InputError(f"{target}: {place} has no function {name}")
     return step  # type: ignore[no-any-return]
@@ -88,6 +94,12 @@ def answer(options: argparse.Namespace) -> Answer:
         shortest, longest = shortest or float(kept.min()), longest or float(kept.max())
     if shortest is None or longest is None:
         raise InputError("an INPUT of sizes, or --shortest and --longest, must be given")
+    for option, number in (("--shortest", shortest), ("--longest", longest), ("--points", options.points), ("--max-batch-size", options.max_batch_size)):
+        if not 0 < number < math.inf:
+            raise InputError(f"{option} {number:g}: must be above 0")
+    for option, path in (("--save", options.save), ("--picture", options.picture)):
+        if path and not pathlib.Path(path).resolve().parent.is_dir():  # known before the measuring
+            raise InputError(f"{option} {path}: there is no such folder")
     step = load_step(options.step)
 
     def run(count: int, length: float) -> None:
@@ -99,7 +111,7 @@ def answer(options: argparse.Namespace) -> Answer:
             raise StepError(f"{options.step} failed on a batch of {count} samples of length {length:g}") from error
 
     with sab.Probe(options.device, options.total) as probe:
-        budget = options.budget or options.total or probe.stats().total
+        budget = next(given for given in (options.budget, options.total, probe.stats().total) if given is not None)
         model = sab.MemoryModel.learn(
             run,
             shortest,

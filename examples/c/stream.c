@@ -1,4 +1,5 @@
-/* A corpus in gzip chunks, larger than memory maybe: shuffled, size-aware batches that go on at exactly the next one after a stop.
+/* A corpus in chunks of gzip, larger than memory maybe, as shuffled, size-aware batches for one of several ranks, that go on at exactly the next one after a
+ * stop: on another machine, or on another number of ranks.
  * stream CHUNK... */
 #include <sab.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@ static void check(sab_status status) {
     exit(1);
 }
 
-/* A batch counts words, not bytes. */
+/* A batch counts words, not bytes. Runs in threads. */
 static int32_t count_words(void *ctx, const sab_record *line, sab_record *made) {
     const char *text = line->data;
     double words = 0;
@@ -21,26 +22,59 @@ static int32_t count_words(void *ctx, const sab_record *line, sab_record *made) 
     return 0;
 }
 
-static sab_stream *pipeline(char **chunks, int count) {
+/* Cuts a line at a random word now and then: what is drawn is part of the state. */
+static int32_t crop(void *ctx, sab_random *random, const sab_record *line, sab_record *made) {
+    const char *text = line->data;
+    (void)ctx;
+    if (line->length < 40 || sab_random_real(random) > 0.1) return 0;
+    made->length = 40 + sab_random_below(random, line->length - 39);
+    while (made->length < line->length && text[made->length] != ' ') ++made->length;
+    return 0;
+}
+
+/* Puts a number before each line: the state of a recurrent stage. What it points to is copied when it returns; each pipeline runs it in a thread of its own. */
+static int32_t number(void *ctx, const sab_record *state, const sab_record *line, sab_record *next, sab_record *made) {
+    static _Thread_local uint64_t count;
+    static _Thread_local char text[1 << 16];
+    (void)ctx;
+    count = 0;
+    memcpy(&count, state->data, state->length);
+    made->length = (size_t)snprintf(text, sizeof text, "%llu %.*s", (unsigned long long)count, (int)(line->length < 60000 ? line->length : 60000), (const char *)line->data);
+    made->data = text;
+    ++count;
+    next->data = &count;
+    next->length = sizeof count;
+    return 0;
+}
+
+static sab_stream *pipeline(char **chunks, int count, uint64_t rank, uint64_t world_size) {
     sab_record *names = calloc((size_t)count, sizeof *names);
     for (int i = 0; i < count; ++i) {
-        names[i].struct_size = sizeof *names;
         names[i].data = chunks[i];
         names[i].length = strlen(chunks[i]);
     }
     sab_list_stream_options order = SAB_LIST_STREAM_OPTIONS_INIT;
     order.infinite = order.shuffle = 1; /* the chunks in another order each time through, for ever */
     order.seed = 1;
+    sab_map_stream_options words = SAB_MAP_STREAM_OPTIONS_INIT;
+    words.map = count_words;
+    words.threads = 2;
     sab_readahead_stream_options batches = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     batches.budget = 1024; /* padded words */
-    sab_stream *chunk, *line, *shuffled, *counted, *batched; /* each takes the one before */
-    check(sab_list_stream_new(names, (size_t)count, &order, &chunk));
-    check(sab_lines_stream_new(chunk, NULL, &line));
-    check(sab_block_shuffle_stream_new(line, 100000, 2, &shuffled));
-    check(sab_map_stream_new(shuffled, count_words, NULL, NULL, &counted));
-    check(sab_readahead_stream_new(counted, &batches, &batched));
+    batches.carry_over = 1;
+    sab_stream *s = NULL;
+    check(sab_list_stream_new(names, (size_t)count, &order, &s));        /* 1: chunks */
+    check(sab_files_stream_new(s, NULL, &s));                            /* 2: their lines */
+    check(sab_prefetch_stream_new(s, 10000, &s));                        /* 3: read in a thread */
+    check(sab_block_shuffle_stream_new(s, 100000, 2, &s));               /* 4: shuffled in blocks */
+    check(sab_recurrent_stream_new(s, number, NULL, NULL, NULL, NULL, &s)); /* 5: numbered */
+    check(sab_random_map_stream_new(s, crop, NULL, NULL, 3, NULL, &s));  /* 6: cropped by chance */
+    check(sab_map_stream_new(s, &words, &s));                            /* 7: measured, in two threads */
+    check(sab_readahead_stream_new(s, &batches, &s));                    /* 8: batches of like sizes */
+    check(sab_prefetch_stream_new(s, 16, &s));                           /* 9: made ahead */
+    check(sab_rank_stream_new(s, rank, world_size, &s));                 /* 10: this rank's */
     free(names);
-    return batched;
+    return s;
 }
 
 int main(int argc, char **argv) {
@@ -48,29 +82,34 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: stream CHUNK...\n");
         return 2;
     }
-    sab_stream *stream = pipeline(argv + 1, argc - 1), *resumed = pipeline(argv + 1, argc - 1);
+    sab_stream *stream = pipeline(argv + 1, argc - 1, 0, 2), *resumed[4];
     sab_record batch = SAB_RECORD_INIT, same = SAB_RECORD_INIT;
     double words = 0, padded = 0;
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 200; ++i) {
         check(sab_stream_next(stream, &batch));
+        const sab_record *lines = batch.data; /* the longest comes first */
         words += batch.size;
-        padded += (double)batch.item_count * batch.items[0].size; /* the largest comes first */
+        padded += (double)batch.length * lines[0].size;
     }
     size_t size = 0;
     check(sab_stream_state_save(stream, NULL, 0, &size));
     void *state = malloc(size);
     check(sab_stream_state_save(stream, state, size, &size));
-    check(sab_stream_state_restore(resumed, state, size)); /* as another process would */
+    for (uint64_t rank = 0; rank < 4; ++rank) { /* as other processes would, on four ranks instead of two */
+        resumed[rank] = pipeline(argv + 1, argc - 1, rank, 4);
+        check(sab_stream_state_restore(resumed[rank], state, size));
+    }
     free(state);
     int differ = 0;
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < 100; ++i) { /* rank 0 of two sees every other batch of what four ranks see */
         check(sab_stream_next(stream, &batch));
-        check(sab_stream_next(resumed, &same));
-        differ += batch.item_count != same.item_count || batch.items[0].length != same.items[0].length ||
-                  memcmp(batch.items[0].data, same.items[0].data, same.items[0].length) != 0;
+        check(sab_stream_next(resumed[i % 2 * 2], &same));
+        const sab_record *a = batch.data, *b = same.data;
+        differ += batch.length != same.length || a[0].length != b[0].length || memcmp(a[0].data, b[0].data, a[0].length) != 0;
     }
-    printf("300 batches, %.1f %% padding; the state has %d bytes; 100 batches after it, %d of them different\n", 100 * (1 - words / padded), (int)size, differ);
+    printf("10 stages, 200 batches, %.1f %% padding; the state has %d bytes; 100 batches after it on four ranks instead of two, %d of them different\n",
+           100 * (1 - words / padded), (int)size, differ);
+    for (int rank = 0; rank < 4; ++rank) sab_stream_free(resumed[rank]);
     sab_stream_free(stream);
-    sab_stream_free(resumed);
     return differ;
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// A polynomial that predicts peaks.
 
-#include <cmath>
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,7 +25,7 @@ public:
     const sab_memory_model_info& info() const { return info_; }
     std::span<const Term> terms() const { return terms_; }
     double predict(std::span<const double> features) const;
-    double upper(double predicted) const { return predicted + info_.margin * std::abs(predicted); }
+    double upper(double predicted) const { return std::max(predicted, predicted * (1 + info_.margin)); }
     std::vector<sab_cost_term> cost_terms() const;
 
     std::vector<std::byte> image() const;

@@ -21,18 +21,16 @@ double PythonRandom::real() {
     return (high * 67108864.0 + low) / 9007199254740992.0;
 }
 
+uint64_t PythonRandom::bits(int count) {
+    if (count <= 32) return generator_() >> (32 - count);
+    const uint64_t low = generator_();  // which comes first
+    return low | static_cast<uint64_t>(generator_() >> (64 - count)) << 32;
+}
+
 uint64_t PythonRandom::below(uint64_t limit) {
-    const auto bits = static_cast<int>(std::bit_width(limit));
-    for (;;) {
-        uint64_t drawn = 0;
-        if (bits <= 32) {
-            drawn = generator_() >> (32 - bits);
-        } else {  // the low word comes first
-            drawn = generator_();
-            drawn |= static_cast<uint64_t>(generator_() >> (64 - bits)) << 32;
-        }
-        if (drawn < limit) return drawn;
-    }
+    const auto count = static_cast<int>(std::bit_width(limit));
+    for (;;)
+        if (const uint64_t drawn = bits(count); drawn < limit) return drawn;
 }
 
 }  // namespace sab

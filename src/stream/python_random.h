@@ -16,6 +16,8 @@ public:
 
     /// As `random()`: uniform in [0, 1), 53 bits.
     double real();
+    /// As `getrandbits(count)`, from 1 to 64.
+    uint64_t bits(int count);
     /// As `randrange(limit)`; `limit` at least 1.
     uint64_t below(uint64_t limit);
     /// As `shuffle()`.

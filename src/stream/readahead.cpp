@@ -1,6 +1,10 @@
-/// Windows of records, shuffled: as they are, or as batches of like size.
+/// Windows of records: shuffled, or cut into batches of like size; and the buffer whose places are drawn.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -10,141 +14,415 @@
 namespace sab {
 namespace {
 
-/// A state is that of the source and the generator before the window, and how many of its batches were given.
-class Ahead : public Stream {
+/// Records are read in windows; each window is arranged, and given in parts. A state is that of the source and the generator at a window that began with
+/// nothing carried over, and how many parts were given since.
+class Ahead : public Over {
 public:
-    Ahead(StreamPtr&& source, bool makes_batches, const sab_readahead_stream_options& options)
-        : source_(std::move(source)), makes_batches_(makes_batches), options_(options), random_(options.seed) {}
+    Ahead(StreamPtr&& source, uint64_t window, uint64_t seed) : Over(std::move(source)), window_(window), seed_(seed), random_(seed) {}
 
-    RecordPtr next() override {
-        while (given_ == batches_.size()) {
-            if (is_over_) return nullptr;
+    bool next(Record& record) override {
+        while (given_ == order_.size()) {
+            if (is_over_) return false;
             read();
         }
-        return std::move(batches_[given_++]);
+        give(order_[given_++], record);
+        ++given_since_;
+        return true;
     }
 
     void rewind() override {
-        source_->rewind();
-        random_ = PythonRandom(options_.seed);
-        is_over_ = false;
         forget();
+        is_over_ = false;
+        random_ = PythonRandom(seed_);
+        source_->rewind();
     }
 
     void save(StateWriter& state) const override {
-        if (!items_.empty()) fail(SAB_E_ARGUMENT, "stream: failed while it read ahead: call sab_stream_next() until it does not, or restore an earlier state");
-        const bool has_window = !batches_.empty();
+        if (is_reading_) fail(SAB_E_ARGUMENT, "stream: failed while it read ahead: call sab_stream_next() until it does not, or restore an earlier state");
+        const bool has_window = windows_since_ > 0;
         state.bytes(has_window ? before_ : state_of(*source_));
         state.generator((has_window ? random_before_ : random_).generator());
-        state.number(given_);
+        state.number(has_window ? given_since_ : 0);
         state.number(has_window);
         state.number(is_over_);
     }
 
     void restore(StateReader& state) override {
         forget();
+        is_over_ = false;
         const auto before = state.bytes();
-        StateReader source(before);
-        source_->restore(source);
+        restore_from(*source_, before);
         state.generator(random_.generator());
-        const uint64_t given = state.number();
-        const bool has_window = state.number(1) == 1;
-        const bool is_over = state.number(1) == 1;
-        is_over_ = !has_window && is_over;
-        if (has_window) read();
-        if (given > batches_.size() || is_over != is_over_) StateReader::refuse();
-        for (; given_ < given; ++given_) batches_[given_] = nullptr;
+        uint64_t given = state.number(most_windows * window_);
+        const bool has_window = state.number(1) == 1, is_over = state.number(1) == 1;
+        if (!has_window) {
+            is_over_ = is_over;
+            return;
+        }
+        for (read(); given > order_.size(); read()) {
+            if (is_over_ || !has_rest_) StateReader::refuse();
+            given -= order_.size();
+            given_since_ += order_.size();
+            for (; given_ < order_.size(); ++given_) drop(order_[given_]);
+        }
+        if (is_over != is_over_) StateReader::refuse();
+        given_since_ += given;
+        for (; given_ < given; ++given_) drop(order_[given_]);
     }
 
-    void describe(Description& description) const override {
-        source_->describe(description);
-        description.add(makes_batches_ ? "readahead" : "block shuffle");
-        for (const uint64_t number : {options_.read_ahead, options_.batch_size, static_cast<uint64_t>(options_.shuffle), options_.seed}) description.add(number);
-        description.add(options_.budget);
-    }
+protected:
+    /// Arranges items_: parts for order_. False when some of the items are carried over to the next window: keep_rest() says which.
+    virtual bool arrange(bool must_use_all) = 0;
+    virtual void give(uint32_t part, Record& record) = 0;
+    virtual void drop(uint32_t part) = 0;
+    /// Moves what is carried over to the front of items_, and takes the rest away.
+    virtual void keep_rest() { items_.clear(); }
+    bool has_reached_end() const { return is_over_; }
+
+    std::vector<Record> items_;     ///< the window
+    std::vector<uint32_t> order_;   ///< its parts, as they are given
+    const uint64_t window_, seed_;
+    PythonRandom random_;
 
 private:
+    static constexpr uint64_t most_windows = 8;
+
     void forget() {
         items_.clear();
-        batches_.clear();
-        given_ = 0;
+        order_.clear();
+        given_ = given_since_ = windows_since_ = 0;
+        has_rest_ = is_reading_ = false;
     }
 
-    /// The next window's batches.
     void read() {
-        if (items_.empty()) {
-            before_ = state_of(*source_);
-            random_before_ = random_;
+        if (!is_reading_) {
+            if (has_rest_)
+                keep_rest();
+            else
+                items_.clear();
+            order_.clear();
+            given_ = 0;
+            if (!has_rest_) {
+                before_ = state_of(*source_);
+                random_before_ = random_;
+                given_since_ = windows_since_ = 0;
+            }
+            is_reading_ = true;
         }
-        while (items_.size() < options_.read_ahead) {  // what came before a failure is kept
-            RecordPtr item = source_->next();
-            if (item == nullptr) {
+        while (items_.size() < window_) {  // what came before a failure is kept
+            if (items_.size() % 4096 == 0) current_progress().report(items_.size(), window_);
+            Record item;
+            if (!source_->next(item)) {
                 is_over_ = true;
                 break;
             }
             items_.push_back(std::move(item));
         }
-        batches_.clear();
-        given_ = 0;
-        if (makes_batches_)
-            make_batches();
-        else
-            batches_ = std::move(items_);
-        items_.clear();
-        if (options_.shuffle != 0) random_.shuffle(batches_);
+        has_rest_ = !arrange(is_over_ || windows_since_ + 1 >= most_windows);
+        is_reading_ = false;
+        ++windows_since_;
     }
 
-    void make_batches() {
-        std::ranges::stable_sort(items_, std::ranges::greater{}, [](const RecordPtr& item) { return item->size; });
-        uint64_t most = 0;
-        std::shared_ptr<Record> batch;
-        for (RecordPtr& item : items_) {
-            if (batch == nullptr) {
-                most = largest(item->size);
-                batch = std::make_shared<Record>();
-                batch->is_list = true;
-            }
-            batch->size += item->size;
-            batch->items.push_back(std::move(item));
-            if (batch->items.size() >= most) batches_.push_back(std::exchange(batch, nullptr));
+    Bytes before_;
+    PythonRandom random_before_{0};
+    std::size_t given_ = 0;         ///< of order_
+    uint64_t given_since_ = 0;      ///< parts since before_
+    uint64_t windows_since_ = 0;    ///< windows since before_
+    bool has_rest_ = false;         ///< the next window begins with what this one leaves
+    bool is_reading_ = false;       ///< a window has begun and is not arranged
+    bool is_over_ = false;          ///< of the source
+};
+
+class BlockShuffle : public Ahead {
+public:
+    using Ahead::Ahead;
+    void describe(Description& description) const override {
+        const Description::Replayed replayed(description);
+        source_->describe(description);
+        description.add("block shuffle");
+        description.add(window_);
+        description.add(seed_);
+    }
+    StreamPtr fresh() const override { return std::make_unique<BlockShuffle>(source_->fresh(), window_, seed_); }
+
+private:
+    bool arrange(bool) override {
+        order_.resize(items_.size());
+        std::iota(order_.begin(), order_.end(), 0u);
+        random_.shuffle(order_);
+        return true;
+    }
+    void give(uint32_t part, Record& record) override { record = std::move(items_[part]); }
+    void drop(uint32_t part) override { items_[part] = Record{}; }
+};
+
+class ReadAhead : public Ahead {
+public:
+    ReadAhead(StreamPtr&& source, const sab_readahead_stream_options& options, Context context)
+        : Ahead(std::move(source), options.read_ahead, options.seed), options_(options), context_(std::move(context)) {}
+
+    void describe(Description& description) const override {
+        const Description::Replayed replayed(description);
+        source_->describe(description);
+        description.add("readahead");
+        for (const uint64_t number : {options_.read_ahead, options_.batch_size, static_cast<uint64_t>(options_.shuffle), static_cast<uint64_t>(options_.carry_over),
+                                      options_.seed, uint64_t{options_.batch_size_fn != nullptr}, uint64_t{options_.boundary_key_fn != nullptr}})
+            description.add(number);
+        description.add(options_.budget);
+    }
+    StreamPtr fresh() const override { return std::make_unique<ReadAhead>(source_->fresh(), options_, context_); }
+
+private:
+    struct Batch {
+        uint32_t begin, end;  ///< in sorted_
+    };
+
+    bool arrange(bool must_use_all) override {
+        sort();
+        cut();
+        bool uses_all = true;
+        if (options_.carry_over != 0 && !must_use_all) uses_all = choose();
+        order_.resize(batches_.size());
+        std::iota(order_.begin(), order_.end(), 0u);
+        if (options_.shuffle != 0) random_.shuffle(order_);
+        return uses_all;
+    }
+
+    void give(uint32_t part, Record& record) override {
+        auto list = std::make_unique<List>();
+        const Batch batch = batches_[part];
+        list->reserve(batch.end - batch.begin);
+        for (uint32_t i = batch.begin; i < batch.end; ++i) list->add(std::move(items_[sorted_[i]]));
+        record = list_record(std::move(list));
+    }
+    void drop(uint32_t part) override {
+        for (uint32_t i = batches_[part].begin; i < batches_[part].end; ++i) items_[sorted_[i]] = Record{};
+    }
+
+    /// Numbers of the items by size, largest first, stably: by the bits of the sizes, 11 at a time, of which most are alike everywhere.
+    void sort() {
+        const std::size_t count = items_.size();
+        sorted_.resize(count);
+        std::iota(sorted_.begin(), sorted_.end(), 0u);
+        keys_.resize(count);
+        uint64_t all = ~uint64_t{0}, any = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const uint64_t key = ~std::bit_cast<uint64_t>(items_[i].view.size + 0.0);  // of no negative number: in the order of the numbers; no -0
+            keys_[i] = key;
+            all &= key;
+            any |= key;
         }
-        if (batch != nullptr) batches_.push_back(std::move(batch));
+        other_.resize(count);
+        constexpr int digit = 11;
+        for (int shift = 0; shift < 64; shift += digit) {
+            constexpr uint64_t mask = (1u << digit) - 1;
+            if (((any ^ all) >> shift & mask) == 0) continue;
+            std::array<uint32_t, mask + 1> places{};
+            for (const uint64_t key : keys_) ++places[key >> shift & mask];
+            uint32_t place = 0;
+            for (uint32_t& number : places) place += std::exchange(number, place);
+            for (const uint32_t item : sorted_) other_[places[keys_[item] >> shift & mask]++] = item;
+            std::swap(sorted_, other_);
+        }
     }
 
-    /// The most records in a batch whose largest has this size.
-    uint64_t largest(double size) const {
+    void cut() {
+        batches_.clear();
+        uint64_t most = 0, key = 0;
+        bool is_open = false;
+        for (uint32_t i = 0; i < sorted_.size(); ++i) {
+            const sab_record& item = items_[sorted_[i]].view;
+            if (options_.boundary_key_fn != nullptr) {
+                uint64_t own = 0;
+                ask("boundary_key_fn", [&] { return options_.boundary_key_fn(context_.get(), &item, &own); });
+                if (is_open && own != key) is_open = false;
+                key = own;
+            }
+            if (!is_open) {
+                most = largest(item);
+                batches_.push_back({i, i});
+                is_open = true;
+            }
+            if (++batches_.back().end - batches_.back().begin >= most) is_open = false;
+        }
+    }
+
+    /// The most records in a batch whose largest is this one.
+    uint64_t largest(const sab_record& item) const {
         double most = options_.batch_size > 0 ? static_cast<double>(options_.batch_size) : static_cast<double>(options_.read_ahead);
-        if (options_.budget > 0 && size > 0) most = std::min(most, std::floor(options_.budget / size));
+        if (options_.budget > 0 && item.size > 0) most = std::min(most, std::floor(options_.budget / item.size));
+        if (options_.batch_size_fn != nullptr) {
+            uint64_t batch_size = 0;
+            ask("batch_size_fn", [&] { return options_.batch_size_fn(context_.get(), &item, &batch_size); });
+            check(batch_size >= 1, "batch_size_fn: batch_size", batch_size, "must be at least 1");
+            most = std::min(most, static_cast<double>(batch_size));
+        }
         return static_cast<uint64_t>(std::max(most, 1.0));
     }
 
-    StreamPtr source_;
-    bool makes_batches_;
+    template <class Call>
+    static void ask(std::string_view what, Call&& call) {
+        if (const int32_t code = called_back(what, call); code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
+    }
+
+    /// Keeps the batches that waste least, so many that at most half a window is left, and leaves the others' items for the next. True when all are used.
+    bool choose() {
+        const auto wasted = [&](const Batch& batch) {
+            const double longest = items_[sorted_[batch.begin]].view.size;
+            double total = 0;
+            for (uint32_t i = batch.begin; i < batch.end; ++i) total += items_[sorted_[i]].view.size;
+            // Places that a full batch would have, filled or not.
+            const double places = longest * static_cast<double>(std::min<uint64_t>(largest(items_[sorted_[batch.begin]].view), window_));
+            return places > 0 ? 1 - total / places : 0;
+        };
+        std::vector<std::pair<double, uint32_t>> ranked;
+        for (uint32_t i = 0; i < batches_.size(); ++i) ranked.emplace_back(wasted(batches_[i]), i);
+        std::ranges::sort(ranked);
+        std::vector<bool> is_used(batches_.size());
+        uint64_t left = items_.size();
+        for (const auto& [waste, i] : ranked) {
+            if (left <= window_ / 2) break;
+            is_used[i] = true;
+            left -= batches_[i].end - batches_[i].begin;
+        }
+        if (left == 0) return true;
+        rest_.clear();
+        std::size_t kept = 0;
+        for (uint32_t i = 0; i < batches_.size(); ++i) {
+            if (is_used[i])
+                batches_[kept++] = batches_[i];
+            else
+                for (uint32_t k = batches_[i].begin; k < batches_[i].end; ++k) rest_.push_back(sorted_[k]);
+        }
+        batches_.resize(kept);
+        std::ranges::sort(rest_);  // as they came
+        return false;
+    }
+
+    void keep_rest() override {
+        for (std::size_t i = 0; i < rest_.size(); ++i)
+            if (rest_[i] != i) items_[i] = std::move(items_[rest_[i]]);
+        items_.resize(rest_.size());
+        rest_.clear();
+    }
+
     sab_readahead_stream_options options_;
-    PythonRandom random_, random_before_{0};
-    Bytes before_;
-    std::vector<RecordPtr> items_;  ///< of a window that is being read
-    std::vector<RecordPtr> batches_;  ///< of the window, or its records
-    uint64_t given_ = 0;
-    bool is_over_ = false;
+    Context context_;
+    std::vector<uint32_t> sorted_, other_, rest_;
+    std::vector<uint64_t> keys_;
+    std::vector<Batch> batches_;
+};
+
+class BufferedShuffle : public Over {
+public:
+    BufferedShuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed) : Over(nullptr), buffer_(buffer_size), seed_(seed), random_(seed), places_(buffer_size) {
+        source_ = std::move(source);
+    }
+
+    bool next(Record& record) override {
+        while (!is_flushing_) {
+            Record item;
+            if (!source_->next(item)) {
+                is_flushing_ = true;
+                break;
+            }
+            // Its own copy: a few records that stay long must not keep blocks of many.
+            if (item.view.kind == SAB_RECORD_BYTES) item = alone(item);
+            Record& place = buffer_[random_.below(buffer_.size())];
+            std::swap(place, item);
+            if (item.owner.get() == nullptr) continue;
+            record = std::move(item);
+            return true;
+        }
+        while (!buffer_.empty()) {
+            Record item = std::move(buffer_.back());
+            buffer_.pop_back();
+            if (item.owner.get() == nullptr) continue;
+            record = std::move(item);
+            return true;
+        }
+        return false;
+    }
+    void rewind() override {
+        random_ = PythonRandom(seed_);
+        is_flushing_ = false;
+        buffer_.clear();
+        buffer_.resize(places_);
+        source_->rewind();
+    }
+    void save(StateWriter& state) const override {
+        source_->save(state);
+        state.generator(random_.generator());
+        state.number(is_flushing_);
+        state.number(buffer_.size());
+        for (const Record& record : buffer_) {
+            state.number(record.owner.get() != nullptr);
+            if (record.owner.get() != nullptr) write_record(state, record);
+        }
+    }
+    void restore(StateReader& state) override {
+        source_->restore(state);
+        state.generator(random_.generator());
+        is_flushing_ = state.number(1) == 1;
+        buffer_.clear();
+        buffer_.resize(state.number(places_));
+        if (!is_flushing_ && buffer_.size() != places_) StateReader::refuse();
+        for (Record& record : buffer_) {
+            if (state.number(1) == 0) continue;
+            record = read_record(state, objects(), copier_);
+            if (record.view.kind == SAB_RECORD_BYTES) record = alone(record);
+        }
+    }
+    void describe(Description& description) const override {
+        source_->describe(description);
+        description.add("buffered shuffle");
+        description.add(places_);
+        description.add(seed_);
+    }
+    StreamPtr fresh() const override { return std::make_unique<BufferedShuffle>(source_->fresh(), places_, seed_); }
+
+private:
+    static Record alone(const Record& record) {
+        auto block = std::make_unique<Block>(record.view.length);
+        if (record.view.length > 0) std::memcpy(block->data(), record.view.data, record.view.length);
+        Record copy{record.view, {}};
+        copy.view.data = block->data();
+        copy.owner = Kept(block.release());
+        return copy;
+    }
+
+    std::vector<Record> buffer_;  ///< made before the source is taken, since that may fail
+    uint64_t seed_;
+    PythonRandom random_;
+    uint64_t places_;
+    bool is_flushing_ = false;
+    Copier copier_;
 };
 
 }  // namespace
 
-StreamPtr make_readahead(StreamPtr&& source, const sab_readahead_stream_options& options) {
-    check(options.read_ahead >= 1, "options.read_ahead", options.read_ahead, "must be at least 1");
+void check_readahead(const sab_readahead_stream_options& options) {
+    check(options.read_ahead >= 1 && options.read_ahead <= most_records, "options.read_ahead", options.read_ahead, "must be from 1 to 2^32");
     check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget, "must be finite and not negative");
-    check(options.batch_size > 0 || options.budget > 0, "options.batch_size", options.batch_size, "a batch size or a budget must be given");
+    check(options.batch_size > 0 || options.budget > 0 || options.batch_size_fn != nullptr, "options.batch_size", options.batch_size,
+          "a batch size, a budget or a batch_size_fn must be given");
     check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle, "must be 0 or 1");
-    return std::make_unique<Ahead>(std::move(source), true, options);
+    check(options.carry_over == 0 || options.carry_over == 1, "options.carry_over", options.carry_over, "must be 0 or 1");
+}
+
+StreamPtr make_readahead(StreamPtr&& source, const sab_readahead_stream_options& options) {
+    check_readahead(options);
+    return std::make_unique<ReadAhead>(std::move(source), options, context_of(options.ctx, options.release));
 }
 
 StreamPtr make_block_shuffle(StreamPtr&& source, uint64_t block_size, uint64_t seed) {
-    check(block_size >= 1, "block_size", block_size, "must be at least 1");
-    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    options.read_ahead = block_size;
-    options.seed = seed;
-    return std::make_unique<Ahead>(std::move(source), false, options);
+    check(block_size >= 1 && block_size <= most_records, "block_size", block_size, "must be from 1 to 2^32");
+    return std::make_unique<BlockShuffle>(std::move(source), block_size, seed);
+}
+
+StreamPtr make_buffered_shuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed) {
+    check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size, "must be from 1 to 2^32");
+    return std::make_unique<BufferedShuffle>(std::move(source), buffer_size, seed);
 }
 
 }  // namespace sab

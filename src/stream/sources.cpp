@@ -1,281 +1,233 @@
-/// Where records come from: lists, and the lines of files.
+/// Where records come from: lists, callbacks, chance.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
-#include "base/error.h"
+#include "base/guard.h"
 #include "stream/python_random.h"
 #include "stream/stream.h"
 
 namespace sab {
 namespace {
 
-class List : public Stream {
+class ListSource : public Stream {
 public:
-    List(std::vector<RecordPtr> records, const sab_list_stream_options& options) : records_(std::move(records)), options_(options) {
-        if (options.infinite == 0) {
-            const uint64_t each = records_.size() / options.world_size, more = records_.size() % options.world_size;
-            const auto edge = [&](uint64_t rank) { return rank * each + std::min(rank, more); };
-            begin_ = edge(options.rank);
-            end_ = edge(options.rank + 1);
-        }
+    ListSource(std::shared_ptr<const std::vector<Record>> records, const sab_list_stream_options& options) : records_(std::move(records)), options_(options) {
         rewind();
     }
 
-    RecordPtr next() override {
-        if (options_.infinite == 0) return index_ < end_ ? records_[index_++] : nullptr;
-        const RecordPtr record = records_[order_[index_]];
+    bool next(Record& record) override {
+        if (options_.infinite == 0) {
+            if (index_ >= end_) return false;
+            record = (*records_)[index_++];
+            return true;
+        }
+        record = (*records_)[order_[index_]];
         index_ += options_.world_size;
         wrap();
-        return record;
+        return true;
     }
 
     void rewind() override {
         random_ = PythonRandom(options_.seed);
+        begin(records_->size());
         index_ = options_.infinite == 0 ? begin_ : options_.rank;
-        if (options_.infinite != 0) {
-            arrange();
-            wrap();
-        }
+        if (options_.infinite != 0) wrap();
     }
 
     void save(StateWriter& state) const override {
         state.number(index_);
+        state.number(count_);
+        state.number(hash_);
         if (options_.shuffle != 0) state.generator(before_.generator());
     }
 
     void restore(StateReader& state) override {
-        const uint64_t index = state.number(options_.infinite == 0 ? end_ : records_.size() - 1);
-        if (options_.infinite == 0 && index < begin_) StateReader::refuse();
+        const uint64_t index = state.number(), count = state.number(), hash = state.number();
         if (options_.shuffle != 0) state.generator(random_.generator());
-        if (options_.infinite != 0) arrange();
+        if (count > records_->size()) fail(SAB_E_MISMATCH, "state: is of a list of ", count, " records, this one has ", records_->size());
+        begin(count);
+        if (hash != hash_) fail(SAB_E_MISMATCH, "state: the first ", count, " records of the list are others than they were");
+        if (options_.infinite == 0 ? index < begin_ || index > end_ : index >= count) StateReader::refuse();
         index_ = index;
     }
 
     void describe(Description& description) const override {
         description.add("list");
-        for (const uint64_t number : {static_cast<uint64_t>(options_.infinite), static_cast<uint64_t>(options_.shuffle), options_.seed, options_.rank,
-                                      options_.world_size, static_cast<uint64_t>(records_.size())})
+        for (const uint64_t number : {static_cast<uint64_t>(options_.infinite), static_cast<uint64_t>(options_.shuffle), options_.seed, options_.rank, options_.world_size})
             description.add(number);
-        for (const RecordPtr& record : records_) description.add(record->bytes);
     }
 
+    StreamPtr fresh() const override { return std::make_unique<ListSource>(records_, options_); }
+    uint64_t skipped() const override { return 0; }
+    ObjectsPtr objects() const override { return nullptr; }
+
 private:
-    /// The next time through; the generator before it is what a state needs.
-    void arrange() {
+    /// Once through the first `count` records; the generator before it is what a state needs.
+    void begin(std::size_t count) {
         before_ = random_;
-        order_.resize(records_.size());
-        for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
+        if (count != count_ || hash_ == 0) {
+            count_ = count;
+            XXH3_state_t hash;
+            XXH3_64bits_reset(&hash);
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::string_view bytes = (*records_)[i].bytes();
+                const uint64_t length = bytes.size();
+                XXH3_64bits_update(&hash, &length, sizeof length);
+                XXH3_64bits_update(&hash, bytes.data(), bytes.size());
+            }
+            hash_ = XXH3_64bits_digest(&hash);
+        }
+        if (options_.infinite == 0) {
+            const uint64_t each = count / options_.world_size, more = count % options_.world_size;
+            const auto edge = [&](uint64_t rank) { return rank * each + std::min(rank, more); };
+            begin_ = edge(options_.rank);
+            end_ = edge(options_.rank + 1);
+            return;
+        }
+        order_.resize(count);
+        std::iota(order_.begin(), order_.end(), std::size_t{0});
         if (options_.shuffle != 0) random_.shuffle(order_);
     }
-    /// Permutations that this rank has no part in are drawn too: all ranks draw the same.
+    /// Permutations that this rank has no part in are drawn too: all ranks draw the same. What the list has gained joins.
     void wrap() {
-        while (index_ >= records_.size()) {
-            arrange();
-            index_ -= records_.size();
+        while (index_ >= count_) {
+            index_ -= count_;
+            begin(records_->size());
         }
     }
 
-    std::vector<RecordPtr> records_;
+    std::shared_ptr<const std::vector<Record>> records_;
     sab_list_stream_options options_;
+    std::size_t count_ = 0;  ///< records of this time through
+    uint64_t hash_ = 0;      ///< of their bytes
     uint64_t begin_ = 0, end_ = 0, index_ = 0;
     std::vector<std::size_t> order_;
     PythonRandom random_{0}, before_{0};
 };
 
-/// A file that is open, plain or of gzip. Its place counts what comes out.
-class File {
+class CallbackSource : public Stream {
 public:
-    explicit File(std::string name) : name_(std::move(name)), identity_(identify()), file_(gzopen(name_.c_str(), "rbe")) {
-        if (file_ == nullptr) fail_io("cannot open");
-        gzbuffer(file_, 1 << 17);
-    }
-    ~File() {
-        if (file_ != nullptr) gzclose_r(file_);
-    }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
+    CallbackSource(const sab_source_functions& functions, Context context, ObjectsPtr objects)
+        : functions_(functions), context_(std::move(context)), objects_(std::move(objects)) {}
 
-    /// The next line begins there. Plain files are sought, others read up to there.
-    void seek(uint64_t place) {
-        place_ = place;
-        is_lost_ = true;
-    }
-    uint64_t place() const { return place_; }
-    /// Tells the file from another of its name.
-    uint64_t identity() const { return identity_; }
-    const std::string& name() const { return name_; }
-
-    /// Without its end; false at the end of the file. After a failure the same line is read again.
-    bool line(std::string& line, uint64_t most) {
-        line.clear();
-        if (is_lost_) find();
-        for (;;) {
-            if (begin_ == end_ && !fill()) {
-                if (line.empty()) return false;
-                break;
-            }
-            const char* const from = buffer_.data() + begin_;
-            const auto* const newline = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));
-            const std::size_t count = newline != nullptr ? static_cast<std::size_t>(newline - from) : end_ - begin_;
-            if (line.size() + count > most) {
-                is_lost_ = true;
-                fail(SAB_E_FORMAT, "file \"", name_, "\": the line at byte ", place_, " is longer than options.max_line, ", most);
-            }
-            line.append(from, count);
-            begin_ += count;
-            if (newline == nullptr) continue;
-            ++begin_;
-            place_ += 1;
-            break;
-        }
-        place_ += line.size();
-        if (!line.empty() && line.back() == '\r') line.pop_back();
+    bool next(Record& record) override {
+        sab_record made = SAB_RECORD_INIT;
+        made.size = -1;
+        const int32_t code = called_back("the source's next", [&] { return functions_.next(functions_.ctx, &made); });
+        if (code == SAB_END) return false;
+        if (code != 0) throw Error(SAB_E_CALLBACK, text("the source's next failed with code ", code), code);
+        if (made.size == -1) made.size = static_cast<double>(made.length);
+        record = taken("record", made, Record{}, objects_, copier_);
+        ++count_;
         return true;
     }
 
-private:
-    uint64_t identify() {
-        std::FILE* const file = std::fopen(name_.c_str(), "re");
-        if (file == nullptr) fail_io("cannot open");
-        std::string begin(1 << 16, '\0');
-        begin.resize(std::fread(begin.data(), 1, begin.size(), file));
-        const bool is_read = std::ferror(file) == 0 && std::fseek(file, 0, SEEK_END) == 0;
-        const int number = errno;
-        const auto size = static_cast<uint64_t>(std::ftell(file));
-        std::fclose(file);
-        errno = number;
-        if (!is_read) fail_io("cannot read");
-        return XXH3_64bits_withSeed(begin.data(), begin.size(), size);
-    }
-
-    /// False at the end.
-    bool fill() {
-        begin_ = end_ = 0;
-        errno = 0;
-        const int count = gzread(file_, buffer_.data(), static_cast<unsigned>(buffer_.size()));
-        int status = Z_OK;
-        const char* const why = gzerror(file_, &status);
-        if (count > 0) {
-            end_ = static_cast<std::size_t>(count);
-            return true;
-        }
-        if (count == 0 && status != Z_BUF_ERROR) return false;
-        is_lost_ = true;
-        if (status == Z_ERRNO) fail_io("cannot read");
-        fail(SAB_E_FORMAT, "file \"", name_, "\": is damaged or cut off after the line at byte ", place_, " of what comes out: ", std::string_view(why));
-    }
-
-    void find() {
-        gzclearerr(file_);
-        if (gzseek(file_, 0, SEEK_SET) != 0 || gzseek(file_, static_cast<z_off_t>(place_), SEEK_SET) != static_cast<z_off_t>(place_)) fail_io("cannot seek in");
-        begin_ = end_ = 0;
-        is_lost_ = false;
-    }
-
-    [[noreturn]] void fail_io(const char* what) {
-        const int number = errno;
-        fail(SAB_E_IO, what, " file \"", name_, "\" at byte ", place_, ": ", std::string_view(std::strerror(number)));
-    }
-
-    std::string name_;
-    uint64_t place_ = 0;  ///< where the next line begins
-    uint64_t identity_;
-    gzFile file_;
-    std::vector<char> buffer_ = std::vector<char>(1 << 16);
-    std::size_t begin_ = 0, end_ = 0;
-    bool is_lost_ = false;
-};
-
-class Lines : public Stream {
-public:
-    Lines(StreamPtr&& source, const sab_lines_stream_options& options) : source_(std::move(source)), most_(options.max_line > 0 ? options.max_line : 64u << 20) {}
-
-    RecordPtr next() override {
-        for (;;) {
-            if (file_ == nullptr) {
-                if (waiting_ == nullptr) {
-                    before_ = state_of(*source_);
-                    waiting_ = source_->next();
-                }
-                if (waiting_ == nullptr) return nullptr;
-                if (waiting_->is_list) fail(SAB_E_ARGUMENT, "source: gave a list where the name of a file must be");
-                file_ = std::make_unique<File>(waiting_->bytes);  // waits for the next call when it fails
-                waiting_ = nullptr;
-            }
-            auto record = std::make_shared<Record>();
-            if (file_->line(record->bytes, most_)) {
-                record->size = static_cast<double>(record->bytes.size());
-                return record;
-            }
-            file_ = nullptr;
-        }
-    }
-
     void rewind() override {
-        file_ = nullptr;
-        waiting_ = nullptr;
-        source_->rewind();
+        if (functions_.rewind == nullptr) fail(SAB_E_UNSUPPORTED, "sab_stream_rewind: the source has no rewind");
+        call("rewind", [&] { return functions_.rewind(functions_.ctx); });
+        count_ = 0;
     }
 
     void save(StateWriter& state) const override {
-        state.bytes(file_ != nullptr || waiting_ != nullptr ? before_ : state_of(*source_));
-        state.number(file_ != nullptr);
-        if (file_ == nullptr) return;
-        state.number(file_->identity());
-        state.number(file_->place());
+        state.number(count_);
+        if (functions_.state_save == nullptr) return;
+        Bytes bytes;
+        for (std::size_t size = 0;;) {
+            call("state_save", [&] { return functions_.state_save(functions_.ctx, bytes.data(), bytes.size(), &size); });
+            if (size <= bytes.size()) {
+                bytes.resize(size);
+                break;
+            }
+            bytes.resize(size);
+        }
+        state.bytes(bytes);
     }
 
     void restore(StateReader& state) override {
-        file_ = nullptr;
-        waiting_ = nullptr;
-        const auto before = state.bytes();
-        before_.assign(before.begin(), before.end());
-        StateReader source(before);
-        source_->restore(source);
-        if (state.number(1) == 0) return;
-        const uint64_t identity = state.number(), place = state.number();
-        const RecordPtr name = source_->next();
-        if (name == nullptr || name->is_list) StateReader::refuse();
-        auto file = std::make_unique<File>(name->bytes);
-        if (file->identity() != identity) fail(SAB_E_MISMATCH, "state: file \"", name->bytes, "\" has changed since");
-        file->seek(place);
-        file_ = std::move(file);
+        const uint64_t count = state.number();
+        if (functions_.state_save != nullptr) {
+            const auto bytes = state.bytes();
+            call("state_restore", [&] { return functions_.state_restore(functions_.ctx, bytes.data(), bytes.size()); });
+        } else {
+            rewind();
+            for (Record record; count_ < count;) {
+                current_progress().report(count_, count);
+                if (!next(record)) fail(SAB_E_MISMATCH, "state: the source has only ", count_, " records, the state is of the ", count, "th");
+            }
+        }
+        count_ = count;
     }
 
-    void describe(Description& description) const override {
-        source_->describe(description);
-        description.add("lines");
-        description.add(most_);
-    }
+    void describe(Description& description) const override { description.add("callback"); }
+    StreamPtr fresh() const override { return std::make_unique<CallbackSource>(functions_, context_, objects_); }
+    uint64_t skipped() const override { return 0; }
+    ObjectsPtr objects() const override { return objects_; }
 
 private:
-    StreamPtr source_;
-    uint64_t most_;
-    Bytes before_;      ///< the source before the name of the file that is read
-    RecordPtr waiting_; ///< name of a file that could not be opened yet
-    std::unique_ptr<File> file_;
+    template <class Call>
+    static void call(std::string_view name, Call&& run) {
+        const std::string what = text("the source's ", name);
+        if (const int32_t code = called_back(what, run); code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
+    }
+
+    sab_source_functions functions_;
+    Context context_;
+    ObjectsPtr objects_;
+    Copier copier_;
+    uint64_t count_ = 0;
+};
+
+class RandomSource : public Stream {
+public:
+    explicit RandomSource(uint64_t seed) : seed_(seed), random_(seed) {}
+    bool next(Record& record) override {
+        const double number = random_.real();
+        record = copier_.copy({reinterpret_cast<const char*>(&number), sizeof number}, number);
+        return true;
+    }
+    void rewind() override { random_ = PythonRandom(seed_); }
+    void save(StateWriter& state) const override { state.generator(random_.generator()); }
+    void restore(StateReader& state) override { state.generator(random_.generator()); }
+    void describe(Description& description) const override {
+        description.add("random");
+        description.add(seed_);
+    }
+    StreamPtr fresh() const override { return std::make_unique<RandomSource>(seed_); }
+    uint64_t skipped() const override { return 0; }
+    ObjectsPtr objects() const override { return nullptr; }
+
+private:
+    uint64_t seed_;
+    PythonRandom random_;
+    Copier copier_;
 };
 
 }  // namespace
 
-StreamPtr make_list(std::vector<RecordPtr> records, const sab_list_stream_options& options) {
+StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options) {
     for (const auto& [name, flag] : {std::pair{"options.infinite", options.infinite}, {"options.shuffle", options.shuffle}})
         check(flag == 0 || flag == 1, name, flag, "must be 0 or 1");
     check(options.world_size >= 1, "options.world_size", options.world_size, "must be at least 1");
     check(options.rank < options.world_size, "options.rank", options.rank, "must be below the world size, ", options.world_size);
     check(options.shuffle == 0 || options.infinite == 1, "options.shuffle", options.shuffle, "only an infinite list is shuffled");
     check(options.infinite == 0 || !records.empty(), "count", records.size(), "must be at least 1 for an infinite list");
-    return std::make_unique<List>(std::move(records), options);
+    return std::make_unique<ListSource>(std::make_shared<const std::vector<Record>>(std::move(records)), options);
 }
 
-StreamPtr make_lines(StreamPtr&& source, const sab_lines_stream_options& options) { return std::make_unique<Lines>(std::move(source), options); }
+StreamPtr make_callback(const sab_source_functions& functions) {
+    require(reinterpret_cast<const void*>(functions.next), "functions.next");
+    if ((functions.state_save == nullptr) != (functions.state_restore == nullptr))
+        fail(SAB_E_ARGUMENT, "functions.", functions.state_save == nullptr ? "state_save" : "state_restore",
+             " = NULL: state_save and state_restore must be given together");
+    ObjectsPtr objects = objects_of(functions.objects);
+    return std::make_unique<CallbackSource>(functions, context_of(functions.ctx, functions.release), std::move(objects));
+}
+
+StreamPtr make_random(uint64_t seed) { return std::make_unique<RandomSource>(seed); }
 
 }  // namespace sab

@@ -1,13 +1,26 @@
-/// Streams that turn, group and shuffle the records of others.
+/// Streams that turn, join and group the records of others.
 #include <algorithm>
 #include <cmath>
 #include <deque>
 
-#include "base/error.h"
+#include "base/guard.h"
 #include "stream/python_random.h"
 #include "stream/stream.h"
 
+struct sab_random {
+    sab::PythonRandom generator;
+};
+
 namespace sab {
+
+namespace {
+const Progress no_progress;
+thread_local const Progress* progress_of_thread = &no_progress;
+}  // namespace
+
+const Progress& current_progress() { return *progress_of_thread; }
+CurrentProgress::CurrentProgress(const Progress& progress) : before_(std::exchange(progress_of_thread, &progress)) {}
+CurrentProgress::~CurrentProgress() { progress_of_thread = before_; }
 
 Bytes state_of(const Stream& stream) {
     StateWriter state;
@@ -15,100 +28,302 @@ Bytes state_of(const Stream& stream) {
     return state.take();
 }
 
-namespace {
-
 void restore_from(Stream& stream, std::span<const std::byte> bytes) {
     StateReader state(bytes);
     stream.restore(state);
+    if (!state.is_at_end()) StateReader::refuse();
 }
 
-RecordPtr list_of(std::vector<RecordPtr> items) {
-    auto record = std::make_shared<Record>();
-    record->is_list = true;
-    for (const RecordPtr& item : items) record->size += item->size;
-    record->items = std::move(items);
-    return record;
-}
-
-class Map : public Stream {
-public:
-    Map(StreamPtr&& source, sab_map_fn map, void* ctx, void (*release)(void*)) : source_(std::move(source)), map_(map), ctx_(ctx), release_(release) {}
-    ~Map() override {
-        if (release_ != nullptr) release_(ctx_);
-    }
-
-    RecordPtr next() override {
-        if (waiting_ == nullptr) waiting_ = source_->next();
-        if (waiting_ == nullptr) return nullptr;
-        std::vector<std::vector<sab_record>> lists;
-        sab_record given = SAB_RECORD_INIT, made = SAB_RECORD_INIT;
-        show(*waiting_, given, lists);
-        made = given;
-        if (const int32_t code = called_back("map", [&] { return map_(ctx_, &given, &made); }); code != 0) throw Error(SAB_E_CALLBACK, text("map failed with code ", code), code);
-        if (made.items != nullptr && made.items == given.items && made.item_count == given.item_count) {  // a list passed on
-            auto same = std::make_shared<Record>(*waiting_);
-            same->size = made.size;
-            waiting_ = nullptr;
-            return same;
+void write_record(StateWriter& state, const Record& record) {
+    state.number(static_cast<uint64_t>(record.view.kind));
+    state.real(record.view.size);
+    if (record.view.kind == SAB_RECORD_BYTES) return state.bytes(std::as_bytes(std::span(record.bytes())));
+    if (record.view.kind == SAB_RECORD_OBJECT) {
+        const auto& object = static_cast<const Object&>(*record.owner.get());
+        if (object.functions() == nullptr || object.functions()->save == nullptr) fail(SAB_E_UNSUPPORTED, "objects.save = NULL: a state that holds objects needs it");
+        Bytes bytes;
+        for (std::size_t size = 0;;) {
+            const int32_t code = called_back("objects.save", [&] { return object.functions()->save(object.functions()->ctx, object.handle(), bytes.data(), bytes.size(), &size); });
+            if (code != 0) throw Error(SAB_E_CALLBACK, text("objects.save failed with code ", code), code);
+            const bool is_written = size <= bytes.size();
+            bytes.resize(size);
+            if (is_written) break;
         }
-        if (made.items != nullptr || made.item_count != 0) fail(SAB_E_ARGUMENT, "map: a list cannot be made");
-        if (made.length > 0) require(made.data, "map: made->data");
-        check(made.size >= 0 && std::isfinite(made.size), "map: made->size", made.size, "must be finite and not negative");
-        auto record = std::make_shared<Record>();
-        record->bytes.assign(static_cast<const char*>(made.data), made.length);
-        record->size = made.size;
-        waiting_ = nullptr;
+        return state.bytes(bytes);
+    }
+    const List& list = list_of(record);
+    state.number(list.items.size());
+    for (std::size_t i = 0; i < list.items.size(); ++i) write_record(state, list.at(i));
+}
+
+static Record read_record(StateReader& state, const ObjectsPtr& objects, Copier& copier, int depth) {
+    if (depth > 64) StateReader::refuse();
+    const auto kind = static_cast<sab_record_kind>(state.number(SAB_RECORD_OBJECT));
+    const double size = state.real();
+    if (!(size >= 0 && std::isfinite(size))) StateReader::refuse();
+    if (kind == SAB_RECORD_LIST) {
+        auto list = std::make_unique<List>();
+        for (uint64_t count = state.number(); count > 0; --count) list->add(read_record(state, objects, copier, depth + 1));
+        Record record = list_record(std::move(list));
+        record.view.size = size;
         return record;
     }
+    const auto bytes = state.bytes();
+    if (kind == SAB_RECORD_BYTES) return copier.copy({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, size);
+    if (objects == nullptr || objects->load == nullptr) StateReader::refuse();
+    void* handle = nullptr;
+    const int32_t code = called_back("objects.load", [&] { return objects->load(objects->ctx, bytes.data(), bytes.size(), &handle); });
+    if (code != 0) throw Error(SAB_E_CALLBACK, text("objects.load failed with code ", code), code);
+    return object_record(handle, size, objects);
+}
+
+Record read_record(StateReader& state, const ObjectsPtr& objects, Copier& copier) { return read_record(state, objects, copier, 0); }
+
+namespace {
+
+[[noreturn]] void refuse_half(std::string_view where) {
+    fail(SAB_E_ARGUMENT, "stream: failed ", where, ": call sab_stream_next() until it does not, or restore an earlier state");
+}
+
+void check_code(std::string_view what, int32_t code) {
+    if (code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
+}
+
+class Map : public Over {
+public:
+    Map(StreamPtr&& source, sab_map_fn map, Context context, ObjectsPtr objects)
+        : Over(std::move(source)), map_(map), context_(std::move(context)), objects_(std::move(objects)) {}
+
+    bool next(Record& record) override {
+        if (!is_waiting_ && !source_->next(waiting_)) return false;
+        is_waiting_ = true;
+        sab_record made = waiting_.view;
+        check_code("map", called_back("map", [&] { return map_(context_.get(), &waiting_.view, &made); }));
+        record = taken("map: made", made, waiting_, objects_, copier_);
+        is_waiting_ = false;
+        return true;
+    }
     void rewind() override {
-        waiting_ = nullptr;
+        is_waiting_ = false;
         source_->rewind();
     }
     void save(StateWriter& state) const override {
-        if (waiting_ != nullptr) fail(SAB_E_ARGUMENT, "stream: map failed on the next record: call sab_stream_next() until it does not, or restore an earlier state");
+        if (is_waiting_) refuse_half("to map a record");
         source_->save(state);
     }
     void restore(StateReader& state) override {
-        waiting_ = nullptr;
+        is_waiting_ = false;
         source_->restore(state);
     }
     void describe(Description& description) const override {
         source_->describe(description);
         description.add("map");
     }
+    StreamPtr fresh() const override { return std::make_unique<Map>(source_->fresh(), map_, context_, objects_); }
+    ObjectsPtr objects() const override { return objects_ != nullptr ? objects_ : source_->objects(); }
 
 private:
-    StreamPtr source_;
     sab_map_fn map_;
-    void* ctx_;
-    void (*release_)(void*);
-    RecordPtr waiting_;  ///< map failed on it
+    Context context_;
+    ObjectsPtr objects_;
+    Copier copier_;
+    Record waiting_;  ///< map failed on it
+    bool is_waiting_ = false;
 };
 
-class Batches : public Stream {
+/// A map whose calls know something of their own, which is part of the state.
+class Recurrent : public Over {
 public:
-    Batches(StreamPtr&& source, uint64_t batch_size) : source_(std::move(source)), batch_size_(batch_size) {}
+    Recurrent(StreamPtr&& source, sab_recur_fn recur, Context context, Record initial, ObjectsPtr objects)
+        : Over(std::move(source)), recur_(recur), context_(std::move(context)), initial_(std::move(initial)), state_(initial_), objects_(std::move(objects)) {}
 
-    RecordPtr next() override {
-        while (items_.size() < batch_size_) {  // what came before a failure is kept
-            RecordPtr item = source_->next();
-            if (item == nullptr) break;
-            if (items_.empty()) items_.reserve(std::min<uint64_t>(batch_size_, 4096));
-            items_.push_back(std::move(item));
-        }
-        if (items_.empty()) return nullptr;
-        return list_of(std::exchange(items_, {}));
+    bool next(Record& record) override {
+        if (!is_waiting_ && !source_->next(waiting_)) return false;
+        is_waiting_ = true;
+        sab_record after = state_.view, made = waiting_.view;
+        check_code("recur", called_back("recur", [&] { return recur_(context_.get(), &state_.view, &waiting_.view, &after, &made); }));
+        Record out = taken("recur: made", made, waiting_, objects_, copier_);
+        state_ = taken("recur: next", after, state_, objects_, copier_);
+        record = std::move(out);
+        is_waiting_ = false;
+        return true;
     }
     void rewind() override {
-        items_.clear();
+        is_waiting_ = false;
+        state_ = initial_;
         source_->rewind();
     }
     void save(StateWriter& state) const override {
-        if (!items_.empty()) fail(SAB_E_ARGUMENT, "stream: failed in the middle of a batch: call sab_stream_next() until it does not, or restore an earlier state");
+        if (is_waiting_) refuse_half("in a recurrent step");
+        source_->save(state);
+        write_record(state, state_);
+    }
+    void restore(StateReader& state) override {
+        is_waiting_ = false;
+        source_->restore(state);
+        state_ = read_record(state, objects_, copier_);
+    }
+    void describe(Description& description) const override {
+        source_->describe(description);
+        description.add("recurrent");
+    }
+    StreamPtr fresh() const override { return std::make_unique<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_); }
+    ObjectsPtr objects() const override { return objects_ != nullptr ? objects_ : source_->objects(); }
+
+private:
+    sab_recur_fn recur_;
+    Context context_;
+    const Record initial_;
+    Record state_;
+    ObjectsPtr objects_;
+    Copier copier_;
+    Record waiting_;
+    bool is_waiting_ = false;
+};
+
+class RandomMap : public Over {
+public:
+    RandomMap(StreamPtr&& source, sab_random_map_fn map, Context context, uint64_t seed, ObjectsPtr objects)
+        : Over(std::move(source)), map_(map), context_(std::move(context)), seed_(seed), objects_(std::move(objects)), random_{PythonRandom(seed)} {}
+
+    bool next(Record& record) override {
+        if (!is_waiting_ && !source_->next(waiting_)) return false;
+        is_waiting_ = true;
+        const PythonRandom before = random_.generator;
+        try {
+            sab_record made = waiting_.view;
+            check_code("map", called_back("map", [&] { return map_(context_.get(), &random_, &waiting_.view, &made); }));
+            record = taken("map: made", made, waiting_, objects_, copier_);
+        } catch (...) {
+            random_.generator = before;
+            throw;
+        }
+        is_waiting_ = false;
+        return true;
+    }
+    void rewind() override {
+        is_waiting_ = false;
+        random_.generator = PythonRandom(seed_);
+        source_->rewind();
+    }
+    void save(StateWriter& state) const override {
+        if (is_waiting_) refuse_half("to map a record");
+        source_->save(state);
+        state.generator(random_.generator.generator());
+    }
+    void restore(StateReader& state) override {
+        is_waiting_ = false;
+        source_->restore(state);
+        state.generator(random_.generator.generator());
+    }
+    void describe(Description& description) const override {
+        source_->describe(description);
+        description.add("random map");
+        description.add(seed_);
+    }
+    StreamPtr fresh() const override { return std::make_unique<RandomMap>(source_->fresh(), map_, context_, seed_, objects_); }
+    ObjectsPtr objects() const override { return objects_ != nullptr ? objects_ : source_->objects(); }
+
+private:
+    sab_random_map_fn map_;
+    Context context_;
+    uint64_t seed_;
+    ObjectsPtr objects_;
+    sab_random random_;
+    Copier copier_;
+    Record waiting_;
+    bool is_waiting_ = false;
+};
+
+/// The records of streams that a callback opens. A state is that of the source before the record, and that of the stream that was opened for it.
+class Select : public Over {
+public:
+    Select(StreamPtr&& source, sab_select_fn select, Context context) : Over(std::move(source)), select_(select), context_(std::move(context)) {}
+
+    bool next(Record& record) override {
+        for (;;) {
+            if (opened_ == nullptr && !open()) return false;
+            if (opened_->impl != nullptr && opened_->impl->next(record)) return true;
+            opened_ = nullptr;
+        }
+    }
+    void rewind() override {
+        forget();
+        source_->rewind();
+    }
+    void save(StateWriter& state) const override {
+        state.bytes(opened_ != nullptr || is_waiting_ ? before_ : state_of(*source_));
+        const bool is_inside = opened_ != nullptr && opened_->impl != nullptr;
+        state.number(is_inside);
+        if (is_inside) state.bytes(state_of(*opened_->impl));
+    }
+    void restore(StateReader& state) override {
+        forget();
+        const auto before = state.bytes();
+        before_.assign(before.begin(), before.end());
+        restore_from(*source_, before);
+        if (state.number(1) == 0) return;
+        const auto inside = state.bytes();
+        if (!open() || opened_->impl == nullptr) StateReader::refuse();
+        restore_from(*opened_->impl, inside);
+    }
+    void describe(Description& description) const override {
+        const Description::Replayed replayed(description);
+        source_->describe(description);
+        description.add("select");
+    }
+    StreamPtr fresh() const override { return std::make_unique<Select>(source_->fresh(), select_, context_); }
+    uint64_t skipped() const override { return source_->skipped() + skipped_ + (opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->skipped() : 0); }
+    ObjectsPtr objects() const override { return opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->objects() : source_->objects(); }
+
+private:
+    void forget() {
+        opened_ = nullptr;
+        is_waiting_ = false;
+    }
+    bool open() {
+        if (!is_waiting_) {
+            before_ = state_of(*source_);
+            if (!source_->next(waiting_)) return false;
+            is_waiting_ = true;
+        }
+        sab_stream* made = nullptr;
+        check_code("select", called_back("select", [&] { return select_(context_.get(), &waiting_.view, &made); }));
+        opened_.reset(made != nullptr ? made : new sab_stream{});
+        is_waiting_ = false;
+        return true;
+    }
+
+    sab_select_fn select_;
+    Context context_;
+    Bytes before_;
+    Record waiting_;
+    bool is_waiting_ = false;
+    std::unique_ptr<sab_stream> opened_;
+    uint64_t skipped_ = 0;
+};
+
+class Batches : public Over {
+public:
+    Batches(StreamPtr&& source, uint64_t batch_size) : Over(std::move(source)), batch_size_(batch_size) {}
+
+    bool next(Record& record) override {
+        if (list_ == nullptr) list_ = std::make_unique<List>();
+        for (Record item; list_->items.size() < batch_size_ && source_->next(item);) list_->add(std::move(item));  // what came before a failure is kept
+        if (list_->items.empty()) return false;
+        record = list_record(std::move(list_));
+        return true;
+    }
+    void rewind() override {
+        list_ = nullptr;
+        source_->rewind();
+    }
+    void save(StateWriter& state) const override {
+        if (list_ != nullptr && !list_->items.empty()) refuse_half("in the middle of a batch");
         source_->save(state);
     }
     void restore(StateReader& state) override {
-        items_.clear();
+        list_ = nullptr;
         source_->restore(state);
     }
     void describe(Description& description) const override {
@@ -116,70 +331,71 @@ public:
         description.add("batch");
         description.add(batch_size_);
     }
+    StreamPtr fresh() const override { return std::make_unique<Batches>(source_->fresh(), batch_size_); }
 
 private:
-    StreamPtr source_;
     uint64_t batch_size_;
-    std::vector<RecordPtr> items_;
+    std::unique_ptr<List> list_;
 };
 
 /// The records of lists. A state is that of the source before the list, and a place in it.
-class Flatten : public Stream {
+class Flatten : public Over {
 public:
-    explicit Flatten(StreamPtr&& source) : source_(std::move(source)) {}
+    using Over::Over;
 
-    RecordPtr next() override {
-        for (;;) {
-            if (list_ != nullptr && place_ < list_->items.size()) return list_->items[place_++];
-            list_ = nullptr;
+    bool next(Record& record) override {
+        while (place_ == count_) {
+            place_ = count_ = 0;
             before_ = state_of(*source_);
-            RecordPtr record = source_->next();
-            if (record == nullptr || !record->is_list) return record;
-            list_ = std::move(record);
-            place_ = 0;
+            if (!source_->next(list_)) return false;
+            if (!list_.is_list()) {
+                record = std::move(list_);
+                return true;
+            }
+            count_ = list_of(list_).items.size();
         }
+        record = list_of(list_).at(place_++);
+        return true;
     }
     void rewind() override {
-        list_ = nullptr;
+        place_ = count_ = 0;
         source_->rewind();
     }
     void save(StateWriter& state) const override {
-        const bool is_inside = list_ != nullptr && place_ < list_->items.size();
+        const bool is_inside = place_ < count_;
         state.bytes(is_inside ? before_ : state_of(*source_));
         state.number(is_inside ? place_ : 0);
     }
     void restore(StateReader& state) override {
-        list_ = nullptr;
+        place_ = count_ = 0;
         const auto before = state.bytes();
         before_.assign(before.begin(), before.end());
         restore_from(*source_, before);
         const uint64_t place = state.number();
         if (place == 0) return;
-        list_ = source_->next();
-        if (list_ == nullptr || !list_->is_list || place >= list_->items.size()) {
-            list_ = nullptr;
-            StateReader::refuse();
-        }
+        if (!source_->next(list_) || !list_.is_list() || place >= list_of(list_).items.size()) StateReader::refuse();
         place_ = place;
+        count_ = list_of(list_).items.size();
     }
     void describe(Description& description) const override {
+        const Description::Replayed replayed(description);
         source_->describe(description);
         description.add("flatten");
     }
+    StreamPtr fresh() const override { return std::make_unique<Flatten>(source_->fresh()); }
 
 private:
-    StreamPtr source_;
     Bytes before_;
-    RecordPtr list_;
-    uint64_t place_ = 0;
+    Record list_;
+    std::size_t place_ = 0, count_ = 0;
 };
 
 /// A state is that of the source at a place at or before the window, and how many records from there on are to be skipped.
-class Window : public Stream {
+class Window : public Over {
 public:
-    Window(StreamPtr&& source, uint64_t width) : source_(std::move(source)), width_(width) {}
+    Window(StreamPtr&& source, uint64_t width) : Over(std::move(source)), width_(width) {}
 
-    RecordPtr next() override {
+    bool next(Record& record) override {
         if (taken_ == 0) mark();
         while (items_.size() < width_) {
             if (taken_ - later_place_ >= width_) {  // two marks, so that the older one is at most two windows back
@@ -190,14 +406,17 @@ public:
                 later_ = state_of(*source_);
                 later_place_ = taken_;
             }
-            RecordPtr item = source_->next();
-            if (item == nullptr) return nullptr;
+            Record item;
+            if (!source_->next(item)) return false;
             items_.push_back(std::move(item));
             ++taken_;
         }
-        RecordPtr record = list_of({items_.begin(), items_.end()});
+        auto list = std::make_unique<List>();
+        list->reserve(width_);
+        for (const Record& item : items_) list->add(Record(item));
+        record = list_record(std::move(list));
         items_.pop_front();
-        return record;
+        return true;
     }
     void rewind() override {
         source_->rewind();
@@ -214,17 +433,19 @@ public:
         mark();
         const uint64_t skip = state.number(4 * width_), kept = state.number(width_);
         for (uint64_t i = 0; i < skip + kept; ++i) {
-            RecordPtr item = source_->next();
-            if (item == nullptr) StateReader::refuse();
+            Record item;
+            if (!source_->next(item)) StateReader::refuse();
             if (i >= skip) items_.push_back(std::move(item));
         }
         taken_ = skip + kept;
     }
     void describe(Description& description) const override {
+        const Description::Replayed replayed(description);
         source_->describe(description);
         description.add("window");
         description.add(width_);
     }
+    StreamPtr fresh() const override { return std::make_unique<Window>(source_->fresh(), width_); }
 
 private:
     uint64_t begin() const { return taken_ - items_.size(); }
@@ -234,149 +455,242 @@ private:
         mark_ = later_ = state_of(*source_);
     }
 
-    StreamPtr source_;
     uint64_t width_;
-    std::deque<RecordPtr> items_;  ///< from begin() on
-    uint64_t taken_ = 0;           ///< records taken from the source since the first mark
+    std::deque<Record> items_;  ///< from begin() on
+    uint64_t taken_ = 0;        ///< records taken from the source since the first mark
     Bytes mark_, later_;
     uint64_t mark_place_ = 0, later_place_ = 0;
 };
 
-class Zip : public Stream {
+/// Streams over several others.
+class OverMany : public Stream {
 public:
-    explicit Zip(std::vector<StreamPtr>&& sources) : sources_(std::move(sources)) {}
-
-    RecordPtr next() override {
-        while (items_.size() < sources_.size()) {
-            RecordPtr item = sources_[items_.size()]->next();
-            if (item == nullptr) {
-                is_over_ = true;
-                items_.clear();
-            }
-            if (is_over_) return nullptr;
-            items_.push_back(std::move(item));
-        }
-        return list_of(std::exchange(items_, {}));
+    explicit OverMany(std::vector<StreamPtr>&& sources) : sources_(std::move(sources)) {}
+    uint64_t skipped() const override {
+        uint64_t count = 0;
+        for (const StreamPtr& source : sources_) count += source->skipped();
+        return count;
+    }
+    ObjectsPtr objects() const override {
+        for (const StreamPtr& source : sources_)
+            if (ObjectsPtr found = source->objects(); found != nullptr) return found;
+        return nullptr;
     }
     void rewind() override {
-        items_.clear();
         is_over_ = false;
+        forget();
         for (const StreamPtr& source : sources_) source->rewind();
     }
     void save(StateWriter& state) const override {
-        if (!items_.empty()) fail(SAB_E_ARGUMENT, "stream: failed in the middle of a list: call sab_stream_next() until it does not, or restore an earlier state");
+        if (is_half()) refuse_half("in the middle of a record of several");
         state.number(is_over_);
         for (const StreamPtr& source : sources_) source->save(state);
     }
     void restore(StateReader& state) override {
-        items_.clear();
+        forget();
         is_over_ = state.number(1) == 1;
         for (const StreamPtr& source : sources_) source->restore(state);
     }
-    void describe(Description& description) const override {
-        description.add("zip");
+
+protected:
+    virtual void forget() = 0;
+    virtual bool is_half() const = 0;
+    void describe_sources(Description& description) const {
         description.add(static_cast<uint64_t>(sources_.size()));
         for (const StreamPtr& source : sources_) source->describe(description);
     }
+    std::vector<StreamPtr> fresh_sources() const {
+        std::vector<StreamPtr> made;
+        for (const StreamPtr& source : sources_) made.push_back(source->fresh());
+        return made;
+    }
 
-private:
     std::vector<StreamPtr> sources_;
-    std::vector<RecordPtr> items_;
     bool is_over_ = false;
 };
 
-void write_record(StateWriter& state, const Record& record) {
-    state.number(record.is_list);
-    state.real(record.size);
-    if (!record.is_list) return state.bytes(std::as_bytes(std::span(record.bytes)));
-    state.number(record.items.size());
-    for (const RecordPtr& item : record.items) write_record(state, *item);
-}
-
-RecordPtr read_record(StateReader& state, int depth) {
-    if (depth > 64) StateReader::refuse();
-    auto record = std::make_shared<Record>();
-    record->is_list = state.number(1) == 1;
-    record->size = state.real();
-    if (!(record->size >= 0 && std::isfinite(record->size))) StateReader::refuse();
-    if (!record->is_list) {
-        const auto bytes = state.bytes();
-        record->bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return record;
-    }
-    for (uint64_t count = state.number(); count > 0; --count) record->items.push_back(read_record(state, depth + 1));
-    return record;
-}
-
-class BufferedShuffle : public Stream {
+class Zip : public OverMany {
 public:
-    BufferedShuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed) : buffer_(buffer_size), source_(std::move(source)), seed_(seed), random_(seed), places_(buffer_size) {}
+    using OverMany::OverMany;
 
-    RecordPtr next() override {
-        while (!is_flushing_) {
-            RecordPtr item = source_->next();
-            if (item == nullptr) {
-                is_flushing_ = true;
+    bool next(Record& record) override {
+        if (is_over_) return false;
+        if (list_ == nullptr) list_ = std::make_unique<List>();
+        while (list_->items.size() < sources_.size()) {
+            Record item;
+            if (!sources_[list_->items.size()]->next(item)) {
+                is_over_ = true;
+                list_ = nullptr;
+                return false;
+            }
+            list_->add(std::move(item));
+        }
+        record = list_record(std::move(list_));
+        return true;
+    }
+    void describe(Description& description) const override {
+        description.add("zip");
+        describe_sources(description);
+    }
+    StreamPtr fresh() const override { return std::make_unique<Zip>(fresh_sources()); }
+
+private:
+    void forget() override { list_ = nullptr; }
+    bool is_half() const override { return list_ != nullptr && !list_->items.empty(); }
+    std::unique_ptr<List> list_;
+};
+
+/// The first of its sources is the control stream.
+class Multiplex : public OverMany {
+public:
+    using OverMany::OverMany;
+
+    bool next(Record& record) override {
+        if (is_over_) return false;
+        if (chosen_ == 0) {
+            Record control;
+            if (!sources_[0]->next(control)) return end();
+            const double count = static_cast<double>(sources_.size() - 1);
+            check(control.view.size < count, "the control stream's number", control.view.size, "must be below the number of sources, ", count);
+            chosen_ = 1 + static_cast<std::size_t>(control.view.size);
+        }
+        if (!sources_[chosen_]->next(record)) return end();
+        chosen_ = 0;
+        return true;
+    }
+    void describe(Description& description) const override {
+        description.add("multiplex");
+        describe_sources(description);
+    }
+    StreamPtr fresh() const override { return std::make_unique<Multiplex>(fresh_sources()); }
+
+private:
+    bool end() {
+        is_over_ = true;
+        chosen_ = 0;
+        return false;
+    }
+    void forget() override { chosen_ = 0; }
+    bool is_half() const override { return chosen_ != 0; }
+    std::size_t chosen_ = 0;  ///< of the sources; 0: the control stream is asked first
+};
+
+/// A round is a record for each rank.
+class Rank : public Over {
+public:
+    Rank(StreamPtr&& source, uint64_t rank, uint64_t world_size) : Over(std::move(source)), rank_(rank), world_size_(world_size) {}
+
+    bool next(Record& record) override {
+        if (is_over_) return false;
+        while (seen_ < world_size_) {  // what came before a failure is kept
+            Record item;
+            if (!source_->next(item)) {
+                is_over_ = true;
                 break;
             }
-            RecordPtr& place = buffer_[random_.below(buffer_.size())];
-            std::swap(place, item);
-            if (item != nullptr) return item;
+            if (seen_++ == rank_) mine_ = std::move(item);
         }
-        while (!buffer_.empty()) {
-            RecordPtr item = std::move(buffer_.back());
-            buffer_.pop_back();
-            if (item != nullptr) return item;
-        }
-        return nullptr;
+        const uint64_t seen = std::exchange(seen_, 0);
+        if (seen == 0) return false;
+        record = seen > rank_ ? std::move(mine_) : list_record(std::make_unique<List>());
+        return true;
     }
     void rewind() override {
-        random_ = PythonRandom(seed_);
-        is_flushing_ = false;
-        buffer_.assign(places_, nullptr);
+        forget();
+        source_->rewind();
+    }
+    void save(StateWriter& state) const override {
+        if (seen_ > 0) refuse_half("in the middle of a round of ranks");
+        state.number(is_over_);
+        source_->save(state);
+    }
+    void restore(StateReader& state) override {
+        forget();
+        const bool is_over = state.number(1) == 1;
+        source_->restore(state);
+        is_over_ = is_over;
+    }
+    void describe(Description& description) const override {
+        source_->describe(description);
+        description.add("rank");
+        if (!description.is_replayed()) return;
+        description.add(rank_);
+        description.add(world_size_);
+    }
+    StreamPtr fresh() const override { return std::make_unique<Rank>(source_->fresh(), rank_, world_size_); }
+
+private:
+    void forget() {
+        seen_ = 0;
+        is_over_ = false;
+    }
+    uint64_t rank_, world_size_;
+    uint64_t seen_ = 0;  ///< records of the round that is under way
+    Record mine_;
+    bool is_over_ = false;
+};
+
+class Numbered : public Over {
+public:
+    using Over::Over;
+    bool next(Record& record) override {
+        if (!source_->next(record)) return false;
+        record = copier_.copy({reinterpret_cast<const char*>(&count_), sizeof count_}, record.view.size);
+        ++count_;
+        return true;
+    }
+    void rewind() override {
+        count_ = 0;
         source_->rewind();
     }
     void save(StateWriter& state) const override {
         source_->save(state);
-        state.generator(random_.generator());
-        state.number(is_flushing_);
-        state.number(buffer_.size());
-        for (const RecordPtr& record : buffer_) {
-            state.number(record != nullptr);
-            if (record != nullptr) write_record(state, *record);
-        }
+        state.number(count_);
     }
     void restore(StateReader& state) override {
         source_->restore(state);
-        state.generator(random_.generator());
-        is_flushing_ = state.number(1) == 1;
-        buffer_.assign(state.number(places_), nullptr);
-        if (!is_flushing_ && buffer_.size() != places_) StateReader::refuse();
-        for (RecordPtr& record : buffer_)
-            if (state.number(1) == 1) record = read_record(state, 0);
+        count_ = state.number();
     }
     void describe(Description& description) const override {
         source_->describe(description);
-        description.add("buffered shuffle");
-        description.add(places_);
-        description.add(seed_);
+        description.add("numbered");
     }
+    StreamPtr fresh() const override { return std::make_unique<Numbered>(source_->fresh()); }
+    ObjectsPtr objects() const override { return nullptr; }
 
 private:
-    std::vector<RecordPtr> buffer_;  ///< made before the source is taken, since that may fail
-    StreamPtr source_;
-    uint64_t seed_;
-    PythonRandom random_;
-    uint64_t places_;
-    bool is_flushing_ = false;
+    uint64_t count_ = 0;
+    Copier copier_;
 };
-
-constexpr uint64_t most_records = uint64_t{1} << 32;
 
 }  // namespace
 
-StreamPtr make_map(StreamPtr&& source, sab_map_fn map, void* ctx, void (*release)(void*)) {
-    return std::make_unique<Map>(std::move(source), map, ctx, release);
+StreamPtr make_map(StreamPtr&& source, const sab_map_stream_options& options) {
+    require(reinterpret_cast<const void*>(options.map), "options.map");
+    ObjectsPtr objects = objects_of(options.objects);
+    check(options.threads <= 1024, "options.threads", options.threads, "must be at most 1024");
+    if (options.threads > 0) return make_parallel_map(std::move(source), options);
+    return std::make_unique<Map>(std::move(source), options.map, context_of(options.ctx, options.release), std::move(objects));
+}
+
+StreamPtr make_select(StreamPtr&& source, sab_select_fn select, void* ctx, void (*release)(void*)) {
+    require(reinterpret_cast<const void*>(select), "select");
+    return std::make_unique<Select>(std::move(source), select, context_of(ctx, release));
+}
+
+StreamPtr make_recurrent(StreamPtr&& source, sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects) {
+    require(reinterpret_cast<const void*>(recur), "recur");
+    ObjectsPtr functions = objects_of(objects);
+    Copier copier;
+    if (initial != nullptr && initial->kind != SAB_RECORD_BYTES) fail(SAB_E_ARGUMENT, "initial.kind = ", initial->kind, ": must be SAB_RECORD_BYTES (0)");
+    Record first = initial == nullptr ? copier.copy({}, 0) : taken("initial", *initial, Record{}, nullptr, copier);
+    return std::make_unique<Recurrent>(std::move(source), recur, context_of(ctx, release), std::move(first), std::move(functions));
+}
+
+StreamPtr make_random_map(StreamPtr&& source, sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects) {
+    require(reinterpret_cast<const void*>(map), "map");
+    ObjectsPtr functions = objects_of(objects);
+    return std::make_unique<RandomMap>(std::move(source), map, context_of(ctx, release), seed, std::move(functions));
 }
 
 StreamPtr make_batches(StreamPtr&& source, uint64_t batch_size) {
@@ -392,28 +706,24 @@ StreamPtr make_window(StreamPtr&& source, uint64_t width) {
 }
 
 StreamPtr make_zip(std::vector<StreamPtr>&& sources) { return std::make_unique<Zip>(std::move(sources)); }
+StreamPtr make_multiplex(std::vector<StreamPtr>&& control_and_sources) { return std::make_unique<Multiplex>(std::move(control_and_sources)); }
 
-StreamPtr make_buffered_shuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed) {
-    check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size, "must be from 1 to 2^32");
-    return std::make_unique<BufferedShuffle>(std::move(source), buffer_size, seed);
+StreamPtr make_rank(StreamPtr&& source, uint64_t rank, uint64_t world_size) {
+    check(world_size >= 1, "world_size", world_size, "must be at least 1");
+    check(rank < world_size, "rank", rank, "must be below the world size, ", world_size);
+    return std::make_unique<Rank>(std::move(source), rank, world_size);
 }
 
-void show(const Record& record, sab_record& shown, std::vector<std::vector<sab_record>>& room) {
-    shown.size = record.size;
-    if (!record.is_list) {
-        shown.data = record.bytes.data();
-        shown.length = record.bytes.size();
-        shown.items = nullptr;
-        shown.item_count = 0;
-        return;
-    }
-    shown.data = nullptr;
-    shown.length = 0;
-    std::vector<sab_record> items(record.items.size(), sab_record SAB_RECORD_INIT);
-    for (std::size_t i = 0; i < items.size(); ++i) show(*record.items[i], items[i], room);
-    shown.item_count = items.size();
-    room.push_back(std::move(items));
-    shown.items = room.back().data();
-}
+StreamPtr make_numbered(StreamPtr&& source) { return std::make_unique<Numbered>(std::move(source)); }
 
 }  // namespace sab
+
+extern "C" {
+
+double sab_random_real(sab_random* random) noexcept { return random == nullptr ? 0 : random->generator.real(); }
+
+uint64_t sab_random_bits(sab_random* random, uint32_t bits) noexcept { return random == nullptr || bits < 1 || bits > 64 ? 0 : random->generator.bits(static_cast<int>(bits)); }
+
+uint64_t sab_random_below(sab_random* random, uint64_t limit) noexcept { return random == nullptr || limit == 0 ? 0 : random->generator.below(limit); }
+
+}  // extern "C"

@@ -55,7 +55,21 @@ public:
     void add(double number);
     uint64_t fingerprint() const;
 
+    /// While one lives, streams are described that are read again by a restore: what they give must be the same then.
+    class Replayed {
+    public:
+        explicit Replayed(Description& description) : description_(description) { ++description_.replayed_; }
+        ~Replayed() { --description_.replayed_; }
+        Replayed(const Replayed&) = delete;
+        Replayed& operator=(const Replayed&) = delete;
+
+    private:
+        Description& description_;
+    };
+    bool is_replayed() const { return replayed_ > 0; }
+
 private:
+    int replayed_ = 0;
     Bytes bytes_;
 };
 

@@ -2,57 +2,103 @@
 /// Streams of records: each pulls from the one under it, which it owns.
 
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "sab/stream.h"
+#include "base/progress.h"
+#include "stream/record.h"
 #include "stream/state.h"
 
 namespace sab {
 
-/// Bytes, or a list of records.
-struct Record {
-    std::string bytes;
-    double size = 0;
-    bool is_list = false;
-    std::vector<std::shared_ptr<const Record>> items;
-};
-using RecordPtr = std::shared_ptr<const Record>;
+class Stream;
+using StreamPtr = std::unique_ptr<Stream>;
 
 class Stream {
 public:
     virtual ~Stream() = default;
-    /// Null at the end, and from then on.
-    virtual RecordPtr next() = 0;
+    /// False at the end, and from then on. After a failure it can be called again.
+    virtual bool next(Record& record) = 0;
     virtual void rewind() = 0;
     /// All from here to the source.
     virtual void save(StateWriter& state) const = 0;
     virtual void restore(StateReader& state) = 0;
     virtual void describe(Description& description) const = 0;
+    /// The same pipeline at its beginning. Reads only what never changes, so that it may be called when a thread that ran this one is gone.
+    virtual StreamPtr fresh() const = 0;
+    virtual uint64_t skipped() const = 0;
+    /// The functions of the handles that come out; null when none do.
+    virtual ObjectsPtr objects() const = 0;
 };
-using StreamPtr = std::unique_ptr<Stream>;
+
+/// A stream over another.
+class Over : public Stream {
+public:
+    explicit Over(StreamPtr&& source) : source_(std::move(source)) {}
+    uint64_t skipped() const override { return source_->skipped(); }
+    ObjectsPtr objects() const override { return source_->objects(); }
+
+protected:
+    StreamPtr source_;
+};
+
+/// A caller's context, released with the last stream that has it.
+using Context = std::shared_ptr<void>;
+inline Context context_of(void* ctx, void (*release)(void*)) {
+    return {ctx, [release](void* pointer) {
+                if (release != nullptr) release(pointer);
+            }};
+}
+
+/// What is told of a call that takes long: the progress of the stream that is asked, or whether a thread is to stop. Set while next() runs.
+const Progress& current_progress();
+class CurrentProgress {
+public:
+    explicit CurrentProgress(const Progress& progress);
+    ~CurrentProgress();
+    CurrentProgress(const CurrentProgress&) = delete;
+    CurrentProgress& operator=(const CurrentProgress&) = delete;
+
+private:
+    const Progress* before_;
+};
 
 /// The constructors below move their source only when nothing can fail any more.
-StreamPtr make_list(std::vector<RecordPtr> records, const sab_list_stream_options& options);
-StreamPtr make_lines(StreamPtr&& source, const sab_lines_stream_options& options);
-StreamPtr make_map(StreamPtr&& source, sab_map_fn map, void* ctx, void (*release)(void*));
-StreamPtr make_batches(StreamPtr&& source, uint64_t batch_size);
+StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options);
+StreamPtr make_callback(const sab_source_functions& functions);
+StreamPtr make_random(uint64_t seed);
+StreamPtr make_files(StreamPtr&& source, const sab_files_stream_options& options);
+StreamPtr make_map(StreamPtr&& source, const sab_map_stream_options& options);
+StreamPtr make_parallel_map(StreamPtr&& source, const sab_map_stream_options& options);
+StreamPtr make_select(StreamPtr&& source, sab_select_fn select, void* ctx, void (*release)(void*));
 StreamPtr make_flatten(StreamPtr&& source);
-StreamPtr make_window(StreamPtr&& source, uint64_t width);
+StreamPtr make_recurrent(StreamPtr&& source, sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects);
+StreamPtr make_random_map(StreamPtr&& source, sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects);
 StreamPtr make_zip(std::vector<StreamPtr>&& sources);
+StreamPtr make_multiplex(std::vector<StreamPtr>&& control_and_sources);
+StreamPtr make_rank(StreamPtr&& source, uint64_t rank, uint64_t world_size);
+StreamPtr make_batches(StreamPtr&& source, uint64_t batch_size);
+StreamPtr make_window(StreamPtr&& source, uint64_t width);
 StreamPtr make_block_shuffle(StreamPtr&& source, uint64_t block_size, uint64_t seed);
 StreamPtr make_buffered_shuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed);
 StreamPtr make_readahead(StreamPtr&& source, const sab_readahead_stream_options& options);
+void check_readahead(const sab_readahead_stream_options& options);
+StreamPtr make_prefetch(StreamPtr&& source, uint64_t buffer_size);
+/// Records of the same sizes whose bytes are their number, 8 bytes.
+StreamPtr make_numbered(StreamPtr&& source);
 
 Bytes state_of(const Stream& stream);
+void restore_from(Stream& stream, std::span<const std::byte> state);
 
-/// A record as C sees it; `room` holds the records of lists.
-void show(const Record& record, sab_record& shown, std::vector<std::vector<sab_record>>& room);
+/// Whole records in a state.
+void write_record(StateWriter& state, const Record& record);
+Record read_record(StateReader& state, const ObjectsPtr& objects, Copier& copier);
+
+inline constexpr uint64_t most_records = uint64_t{1} << 32;  ///< in a buffer
 
 }  // namespace sab
 
 struct sab_stream {
     sab::StreamPtr impl;
-    sab::RecordPtr shown;                           ///< what next() gave last
-    std::vector<std::vector<sab_record>> lists;     ///< the records of its lists
+    sab::Progress progress{};
+    sab::Record shown{};  ///< what next() gave last
 };

@@ -1,19 +1,51 @@
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 
 #include "base/guard.h"
+#include "sampler/sampler.h"
 #include "stream/stream.h"
 
 namespace {
 
-/// A stream over a source, which is taken only when the stream could be made.
+/// A stream over a source, which is taken only when the stream could be made. `*stream` changes only then: it may be the source itself.
 template <class Make>
-sab_stream* over(sab_stream* source, Make&& make) {
-    sab::require(source, "source");
+sab_status guard_over(sab_stream* source, sab_stream** stream, Make&& make) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        sab::require(source, "source");
+        auto made = std::make_unique<sab_stream>();
+        made->impl = make(std::move(source->impl));
+        made->progress = source->progress;
+        delete source;
+        *stream = made.release();
+    });
+}
+
+/// The same over several.
+template <class Make>
+sab_status over_many(std::vector<sab_stream*> sources, sab_stream** stream, Make&& make) {
+    for (std::size_t i = 0; i < sources.size(); ++i)
+        if (std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(i), sources[i]) != sources.begin() + static_cast<std::ptrdiff_t>(i))
+            sab::fail(SAB_E_ARGUMENT, "sources: a stream is given twice");
     auto made = std::make_unique<sab_stream>();
-    made->impl = make(std::move(source->impl));
-    delete source;
-    return made.release();
+    std::vector<sab::StreamPtr> under(sources.size());
+    for (std::size_t i = 0; i < sources.size(); ++i) under[i] = std::move(sources[i]->impl);
+    try {
+        made->impl = make(std::move(under));
+    } catch (...) {
+        for (std::size_t i = 0; i < sources.size(); ++i) sources[i]->impl = std::move(under[i]);
+        throw;
+    }
+    for (sab_stream* const source : sources) delete source;
+    *stream = made.release();
+    return SAB_OK;
+}
+
+std::vector<sab_stream*> listed(sab_stream* const* sources, std::size_t count) {
+    sab::check(count >= 1, "count", count, "must be at least 1");
+    sab::require(sources, "sources");
+    for (std::size_t i = 0; i < count; ++i) sab::require(sources[i], sab::text("sources[", i, "]"));
+    return {sources, sources + count};
 }
 
 uint64_t fingerprint_of(const sab_stream& stream) {
@@ -22,40 +54,94 @@ uint64_t fingerprint_of(const sab_stream& stream) {
     return description.fingerprint();
 }
 
-sab::RecordPtr record_of(const sab_record& given, std::size_t index) {
-    if (given.items != nullptr || given.item_count > 0) sab::fail(SAB_E_ARGUMENT, "records[", index, "]: must be bytes, not a list");
-    if (given.length > 0) sab::require(given.data, sab::text("records[", index, "].data"));
-    if (!(given.size >= 0 && std::isfinite(given.size)))
-        sab::fail(SAB_E_ARGUMENT, "records[", index, "].size = ", given.size, ": must be finite and not negative");
-    auto record = std::make_shared<sab::Record>();
-    record->bytes.assign(static_cast<const char*>(given.data), given.length);
-    record->size = given.size;
-    return record;
+template <class Options>
+Options options_of(const Options* given, const Options& defaults) {
+    return sab::read_options(given, defaults, sizeof(Options));
 }
+
+/// The batches of a read-ahead stream of numbered records.
+class ReadAheadSampler : public sab::Sampler {
+public:
+    explicit ReadAheadSampler(sab::StreamPtr&& batches) : stream_(std::make_unique<sab_stream>()) { stream_->impl = std::move(batches); }
+
+    bool next(sab::PlacedBatch& placed) override {
+        const sab::CurrentProgress current(stream_->progress);
+        sab::Record record;
+        if (!stream_->impl->next(record)) return false;
+        const sab::List& list = sab::list_of(record);
+        sab::Batch& batch = placed.batch;
+        batch.buffer.resize(list.items.size());
+        batch.longest = 0;
+        for (std::size_t i = 0; i < list.items.size(); ++i) {
+            std::memcpy(&batch.buffer[i], list.items[i].data, sizeof batch.buffer[i]);
+            batch.longest = std::max(batch.longest, list.items[i].size);
+        }
+        batch.count = list.items.size();
+        batch.total = record.view.size;
+        batch.padded_length = batch.longest;
+        batch.bucket = 0;
+        placed.epoch = epoch_;
+        placed.step = step_++;
+        placed.step_samples = batch.count;
+        placed.step_total = batch.total;
+        return true;
+    }
+    void set_epoch(uint64_t epoch) override {
+        stream_->impl->rewind();
+        epoch_ = epoch;
+        step_ = 0;
+    }
+    uint64_t epoch() const override { return epoch_; }
+    uint64_t step() const override { return step_; }
+    uint64_t skipped() const override { return stream_->impl->skipped(); }
+    sab_stream* stream() const { return stream_.get(); }
+
+private:
+    std::unique_ptr<sab_stream> stream_;
+    uint64_t epoch_ = 0, step_ = 0;
+};
 
 }  // namespace
 
 extern "C" {
 
+void sab_object_functions_init(sab_object_functions* functions) noexcept {
+    if (functions != nullptr) *functions = sab_object_functions SAB_OBJECT_FUNCTIONS_INIT;
+}
+
 sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(stream, "stream");
-        sab::check_result(record, sizeof(sab_record), "record");
-        sab::RecordPtr next = stream->impl->next();
-        if (next == nullptr) return SAB_END;
+        sab::require(record, "record");
+        const sab::CurrentProgress current(stream->progress);
+        sab::Record next;
+        if (!stream->impl->next(next)) return SAB_END;
         stream->shown = std::move(next);
-        stream->lists.clear();
-        sab_record shown = SAB_RECORD_INIT;
-        sab::show(*stream->shown, shown, stream->lists);
-        sab::write_result(shown, record);
+        *record = stream->shown.view;
         return SAB_OK;
+    });
+}
+
+sab_status sab_stream_set_progress(sab_stream* stream, sab_progress_fn progress, void* ctx) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        stream->progress = sab::Progress(progress, ctx);
     });
 }
 
 sab_status sab_stream_rewind(sab_stream* stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
+        const sab::CurrentProgress current(stream->progress);
         stream->impl->rewind();
+    });
+}
+
+sab_status sab_stream_skipped_count(const sab_stream* stream, uint64_t* count) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        sab::require(count, "count");
+        *count = stream->impl->skipped();
     });
 }
 
@@ -74,13 +160,15 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (size > 0) sab::require(data, "data");
+        const sab::CurrentProgress current(stream->progress);
         const auto body = sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream));
         try {
-            sab::StateReader state(body);
-            stream->impl->restore(state);
-            if (!state.is_at_end()) sab::StateReader::refuse();
+            sab::restore_from(*stream->impl, body);
         } catch (...) {
-            stream->impl->rewind();
+            try {
+                stream->impl->rewind();
+            } catch (const sab::Error&) {  // of a source that cannot: what the restore failed with is told
+            }
             throw;
         }
     });
@@ -93,87 +181,142 @@ void sab_list_stream_options_init(sab_list_stream_options* options) noexcept {
 }
 
 sab_status sab_list_stream_new(const sab_record* records, size_t count, const sab_list_stream_options* options, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
         if (count > 0) sab::require(records, "records");
-        const auto given = sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT, sizeof(sab_list_stream_options));
-        std::vector<sab::RecordPtr> list;
-        for (std::size_t i = 0; i < count; ++i) list.push_back(record_of(records[i], i));
-        return new sab_stream{sab::make_list(std::move(list), given), nullptr, {}};
+        const auto given = options_of(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+        std::vector<sab::Record> list;
+        list.reserve(count);
+        sab::Copier copier;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::string name = sab::text("records[", i, "]");
+            if (records[i].kind != SAB_RECORD_BYTES) sab::fail(SAB_E_ARGUMENT, name, ".kind = ", records[i].kind, ": must be SAB_RECORD_BYTES (0)");
+            list.push_back(sab::taken(name, records[i], sab::Record{}, nullptr, copier));
+        }
+        auto made = std::make_unique<sab_stream>();
+        made->impl = sab::make_list(std::move(list), given);
+        *stream = made.release();
     });
 }
 
-void sab_lines_stream_options_init(sab_lines_stream_options* options) noexcept {
-    if (options != nullptr) *options = sab_lines_stream_options SAB_LINES_STREAM_OPTIONS_INIT;
-}
-
-sab_status sab_lines_stream_new(sab_stream* source, const sab_lines_stream_options* options, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        return over(source, [&](sab::StreamPtr&& under) {
-            const auto given = sab::read_options(options, sab_lines_stream_options SAB_LINES_STREAM_OPTIONS_INIT, sizeof(sab_lines_stream_options));
-            return sab::make_lines(std::move(under), given);
-        });
+sab_status sab_array_stream_new(const void* items, size_t item_size, size_t count, const sab_list_stream_options* options, sab_stream** stream) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        if (count > 0) sab::require(items, "items");
+        sab::check(item_size >= 1, "item_size", item_size, "must be at least 1");
+        sab::check(count <= SIZE_MAX / 64 / item_size, "count", count, "is too large");
+        const auto given = options_of(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+        sab::Shares shares;
+        shares.take(new sab::Block(std::max<std::size_t>(count * item_size, 1)));
+        if (count > 0) std::memcpy(shares.block()->data(), items, count * item_size);
+        std::vector<sab::Record> list;
+        list.reserve(count);
+        for (std::size_t i = 0; i < count; ++i)
+            list.push_back({{SAB_RECORD_BYTES, static_cast<double>(item_size), shares.block()->data() + i * item_size, item_size}, shares.share()});
+        auto made = std::make_unique<sab_stream>();
+        made->impl = sab::make_list(std::move(list), given);
+        *stream = made.release();
     });
 }
 
-sab_status sab_map_stream_new(sab_stream* source, sab_map_fn map, void* ctx, void (*release)(void* ctx), sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        return over(source, [&](sab::StreamPtr&& under) {
-            sab::require(reinterpret_cast<const void*>(map), "map");
-            return sab::make_map(std::move(under), map, ctx, release);
-        });
+void sab_source_functions_init(sab_source_functions* functions) noexcept {
+    if (functions != nullptr) *functions = sab_source_functions SAB_SOURCE_FUNCTIONS_INIT;
+}
+
+sab_status sab_callback_stream_new(const sab_source_functions* functions, sab_stream** stream) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        sab::require(functions, "functions");
+        const auto given = options_of(functions, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
+        auto made = std::make_unique<sab_stream>();
+        made->impl = sab::make_callback(given);
+        *stream = made.release();
     });
 }
 
-sab_status sab_batch_stream_new(sab_stream* source, uint64_t batch_size, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        return over(source, [&](sab::StreamPtr&& under) { return sab::make_batches(std::move(under), batch_size); });
+sab_status sab_random_stream_new(uint64_t seed, sab_stream** stream) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        auto made = std::make_unique<sab_stream>();
+        made->impl = sab::make_random(seed);
+        *stream = made.release();
     });
+}
+
+void sab_files_stream_options_init(sab_files_stream_options* options) noexcept {
+    if (options != nullptr) *options = sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT;
+}
+
+sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) {
+        return sab::make_files(std::move(under), options_of(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
+    });
+}
+
+void sab_map_stream_options_init(sab_map_stream_options* options) noexcept {
+    if (options != nullptr) *options = sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT;
+}
+
+sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) {
+        sab::require(options, "options");
+        return sab::make_map(std::move(under), options_of(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
+    });
+}
+
+sab_status sab_select_stream_new(sab_stream* source, sab_select_fn select, void* ctx, void (*release)(void* ctx), sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_select(std::move(under), select, ctx, release); });
 }
 
 sab_status sab_flatten_stream_new(sab_stream* source, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        return over(source, [&](sab::StreamPtr&& under) { return sab::make_flatten(std::move(under)); });
-    });
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_flatten(std::move(under)); });
 }
 
-sab_status sab_window_stream_new(sab_stream* source, uint64_t width, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        return over(source, [&](sab::StreamPtr&& under) { return sab::make_window(std::move(under), width); });
-    });
+sab_status sab_recurrent_stream_new(sab_stream* source, sab_recur_fn recur, void* ctx, void (*release)(void* ctx), const sab_record* initial,
+                                    const sab_object_functions* objects, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_recurrent(std::move(under), recur, ctx, release, initial, objects); });
+}
+
+sab_status sab_random_map_stream_new(sab_stream* source, sab_random_map_fn map, void* ctx, void (*release)(void* ctx), uint64_t seed,
+                                     const sab_object_functions* objects, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_random_map(std::move(under), map, ctx, release, seed, objects); });
 }
 
 sab_status sab_zip_stream_new(sab_stream* const* sources, size_t count, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        sab::check(count >= 1, "count", count, "must be at least 1");
-        sab::require(sources, "sources");
-        for (std::size_t i = 0; i < count; ++i) {
-            sab::require(sources[i], sab::text("sources[", i, "]"));
-            if (std::find(sources, sources + i, sources[i]) != sources + i) sab::fail(SAB_E_ARGUMENT, "sources[", i, "]: is given twice");
-        }
-        auto made = std::make_unique<sab_stream>();
-        std::vector<sab::StreamPtr> under(count);
-        for (std::size_t i = 0; i < count; ++i) under[i] = std::move(sources[i]->impl);
-        try {
-            made->impl = sab::make_zip(std::move(under));
-        } catch (...) {
-            for (std::size_t i = 0; i < count; ++i) sources[i]->impl = std::move(under[i]);
-            throw;
-        }
-        for (std::size_t i = 0; i < count; ++i) delete sources[i];
-        return made.release();
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        return over_many(listed(sources, count), stream, [](std::vector<sab::StreamPtr>&& under) { return sab::make_zip(std::move(under)); });
     });
+}
+
+sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sources, size_t count, sab_stream** stream) noexcept {
+    return sab::guard([&] {
+        sab::require(stream, "stream");
+        sab::require(control, "control");
+        std::vector<sab_stream*> all = listed(sources, count);
+        all.insert(all.begin(), control);
+        return over_many(std::move(all), stream, [](std::vector<sab::StreamPtr>&& under) { return sab::make_multiplex(std::move(under)); });
+    });
+}
+
+sab_status sab_rank_stream_new(sab_stream* source, uint64_t rank, uint64_t world_size, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_rank(std::move(under), rank, world_size); });
+}
+
+sab_status sab_batch_stream_new(sab_stream* source, uint64_t batch_size, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_batches(std::move(under), batch_size); });
+}
+
+sab_status sab_window_stream_new(sab_stream* source, uint64_t width, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_window(std::move(under), width); });
 }
 
 sab_status sab_block_shuffle_stream_new(sab_stream* source, uint64_t block_size, uint64_t seed, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        return over(source, [&](sab::StreamPtr&& under) { return sab::make_block_shuffle(std::move(under), block_size, seed); });
-    });
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_block_shuffle(std::move(under), block_size, seed); });
 }
 
 sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_size, uint64_t seed, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        return over(source, [&](sab::StreamPtr&& under) { return sab::make_buffered_shuffle(std::move(under), buffer_size, seed); });
-    });
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_buffered_shuffle(std::move(under), buffer_size, seed); });
 }
 
 void sab_readahead_stream_options_init(sab_readahead_stream_options* options) noexcept {
@@ -181,13 +324,37 @@ void sab_readahead_stream_options_init(sab_readahead_stream_options* options) no
 }
 
 sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options, sab_stream** stream) noexcept {
-    return sab::guard_new(stream, "stream", [&] {
-        return over(source, [&](sab::StreamPtr&& under) {
-            sab::require(options, "options");
-            const auto given = sab::read_options(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT, sizeof(sab_readahead_stream_options));
-            return sab::make_readahead(std::move(under), given);
-        });
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) {
+        sab::require(options, "options");
+        return sab::make_readahead(std::move(under), options_of(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
     });
+}
+
+sab_status sab_readahead_sampler_new(sab_stream* source, const sab_readahead_stream_options* options, sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(source, "source");
+        sab::require(options, "options");
+        const auto given = options_of(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
+        sab::check_readahead(given);
+        auto batches = std::make_unique<ReadAheadSampler>(sab::make_readahead(sab::make_numbered(std::move(source->impl)), given));
+        batches->stream()->progress = source->progress;
+        delete source;
+        return new sab_sampler{std::move(batches), {}};
+    });
+}
+
+sab_status sab_sampler_stream(sab_sampler* sampler, sab_stream** stream) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(stream, "stream");
+        const auto* const batches = dynamic_cast<ReadAheadSampler*>(sampler->impl.get());
+        if (batches == nullptr) sab::fail(SAB_E_UNSUPPORTED, "sab_sampler_stream: this sampler has no stream under it");
+        *stream = batches->stream();
+    });
+}
+
+sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_prefetch(std::move(under), buffer_size); });
 }
 
 }  // extern "C"

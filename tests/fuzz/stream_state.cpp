@@ -4,16 +4,20 @@
 
 #include "fuzz.h"
 
-/// Numbers, zipped with shuffled ones, in windows, in batches read ahead.
+/// Numbers, zipped with shuffled ones, in windows, mapped in a thread, in batches read ahead by another.
 static sab_stream* make_pipeline() {
     static const char text[] = "0123456789abcdefghij";
     sab_record records[20];
-    for (size_t i = 0; i < 20; ++i) records[i] = {sizeof(sab_record), text + i, 1, static_cast<double>(i % 7), nullptr, 0};
+    for (size_t i = 0; i < 20; ++i) records[i] = {SAB_RECORD_BYTES, static_cast<double>(i % 7), text + i, 1};
     sab_list_stream_options endless = SAB_LIST_STREAM_OPTIONS_INIT;
     endless.infinite = endless.shuffle = 1;
     sab_readahead_stream_options ahead = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     ahead.read_ahead = 5;
     ahead.batch_size = 2;
+    ahead.carry_over = 1;
+    sab_map_stream_options mapping = SAB_MAP_STREAM_OPTIONS_INIT;
+    mapping.map = [](void*, const sab_record*, sab_record*) { return int32_t{0}; };
+    mapping.threads = 1;
     sab_stream *sources[2] = {}, *stream = nullptr;
     const auto over = [&](auto make) {
         sab_stream* made = nullptr;
@@ -28,7 +32,10 @@ static sab_stream* make_pipeline() {
     PROMISE(sab_zip_stream_new(sources, 2, &stream) == SAB_OK);
     over([](sab_stream* source, sab_stream** made) { return sab_flatten_stream_new(source, made); });
     over([](sab_stream* source, sab_stream** made) { return sab_window_stream_new(source, 3, made); });
+    over([&](sab_stream* source, sab_stream** made) { return sab_map_stream_new(source, &mapping, made); });
     over([&](sab_stream* source, sab_stream** made) { return sab_readahead_stream_new(source, &ahead, made); });
+    over([](sab_stream* source, sab_stream** made) { return sab_prefetch_stream_new(source, 4, made); });
+    over([](sab_stream* source, sab_stream** made) { return sab_rank_stream_new(source, 1, 2, made); });
     return stream;
 }
 

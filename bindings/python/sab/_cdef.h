@@ -451,18 +451,33 @@ typedef struct sab_torch_info {
 sab_status sab_torch_get_info(sab_torch_info *info);
 sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
 sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
+#define SAB_RECORD_BYTES 0
+#define SAB_RECORD_LIST 1
+#define SAB_RECORD_OBJECT 2
+#define SAB_FRAMING_LINES 0
+#define SAB_FRAMING_LENGTH 1
+#define SAB_ON_ERROR_STOP 0
+#define SAB_ON_ERROR_SKIP 1
 typedef struct sab_stream sab_stream;
-typedef struct sab_record sab_record;
-struct sab_record {
- size_t struct_size; 
+typedef int32_t sab_record_kind;
+typedef struct sab_record {
+ sab_record_kind kind; 
+ double size; 
  const void *data; 
  size_t length; 
- double size; 
- const sab_record *items; 
- size_t item_count; 
-};
+} sab_record;
+typedef struct sab_object_functions {
+ size_t struct_size; 
+ void *ctx; 
+ void (*release)(void *ctx, void *object); 
+ int32_t (*save)(void *ctx, void *object, void *buffer, size_t capacity, size_t *size); 
+ int32_t (*load)(void *ctx, const void *data, size_t size, void **object); 
+} sab_object_functions;
+void sab_object_functions_init(sab_object_functions *functions);
 sab_status sab_stream_next(sab_stream *stream, sab_record *record);
+sab_status sab_stream_set_progress(sab_stream *stream, sab_progress_fn progress, void *ctx);
 sab_status sab_stream_rewind(sab_stream *stream);
+sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *count);
 sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size);
 sab_status sab_stream_state_restore(sab_stream *stream, const void *data, size_t size);
 void sab_stream_free(sab_stream *stream);
@@ -476,18 +491,60 @@ typedef struct sab_list_stream_options {
 } sab_list_stream_options;
 void sab_list_stream_options_init(sab_list_stream_options *options);
 sab_status sab_list_stream_new(const sab_record *records, size_t count, const sab_list_stream_options *options, sab_stream **stream);
-typedef struct sab_lines_stream_options {
+sab_status sab_array_stream_new(const void *items, size_t item_size, size_t count, const sab_list_stream_options *options,
+ sab_stream **stream);
+typedef struct sab_source_functions {
  size_t struct_size; 
- uint64_t max_line; 
-} sab_lines_stream_options;
-void sab_lines_stream_options_init(sab_lines_stream_options *options);
-sab_status sab_lines_stream_new(sab_stream *source, const sab_lines_stream_options *options, sab_stream **stream);
+ void *ctx; 
+ int32_t (*next)(void *ctx, sab_record *record); 
+ int32_t (*rewind)(void *ctx); 
+ int32_t (*state_save)(void *ctx, void *buffer, size_t capacity, size_t *size); 
+ int32_t (*state_restore)(void *ctx, const void *data, size_t size); 
+ void (*release)(void *ctx); 
+ const sab_object_functions *objects; 
+} sab_source_functions;
+void sab_source_functions_init(sab_source_functions *functions);
+sab_status sab_callback_stream_new(const sab_source_functions *functions, sab_stream **stream);
+sab_status sab_random_stream_new(uint64_t seed, sab_stream **stream);
+typedef int32_t sab_framing;
+typedef int32_t sab_on_error;
+typedef struct sab_files_stream_options {
+ size_t struct_size; 
+ sab_framing framing; 
+ uint64_t max_record; 
+ sab_on_error on_error; 
+} sab_files_stream_options;
+void sab_files_stream_options_init(sab_files_stream_options *options);
+sab_status sab_files_stream_new(sab_stream *source, const sab_files_stream_options *options, sab_stream **stream);
 typedef int32_t (*sab_map_fn)(void *ctx, const sab_record *record, sab_record *made);
-sab_status sab_map_stream_new(sab_stream *source, sab_map_fn map, void *ctx, void (*release)(void *ctx), sab_stream **stream);
-sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size, sab_stream **stream);
+typedef struct sab_map_stream_options {
+ size_t struct_size; 
+ sab_map_fn map; 
+ void *ctx; 
+ void (*release)(void *ctx); 
+ uint64_t threads; 
+ const sab_object_functions *objects; 
+} sab_map_stream_options;
+void sab_map_stream_options_init(sab_map_stream_options *options);
+sab_status sab_map_stream_new(sab_stream *source, const sab_map_stream_options *options, sab_stream **stream);
+typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream **made);
+sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), sab_stream **stream);
 sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **stream);
-sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab_stream **stream);
+typedef int32_t (*sab_recur_fn)(void *ctx, const sab_record *state, const sab_record *record, sab_record *next, sab_record *made);
+sab_status sab_recurrent_stream_new(sab_stream *source, sab_recur_fn recur, void *ctx, void (*release)(void *ctx), const sab_record *initial,
+ const sab_object_functions *objects, sab_stream **stream);
+typedef struct sab_random sab_random;
+double sab_random_real(sab_random *random);
+uint64_t sab_random_below(sab_random *random, uint64_t limit);
+uint64_t sab_random_bits(sab_random *random, uint32_t bits);
+typedef int32_t (*sab_random_map_fn)(void *ctx, sab_random *random, const sab_record *record, sab_record *made);
+sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_fn map, void *ctx, void (*release)(void *ctx), uint64_t seed,
+ const sab_object_functions *objects, sab_stream **stream);
 sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, sab_stream **stream);
+sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *const *sources, size_t count, sab_stream **stream);
+sab_status sab_rank_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size, sab_stream **stream);
+sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size, sab_stream **stream);
+sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab_stream **stream);
 sab_status sab_block_shuffle_stream_new(sab_stream *source, uint64_t block_size, uint64_t seed, sab_stream **stream);
 sab_status sab_buffered_shuffle_stream_new(sab_stream *source, uint64_t buffer_size, uint64_t seed, sab_stream **stream);
 typedef struct sab_readahead_stream_options {
@@ -496,7 +553,15 @@ typedef struct sab_readahead_stream_options {
  uint64_t batch_size; 
  double budget; 
  int32_t shuffle; 
+ int32_t carry_over; 
  uint64_t seed; 
+ int32_t (*batch_size_fn)(void *ctx, const sab_record *largest, uint64_t *batch_size); 
+ int32_t (*boundary_key_fn)(void *ctx, const sab_record *record, uint64_t *key); 
+ void *ctx; 
+ void (*release)(void *ctx); 
 } sab_readahead_stream_options;
 void sab_readahead_stream_options_init(sab_readahead_stream_options *options);
 sab_status sab_readahead_stream_new(sab_stream *source, const sab_readahead_stream_options *options, sab_stream **stream);
+sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
+sab_status sab_sampler_stream(sab_sampler *sampler, sab_stream **stream);
+sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);

@@ -55,7 +55,9 @@ fn link_bundled() {
         .build();
     println!("cargo:rustc-link-search=native={}", prefix.join("lib").display());
     println!("cargo:rustc-link-lib=static=sab");
-    println!("cargo:rustc-link-lib=z");
+    for library in ["isal", "zstd"] {
+        println!("cargo:rustc-link-lib={library}");
+    }
     let apple = env::var("CARGO_CFG_TARGET_VENDOR").is_ok_and(|vendor| vendor == "apple");
     println!("cargo:rustc-link-lib={}", if apple { "c++" } else { "stdc++" });
     println!("cargo:include={}", prefix.join("include").display());

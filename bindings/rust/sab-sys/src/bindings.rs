@@ -60,6 +60,13 @@ pub const SAB_SEARCH_HALVE: i32 = 3;
 pub const SAB_ROUND_NONE: i32 = 0;
 pub const SAB_ROUND_POWER_OF_TWO: i32 = 1;
 pub const SAB_ROUND_MULTIPLE: i32 = 2;
+pub const SAB_RECORD_BYTES: i32 = 0;
+pub const SAB_RECORD_LIST: i32 = 1;
+pub const SAB_RECORD_OBJECT: i32 = 2;
+pub const SAB_FRAMING_LINES: i32 = 0;
+pub const SAB_FRAMING_LENGTH: i32 = 1;
+pub const SAB_ON_ERROR_STOP: i32 = 0;
+pub const SAB_ON_ERROR_SKIP: i32 = 1;
 pub type sab_status = i32;
 extern "C" {
     pub fn sab_status_name(status: sab_status) -> *const ::core::ffi::c_char;
@@ -1869,39 +1876,88 @@ extern "C" {
 pub struct sab_stream {
     _unused: [u8; 0],
 }
+pub type sab_record_kind = i32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct sab_record {
-    pub struct_size: usize,
+    pub kind: sab_record_kind,
+    pub size: f64,
     pub data: *const ::core::ffi::c_void,
     pub length: usize,
-    pub size: f64,
-    pub items: *const sab_record,
-    pub item_count: usize,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of sab_record"][::core::mem::size_of::<sab_record>() - 48usize];
+    ["Size of sab_record"][::core::mem::size_of::<sab_record>() - 32usize];
     ["Alignment of sab_record"][::core::mem::align_of::<sab_record>() - 8usize];
     [
-        "Offset of field: sab_record::struct_size",
-    ][::core::mem::offset_of!(sab_record, struct_size) - 0usize];
-    [
-        "Offset of field: sab_record::data",
-    ][::core::mem::offset_of!(sab_record, data) - 8usize];
-    [
-        "Offset of field: sab_record::length",
-    ][::core::mem::offset_of!(sab_record, length) - 16usize];
+        "Offset of field: sab_record::kind",
+    ][::core::mem::offset_of!(sab_record, kind) - 0usize];
     [
         "Offset of field: sab_record::size",
-    ][::core::mem::offset_of!(sab_record, size) - 24usize];
+    ][::core::mem::offset_of!(sab_record, size) - 8usize];
     [
-        "Offset of field: sab_record::items",
-    ][::core::mem::offset_of!(sab_record, items) - 32usize];
+        "Offset of field: sab_record::data",
+    ][::core::mem::offset_of!(sab_record, data) - 16usize];
     [
-        "Offset of field: sab_record::item_count",
-    ][::core::mem::offset_of!(sab_record, item_count) - 40usize];
+        "Offset of field: sab_record::length",
+    ][::core::mem::offset_of!(sab_record, length) - 24usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_object_functions {
+    pub struct_size: usize,
+    pub ctx: *mut ::core::ffi::c_void,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            object: *mut ::core::ffi::c_void,
+        ),
+    >,
+    pub save: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            object: *mut ::core::ffi::c_void,
+            buffer: *mut ::core::ffi::c_void,
+            capacity: usize,
+            size: *mut usize,
+        ) -> i32,
+    >,
+    pub load: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            data: *const ::core::ffi::c_void,
+            size: usize,
+            object: *mut *mut ::core::ffi::c_void,
+        ) -> i32,
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_object_functions",
+    ][::core::mem::size_of::<sab_object_functions>() - 40usize];
+    [
+        "Alignment of sab_object_functions",
+    ][::core::mem::align_of::<sab_object_functions>() - 8usize];
+    [
+        "Offset of field: sab_object_functions::struct_size",
+    ][::core::mem::offset_of!(sab_object_functions, struct_size) - 0usize];
+    [
+        "Offset of field: sab_object_functions::ctx",
+    ][::core::mem::offset_of!(sab_object_functions, ctx) - 8usize];
+    [
+        "Offset of field: sab_object_functions::release",
+    ][::core::mem::offset_of!(sab_object_functions, release) - 16usize];
+    [
+        "Offset of field: sab_object_functions::save",
+    ][::core::mem::offset_of!(sab_object_functions, save) - 24usize];
+    [
+        "Offset of field: sab_object_functions::load",
+    ][::core::mem::offset_of!(sab_object_functions, load) - 32usize];
+};
+extern "C" {
+    pub fn sab_object_functions_init(functions: *mut sab_object_functions);
+}
 extern "C" {
     pub fn sab_stream_next(
         stream: *mut sab_stream,
@@ -1909,7 +1965,20 @@ extern "C" {
     ) -> sab_status;
 }
 extern "C" {
+    pub fn sab_stream_set_progress(
+        stream: *mut sab_stream,
+        progress: sab_progress_fn,
+        ctx: *mut ::core::ffi::c_void,
+    ) -> sab_status;
+}
+extern "C" {
     pub fn sab_stream_rewind(stream: *mut sab_stream) -> sab_status;
+}
+extern "C" {
+    pub fn sab_stream_skipped_count(
+        stream: *const sab_stream,
+        count: *mut u64,
+    ) -> sab_status;
 }
 extern "C" {
     pub fn sab_stream_state_save(
@@ -1977,34 +2046,132 @@ extern "C" {
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }
+extern "C" {
+    pub fn sab_array_stream_new(
+        items: *const ::core::ffi::c_void,
+        item_size: usize,
+        count: usize,
+        options: *const sab_list_stream_options,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct sab_lines_stream_options {
+pub struct sab_source_functions {
     pub struct_size: usize,
-    pub max_line: u64,
+    pub ctx: *mut ::core::ffi::c_void,
+    pub next: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            record: *mut sab_record,
+        ) -> i32,
+    >,
+    pub rewind: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void) -> i32,
+    >,
+    pub state_save: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            buffer: *mut ::core::ffi::c_void,
+            capacity: usize,
+            size: *mut usize,
+        ) -> i32,
+    >,
+    pub state_restore: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            data: *const ::core::ffi::c_void,
+            size: usize,
+        ) -> i32,
+    >,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+    >,
+    pub objects: *const sab_object_functions,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
-        "Size of sab_lines_stream_options",
-    ][::core::mem::size_of::<sab_lines_stream_options>() - 16usize];
+        "Size of sab_source_functions",
+    ][::core::mem::size_of::<sab_source_functions>() - 64usize];
     [
-        "Alignment of sab_lines_stream_options",
-    ][::core::mem::align_of::<sab_lines_stream_options>() - 8usize];
+        "Alignment of sab_source_functions",
+    ][::core::mem::align_of::<sab_source_functions>() - 8usize];
     [
-        "Offset of field: sab_lines_stream_options::struct_size",
-    ][::core::mem::offset_of!(sab_lines_stream_options, struct_size) - 0usize];
+        "Offset of field: sab_source_functions::struct_size",
+    ][::core::mem::offset_of!(sab_source_functions, struct_size) - 0usize];
     [
-        "Offset of field: sab_lines_stream_options::max_line",
-    ][::core::mem::offset_of!(sab_lines_stream_options, max_line) - 8usize];
+        "Offset of field: sab_source_functions::ctx",
+    ][::core::mem::offset_of!(sab_source_functions, ctx) - 8usize];
+    [
+        "Offset of field: sab_source_functions::next",
+    ][::core::mem::offset_of!(sab_source_functions, next) - 16usize];
+    [
+        "Offset of field: sab_source_functions::rewind",
+    ][::core::mem::offset_of!(sab_source_functions, rewind) - 24usize];
+    [
+        "Offset of field: sab_source_functions::state_save",
+    ][::core::mem::offset_of!(sab_source_functions, state_save) - 32usize];
+    [
+        "Offset of field: sab_source_functions::state_restore",
+    ][::core::mem::offset_of!(sab_source_functions, state_restore) - 40usize];
+    [
+        "Offset of field: sab_source_functions::release",
+    ][::core::mem::offset_of!(sab_source_functions, release) - 48usize];
+    [
+        "Offset of field: sab_source_functions::objects",
+    ][::core::mem::offset_of!(sab_source_functions, objects) - 56usize];
 };
 extern "C" {
-    pub fn sab_lines_stream_options_init(options: *mut sab_lines_stream_options);
+    pub fn sab_source_functions_init(functions: *mut sab_source_functions);
 }
 extern "C" {
-    pub fn sab_lines_stream_new(
+    pub fn sab_callback_stream_new(
+        functions: *const sab_source_functions,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_random_stream_new(seed: u64, stream: *mut *mut sab_stream) -> sab_status;
+}
+pub type sab_framing = i32;
+pub type sab_on_error = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_files_stream_options {
+    pub struct_size: usize,
+    pub framing: sab_framing,
+    pub max_record: u64,
+    pub on_error: sab_on_error,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_files_stream_options",
+    ][::core::mem::size_of::<sab_files_stream_options>() - 32usize];
+    [
+        "Alignment of sab_files_stream_options",
+    ][::core::mem::align_of::<sab_files_stream_options>() - 8usize];
+    [
+        "Offset of field: sab_files_stream_options::struct_size",
+    ][::core::mem::offset_of!(sab_files_stream_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_files_stream_options::framing",
+    ][::core::mem::offset_of!(sab_files_stream_options, framing) - 8usize];
+    [
+        "Offset of field: sab_files_stream_options::max_record",
+    ][::core::mem::offset_of!(sab_files_stream_options, max_record) - 16usize];
+    [
+        "Offset of field: sab_files_stream_options::on_error",
+    ][::core::mem::offset_of!(sab_files_stream_options, on_error) - 24usize];
+};
+extern "C" {
+    pub fn sab_files_stream_options_init(options: *mut sab_files_stream_options);
+}
+extern "C" {
+    pub fn sab_files_stream_new(
         source: *mut sab_stream,
-        options: *const sab_lines_stream_options,
+        options: *const sab_files_stream_options,
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }
@@ -2015,14 +2182,156 @@ pub type sab_map_fn = ::core::option::Option<
         made: *mut sab_record,
     ) -> i32,
 >;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_map_stream_options {
+    pub struct_size: usize,
+    pub map: sab_map_fn,
+    pub ctx: *mut ::core::ffi::c_void,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+    >,
+    pub threads: u64,
+    pub objects: *const sab_object_functions,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_map_stream_options",
+    ][::core::mem::size_of::<sab_map_stream_options>() - 48usize];
+    [
+        "Alignment of sab_map_stream_options",
+    ][::core::mem::align_of::<sab_map_stream_options>() - 8usize];
+    [
+        "Offset of field: sab_map_stream_options::struct_size",
+    ][::core::mem::offset_of!(sab_map_stream_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_map_stream_options::map",
+    ][::core::mem::offset_of!(sab_map_stream_options, map) - 8usize];
+    [
+        "Offset of field: sab_map_stream_options::ctx",
+    ][::core::mem::offset_of!(sab_map_stream_options, ctx) - 16usize];
+    [
+        "Offset of field: sab_map_stream_options::release",
+    ][::core::mem::offset_of!(sab_map_stream_options, release) - 24usize];
+    [
+        "Offset of field: sab_map_stream_options::threads",
+    ][::core::mem::offset_of!(sab_map_stream_options, threads) - 32usize];
+    [
+        "Offset of field: sab_map_stream_options::objects",
+    ][::core::mem::offset_of!(sab_map_stream_options, objects) - 40usize];
+};
+extern "C" {
+    pub fn sab_map_stream_options_init(options: *mut sab_map_stream_options);
+}
 extern "C" {
     pub fn sab_map_stream_new(
         source: *mut sab_stream,
-        map: sab_map_fn,
+        options: *const sab_map_stream_options,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+pub type sab_select_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        record: *const sab_record,
+        made: *mut *mut sab_stream,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_select_stream_new(
+        source: *mut sab_stream,
+        select: sab_select_fn,
         ctx: *mut ::core::ffi::c_void,
         release: ::core::option::Option<
             unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
         >,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_flatten_stream_new(
+        source: *mut sab_stream,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+pub type sab_recur_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        state: *const sab_record,
+        record: *const sab_record,
+        next: *mut sab_record,
+        made: *mut sab_record,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_recurrent_stream_new(
+        source: *mut sab_stream,
+        recur: sab_recur_fn,
+        ctx: *mut ::core::ffi::c_void,
+        release: ::core::option::Option<
+            unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+        >,
+        initial: *const sab_record,
+        objects: *const sab_object_functions,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_random {
+    _unused: [u8; 0],
+}
+extern "C" {
+    pub fn sab_random_real(random: *mut sab_random) -> f64;
+}
+extern "C" {
+    pub fn sab_random_below(random: *mut sab_random, limit: u64) -> u64;
+}
+extern "C" {
+    pub fn sab_random_bits(random: *mut sab_random, bits: u32) -> u64;
+}
+pub type sab_random_map_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        random: *mut sab_random,
+        record: *const sab_record,
+        made: *mut sab_record,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_random_map_stream_new(
+        source: *mut sab_stream,
+        map: sab_random_map_fn,
+        ctx: *mut ::core::ffi::c_void,
+        release: ::core::option::Option<
+            unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+        >,
+        seed: u64,
+        objects: *const sab_object_functions,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_zip_stream_new(
+        sources: *const *mut sab_stream,
+        count: usize,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_multiplex_stream_new(
+        control: *mut sab_stream,
+        sources: *const *mut sab_stream,
+        count: usize,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_rank_stream_new(
+        source: *mut sab_stream,
+        rank: u64,
+        world_size: u64,
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }
@@ -2034,22 +2343,9 @@ extern "C" {
     ) -> sab_status;
 }
 extern "C" {
-    pub fn sab_flatten_stream_new(
-        source: *mut sab_stream,
-        stream: *mut *mut sab_stream,
-    ) -> sab_status;
-}
-extern "C" {
     pub fn sab_window_stream_new(
         source: *mut sab_stream,
         width: u64,
-        stream: *mut *mut sab_stream,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_zip_stream_new(
-        sources: *const *mut sab_stream,
-        count: usize,
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }
@@ -2077,13 +2373,32 @@ pub struct sab_readahead_stream_options {
     pub batch_size: u64,
     pub budget: f64,
     pub shuffle: i32,
+    pub carry_over: i32,
     pub seed: u64,
+    pub batch_size_fn: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            largest: *const sab_record,
+            batch_size: *mut u64,
+        ) -> i32,
+    >,
+    pub boundary_key_fn: ::core::option::Option<
+        unsafe extern "C" fn(
+            ctx: *mut ::core::ffi::c_void,
+            record: *const sab_record,
+            key: *mut u64,
+        ) -> i32,
+    >,
+    pub ctx: *mut ::core::ffi::c_void,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+    >,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of sab_readahead_stream_options",
-    ][::core::mem::size_of::<sab_readahead_stream_options>() - 48usize];
+    ][::core::mem::size_of::<sab_readahead_stream_options>() - 80usize];
     [
         "Alignment of sab_readahead_stream_options",
     ][::core::mem::align_of::<sab_readahead_stream_options>() - 8usize];
@@ -2103,8 +2418,23 @@ const _: () = {
         "Offset of field: sab_readahead_stream_options::shuffle",
     ][::core::mem::offset_of!(sab_readahead_stream_options, shuffle) - 32usize];
     [
+        "Offset of field: sab_readahead_stream_options::carry_over",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, carry_over) - 36usize];
+    [
         "Offset of field: sab_readahead_stream_options::seed",
     ][::core::mem::offset_of!(sab_readahead_stream_options, seed) - 40usize];
+    [
+        "Offset of field: sab_readahead_stream_options::batch_size_fn",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, batch_size_fn) - 48usize];
+    [
+        "Offset of field: sab_readahead_stream_options::boundary_key_fn",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, boundary_key_fn) - 56usize];
+    [
+        "Offset of field: sab_readahead_stream_options::ctx",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, ctx) - 64usize];
+    [
+        "Offset of field: sab_readahead_stream_options::release",
+    ][::core::mem::offset_of!(sab_readahead_stream_options, release) - 72usize];
 };
 extern "C" {
     pub fn sab_readahead_stream_options_init(options: *mut sab_readahead_stream_options);
@@ -2113,6 +2443,26 @@ extern "C" {
     pub fn sab_readahead_stream_new(
         source: *mut sab_stream,
         options: *const sab_readahead_stream_options,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_readahead_sampler_new(
+        source: *mut sab_stream,
+        options: *const sab_readahead_stream_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_sampler_stream(
+        sampler: *mut sab_sampler,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_prefetch_stream_new(
+        source: *mut sab_stream,
+        buffer_size: u64,
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }

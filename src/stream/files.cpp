@@ -1,0 +1,448 @@
+/// The records of files: plain, of gzip, of Zstandard.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <fcntl.h>
+#include <isa-l/igzip_lib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/files.h"
+#include "base/guard.h"
+#include "stream/stream.h"
+
+namespace sab {
+namespace {
+
+/// A file as it lies on the disk. Reads by position: processes that share it do not move each other.
+class Disk {
+public:
+    explicit Disk(const std::string& name) : name_(name), file_(::open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
+        if (name.find('\0') != name.npos) errno = ENOENT;
+        struct stat facts {};
+        if (file_ < 0 || name.find('\0') != name.npos || ::fstat(file_, &facts) != 0) {
+            const int number = errno;
+            if (file_ >= 0) ::close(file_);
+            fail(SAB_E_IO, "cannot open file \"", name, "\": ", std::string_view(std::strerror(number)));
+        }
+        size_ = static_cast<uint64_t>(facts.st_size);
+    }
+    ~Disk() { ::close(file_); }
+    Disk(const Disk&) = delete;
+    Disk& operator=(const Disk&) = delete;
+
+    std::size_t read(uint64_t place, char* to, std::size_t room) const {
+        for (;;) {
+            const ssize_t count = ::pread(file_, to, room, static_cast<off_t>(place));
+            if (count >= 0) return static_cast<std::size_t>(count);
+            if (errno != EINTR) fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ", std::string_view(std::strerror(errno)));
+        }
+    }
+    const std::string& name() const { return name_; }
+    uint64_t size() const { return size_; }
+
+private:
+    std::string name_;
+    int file_;
+    uint64_t size_ = 0;
+};
+
+/// What comes out of a file.
+class Contents {
+public:
+    explicit Contents(const Disk& disk) : disk_(disk) {}
+    virtual ~Contents() = default;
+    Contents(const Contents&) = delete;
+    Contents& operator=(const Contents&) = delete;
+    /// As much as there is room for, or less; 0 at the end.
+    virtual std::size_t read(char* to, std::size_t room) = 0;
+    /// Goes to a byte of what comes out, or to one before; says which.
+    virtual uint64_t seek(uint64_t place) = 0;
+
+protected:
+    [[noreturn]] void refuse(std::string_view why) const { fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is damaged at byte ", place_, " or before: ", why); }
+    [[noreturn]] void refuse_end() const { fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off at byte ", place_); }
+    /// More of the file; false at its end.
+    bool fill() {
+        begin_ = 0;
+        end_ = disk_.read(place_, buffer_.data(), buffer_.size());
+        place_ += end_;
+        return end_ > 0;
+    }
+    void go_to(uint64_t place) {
+        place_ = place;
+        begin_ = end_ = 0;
+    }
+
+    const Disk& disk_;
+    uint64_t place_ = 0;  ///< in the file, after what is in the buffer
+    std::vector<char> buffer_ = std::vector<char>(1 << 16);
+    std::size_t begin_ = 0, end_ = 0;
+};
+
+class PlainContents : public Contents {
+public:
+    using Contents::Contents;
+    std::size_t read(char* to, std::size_t room) override {
+        const std::size_t count = disk_.read(place_, to, room);
+        place_ += count;
+        return count;
+    }
+    uint64_t seek(uint64_t place) override { return place_ = place; }
+};
+
+class GzipContents : public Contents {
+public:
+    explicit GzipContents(const Disk& disk) : Contents(disk), state_(new inflate_state) { begin(); }
+
+    std::size_t read(char* to, std::size_t room) override {
+        room = std::min<std::size_t>(room, 1u << 30);
+        state_->next_out = reinterpret_cast<uint8_t*>(to);
+        state_->avail_out = static_cast<uint32_t>(room);
+        while (state_->avail_out == room) {
+            if (state_->avail_in == 0 && !is_at_end_) {
+                is_at_end_ = !fill();
+                state_->next_in = reinterpret_cast<uint8_t*>(buffer_.data());
+                state_->avail_in = static_cast<uint32_t>(end_);
+            }
+            if (state_->block_state == ISAL_BLOCK_FINISH) {
+                if (is_at_end_) return 0;
+                if (*state_->next_in == 0) {  // padding of archives
+                    ++state_->next_in;
+                    --state_->avail_in;
+                    continue;
+                }
+                reset();  // one member after the other
+            }
+            const uint32_t in_before = state_->avail_in;
+            const int status = isal_inflate(state_.get());
+            if (status == ISAL_INCORRECT_CHECKSUM) refuse("the checksum does not match");
+            if (status < 0) refuse("no gzip data (RFC 1952)");
+            const bool is_stuck = state_->avail_out == room && state_->avail_in == in_before && state_->block_state != ISAL_BLOCK_FINISH;
+            if (is_stuck && is_at_end_) refuse_end();
+        }
+        return room - state_->avail_out;
+    }
+    uint64_t seek(uint64_t) override {
+        go_to(0);
+        begin();
+        return 0;
+    }
+
+private:
+    void begin() {
+        isal_inflate_init(state_.get());
+        state_->crc_flag = ISAL_GZIP;
+        state_->avail_in = 0;
+        is_at_end_ = false;
+    }
+    void reset() {
+        isal_inflate_reset(state_.get());
+        state_->crc_flag = ISAL_GZIP;
+    }
+
+    std::unique_ptr<inflate_state> state_;
+    bool is_at_end_ = false;  ///< of the file
+};
+
+class ZstdContents : public Contents {
+public:
+    explicit ZstdContents(const Disk& disk) : Contents(disk), stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
+        if (stream_ == nullptr) throw std::bad_alloc();
+    }
+
+    std::size_t read(char* to, std::size_t room) override {
+        ZSTD_outBuffer out{to, room, 0};
+        while (out.pos == 0) {
+            if (begin_ == end_ && !fill()) {
+                if (is_inside_) refuse_end();
+                return 0;
+            }
+            ZSTD_inBuffer in{buffer_.data(), end_, begin_};
+            const std::size_t left = ZSTD_decompressStream(stream_.get(), &out, &in);
+            begin_ = in.pos;
+            if (ZSTD_isError(left) != 0) refuse(ZSTD_getErrorName(left));
+            is_inside_ = left != 0;
+        }
+        return out.pos;
+    }
+    uint64_t seek(uint64_t place) override {
+        ZSTD_DCtx_reset(stream_.get(), ZSTD_reset_session_only);
+        is_inside_ = false;
+        const auto file = map_file(disk_.name().c_str());
+        const auto* const bytes = reinterpret_cast<const char*>(file->data());
+        std::size_t from = 0;
+        uint64_t at = 0;
+        while (from < file->size()) {
+            const unsigned long long content = ZSTD_getFrameContentSize(bytes + from, file->size() - from);
+            if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR || at + content > place) break;
+            const std::size_t frame = ZSTD_findFrameCompressedSize(bytes + from, file->size() - from);
+            if (ZSTD_isError(frame) != 0) break;
+            from += frame;
+            at += content;
+        }
+        go_to(from);
+        return at;
+    }
+
+private:
+    std::unique_ptr<ZSTD_DStream, std::size_t (*)(ZSTD_DStream*)> stream_;
+    bool is_inside_ = false;  ///< a frame
+};
+
+std::unique_ptr<Contents> contents_of(const Disk& disk) {
+    std::array<unsigned char, 4> begin{};
+    const std::size_t count = disk.read(0, reinterpret_cast<char*>(begin.data()), begin.size());
+    const bool is_zstd = count == 4 && begin[1] == 0xB5 && begin[2] == 0x2F && begin[3] == 0xFD && begin[0] == 0x28;
+    const bool is_skippable = count == 4 && (begin[0] & 0xF0) == 0x50 && begin[1] == 0x2A && begin[2] == 0x4D && begin[3] == 0x18;
+    if (is_zstd || is_skippable) return std::make_unique<ZstdContents>(disk);
+    if (count >= 2 && begin[0] == 0x1F && begin[1] == 0x8B) return std::make_unique<GzipContents>(disk);
+    return std::make_unique<PlainContents>(disk);
+}
+
+/// A file that is open, record by record. Its place counts what comes out.
+class File {
+public:
+    File(const std::string& name, sab_framing framing, uint64_t most)
+        : disk_(name), identity_(identify()), contents_(contents_of(disk_)), framing_(framing), most_(most) {}
+
+    /// The next record begins there.
+    void seek(uint64_t place) {
+        place_ = place;
+        is_lost_ = true;
+    }
+    uint64_t place() const { return place_; }
+    /// Tells the file from another of its name.
+    uint64_t identity() const { return identity_; }
+
+    /// False at the end of the file. After a failure the same record is read again.
+    bool next(Record& record) {
+        try {
+            if (is_lost_) find();
+            return framing_ == SAB_FRAMING_LINES ? line(record) : after_length(record);
+        } catch (...) {
+            is_lost_ = true;
+            throw;
+        }
+    }
+
+private:
+    uint64_t identify() const {
+        std::vector<char> begin(1 << 16);
+        const std::size_t count = disk_.read(0, begin.data(), begin.size());
+        return XXH3_64bits_withSeed(begin.data(), count, disk_.size());
+    }
+
+    bool line(Record& record) {
+        std::size_t looked = 0;
+        for (;;) {
+            const char* const from = data() + begin_;
+            const auto* const newline = end_ > begin_ + looked ? static_cast<const char*>(std::memchr(from + looked, '\n', end_ - begin_ - looked)) : nullptr;
+            if (newline == nullptr) {
+                looked = end_ - begin_;
+                if (looked > most_ + 1) refuse_length(looked);
+                if (more()) continue;
+                if (looked == 0) return false;
+            }
+            std::size_t length = newline != nullptr ? static_cast<std::size_t>(newline - from) : looked;
+            const std::size_t used = length + (newline != nullptr ? 1 : 0);
+            if (length > 0 && from[length - 1] == '\r') --length;
+            if (length > most_) refuse_length(length);
+            give(record, data() + begin_, length);
+            begin_ += used;
+            place_ += used;
+            return true;
+        }
+    }
+
+    bool after_length(Record& record) {
+        while (end_ - begin_ < 4)
+            if (!more()) {
+                if (begin_ == end_) return false;
+                refuse_end();
+            }
+        std::array<unsigned char, 4> bytes{};
+        std::memcpy(bytes.data(), data() + begin_, 4);
+        const uint64_t length = bytes[0] | bytes[1] << 8 | bytes[2] << 16 | uint64_t{bytes[3]} << 24;
+        if (length > most_) refuse_length(length);
+        while (end_ - begin_ < 4 + length)
+            if (!more(4 + length)) refuse_end();
+        give(record, data() + begin_ + 4, length);
+        begin_ += 4 + length;
+        place_ += 4 + length;
+        return true;
+    }
+
+    void give(Record& record, const char* from, std::size_t length) {
+        record.view = {SAB_RECORD_BYTES, static_cast<double>(length), from, length};
+        record.owner = shares_.share();
+    }
+
+    char* data() { return shares_.block() != nullptr ? shares_.block()->data() : nullptr; }
+
+    /// Reads on behind what is there, in another block where this one is full; false at the end of the file.
+    bool more(std::size_t wanted = 0) {
+        constexpr std::size_t usual = 1 << 18;
+        const std::size_t kept = end_ - begin_;
+        const std::size_t capacity = shares_.block() != nullptr ? shares_.block()->capacity() : 0;
+        if (capacity - end_ < usual / 8 || begin_ + wanted > capacity) {
+            auto block = std::make_unique<Block>(std::max({usual, 2 * kept, wanted}));
+            if (kept > 0) std::memcpy(block->data(), data() + begin_, kept);
+            shares_.take(block.release());
+            begin_ = 0;
+            end_ = kept;
+        }
+        const std::size_t count = contents_->read(data() + end_, shares_.block()->capacity() - end_);
+        end_ += count;
+        return count > 0;
+    }
+
+    void find() {
+        begin_ = end_ = 0;
+        shares_.drop();
+        uint64_t at = contents_->seek(place_);
+        for (; at < place_; at += end_) {
+            begin_ = end_ = 0;
+            if (!more()) fail(SAB_E_MISMATCH, "file \"", disk_.name(), "\" ends at byte ", at, ", before byte ", place_, ", where the stream stood: it has changed");
+            current_progress().report(0, 0);
+            if (at + end_ > place_) {
+                begin_ = static_cast<std::size_t>(place_ - at);
+                break;
+            }
+        }
+        if (at == place_) begin_ = end_ = 0;
+        is_lost_ = false;
+    }
+
+    [[noreturn]] void refuse_length(uint64_t length) const {
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\": the record at byte ", place_, " is longer than options.max_record, ", most_, ": ", length, " bytes or more");
+    }
+    [[noreturn]] void refuse_end() const { fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off in the record at byte ", place_, " of what comes out"); }
+
+    Disk disk_;
+    uint64_t identity_;
+    std::unique_ptr<Contents> contents_;
+    sab_framing framing_;
+    uint64_t most_;
+    uint64_t place_ = 0;  ///< where the next record begins
+    Shares shares_;       ///< of the block that is read into
+    std::size_t begin_ = 0, end_ = 0;
+    bool is_lost_ = false;
+};
+
+class Files : public Over {
+public:
+    Files(StreamPtr&& source, const sab_files_stream_options& options) : Over(std::move(source)), options_(options) {}
+
+    bool next(Record& record) override {
+        for (;;) {
+            try {
+                if (file_ == nullptr && !open()) return false;
+                if (file_->next(record)) return true;
+            } catch (const Error& error) {
+                const bool is_of_the_file = error.status() == SAB_E_IO || error.status() == SAB_E_FORMAT || error.status() == SAB_E_MISMATCH;
+                if (options_.on_error != SAB_ON_ERROR_SKIP || !is_of_the_file || (file_ == nullptr && !has_waiting_)) throw;
+                log(SAB_LOG_WARNING, text("left out the rest of a file: ", std::string_view(error.what())));
+                ++skipped_;
+                has_waiting_ = false;
+            }
+            file_ = nullptr;
+        }
+    }
+
+    void rewind() override {
+        forget();
+        source_->rewind();
+    }
+
+    void save(StateWriter& state) const override {
+        state.bytes(file_ != nullptr || has_waiting_ ? before_ : state_of(*source_));
+        state.number(seen_.size());
+        for (const auto& [name, identity] : seen_) {
+            state.number(name);
+            state.number(identity);
+        }
+        state.number(file_ != nullptr);
+        if (file_ != nullptr) state.number(file_->place());
+    }
+
+    void restore(StateReader& state) override {
+        forget();
+        const auto before = state.bytes();
+        before_.assign(before.begin(), before.end());
+        restore_from(*source_, before);
+        for (uint64_t count = state.number(); count > 0; --count) {
+            const uint64_t name = state.number();
+            seen_[name] = state.number();
+        }
+        if (state.number(1) == 0) return;
+        const uint64_t place = state.number();
+        if (!open()) StateReader::refuse();
+        file_->seek(place);
+    }
+
+    void describe(Description& description) const override {
+        const Description::Replayed replayed(description);
+        source_->describe(description);
+        description.add("files");
+        description.add(static_cast<uint64_t>(options_.framing));
+        description.add(options_.max_record);
+    }
+
+    StreamPtr fresh() const override { return std::make_unique<Files>(source_->fresh(), options_); }
+    uint64_t skipped() const override { return skipped_ + source_->skipped(); }
+    ObjectsPtr objects() const override { return nullptr; }
+
+private:
+    void forget() {
+        file_ = nullptr;
+        has_waiting_ = false;
+        seen_.clear();
+    }
+
+    /// The next file; its name waits for another try when it fails. False when there is none.
+    bool open() {
+        if (!has_waiting_) {
+            before_ = state_of(*source_);
+            if (!source_->next(waiting_)) return false;
+            has_waiting_ = true;
+        }
+        if (waiting_.view.kind != SAB_RECORD_BYTES) fail(SAB_E_ARGUMENT, "source: gave a record of kind ", waiting_.view.kind, " where the name of a file must be");
+        const std::string name(waiting_.bytes());
+        auto file = std::make_unique<File>(name, options_.framing, options_.max_record);
+        const auto [known, is_new] = seen_.try_emplace(XXH3_64bits(name.data(), name.size()), file->identity());
+        if (known->second != file->identity()) fail(SAB_E_MISMATCH, "file \"", name, "\" has changed since it was read before");
+        file_ = std::move(file);
+        has_waiting_ = false;
+        return true;
+    }
+
+    sab_files_stream_options options_;
+    Bytes before_;         ///< the source before the name of the file that is read
+    Record waiting_;       ///< name of a file that could not be opened yet
+    bool has_waiting_ = false;
+    std::unique_ptr<File> file_;
+    std::unordered_map<uint64_t, uint64_t> seen_;  ///< identities of the files that were read, by the hashes of their names
+    uint64_t skipped_ = 0;
+};
+
+}  // namespace
+
+StreamPtr make_files(StreamPtr&& source, const sab_files_stream_options& options) {
+    check(options.framing == SAB_FRAMING_LINES || options.framing == SAB_FRAMING_LENGTH, "options.framing", options.framing,
+          "must be SAB_FRAMING_LINES (0) or SAB_FRAMING_LENGTH (1)");
+    check(options.on_error == SAB_ON_ERROR_STOP || options.on_error == SAB_ON_ERROR_SKIP, "options.on_error", options.on_error,
+          "must be SAB_ON_ERROR_STOP (0) or SAB_ON_ERROR_SKIP (1)");
+    sab_files_stream_options given = options;
+    if (given.max_record == 0) given.max_record = 64u << 20;
+    return std::make_unique<Files>(std::move(source), given);
+}
+
+}  // namespace sab

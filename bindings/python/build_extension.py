@@ -33,7 +33,24 @@ extern "Python" int32_t sab_py_device_rng_save(void *ctx, uint64_t depth);
 extern "Python" int32_t sab_py_device_rng_restore(void *ctx, uint64_t depth);
 """
 
+# What streams.c has for Python.
+EXTRA += """
+typedef struct sab_py_stage sab_py_stage;
+void sab_py_use_pickle(uintptr_t dumps, uintptr_t loads);
+sab_py_stage *sab_py_stage_new(uintptr_t call, uintptr_t more, int32_t code, int32_t is_text);
+void sab_py_stage_free(sab_py_stage *stage);
+int32_t sab_py_stage_error(sab_py_stage *stage, uintptr_t list);
+sab_status sab_py_next(sab_stream *stream, uintptr_t list, int32_t is_text);
+sab_status sab_py_source_new(sab_py_stage *stage, sab_stream **stream);
+sab_status sab_py_map_new(sab_stream *source, sab_py_stage *stage, int32_t what, uint64_t threads, sab_stream **stream);
+sab_status sab_py_select_new(sab_stream *source, sab_py_stage *stage, sab_stream **stream);
+sab_status sab_py_recurrent_new(sab_stream *source, sab_py_stage *stage, sab_stream **stream);
+sab_status sab_py_random_map_new(sab_stream *source, sab_py_stage *stage, uint64_t seed, sab_stream **stream);
+sab_status sab_py_readahead_new(sab_stream *source, sab_readahead_stream_options *options, sab_py_stage *stage, int32_t has_batch_size,
+                                int32_t has_boundary_key, sab_stream **stream);
+"""
+
 builder = cffi.FFI()
 builder.cdef((HERE / "sab" / "_cdef.h").read_text() + EXTRA)
-builder.set_source("sab._sab", "#include <sab.h>")
+builder.set_source("sab._sab", "#include <sab.h>\n#include <string.h>\n" + (HERE / "streams.c").read_text())
 builder.emit_c_code(sys.argv[1])

@@ -77,7 +77,7 @@ protected:
     virtual void drop(uint32_t part) = 0;
     /// Moves what is carried over to the front of items_, and takes the rest away.
     virtual void keep_rest() { items_.clear(); }
-    bool has_reached_end() const { return is_over_; }
+    std::size_t given() const { return given_; }
 
     std::vector<Record> items_;     ///< the window
     std::vector<uint32_t> order_;   ///< its parts, as they are given
@@ -152,7 +152,17 @@ private:
         random_.shuffle(order_);
         return true;
     }
-    void give(uint32_t part, Record& record) override { record = std::move(items_[part]); }
+    /// A shuffled record lies anywhere: what comes soon is fetched ahead of time, and what it points to a little later.
+    void give(uint32_t part, Record& record) override {
+        constexpr std::size_t soon = 8, later = 16;
+        if (const std::size_t at = given() + later; at < order_.size()) __builtin_prefetch(&items_[order_[at]]);
+        if (const std::size_t at = given() + soon; at < order_.size()) {
+            const auto* const data = static_cast<const char*>(items_[order_[at]].view.data);
+            __builtin_prefetch(data);
+            __builtin_prefetch(data + 64);
+        }
+        record = std::move(items_[part]);
+    }
     void drop(uint32_t part) override { items_[part] = Record{}; }
 };
 

@@ -51,7 +51,7 @@ void check_size(std::string_view what, double size) {
     if (!(size >= 0 && std::isfinite(size))) fail(SAB_E_ARGUMENT, what, ".size = ", size, ": must be finite and not negative");
 }
 
-Record taken(std::string_view what, const sab_record& made, const Record& before, const ObjectsPtr& objects, Copier& copier) {
+Record taken(std::string_view what, const sab_record& made, Record&& before, const ObjectsPtr& objects, Copier& copier) {
     const sab_record& old = before.view;
     const bool is_same = made.kind == old.kind && made.data == old.data && made.length == old.length;
     if (made.kind == SAB_RECORD_OBJECT && !(is_same && before.owner.get() != nullptr)) {
@@ -62,7 +62,7 @@ Record taken(std::string_view what, const sab_record& made, const Record& before
     }
     check_size(what, made.size);
     if (is_same && before.owner.get() != nullptr) {
-        Record record = before;
+        Record record = std::move(before);
         record.view.size = made.size;
         return record;
     }

@@ -159,8 +159,8 @@ private:
 };
 Record object_record(void* handle, double size, const ObjectsPtr& objects);
 
-/// What a caller's callback filled: checked; bytes are copied, an object is taken. `before` is what the struct had at first.
-Record taken(std::string_view what, const sab_record& made, const Record& before, const ObjectsPtr& objects, Copier& copier);
+/// What a caller's callback filled: checked; bytes are copied, an object is taken. `before` is what the struct had at first, and is moved on where it still has.
+Record taken(std::string_view what, const sab_record& made, Record&& before, const ObjectsPtr& objects, Copier& copier);
 
 /// Checks a size that a caller gave.
 void check_size(std::string_view what, double size);

@@ -99,7 +99,7 @@ public:
         is_waiting_ = true;
         sab_record made = waiting_.view;
         check_code("map", called_back("map", [&] { return map_(context_.get(), &waiting_.view, &made); }));
-        record = taken("map: made", made, waiting_, objects_, copier_);
+        record = taken("map: made", made, std::move(waiting_), objects_, copier_);
         is_waiting_ = false;
         return true;
     }
@@ -142,8 +142,8 @@ public:
         is_waiting_ = true;
         sab_record after = state_.view, made = waiting_.view;
         check_code("recur", called_back("recur", [&] { return recur_(context_.get(), &state_.view, &waiting_.view, &after, &made); }));
-        Record out = taken("recur: made", made, waiting_, objects_, copier_);
-        state_ = taken("recur: next", after, state_, objects_, copier_);
+        Record out = taken("recur: made", made, Record(waiting_), objects_, copier_);  // a copy: what follows may fail
+        state_ = taken("recur: next", after, Record(state_), objects_, copier_);
         record = std::move(out);
         is_waiting_ = false;
         return true;
@@ -193,7 +193,7 @@ public:
         try {
             sab_record made = waiting_.view;
             check_code("map", called_back("map", [&] { return map_(context_.get(), &random_, &waiting_.view, &made); }));
-            record = taken("map: made", made, waiting_, objects_, copier_);
+            record = taken("map: made", made, std::move(waiting_), objects_, copier_);
         } catch (...) {
             random_.generator = before;
             throw;

@@ -338,7 +338,7 @@ private:
         sab_record made = record.view;
         if (const int32_t code = called_back("map", [&] { return map_(context_.get(), &record.view, &made); }); code != 0)
             throw Error(SAB_E_CALLBACK, text("map failed with code ", code), code);
-        return taken("map: made", made, record, objects_, copier);
+        return taken("map: made", made, Record(record), objects_, copier);  // a copy: after a fork it is mapped again
     }
 
     /// Keeps the threads busy: two tasks for each.

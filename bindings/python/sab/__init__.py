@@ -31,6 +31,7 @@ from sab._plan import Bucket, Plan, Report, create_buckets, plan
 from sab._probe import MemoryStats, Probe
 from sab._samplers import Batch, BucketSampler, SequentialSampler, SizeAwareSampler, SizeAwareStream
 from sab._sizes import Sizes
+from sab._streams import Stream
 
 __version__: str = _ffi.string(_lib.sab_version_string()).decode()
 
@@ -59,6 +60,7 @@ __all__ = [
     "SizeAwareStream",
     "Sizes",
     "SkippedWarning",
+    "Stream",
     "UnsupportedError",
     "Verification",
     "chunked_step",

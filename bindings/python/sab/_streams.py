@@ -1,0 +1,577 @@
+"""Streams: pipelines of records that stop anywhere and go on at the next record."""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import itertools
+import os
+import pickle
+import random
+import struct
+import weakref
+from typing import Any, Callable, Iterable, Optional, Sequence, Union
+
+import numpy as np
+
+from sab._native import Calls, Progress, check, ffi, lib, new_options, whole
+
+_dumps, _loads = pickle.dumps, pickle.loads
+lib.sab_py_use_pickle(id(_dumps), id(_loads))
+_NEXT_FAILED_TO_DECODE = 1000
+_codes = itertools.count(1 << 16)
+_live: "weakref.WeakSet[_Pipeline]" = weakref.WeakSet()
+
+Key = Union[str, Callable[[Any], float]]
+
+
+@atexit.register
+def _close_all() -> None:
+    # Threads of prefetching streams must not ask for an interpreter that is on its way out.
+    for pipeline in list(_live):
+        pipeline.close()
+
+
+class _Random(random.Random):
+    """CPython's generator, whose numbers come from the stream's own state. Lives while a callback runs."""
+
+    def __new__(cls, address: int) -> "_Random":
+        return super().__new__(cls, 0)
+
+    def __init__(self, address: int) -> None:
+        self._random = ffi.cast("sab_random *", address)
+        self.gauss_next = None
+
+    def random(self) -> float:
+        return float(lib.sab_random_real(self._random))
+
+    def getrandbits(self, k: int) -> int:
+        if k < 0:
+            raise ValueError("number of bits must be non-negative")
+        number, done = 0, 0
+        while done < k:
+            number |= lib.sab_random_bits(self._random, min(k - done, 32)) << done
+            done += 32
+        return number
+
+
+class _Pipeline:
+    """The native streams of a recipe, and the Python stages in them."""
+
+    def __init__(self) -> None:
+        self.stages: dict[int, Any] = {}
+        self.handle: Any = ffi.NULL
+        self.box: list[Any] = [None]
+        _live.add(self)
+
+    def stage(self, call: Any = None, more: Any = None, is_text: bool = False) -> Any:
+        code = next(_codes)
+        stage = lib.sab_py_stage_new(0 if call is None else id(call), 0 if more is None else id(more), code, is_text)
+        if stage == ffi.NULL:
+            raise MemoryError
+        self.stages[code] = stage
+        return stage
+
+    def check(self, status: int, calls: Optional[Calls] = None) -> int:
+        """Raises what a status stands for; the exception of a stage as it was raised there."""
+        if status == lib.SAB_E_CALLBACK and (calls is None or calls.exception is None):
+            failed = self.stages.get(lib.sab_last_callback_code())
+            for stage in [failed] if failed is not None else self.stages.values():
+                if lib.sab_py_stage_error(stage, id(self.box)):
+                    error, self.box[0] = self.box[0], None
+                    try:
+                        raise error
+                    finally:
+                        del error
+        return check(status, calls)
+
+    def close(self) -> None:
+        handle, self.handle = self.handle, ffi.NULL
+        if handle != ffi.NULL:
+            lib.sab_stream_free(handle)
+        stages, self.stages = self.stages, {}
+        for stage in stages.values():
+            lib.sab_py_stage_free(stage)
+
+    def __del__(self) -> None:
+        if self.handle != ffi.NULL or self.stages:
+            self.close()
+
+
+def _list_options(shuffle: bool, infinite: Optional[bool], seed: int, rank: int, world_size: int) -> Any:
+    options = new_options("sab_list_stream_options")
+    options.infinite, options.shuffle = shuffle if infinite is None else infinite, shuffle
+    options.seed, options.rank, options.world_size = whole("seed", seed), whole("rank", rank), whole("world_size", world_size, 1)
+    return options
+
+
+class Stream:
+    """Records, one after the other: an iterator that can be saved and restored.
+
+    Made of sources (:meth:`from_files`, :meth:`from_items`, :meth:`from_iterable`, :meth:`random`) and stages, each a method that gives the longer stream::
+
+        batches = (
+            sab.Stream.from_files(names, shuffle=True, seed=1)      # lines of gzip, Zstandard or plain files, for ever
+            .prefetch(10_000)                                       # read in a thread
+            .block_shuffle(100_000, seed=2)
+            .readahead(budget=16384, key="words")                   # lists of lines of like length
+        )
+        for batch in batches: ...
+        state = batches.state_dict()                                # later, elsewhere: batches.load_state_dict(state)
+
+    Records are ``str`` (lines), or any value that a function gives. Nothing runs before the first record is asked for. A stream is its own iterator: a loop that was
+    left goes on where it was; one that reached the end begins again. Streams can be pickled where their functions can, with the place where they stand.
+
+    Native stages run without Python's lock. Functions may run in another thread: those under :meth:`prefetch`, and those of ``map(threads=N)``.
+    """
+
+    def __init__(self, recipe: "tuple[Any, ...]", is_text: bool = False) -> None:
+        self._recipe = recipe  # (kind, whether the records before it are text, arguments...) of each step
+        self._is_text = is_text
+        self._pipeline: Optional[_Pipeline] = None
+        self._progress: "bool | Progress | None" = None
+        self._finished = False
+        self._state: Optional[bytes] = None
+
+    # ---- sources ----
+
+    @classmethod
+    def from_files(
+        cls,
+        names: "Iterable[str | os.PathLike[str]]",
+        *,
+        shuffle: bool = False,
+        infinite: Optional[bool] = None,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        framing: str = "lines",
+        encoding: Optional[str] = "utf-8",
+        max_record: int = 0,
+        on_error: str = "stop",
+    ) -> "Stream":
+        """The records of files: plain, gzip or Zstandard.
+
+        Args:
+            names: of the files.
+            shuffle: another permutation of the files each time through; for ever.
+            infinite: go through the files again and again; as ``shuffle`` by default.
+            seed: of the permutations.
+            rank, world_size: this rank's files: a consecutive block, so that the ranks in order give all, or every world_size-th where it is infinite. See
+                :meth:`rank` for a split that leaves all ranks with as many records.
+            framing: ``"lines"``, or ``"length"``: each record after its length in 4 bytes, little-endian.
+            encoding: ``"utf-8"``: records are str; None: bytes.
+            max_record: a longer record is an error, in bytes; 0: 64 MiB.
+            on_error: ``"stop"`` (raise; the next call tries again) or ``"skip"`` (log a warning, leave out the rest of the file, count it in :attr:`skipped`).
+        """
+        if encoding not in ("utf-8", None):
+            raise ValueError(f"encoding = {encoding!r}: must be 'utf-8' or None")
+        framings = {"lines": lib.SAB_FRAMING_LINES, "length": lib.SAB_FRAMING_LENGTH}
+        policies = {"stop": lib.SAB_ON_ERROR_STOP, "skip": lib.SAB_ON_ERROR_SKIP}
+        if framing not in framings:
+            raise ValueError(f"framing = {framing!r}: must be 'lines' or 'length'")
+        if on_error not in policies:
+            raise ValueError(f"on_error = {on_error!r}: must be 'stop' or 'skip'")
+        kept = tuple(os.fspath(name) for name in names)
+        _list_options(shuffle, infinite, seed, rank, world_size)
+        recipe = ("files", False, kept, (shuffle, infinite, seed, rank, world_size), framings[framing], whole("max_record", max_record), policies[on_error])
+        return cls((recipe,), is_text=encoding is not None)
+
+    @classmethod
+    def from_items(
+        cls, items: Sequence[Any], *, shuffle: bool = False, infinite: Optional[bool] = None, seed: int = 0, rank: int = 0, world_size: int = 1
+    ) -> "Stream":
+        """The items of a sequence: a list, a numpy array (its rows), a map-style dataset. Arguments as for :meth:`from_files`."""
+        _list_options(shuffle, infinite, seed, rank, world_size)
+        return cls((("items", False, items, (shuffle, infinite, seed, rank, world_size)),))
+
+    @classmethod
+    def from_iterable(cls, source: "Iterable[Any] | Callable[[], Iterable[Any]]") -> "Stream":
+        """What an iterable gives, or a function without arguments that returns one each time it is called, such as a generator function.
+
+        A restore takes as many items again, but where the iterable has a state of its own: ``state_dict`` and ``load_state_dict``, or infinibatch's ``getstate``
+        and ``setstate``.
+        """
+        if not callable(source) and not _has_state(source) and iter(source) is source:
+            raise ValueError("source is an iterator, which cannot begin again: give the iterable, or a function that makes it")
+        return cls((("iterable", False, source),))
+
+    @classmethod
+    def random(cls, seed: int = 0) -> "Stream":
+        """Random floats in [0, 1) for ever: those of ``random.Random(seed).random()``."""
+        return cls((("random", False, whole("seed", seed)),)).map(_float_of_bytes)
+
+    # ---- stages ----
+
+    def _then(self, kind: str, *given: Any, is_text: Optional[bool] = None) -> "Stream":
+        return Stream((*self._recipe, (kind, self._is_text, *given)), self._is_text if is_text is None else is_text)
+
+    def map(self, function: Callable[[Any], Any], *, threads: int = 0) -> "Stream":
+        """Each record turned into another. With ``threads``, by so many at once, order kept: worth it where the function lets go of Python's lock."""
+        return self._then("map", _function("function", function), whole("threads", threads), is_text=False)
+
+    def select_many(self, function: Optional[Callable[[Any], Iterable[Any]]] = None) -> "Stream":
+        """The items of the iterables that a function gives for the records, or of the records themselves, one after the other."""
+        return self._then("select", _function("function", function, optional=True), is_text=False)
+
+    def flatten(self) -> "Stream":
+        """The records of lists that :meth:`batch`, :meth:`window`, :meth:`zip` and :meth:`readahead` made."""
+        return self._then("flatten")
+
+    def recurrent(self, function: Callable[[Any, Any], "tuple[Any, Any]"], initial: Any = None) -> "Stream":
+        """``(state, made) = function(state, record)``: the state, picklable, is part of the saved one."""
+        return self._then("recurrent", _function("function", function), initial, is_text=False)
+
+    def random_map(self, function: Callable[[random.Random, Any], Any], *, seed: int = 0) -> "Stream":
+        """``function(generator, record)``; what is drawn from the generator, a ``random.Random``, is part of the saved state."""
+        return self._then("random_map", _function("function", function), whole("seed", seed), is_text=False)
+
+    def zip(self, *others: "Stream") -> "Stream":
+        """Lists of a record of each stream; ends with the first that ends."""
+        return self._then("zip", tuple(_stream("others", other) for other in others), is_text=self._is_text or any(other._is_text for other in others))
+
+    def multiplex(self, *sources: "Stream") -> "Stream":
+        """Records of several streams: this one gives the number of the stream that is next."""
+        if not sources:
+            raise ValueError("sources is empty: must have at least one")
+        return self._then("multiplex", tuple(_stream("sources", source) for source in sources), is_text=any(source._is_text for source in sources))
+
+    def rank(self, rank: int, world_size: int) -> "Stream":
+        """Every world_size-th record, those of this rank, of a stream that is the same on all. All ranks see as many: at the end some get an empty list. As the last stage
+        a state may be loaded with another rank and world size."""
+        rank, world_size = whole("rank", rank), whole("world_size", world_size, 1)
+        if rank >= world_size:
+            raise ValueError(f"rank = {rank}: must be below world_size, {world_size}")
+        return self._then("rank", rank, world_size)
+
+    def batch(self, batch_size: int) -> "Stream":
+        """Lists of consecutive records."""
+        return self._then("batch", whole("batch_size", batch_size, 1))
+
+    def window(self, width: int) -> "Stream":
+        """Lists of consecutive records, each one record further."""
+        return self._then("window", whole("width", width, 1))
+
+    def block_shuffle(self, block_size: int, *, seed: int = 0) -> "Stream":
+        """Blocks of consecutive records, each block shuffled."""
+        return self._then("block_shuffle", whole("block_size", block_size, 1), whole("seed", seed))
+
+    def buffered_shuffle(self, buffer_size: int, *, seed: int = 0) -> "Stream":
+        """Each record takes a random place in a buffer, and what was there goes on. A saved state holds the buffer, pickled."""
+        return self._then("buffered_shuffle", whole("buffer_size", buffer_size, 1), whole("seed", seed))
+
+    def prefetch(self, buffer_size: int = 1024) -> "Stream":
+        """The same records, taken ahead of time by a thread."""
+        return self._then("prefetch", whole("buffer_size", buffer_size, 1))
+
+    def readahead(
+        self,
+        read_ahead: int = 10_000,
+        *,
+        budget: float = 0,
+        batch_size: "int | Callable[[Any], int] | None" = None,
+        key: Key = "len",
+        boundary_key: Optional[Callable[[Any], Any]] = None,
+        shuffle: bool = True,
+        carry_over: bool = False,
+        seed: int = 0,
+    ) -> "Stream":
+        """Batches, as lists, of records of like size: a window is read, sorted by size, cut into batches, and these are shuffled.
+
+        Args:
+            read_ahead: records of a window.
+            budget: count * largest size of a batch; 0: no such limit.
+            batch_size: most records of a batch, or a function that says so of its largest record; None: no such limit.
+            key: the size of a record: ``"len"``, ``"words"`` or ``"bytes"`` of text, which are counted without Python, or a function.
+            boundary_key: records of different keys never share a batch.
+            shuffle: the batches of a window.
+            carry_over: what fits no batch well waits for the next window: less padding; a restore reads up to eight windows again.
+            seed: of the shuffles.
+        """
+        if not (callable(key) or key in ("len", "words", "bytes")):
+            raise ValueError(f"key = {key!r}: must be 'len', 'words', 'bytes' or a function")
+        size = batch_size if batch_size is None or callable(batch_size) else whole("batch_size", batch_size, 1)
+        if size is None and not budget > 0:
+            raise ValueError("budget = 0: a budget or a batch_size must be given")
+        return self._then("readahead", whole("read_ahead", read_ahead, 1), float(budget), size, key, boundary_key, bool(shuffle), bool(carry_over), whole("seed", seed))
+
+    # ---- running ----
+
+    def _opened(self) -> _Pipeline:
+        if self._pipeline is None:
+            pipeline = _Pipeline()
+            pipeline.handle = _built(pipeline, self._recipe)
+            self._pipeline = pipeline
+            self._calls = Calls(progress=self._progress, what="stream")
+            check(lib.sab_stream_set_progress(pipeline.handle, lib.sab_py_progress, self._calls.handle))
+            if self._state is not None:
+                state, self._state = self._state, None
+                self._restore(state)
+        return self._pipeline
+
+    def _restore(self, state: bytes) -> None:
+        pipeline = self._opened()
+        pipeline.check(lib.sab_stream_state_restore(pipeline.handle, ffi.from_buffer(state), len(state)), self._calls)
+
+    def set_progress(self, progress: "bool | Progress | None") -> None:
+        """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by returning False or raising."""
+        if self._pipeline is not None:
+            self._calls = Calls(progress=progress, what="stream")
+            check(lib.sab_stream_set_progress(self._pipeline.handle, lib.sab_py_progress, self._calls.handle))
+        self._progress = progress
+
+    def __iter__(self) -> "Stream":
+        if self._finished:
+            self.rewind()
+        return self
+
+    def __next__(self) -> Any:
+        pipeline = self._pipeline or self._opened()
+        box = pipeline.box
+        status = lib.sab_py_next(pipeline.handle, id(box), self._is_text)
+        if status == lib.SAB_OK:
+            value, box[0] = box[0], None
+            return value
+        if status == _NEXT_FAILED_TO_DECODE:
+            error, box[0] = box[0], None
+            raise error
+        pipeline.check(status, self._calls)
+        self._finished = True
+        raise StopIteration
+
+    def rewind(self) -> None:
+        """Goes back to the first record."""
+        self._finished = False
+        pipeline = self._opened()
+        pipeline.check(lib.sab_stream_rewind(pipeline.handle), self._calls)
+
+    @property
+    def skipped(self) -> int:
+        """Files that were left out, by ``on_error="skip"``."""
+        count = ffi.new("uint64_t *")
+        check(lib.sab_stream_skipped_count(self._opened().handle, count))
+        return int(count[0])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream stands, for :meth:`load_state_dict`: a few KiB, but for the records of a :meth:`buffered_shuffle`."""
+        pipeline = self._opened()
+        size = ffi.new("size_t *")
+        pipeline.check(lib.sab_stream_state_save(pipeline.handle, ffi.NULL, 0, size), self._calls)
+        buffer = bytearray(size[0])
+        pipeline.check(lib.sab_stream_state_save(pipeline.handle, ffi.from_buffer(buffer), len(buffer), size), self._calls)
+        return {"state": bytes(buffer), "finished": self._finished}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on where :meth:`state_dict` was taken, in this or another process. After a failure the stream stands at its beginning.
+
+        Raises:
+            FormatError, MismatchError: the state is damaged, or of another pipeline or other files.
+        """
+        self._finished = False
+        self._restore(bytes(state_dict["state"]))
+        self._finished = bool(state_dict.get("finished", False))
+
+    def dataset(self, **options: Any) -> Any:
+        """A ``torch.utils.data.IterableDataset`` of this stream: see :class:`sab.torch_data.StreamDataset`."""
+        from sab.torch_data import StreamDataset
+
+        return StreamDataset(self, **options)
+
+    def close(self) -> None:
+        """Stops the threads and lets go of everything; the next record begins anew."""
+        pipeline, self._pipeline = self._pipeline, None
+        self._finished = False
+        if pipeline is not None:
+            pipeline.close()
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        place = None if self._pipeline is None else self.state_dict()
+        return {"recipe": self._recipe, "is_text": self._is_text, "place": place}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["recipe"], state["is_text"])  # type: ignore[misc]
+        if state["place"] is not None:
+            self._state, self._finished = state["place"]["state"], state["place"]["finished"]
+
+    def __repr__(self) -> str:
+        return "<sab.Stream: " + ", ".join(step[0] for step in self._recipe) + ">"
+
+
+def _float_of_bytes(record: bytes) -> float:
+    return float(struct.unpack("=d", record)[0])
+
+
+def _function(name: str, function: Any, optional: bool = False) -> Any:
+    if not (callable(function) or (optional and function is None)):
+        raise TypeError(f"{name} = {function!r}: must be a function")
+    return function
+
+
+def _stream(name: str, stream: Any) -> Any:
+    if not isinstance(stream, Stream):
+        raise TypeError(f"{name}: a {type(stream).__name__}: must be a Stream")
+    return stream
+
+
+def _has_state(source: Any) -> bool:
+    return any(hasattr(source, save) and hasattr(source, load) for save, load in (("state_dict", "load_state_dict"), ("getstate", "setstate")))
+
+
+# What makes the native stream of a step: from place[0], the stream before, to place[0].
+
+
+def _built(pipeline: _Pipeline, recipe: "tuple[Any, ...]") -> Any:
+    place = ffi.new("sab_stream **")
+    try:
+        for kind, is_text, *given in recipe:
+            _STEPS[kind](pipeline, place, is_text, *given)
+    except BaseException:
+        lib.sab_stream_free(place[0])
+        raise
+    return place[0]
+
+
+def _files(pipeline: _Pipeline, place: Any, is_text: bool, names: Any, order: Any, framing: int, max_record: int, on_error: int) -> None:
+    records = ffi.new("sab_record[]", len(names))
+    kept = [ffi.from_buffer(os.fsencode(name)) for name in names]
+    for record, name in zip(records, kept):
+        record.data, record.length = name, len(name)
+    check(lib.sab_list_stream_new(records, len(names), _list_options(*order), place))
+    options = new_options("sab_files_stream_options")
+    options.framing, options.max_record, options.on_error = framing, max_record, on_error
+    check(lib.sab_files_stream_new(place[0], options, place))
+
+
+def _items(pipeline: _Pipeline, place: Any, is_text: bool, items: Any, order: Any) -> None:
+    numbers = np.arange(len(items), dtype=np.int64)
+    check(lib.sab_array_stream_new(ffi.from_buffer(numbers), 8, len(numbers), _list_options(*order), place))
+    check(lib.sab_py_map_new(place[0], pipeline.stage(items), 1, 0, place))
+
+
+def _iterable(pipeline: _Pipeline, place: Any, is_text: bool, source: Any) -> None:
+    state = None
+    if _has_state(source):
+        save, load = ("state_dict", "load_state_dict") if hasattr(source, "load_state_dict") else ("getstate", "setstate")
+        state = _StateOf(source, getattr(source, save), getattr(source, load)).functions
+    check(lib.sab_py_source_new(pipeline.stage(source, state), place))
+
+
+class _StateOf:
+    """The state of a stateful iterable, as bytes; None: its beginning."""
+
+    def __init__(self, source: Any, save: Callable[[], Any], load: Callable[[Any], Any]) -> None:
+        first = None if load.__name__ == "setstate" else pickle.dumps(save())
+        self.functions = (
+            lambda: pickle.dumps(save()),
+            lambda state: load(None if state is None and first is None else pickle.loads(first if state is None else state)),
+        )
+
+
+def _random(pipeline: _Pipeline, place: Any, is_text: bool, seed: int) -> None:
+    check(lib.sab_random_stream_new(seed, place))
+
+
+def _map(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, threads: int) -> None:
+    check(lib.sab_py_map_new(place[0], pipeline.stage(function, is_text=is_text), 0, threads, place))
+
+
+def _select(pipeline: _Pipeline, place: Any, is_text: bool, function: Any) -> None:
+    stage = pipeline.stage(function, is_text=is_text) if function is not None else pipeline.stage(_same, is_text=is_text)
+    check(lib.sab_py_select_new(place[0], stage, place))
+
+
+def _same(record: Any) -> Any:
+    return record
+
+
+def _flatten(pipeline: _Pipeline, place: Any, is_text: bool) -> None:
+    check(lib.sab_flatten_stream_new(place[0], place))
+
+
+def _recurrent(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, initial: Any) -> None:
+    check(lib.sab_py_recurrent_new(place[0], pipeline.stage(function, lambda: copy.deepcopy(initial), is_text), place))
+
+
+def _random_map(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, seed: int) -> None:
+    check(lib.sab_py_random_map_new(place[0], pipeline.stage(function, _Random, is_text), seed, place))
+
+
+def _zip(pipeline: _Pipeline, place: Any, is_text: bool, others: Any) -> None:
+    handles = [place[0]] + [_built(pipeline, other._recipe) for other in others]
+    check(lib.sab_zip_stream_new(ffi.new("sab_stream *[]", handles), len(handles), place))
+
+
+def _multiplex(pipeline: _Pipeline, place: Any, is_text: bool, sources: Any) -> None:
+    check(lib.sab_py_map_new(place[0], pipeline.stage(float, is_text=is_text), 2, 0, place))
+    handles = [_built(pipeline, source._recipe) for source in sources]
+    check(lib.sab_multiplex_stream_new(place[0], ffi.new("sab_stream *[]", handles), len(handles), place))
+
+
+def _rank(pipeline: _Pipeline, place: Any, is_text: bool, rank: int, world_size: int) -> None:
+    check(lib.sab_rank_stream_new(place[0], rank, world_size, place))
+
+
+def _batch(pipeline: _Pipeline, place: Any, is_text: bool, batch_size: int) -> None:
+    check(lib.sab_batch_stream_new(place[0], batch_size, place))
+
+
+def _window(pipeline: _Pipeline, place: Any, is_text: bool, width: int) -> None:
+    check(lib.sab_window_stream_new(place[0], width, place))
+
+
+def _block_shuffle(pipeline: _Pipeline, place: Any, is_text: bool, block_size: int, seed: int) -> None:
+    check(lib.sab_block_shuffle_stream_new(place[0], block_size, seed, place))
+
+
+def _buffered_shuffle(pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int, seed: int) -> None:
+    check(lib.sab_buffered_shuffle_stream_new(place[0], buffer_size, seed, place))
+
+
+def _prefetch(pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int) -> None:
+    check(lib.sab_prefetch_stream_new(place[0], buffer_size, place))
+
+
+def _readahead(
+    pipeline: _Pipeline, place: Any, is_text: bool, read_ahead: int, budget: float, size: Any, key: Any, boundary_key: Any, shuffle: bool, carry_over: bool, seed: int
+) -> None:
+    if key == "len" and is_text:
+        check(lib.sab_py_map_new(place[0], pipeline.stage(), 3, 0, place))
+    elif key == "words":
+        check(lib.sab_py_map_new(place[0], pipeline.stage(), 4, 0, place))
+    elif callable(key):
+        check(lib.sab_py_map_new(place[0], pipeline.stage(key, is_text=is_text), 2, 0, place))
+    options = new_options("sab_readahead_stream_options")
+    options.read_ahead, options.budget, options.shuffle, options.carry_over, options.seed = read_ahead, budget, shuffle, carry_over, seed
+    if isinstance(size, int):
+        options.batch_size = size
+    has_size, has_key = callable(size), boundary_key is not None
+    stage = pipeline.stage(size if has_size else None, boundary_key, is_text)
+    check(lib.sab_py_readahead_new(place[0], options, stage, has_size, has_key, place))
+
+
+_STEPS: dict[str, Callable[..., None]] = {
+    "files": _files,
+    "items": _items,
+    "iterable": _iterable,
+    "random": _random,
+    "map": _map,
+    "select": _select,
+    "flatten": _flatten,
+    "recurrent": _recurrent,
+    "random_map": _random_map,
+    "zip": _zip,
+    "multiplex": _multiplex,
+    "rank": _rank,
+    "batch": _batch,
+    "window": _window,
+    "block_shuffle": _block_shuffle,
+    "buffered_shuffle": _buffered_shuffle,
+    "prefetch": _prefetch,
+    "readahead": _readahead,
+}

@@ -117,7 +117,7 @@ static void sab_py_use_pickle(uintptr_t dumps, uintptr_t loads) {
 /* Objects are given as their addresses: id(). */
 static sab_py_stage *sab_py_stage_new(uintptr_t call, uintptr_t more, int32_t code, int32_t is_text) {
     const PyGILState_STATE lock = PyGILState_Ensure();
-    sab_py_stage *stage = PyMem_RawCalloc(1, sizeof *stage);
+    sab_py_stage *stage = calloc(1, sizeof *stage);
     if (stage != NULL) {
         stage->call = (PyObject *)call;
         stage->more = (PyObject *)more;
@@ -144,7 +144,7 @@ static void sab_py_stage_free(sab_py_stage *stage) {
     const PyGILState_STATE lock = PyGILState_Ensure();
     sab_py_stage_release(stage);
     Py_CLEAR(stage->error);
-    PyMem_RawFree(stage);
+    free(stage);
     PyGILState_Release(lock);
 }
 
@@ -390,7 +390,7 @@ static int32_t sab_py_inner_rewind(void *ctx) { return ((sab_py_inner *)ctx)->co
 static void sab_py_inner_release(void *ctx) {
     const PyGILState_STATE lock = PyGILState_Ensure();
     Py_DECREF(((sab_py_inner *)ctx)->iterator);
-    PyMem_RawFree(ctx);
+    free(ctx);
     PyGILState_Release(lock);
 }
 
@@ -400,7 +400,7 @@ static int32_t sab_py_call_select(void *ctx, const sab_record *record, sab_strea
     PyObject *argument = sab_py_argument(stage, record), *given = NULL, *iterator = NULL;
     if (argument != NULL) given = stage->call == Py_None ? (Py_INCREF(argument), argument) : PyObject_CallFunctionObjArgs(stage->call, argument, NULL);
     if (given != NULL) iterator = PyObject_GetIter(given);
-    sab_py_inner *inner = iterator == NULL ? NULL : PyMem_RawCalloc(1, sizeof *inner);
+    sab_py_inner *inner = iterator == NULL ? NULL : calloc(1, sizeof *inner);
     if (iterator != NULL && inner == NULL) PyErr_NoMemory();
     const int32_t code = inner == NULL ? sab_py_failed(stage) : 0;
     Py_XDECREF(given);

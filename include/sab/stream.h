@@ -167,8 +167,8 @@ SAB_API sab_status sab_array_stream_new(const void *items, size_t item_size, siz
 typedef struct sab_source_functions {
     size_t struct_size;                               /**< set by SAB_SOURCE_FUNCTIONS_INIT */
     void *ctx;                                        /**< handed to each function */
-    int32_t (*next)(void *ctx, sab_record *record);   /**< fills the next record, of bytes, which are copied, or an object, which is given away, and sets
-                                                           its size where that is not `length`. SAB_END at the end, and from then on. Must be given */
+    int32_t (*next)(void *ctx, sab_record *record);   /**< fills the next record, of bytes, which are copied, or an object, which is given away; its
+                                                           size is -1 at first, which stands for `length`. SAB_END at the end, and from then on. Must be given */
     int32_t (*rewind)(void *ctx);                     /**< goes back to the first record. NULL: cannot */
     int32_t (*state_save)(void *ctx, void *buffer, size_t capacity, size_t *size); /**< as sab_stream_state_save(). NULL: a state counts records, and a
                                                            restore rewinds and takes as many again */

@@ -363,7 +363,7 @@ public:
     }
 
     void save(StateWriter& state) const override {
-        state.bytes(file_ != nullptr || has_waiting_ ? before_ : state_of(*source_));
+        state.bytes(file_ != nullptr || has_waiting_ || before_.is_trying ? before_.state : state_of(*source_));
         state.number(seen_.size());
         for (const auto& [name, identity] : seen_) {
             state.number(name);
@@ -375,9 +375,7 @@ public:
 
     void restore(StateReader& state) override {
         forget();
-        const auto before = state.bytes();
-        before_.assign(before.begin(), before.end());
-        restore_from(*source_, before);
+        before_.restore(*source_, state.bytes());
         for (uint64_t count = state.number(); count > 0; --count) {
             const uint64_t name = state.number();
             seen_[name] = state.number();
@@ -403,15 +401,14 @@ public:
 private:
     void forget() {
         file_ = nullptr;
-        has_waiting_ = false;
+        has_waiting_ = before_.is_trying = false;
         seen_.clear();
     }
 
     /// The next file; its name waits for another try when it fails. False when there is none.
     bool open() {
         if (!has_waiting_) {
-            before_ = state_of(*source_);
-            if (!source_->next(waiting_)) return false;
+            if (!before_.next(*source_, waiting_)) return false;
             has_waiting_ = true;
         }
         if (waiting_.view.kind != SAB_RECORD_BYTES) fail(SAB_E_ARGUMENT, "source: gave a record of kind ", waiting_.view.kind, " where the name of a file must be");
@@ -425,7 +422,7 @@ private:
     }
 
     sab_files_stream_options options_;
-    Bytes before_;         ///< the source before the name of the file that is read
+    Before before_;        ///< the source before the name of the file that is read
     Record waiting_;       ///< name of a file that could not be opened yet
     bool has_waiting_ = false;
     std::unique_ptr<File> file_;

@@ -22,7 +22,7 @@ public:
 
     bool next(Record& record) override {
         while (given_ == order_.size()) {
-            if (is_over_) return false;
+            if (is_over_ && !is_reading_) return false;
             read();
         }
         give(order_[given_++], record);

@@ -244,7 +244,7 @@ public:
         for (;;) {
             if (opened_ == nullptr && !open()) return false;
             if (opened_->impl != nullptr && opened_->impl->next(record)) return true;
-            opened_ = nullptr;
+            close();
         }
     }
     void rewind() override {
@@ -252,16 +252,14 @@ public:
         source_->rewind();
     }
     void save(StateWriter& state) const override {
-        state.bytes(opened_ != nullptr || is_waiting_ ? before_ : state_of(*source_));
+        state.bytes(opened_ != nullptr || is_waiting_ || before_.is_trying ? before_.state : state_of(*source_));
         const bool is_inside = opened_ != nullptr && opened_->impl != nullptr;
         state.number(is_inside);
         if (is_inside) state.bytes(state_of(*opened_->impl));
     }
     void restore(StateReader& state) override {
         forget();
-        const auto before = state.bytes();
-        before_.assign(before.begin(), before.end());
-        restore_from(*source_, before);
+        before_.restore(*source_, state.bytes());
         if (state.number(1) == 0) return;
         const auto inside = state.bytes();
         if (!open() || opened_->impl == nullptr) StateReader::refuse();
@@ -278,13 +276,16 @@ public:
 
 private:
     void forget() {
+        close();
+        is_waiting_ = before_.is_trying = false;
+    }
+    void close() {
+        if (opened_ != nullptr && opened_->impl != nullptr) skipped_ += opened_->impl->skipped();
         opened_ = nullptr;
-        is_waiting_ = false;
     }
     bool open() {
         if (!is_waiting_) {
-            before_ = state_of(*source_);
-            if (!source_->next(waiting_)) return false;
+            if (!before_.next(*source_, waiting_)) return false;
             is_waiting_ = true;
         }
         sab_stream* made = nullptr;
@@ -296,7 +297,7 @@ private:
 
     sab_select_fn select_;
     Context context_;
-    Bytes before_;
+    Before before_;
     Record waiting_;
     bool is_waiting_ = false;
     std::unique_ptr<sab_stream> opened_;
@@ -346,8 +347,7 @@ public:
     bool next(Record& record) override {
         while (place_ == count_) {
             place_ = count_ = 0;
-            before_ = state_of(*source_);
-            if (!source_->next(list_)) return false;
+            if (!before_.next(*source_, list_)) return false;
             if (!list_.is_list()) {
                 record = std::move(list_);
                 return true;
@@ -359,18 +359,17 @@ public:
     }
     void rewind() override {
         place_ = count_ = 0;
+        before_.is_trying = false;
         source_->rewind();
     }
     void save(StateWriter& state) const override {
         const bool is_inside = place_ < count_;
-        state.bytes(is_inside ? before_ : state_of(*source_));
+        state.bytes(is_inside || before_.is_trying ? before_.state : state_of(*source_));
         state.number(is_inside ? place_ : 0);
     }
     void restore(StateReader& state) override {
         place_ = count_ = 0;
-        const auto before = state.bytes();
-        before_.assign(before.begin(), before.end());
-        restore_from(*source_, before);
+        before_.restore(*source_, state.bytes());
         const uint64_t place = state.number();
         if (place == 0) return;
         if (!source_->next(list_) || !list_.is_list() || place >= list_of(list_).items.size()) StateReader::refuse();
@@ -385,7 +384,7 @@ public:
     StreamPtr fresh() const override { return std::make_unique<Flatten>(source_->fresh()); }
 
 private:
-    Bytes before_;
+    Before before_;
     Record list_;
     std::size_t place_ = 0, count_ = 0;
 };
@@ -396,7 +395,7 @@ public:
     Window(StreamPtr&& source, uint64_t width) : Over(std::move(source)), width_(width) {}
 
     bool next(Record& record) override {
-        if (taken_ == 0) mark();
+        if (!is_marked_) mark();
         while (items_.size() < width_) {
             if (taken_ - later_place_ >= width_) {  // two marks, so that the older one is at most two windows back
                 if (begin() >= later_place_) {
@@ -423,7 +422,7 @@ public:
         mark();
     }
     void save(StateWriter& state) const override {
-        state.bytes(taken_ == 0 ? state_of(*source_) : mark_);
+        state.bytes(is_marked_ ? mark_ : state_of(*source_));
         state.number(begin() - mark_place_);
         state.number(items_.size());
     }
@@ -453,6 +452,7 @@ private:
         items_.clear();
         taken_ = mark_place_ = later_place_ = 0;
         mark_ = later_ = state_of(*source_);
+        is_marked_ = true;
     }
 
     uint64_t width_;
@@ -460,6 +460,7 @@ private:
     uint64_t taken_ = 0;        ///< records taken from the source since the first mark
     Bytes mark_, later_;
     uint64_t mark_place_ = 0, later_place_ = 0;
+    bool is_marked_ = false;
 };
 
 /// Streams over several others.

@@ -101,6 +101,7 @@ std::span<const std::byte> unseal(std::span<const std::byte> state, uint64_t fin
     if (state.size() < sizeof header + sizeof checksum || std::memcmp(state.data(), "SABT", 4) != 0)
         fail(SAB_E_FORMAT, "state: does not begin as a stream's state does");
     std::memcpy(&header, state.data(), sizeof header);
+    if (header.version == __builtin_bswap32(state_version)) fail(SAB_E_FORMAT, "state: was written by a machine of another byte order");
     if (header.version != state_version) fail(SAB_E_FORMAT, "state: has version ", header.version, ", this library reads ", state_version);
     if (header.length != state.size()) fail(SAB_E_FORMAT, "state: has ", state.size(), " bytes, must have ", header.length);
     const auto covered = state.first(state.size() - sizeof checksum);

@@ -89,6 +89,27 @@ StreamPtr make_numbered(StreamPtr&& source);
 Bytes state_of(const Stream& stream);
 void restore_from(Stream& stream, std::span<const std::byte> state);
 
+/// The state of a source before the record that was taken last, or that is being taken: a try that failed is gone on with from the same state.
+struct Before {
+    Bytes state;
+    bool is_trying = false;
+
+    bool next(Stream& source, Record& record) {
+        if (!is_trying) {
+            state = state_of(source);
+            is_trying = true;
+        }
+        const bool has_next = source.next(record);
+        is_trying = false;
+        return has_next;
+    }
+    void restore(Stream& source, std::span<const std::byte> bytes) {
+        state.assign(bytes.begin(), bytes.end());
+        is_trying = false;
+        restore_from(source, bytes);
+    }
+};
+
 /// Whole records in a state.
 void write_record(StateWriter& state, const Record& record);
 Record read_record(StateReader& state, const ObjectsPtr& objects, Copier& copier);

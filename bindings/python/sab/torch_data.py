@@ -1,0 +1,62 @@
+"""Streams as datasets of torch: for DataLoader, and torchdata's StatefulDataLoader."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+from sab._streams import Stream
+
+__all__ = ["StreamDataset"]
+
+
+class StreamDataset(IterableDataset):  # type: ignore[misc,type-arg]
+    """A stream as an ``IterableDataset``: ``DataLoader(stream.dataset(), batch_size=None)`` for a stream of batches.
+
+    Each worker process of a loader runs the stream and keeps its share of the records: worker w of n of rank r of W is rank ``r * n + w`` of ``W * n``
+    (:meth:`sab.Stream.rank`), so that together they give each record once, and all ranks and workers as many. Costly maps belong behind, in ``transform``.
+
+    Args:
+        stream: is not touched: the dataset makes its own of the same recipe.
+        rank, world_size: where ranks train together.
+        transform: of each record, in the worker, after the split.
+
+    ``state_dict`` and ``load_state_dict`` are those of the worker that is asked, as StatefulDataLoader does for each.
+    """
+
+    def __init__(self, stream: Stream, rank: int = 0, world_size: int = 1, transform: Any = None) -> None:
+        self._stream, self._rank, self._world_size, self._transform = stream, rank, world_size, transform
+        self._running: Any = None
+        self._loaded: Any = None
+
+    def _run(self) -> Any:
+        if self._running is None:
+            info = get_worker_info()
+            worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+            own = Stream(self._stream._recipe, self._stream._is_text)
+            total = self._world_size * workers
+            if total > 1:
+                own = own.rank(self._rank * workers + worker, total)
+            self._running = own if self._transform is None else own.map(self._transform)
+            if self._loaded is not None:
+                self._running.load_state_dict(self._loaded)
+                self._loaded = None
+        return self._running
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._run())
+
+    def state_dict(self) -> "dict[str, Any]":
+        """Where this process's share stands."""
+        return self._run().state_dict()  # type: ignore[no-any-return]
+
+    def load_state_dict(self, state_dict: "dict[str, Any]") -> None:
+        """Goes on there."""
+        if self._running is None and get_worker_info() is None:
+            self._loaded = state_dict  # the worker that will run it is not there yet
+        else:
+            self._run().load_state_dict(state_dict)
+
+    def __getstate__(self) -> "dict[str, Any]":
+        return {**self.__dict__, "_running": None, "_loaded": self._loaded if self._running is None else self._running.state_dict()}

@@ -1,0 +1,599 @@
+"""Streams from Python: functions of every kind, states, threads, forks, files that fail, loaders, and infinibatch's names."""
+
+import collections
+import gc
+import gzip
+import hashlib
+import os
+import pickle
+import random
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import sab
+from sab import Stream
+
+LINES = [f"{i} " + "word " * (i * 7 % 13) for i in range(3000)]
+
+
+def double(x):
+    return 2 * x
+
+
+def numbers(count=100):
+    return Stream.from_items(list(range(count)))
+
+
+@pytest.fixture
+def chunks(tmp_path):
+    paths = []
+    for k in range(6):
+        part = "\n".join(LINES[500 * k : 500 * k + 500]) + "\n"
+        path = tmp_path / f"chunk{k}"
+        if k % 3 == 0:
+            path.write_text(part)
+        elif k % 3 == 1:
+            path.write_bytes(gzip.compress(part[: len(part) // 2].encode()) + gzip.compress(part[len(part) // 2 :].encode()))
+        else:
+            path.write_bytes(zstandard(part.encode()))
+        paths.append(path)
+    return paths
+
+
+def drain(stream):
+    """What comes until the end, or until an error, and that error."""
+    taken = []
+    try:
+        for record in stream:
+            taken.append(record)
+    except Exception as error:
+        return taken, error
+    return taken, None
+
+
+def zstandard(data, size=10_000):
+    """Frames (RFC 8878) of raw blocks, with a frame to be passed over between them."""
+    out = b""
+    for i in range(0, len(data), size):
+        part = data[i : i + size]
+        out += struct.pack("<IBI", 0xFD2FB528, 0xA0, len(part)) + struct.pack("<I", 1 | len(part) << 3)[:3] + part
+        out += struct.pack("<II", 0x184D2A50, 3) + b"abc"
+    return out
+
+
+def test_files_of_every_kind_are_read_and_resumed_anywhere(chunks):
+    stream = Stream.from_files(chunks)
+    assert list(stream) == LINES and list(stream) == LINES
+    for stop in (0, 1, 499, 500, 501, 777, 1200, 1499, 2750, 3000):
+        stream.rewind()
+        for _ in range(stop):
+            next(stream)
+        other = Stream.from_files(chunks)
+        other.load_state_dict(stream.state_dict())
+        assert list(other) == LINES[stop:]
+    assert list(Stream.from_files(chunks, encoding=None)) == [line.encode() for line in LINES]
+    shares = [list(Stream.from_files(chunks, rank=rank, world_size=4)) for rank in range(4)]
+    assert sum(shares, []) == LINES
+
+
+def test_records_after_their_lengths(tmp_path):
+    records = [b"", b"a", bytes(range(256)) * 300, b"\n\r\n"]
+    path = tmp_path / "records"
+    path.write_bytes(b"".join(struct.pack("<I", len(record)) + record for record in records))
+    stream = Stream.from_files([path], framing="length", encoding=None)
+    assert list(stream) == records
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(sab.FormatError, match="cut off in the record at byte"):
+        list(Stream.from_files([path], framing="length", encoding=None))
+    path.write_bytes(b"\xff\xff\xff\x7f")
+    with pytest.raises(sab.FormatError, match="longer than options.max_record, 100"):
+        list(Stream.from_files([path], framing="length", encoding=None, max_record=100))
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "changed", "no text"])
+def test_files_that_fail_stop_or_are_skipped(chunks, damage, caplog):
+    path = chunks[1]
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(data[:-50])
+    elif damage == "changed":
+        path.write_bytes(data[:900] + bytes([data[900] ^ 0x55]) + data[901:])
+    else:
+        path.write_bytes(b"\xff\xfe\n")
+    stream = Stream.from_files(chunks)
+    error = {"missing": OSError, "no text": UnicodeDecodeError}.get(damage, sab.FormatError)
+    head, raised = drain(stream)
+    assert isinstance(raised, error) and ("utf-8" if damage == "no text" else str(path)) in str(raised) and head == LINES[: len(head)]
+    if damage == "no text":
+        return
+    assert drain(stream)[0] == []  # fails again
+    path.write_bytes(data)
+    if damage == "missing":
+        assert head + list(stream) == LINES  # goes on where it failed
+    path.write_bytes(data[:-50])
+    skipping = Stream.from_files(chunks, on_error="skip")
+    read = list(skipping)
+    assert skipping.skipped == 1 and read[:500] == LINES[:500] and read[-2000:] == LINES[-2000:] and 2500 <= len(read) < 3000
+
+
+def test_a_file_that_has_changed_is_found(chunks):
+    stream = Stream.from_files(chunks, infinite=True)
+    for _ in range(700):
+        next(stream)
+    state = stream.state_dict()
+    before = chunks[0].read_text()
+    chunks[0].write_text(before.replace("0", "1"))
+    with pytest.raises(sab.MismatchError, match="changed since it was read before"):
+        for _ in range(3000):
+            next(stream)
+    chunks[1].write_bytes(b"other\n")
+    with pytest.raises(sab.MismatchError, match="chunk1.*changed"):
+        Stream.from_files(chunks, infinite=True).load_state_dict(state)
+
+
+def test_lists_grow_between_epochs_but_do_not_change(chunks):
+    stream = Stream.from_files(chunks[:4], shuffle=True, seed=3)
+    head = [next(stream) for _ in range(1700)]
+    longer = Stream.from_files(chunks, shuffle=True, seed=3)
+    longer.load_state_dict(stream.state_dict())
+    rest = [next(longer) for _ in range(300)]
+    assert sorted(head + rest) == sorted(LINES[:2000])
+    assert sorted(next(longer) for _ in range(3000)) == sorted(LINES)
+    with pytest.raises(sab.MismatchError, match="list"):
+        Stream.from_files(chunks[1:5], shuffle=True, seed=3).load_state_dict(stream.state_dict())
+    with pytest.raises(sab.MismatchError, match="list of 4 records, this one has 3"):
+        Stream.from_files(chunks[:3], shuffle=True, seed=3).load_state_dict(stream.state_dict())
+
+
+# Functions
+
+
+def test_stages_with_functions():
+    assert list(numbers(6).map(lambda x: x * x)) == [0, 1, 4, 9, 16, 25]
+    assert list(numbers(6).map(lambda x: x * x, threads=3)) == [0, 1, 4, 9, 16, 25]
+    assert list(Stream.from_items(["ab", "", "c"]).select_many()) == ["a", "b", "c"]
+    assert list(numbers(4).select_many(lambda x: range(x))) == [0, 0, 1, 0, 1, 2]
+    assert list(numbers(5).recurrent(lambda state, x: (state + [x], sum(state) + x), [])) == [0, 1, 3, 6, 10]
+    generator = random.Random(7)
+    drawn = list(numbers(5).random_map(lambda r, x: (r.randrange(10**30), r.random(), r.getrandbits(7)), seed=7))
+    assert drawn == [(generator.randrange(10**30), generator.random(), generator.getrandbits(7)) for _ in range(5)]
+    assert list(numbers(9).batch(4).flatten()) == list(range(9))
+    assert list(numbers(4).window(2)) == [[0, 1], [1, 2], [2, 3]]
+    assert list(numbers(3).zip(numbers(9), Stream.from_items("abcd"))) == [[0, 0, "a"], [1, 1, "b"], [2, 2, "c"]]
+    assert list(Stream.from_items([0, 1, 1, 0]).multiplex(numbers(), Stream.from_items("ab"))) == [0, "a", "b", 1]
+    assert next(Stream.random(5)) == random.Random(5).random()
+    rows = np.arange(12).reshape(6, 2)
+    assert [row.tolist() for row in Stream.from_items(rows)] == rows.tolist()
+
+    def generate():
+        yield from "xyz"
+
+    assert list(Stream.from_iterable(generate)) == ["x", "y", "z"]
+    assert sorted(numbers(50).block_shuffle(7)) == sorted(numbers(50).buffered_shuffle(7)) == list(range(50))
+
+
+def test_readahead_sorts_by_what_it_is_told():
+    words = Stream.from_items(["a b c", "a", "a b", "é" * 4])
+    assert list(words.readahead(10, batch_size=2, shuffle=False)) == [["a b c", "é" * 4], ["a b", "a"]]
+    by_key = words.readahead(10, batch_size=lambda longest: 3 if longest == "a b" else 1, key=lambda text: 10 * ("b" in text) + len(text), shuffle=False)
+    assert list(by_key) == [["a b c"], ["a b", "é" * 4, "a"]]
+    apart = numbers(20).readahead(20, batch_size=100, key=lambda x: x // 10, boundary_key=lambda x: ("even", "odd")[x % 2], shuffle=False)
+    for batch in apart:
+        assert len({x % 2 for x in batch}) == 1
+
+
+def test_words_and_characters_of_text_are_counted_without_python(chunks):
+    for key, count in (("words", lambda line: len(line.split())), ("len", len), ("bytes", lambda line: len(line.encode()))):
+        options = dict(batch_size=7, seed=1)
+        native = list(Stream.from_files(chunks[:3]).readahead(200, key=key, **options))
+        assert native == list(Stream.from_files(chunks[:3]).readahead(200, key=count, **options))
+
+
+def test_carrying_over_pads_less_and_loses_nothing(chunks):
+    def padding(carry_over):
+        batches = list(Stream.from_files(chunks).block_shuffle(1000, seed=1).readahead(100, budget=600, key="len", carry_over=carry_over))
+        assert sorted(sum(batches, [])) == sorted(LINES)
+        return 1 - sum(map(len, LINES)) / sum(len(batch) * max(map(len, batch)) for batch in batches)
+
+    assert padding(True) < 0.6 * padding(False)
+
+
+class Failing:
+    """Fails once at each of a few records."""
+
+    def __init__(self, at):
+        self.at = set(at)
+
+    def __call__(self, x):
+        if x in self.at:
+            self.at.discard(x)
+            raise KeyError(x)
+        return x
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("kind", ["map", "threads", "select", "source", "recurrent", "random", "size", "batch_size"])
+def test_an_error_of_a_function_comes_out_and_nothing_is_lost(kind, ahead):
+    failing = Failing([5, 17])
+    if kind == "map":
+        stream = numbers(30).map(failing)
+    elif kind == "threads":
+        stream = numbers(30).map(failing, threads=2)
+    elif kind == "select":
+        stream = numbers(30).select_many(lambda x: [failing(x)])
+    elif kind == "source":
+
+        class Source:
+            def __init__(self):
+                self.at = -1
+
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                self.at += 1
+                if self.at == 30:
+                    raise StopIteration
+                try:
+                    return failing(self.at)
+                except KeyError:
+                    self.at -= 1
+                    raise
+
+            def getstate(self):
+                return self.at
+
+            def setstate(self, at):
+                self.at = -1 if at is None else at
+
+        stream = Stream.from_iterable(Source())
+    elif kind == "recurrent":
+        stream = numbers(30).recurrent(lambda state, x: (state + x, failing(x)), 0)
+    elif kind == "random":
+        stream = numbers(30).random_map(lambda r, x: failing(x))
+    elif kind == "size":
+        stream = numbers(30).readahead(6, batch_size=1, key=lambda x: 100 - failing(x), shuffle=False).flatten()
+    else:
+        stream = numbers(30).readahead(6, batch_size=lambda x: 1 + 0 * failing(x), key=lambda x: 100 - x, shuffle=False).flatten()
+    if ahead:
+        stream = stream.prefetch(8)
+    seen, failed = [], []
+    while True:
+        taken, error = drain(stream)
+        seen += taken
+        if error is None:
+            break
+        failed.append(error)
+        assert len(failed) < 5
+    assert [error.args for error in failed] == [(5,), (17,)] and seen == list(range(30))
+    names = [frame.name for frame in __import__("traceback").extract_tb(failed[0].__traceback__)]
+    assert "__call__" in names  # where it was raised
+
+
+def test_objects_go_when_the_stream_goes():
+    class Thing:
+        pass
+
+    seen = weakref.WeakSet()
+
+    def make(x):
+        thing = Thing()
+        seen.add(thing)
+        return thing
+
+    stream = numbers(1000).map(make).block_shuffle(50).prefetch(20)
+    for _ in range(100):
+        next(stream)
+    stream.close()
+    gc.collect()
+    assert len(seen) == 0
+    for _ in range(50):
+        stream = numbers(100).map(make, threads=2).readahead(10, batch_size=3)
+        next(stream)
+    del stream
+    gc.collect()
+    assert len(seen) == 0
+
+
+# States
+
+
+def any_pipeline(seed):
+    draw = random.Random(seed)
+    stream = Stream.from_items([i * 37 % 101 for i in range(60)], shuffle=draw.random() < 0.5, seed=seed)
+    for _ in range(draw.randrange(1, 5)):
+        stage = draw.randrange(9)
+        if stage == 0:
+            stream = stream.map(str).map(len if draw.random() < 0.1 else int)
+        elif stage == 1:
+            stream = stream.block_shuffle(draw.randrange(1, 20), seed=seed)
+        elif stage == 2:
+            stream = stream.buffered_shuffle(draw.randrange(1, 9), seed=seed)
+        elif stage == 3:
+            stream = stream.readahead(draw.randrange(1, 20), batch_size=draw.randrange(1, 5), key=float, carry_over=draw.random() < 0.5).flatten()
+        elif stage == 4:
+            stream = stream.prefetch(draw.randrange(1, 50))
+        elif stage == 5:
+            stream = stream.map(lambda x: x + 1, threads=2)
+        elif stage == 6:
+            stream = stream.recurrent(lambda state, x: (state + 1, x + state % 3), 0)
+        elif stage == 7:
+            stream = stream.random_map(lambda r, x: x + r.randrange(4), seed=seed)
+        else:
+            stream = stream.select_many(lambda x: [x] * (1 + x % 2))
+    return stream
+
+
+def test_a_state_of_any_pipeline_goes_on_the_same():
+    for seed in range(60):
+        with any_pipeline(seed) as stream, any_pipeline(seed) as other:
+            for stop in (0, 1, 7, 33):
+                stream.rewind()
+                taken = [next(stream, None) for _ in range(stop)]
+                assert len(taken) == stop
+                state = pickle.loads(pickle.dumps(stream.state_dict()))
+                after = [next(stream, None) for _ in range(40)]
+                other.load_state_dict(state)
+                assert [next(other, None) for _ in range(40)] == after, (seed, stop, stream)
+
+
+def test_states_that_will_not_do():
+    stream = numbers().block_shuffle(10, seed=1)
+    next(stream)
+    state = stream.state_dict()
+    for other, error, words in (
+        (numbers().block_shuffle(11, seed=1), sab.MismatchError, "another pipeline"),
+        (numbers().map(double).block_shuffle(10, seed=1), sab.MismatchError, "another pipeline"),
+        (numbers().block_shuffle(10, seed=2), sab.MismatchError, "another pipeline"),
+    ):
+        with pytest.raises(error, match=words):
+            other.load_state_dict(state)
+    damaged = bytearray(state["state"])
+    damaged[40] ^= 1
+    with pytest.raises(sab.FormatError, match="checksum"):
+        stream.load_state_dict({"state": bytes(damaged)})
+    with pytest.raises(sab.FormatError):
+        stream.load_state_dict({"state": state["state"][:-3]})
+    with pytest.raises(sab.FormatError, match="byte order"):
+        stream.load_state_dict({"state": struct.pack(">4sIQQ", b"SABT", 1, len(state["state"]), 0) + state["state"][24:]})
+
+
+def test_streams_are_pickled_with_their_place():
+    stream = numbers().map(double).block_shuffle(20, seed=1).prefetch(5)
+    head = [next(stream) for _ in range(30)]
+    other = pickle.loads(pickle.dumps(stream))
+    rest = list(stream)
+    assert list(other) == rest and sorted(head + rest) == [2 * x for x in range(100)]
+    assert len(list(pickle.loads(pickle.dumps(stream)))) == 100  # at its end: it begins again
+
+
+KILLED = """
+import os, pickle, signal, sys
+from sab import Stream
+stream = Stream.from_files(sys.argv[2:], shuffle=True, seed=1).prefetch(300).block_shuffle(400, seed=2).readahead(200, budget=900, carry_over=True).prefetch(9)
+state, out = sys.argv[1], sys.stdout
+if os.path.exists(state):
+    stream.load_state_dict(pickle.load(open(state, "rb")))
+stop = int(os.environ["STOP"])
+for i in range(200):
+    if i == stop:
+        pickle.dump(stream.state_dict(), open(state, "wb"))
+        out.flush()
+        for _ in range(3):
+            next(stream)
+        os.kill(os.getpid(), signal.SIGKILL)
+    print(next(stream))
+"""
+
+
+def test_killed_and_gone_on_in_another_process(chunks, tmp_path):
+    def run(state, stop):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(state), *map(str, chunks)], capture_output=True, env={**os.environ, "STOP": str(stop)})
+        assert done.returncode == (-signal.SIGKILL if stop < 200 else 0), done.stderr
+        return done.stdout.splitlines()
+
+    whole = run(tmp_path / "a", 200)
+    parts = run(tmp_path / "b", 61) + run(tmp_path / "b", 50)
+    assert parts == whole[:111]
+    assert run(tmp_path / "b", 200)[:89] == whole[111:]
+
+
+# Threads, signals, processes
+
+
+def test_prefetching_runs_ahead_and_no_further():
+    taken = []
+    stream = numbers(1000).map(lambda x: taken.append(x) or x).prefetch(40)
+    assert next(stream) == 0
+    deadline = time.time() + 20
+    while len(taken) < 40 and time.time() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    assert 40 <= len(taken) <= 60
+
+
+def test_ctrl_c_comes_through_a_wait_and_a_long_window():
+    forever = threading.Event()
+
+    def stuck():
+        yield 1
+        forever.wait()
+        yield 2
+
+    def endless():
+        while True:
+            yield 1
+
+    for stream in (Stream.from_iterable(stuck).prefetch(5), Stream.from_iterable(endless).block_shuffle(1 << 31)):
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            list(stream)
+        timer.join()
+        forever.set()
+        stream.close()
+
+
+@pytest.mark.parametrize("make", [lambda s: s.prefetch(64), lambda s: s.map(double, threads=2), lambda s: s.map(double, threads=2).prefetch(9).block_shuffle(20)])
+def test_a_forked_child_goes_on_as_its_parent(make):
+    stream = make(Stream.from_items(list(range(500)), shuffle=True, seed=4))
+    for _ in range(77):
+        next(stream)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, pickle.dumps([next(stream) for _ in range(200)]))
+            stream.close()
+        finally:
+            os._exit(0)
+    os.close(writer)
+    expected = [next(stream) for _ in range(200)]
+    with os.fdopen(reader, "rb") as pipe:
+        assert pickle.loads(pipe.read()) == expected
+    os.waitpid(child, 0)
+
+
+def test_ranks_see_as_many_and_lose_nothing():
+    for seed in range(1000):
+        count = random.Random(seed).randrange(0, 60)
+        world = 1 + seed % 4
+        ranks = [list(numbers(count).readahead(10, batch_size=3, key=float, seed=seed).rank(rank, world)) for rank in range(world)]
+        assert len({len(batches) for batches in ranks}) == 1
+        assert sorted(x for batches in ranks for batch in batches for x in batch) == list(range(count))
+
+
+def test_ranks_go_on_as_another_number_of_them():
+    def rank(r, world):
+        return numbers(300).block_shuffle(40, seed=1).batch(3).rank(r, world)
+
+    whole = list(rank(0, 1))
+    four = [rank(r, 4) for r in range(4)]
+    seen = [next(four[r]) for _ in range(7) for r in range(4)]
+    assert seen == whole[:28]
+    three = [rank(r, 3) for r in range(3)]
+    for stream in three:
+        stream.load_state_dict(four[2].state_dict())
+    rest = [next(three[r]) for _ in range(24) for r in range(3)]
+    assert rest == whole[28:]
+    above = rank(0, 4).prefetch(3)
+    next(above)
+    with pytest.raises(sab.MismatchError):  # what reads again must read the same
+        rank(0, 3).prefetch(3).load_state_dict(above.state_dict())
+
+
+def test_loaders():
+    torch_data = pytest.importorskip("torch.utils.data")
+    stream = numbers(100).batch(3)
+    for workers in (0, 2):
+        batches = list(torch_data.DataLoader(stream.dataset(), batch_size=None, num_workers=workers))
+        assert sorted(int(x) for batch in batches for x in batch) == list(range(100))
+    spawned = torch_data.DataLoader(stream.dataset(transform=sum), batch_size=None, num_workers=2, multiprocessing_context="spawn")
+    assert sorted(int(x) for x in spawned) == sorted([sum(range(i, min(i + 3, 100))) for i in range(0, 100, 3)])
+    dataset = stream.dataset(rank=1, world_size=2)
+    head = [batch for batch, _ in zip(dataset, range(5))]
+    state = dataset.state_dict()
+    rest = list(dataset)
+    again = stream.dataset(rank=1, world_size=2)
+    again.load_state_dict(state)
+    assert list(again) == rest and len(head) == 5
+
+
+def test_arguments_that_cannot_be():
+    for make, error, words in (
+        (lambda: numbers().batch(0), ValueError, "batch_size = 0"),
+        (lambda: numbers().window(-1), ValueError, "width = -1"),
+        (lambda: numbers().block_shuffle(1.5), TypeError, "block_size = 1.5"),
+        (lambda: numbers().readahead(), ValueError, "a budget or a batch_size"),
+        (lambda: numbers().readahead(budget=5, key="size"), ValueError, "key = 'size'"),
+        (lambda: numbers().map(3), TypeError, "function = 3"),
+        (lambda: numbers().zip(3), TypeError, "must be a Stream"),
+        (lambda: numbers().multiplex(), ValueError, "sources is empty"),
+        (lambda: numbers().rank(2, 2), ValueError, "rank = 2"),
+        (lambda: numbers().map(str, threads=-1), ValueError, "threads = -1"),
+        (lambda: Stream.from_files(["a"], framing="csv"), ValueError, "framing = 'csv'"),
+        (lambda: Stream.from_files(["a"], encoding="latin-1"), ValueError, "encoding = 'latin-1'"),
+        (lambda: Stream.from_files(["a"], on_error="ignore"), ValueError, "on_error = 'ignore'"),
+        (lambda: Stream.from_iterable(iter([1])), ValueError, "is an iterator"),
+        (lambda: next(Stream.from_items([], shuffle=True)), ValueError, "at least 1"),
+        (lambda: next(numbers(5).multiplex(numbers(2)).map(str).batch(9)), ValueError, "number = 1"),
+        (lambda: next(numbers().readahead(5, batch_size=2, key=lambda x: -1)), ValueError, "size = -1"),
+        (lambda: next(numbers().readahead(5, batch_size=lambda x: "a", key=float)), TypeError, "str"),
+    ):
+        with pytest.raises(error, match=words):
+            make()
+
+
+# infinibatch's names
+
+
+def test_infinibatchs_orders():
+    import infinibatch_orders
+
+    from sab.compat.infinibatch import datasets, iterators
+
+    printed = __import__("json").dumps(infinibatch_orders.orders(iterators, datasets))
+    # Of infinibatch 0.1.1 under CPython 3.11.
+    assert hashlib.sha256(printed.encode()).hexdigest() == "745986bbb2b92c9beb911e2507f25580d11d622d424ea23ddb0aec9cb7ecc195"
+
+
+def test_infinibatchs_errors_and_own_iterators():
+    from sab.compat.infinibatch import iterators as I  # noqa: E741, N812
+    from sab.compat.infinibatch.datasets import chunked_dataset_iterator
+
+    source = I.ChunkedSourceIterator([1, 2, 3])
+    for make, words in (
+        (lambda: I.MapIterator([1, 2], str), "source_iterator has to be a CheckpointableIterator"),
+        (lambda: I.MultiplexIterator(source, [[1]]), "control_iterator and source_iterators have to be"),
+        (lambda: I.ZipIterator(source, 3), "all iterators in source_iterators"),
+        (lambda: I.FixedBatchIterator(source, 0), "batch_size has to be positive"),
+        (lambda: I.PrefetchIterator(source, 0), "buffer_size must be positive"),
+        (lambda: I.InfinitePermutationSourceIterator([]), "source must not be empty"),
+        (lambda: I.InfinitePermutationSourceIterator([1], num_instances=2, instance_rank=2), "invalid instance_rank"),
+        (lambda: I.ChunkedSourceIterator([1], num_instances=2, instance_rank=2), "invalid instance_rank"),
+        (lambda: I.NativeCheckpointableIterator(iter([1])), "passing an iterator instead of an iterable"),
+        (lambda: I.create_source_iterator([1], train=False), "shuffling is not supported when train=False"),
+        (lambda: chunked_dataset_iterator(["a"], iter, 3, train=False), "shuffling is not supported when train=False"),
+        (lambda: I.RandomIterator("a"), "seed = 'a'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            make()
+
+    class Own(I.CheckpointableIterator):
+        def __init__(self):
+            self.at = 0
+
+        def getstate(self):
+            return {"at": self.at}
+
+        def setstate(self, checkpoint):
+            self.at = checkpoint["at"] if checkpoint else 0
+
+        def __next__(self):
+            if self.at == 20:
+                raise StopIteration
+            self.at += 1
+            return self.at
+
+        def close(self):
+            pass
+
+    iterator = I.PrefetchIterator(I.MapIterator(I.BufferedShuffleIterator(Own(), 4, seed=3), double), 5)
+    head = [next(iterator) for _ in range(8)]
+    state = iterator.getstate()
+    rest = list(iterator)
+    iterator.setstate(pickle.loads(pickle.dumps(state)))
+    assert list(iterator) == rest and collections.Counter(head + rest) == collections.Counter(2 * x for x in range(1, 21))
+    iterator.setstate(None)
+    assert list(iterator) == head + rest
+    iterator.close()

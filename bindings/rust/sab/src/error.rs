@@ -19,9 +19,9 @@ pub enum Error {
     Io(String),
     /// Bytes are truncated, corrupted or of another format or version.
     Format(String),
-    /// A state is well formed but belongs to another plan, seed or sampler.
+    /// A state is well formed but belongs to another plan, seed, sampler or pipeline; or a file has changed.
     Mismatch(String),
-    /// This kind of sampler cannot do that.
+    /// This kind of sampler or device cannot do that.
     Unsupported(String),
     /// A fault of libsab itself; please report the message.
     Internal(String),

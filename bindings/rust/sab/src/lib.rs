@@ -25,7 +25,8 @@
 //! # Ok::<(), sab::Error>(())
 //! ```
 //!
-//! How large a batch the memory of a device bears, [`memory`] measures, predicts and keeps true while training.
+//! How large a batch the memory of a device bears, [`memory`] measures, predicts and keeps true while training. What is larger than memory,
+//! or has no end, goes through a [`stream`].
 //!
 //! # Rules that hold everywhere
 //!
@@ -33,11 +34,11 @@
 //!   sizes, from 0.
 //! - The same sizes, options and seed give the same batches on every machine and in every language that libsab has a binding for.
 //! - [`Sizes`] and [`Plan`] are immutable and may be shared between threads. A sampler is a cursor for one thread at a time: `Send`, not
-//!   `Sync`.
+//!   `Sync`. So is a [`Stream`](stream::Stream).
 //! - A [`Probe`](memory::Probe) and a [`MemoryGuard`](memory::MemoryGuard) belong to the thread that made them.
-//! - Closures are called in the calling thread. An error that one returns comes back as [`Error::Callback`], a panic goes on in the
-//!   caller.
-//! - A failed call changes nothing.
+//! - Closures are called in the calling thread, but for those of a [`stream`] that runs in threads. An error that one returns comes back as
+//!   [`Error::Callback`], a panic goes on in the caller.
+//! - A failed call changes nothing, but for what a stream has read.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -48,14 +49,15 @@ mod plan;
 mod raw;
 mod sampler;
 mod sizes;
+pub mod stream;
 pub mod torch;
 
 pub use batch::{Batch, BatchRef};
 pub use error::{BoxError, Error};
 pub use plan::{Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
 pub use sampler::{
-    BucketSampler, LastStep, PlanSampler, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream, State,
-    TorchOptions, TorchSampler, TorchShuffle, WorstBatches, STATE_SIZE, TORCH_GENERATOR_WORDS,
+    BucketSampler, LastStep, PlanSampler, ReadaheadSampler, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream,
+    State, TorchOptions, TorchSampler, TorchShuffle, WorstBatches, STATE_SIZE, TORCH_GENERATOR_WORDS,
 };
 pub use sizes::{create_buckets, CreatedBuckets, Element, Sizes};
 
@@ -76,7 +78,8 @@ pub enum LogLevel {
 
 /// Sets the process's log closure; without one the library is silent.
 ///
-/// It is called in the thread whose call has something to say, so possibly in several at once, and dropped when another takes its
+/// It is called in the thread whose call has something to say, so possibly in several at once (a panic in a thread of a
+/// [stream](stream::Stream) is let go of), and dropped when another takes its
 /// place and no call is in it any more.
 ///
 /// ```

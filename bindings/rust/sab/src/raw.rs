@@ -26,6 +26,8 @@ use crate::{Batch, BatchRef, LogLevel, State, TORCH_GENERATOR_WORDS};
 
 mod memory;
 pub(crate) use memory::*;
+mod stream;
+pub(crate) use stream::*;
 
 pub(crate) type ProgressFn<'f> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'f;
 pub(crate) type Progress<'f> = &'f mut ProgressFn<'f>;
@@ -563,27 +565,30 @@ impl PlanHandle {
 
 /// What a C handle keeps of Rust's, whatever its type.
 trait Kept {
-    fn failure(&mut self) -> &mut Option<Failure>;
+    /// How a call failed that has come back.
+    fn take_failure(&mut self) -> Option<Failure>;
 }
 
 impl<F> Kept for Guarded<F> {
-    fn failure(&mut self) -> &mut Option<Failure> {
-        &mut self.failure
+    fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
     }
 }
 
-/// Owns a closure that C points to as well. Not a `Box`, which would promise that nobody else does.
-struct KeptBox<'a>(NonNull<dyn Kept + 'a>);
+/// Owns what C points to as well. Not a `Box`, which would promise that nobody else does.
+struct Shared<T: ?Sized>(NonNull<T>);
+
+type KeptBox<'a> = Shared<dyn Kept + 'a>;
 
 impl<'a> KeptBox<'a> {
     /// The closure, and the context to hand to its trampoline.
     fn new<F: 'a>(function: F) -> (Self, *mut c_void) {
         let kept = NonNull::from(Box::leak(Box::new(Guarded::new(function))));
-        (KeptBox(kept), kept.as_ptr().cast())
+        (Shared(kept), kept.as_ptr().cast())
     }
 }
 
-impl Drop for KeptBox<'_> {
+impl<T: ?Sized> Drop for Shared<T> {
     fn drop(&mut self) {
         // SAFETY: made by Box::leak; the C handle that pointed to it is freed before, or was not made.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
@@ -687,10 +692,10 @@ impl<'a> SamplerHandle<'a> {
     }
 
     /// As [`check`], after a call that may have used the sampler's closure.
-    fn check(&mut self, status: sys::sab_status) -> Result<sys::sab_status, Error> {
-        match &mut self.kept {
-            // SAFETY: alive as long as the handle, and no call of C is under way that could use it.
-            Some(kept) => check_with(status, &mut [unsafe { kept.0.as_mut() }.failure()]),
+    fn check(&self, status: sys::sab_status) -> Result<sys::sab_status, Error> {
+        match &self.kept {
+            // SAFETY: alive as long as the handle, which is of one thread, and no call of C is under way that could use it.
+            Some(kept) => check_with(status, &mut [&mut unsafe { &mut *kept.0.as_ptr() }.take_failure()]),
             None => check(status),
         }
     }

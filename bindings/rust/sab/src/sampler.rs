@@ -9,6 +9,7 @@ use crate::error::{BoxError, Error};
 use crate::plan::Plan;
 use crate::raw::{certain, HoldsSampler, SamplerHandle, SizeFn};
 use crate::sizes::Sizes;
+use crate::stream::{ReadaheadOptions, Stream};
 
 /// Bytes of a saved state.
 pub const STATE_SIZE: usize = sys::SAB_STATE_SIZE as usize;
@@ -617,3 +618,58 @@ impl<'a> TorchSampler<'a> {
 }
 
 one_way!(TorchSampler<'a>);
+
+/// The batches of [`Stream::readahead`](crate::stream::Stream::readahead) as a sampler: indices count the records of the source from 0 on, in
+/// the order in which they were read.
+///
+/// It has one epoch, which ends where the source does; [`set_epoch`](Self::set_epoch) begins at its first record again.
+///
+/// ```
+/// use sab::stream::{ListOptions, ReadaheadOptions, Stream};
+/// use sab::ReadaheadSampler;
+///
+/// let source = || Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new());
+/// let options = || ReadaheadOptions::new().budget(8.0).shuffle(false);
+/// let mut sampler = ReadaheadSampler::new(source()?, options())?;
+/// assert_eq!(sampler.next().unwrap()?.indices, [0, 2]);
+///
+/// let state = sampler.stream_state()?;
+/// let mut resumed = ReadaheadSampler::new(source()?, options())?;
+/// resumed.restore_stream(&state)?;
+/// assert_eq!(resumed.next().unwrap()?.indices, [1, 3]);
+/// # Ok::<(), sab::Error>(())
+/// ```
+pub struct ReadaheadSampler {
+    handle: SamplerHandle<'static>,
+}
+
+impl ReadaheadSampler {
+    /// Batches of a stream of records with sizes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for options that break a rule, or no limit.
+    pub fn new(source: Stream, options: ReadaheadOptions) -> Result<Self, Error> {
+        Ok(ReadaheadSampler { handle: source.into_sampler(options)? })
+    }
+
+    /// Where the stream under it stands. Steps are not part of it: after a restore they count on from where they were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::state`](crate::stream::Stream::state).
+    pub fn stream_state(&self) -> Result<Vec<u8>, Error> {
+        self.handle.stream_state()
+    }
+
+    /// Goes on where a [state](Self::stream_state) was saved.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::restore`](crate::stream::Stream::restore).
+    pub fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
+        self.handle.restore_stream(state)
+    }
+}
+
+one_way!(ReadaheadSampler);

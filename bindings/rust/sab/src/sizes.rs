@@ -13,6 +13,8 @@ mod sealed {
 pub trait Element: sealed::Sealed + Copy {
     #[doc(hidden)]
     const DTYPE: i32;
+    #[doc(hidden)]
+    fn from_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
 macro_rules! elements {
@@ -20,6 +22,9 @@ macro_rules! elements {
         impl sealed::Sealed for $number {}
         impl Element for $number {
             const DTYPE: i32 = sab_sys::$dtype;
+            fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                Some(<$number>::from_ne_bytes(bytes.try_into().ok()?))
+            }
         }
     )*};
 }

@@ -236,7 +236,7 @@ impl<'d> ProbeHandle<'d> {
     fn check(&self, status: sys::sab_status, failures: &mut [&mut Option<Failure>]) -> Result<sys::sab_status, Error> {
         let mut own = match &self.kept {
             // SAFETY: alive as long as the handle; a probe is of one thread, and a device that runs does not borrow it.
-            Some(kept) => unsafe { &mut *kept.0.as_ptr() }.failure().take(),
+            Some(kept) => unsafe { &mut *kept.0.as_ptr() }.take_failure(),
             None => None,
         };
         if let Some(failure) = failures.iter_mut().find_map(|failure| failure.take()) {
@@ -763,7 +763,7 @@ impl<'d> GuardHandle<'d> {
     fn check(&self, status: sys::sab_status, mut failure: Option<Failure>) -> Result<sys::sab_status, Error> {
         let mut reduce = match &self.reduce {
             // SAFETY: alive as long as the handle; a guard is of one thread, and no call of C is under way that could use it.
-            Some(kept) => unsafe { &mut *kept.0.as_ptr() }.failure().take(),
+            Some(kept) => unsafe { &mut *kept.0.as_ptr() }.take_failure(),
             None => None,
         };
         self.probe.check(status, &mut [&mut failure, &mut reduce])

@@ -1,0 +1,772 @@
+//! Handles and trampolines of `stream.h`.
+//!
+//! A stream's closures run in threads of the library too, and it may be much later that what one failed with comes to the caller. So a
+//! closure answers with a code of its own for each failure, which the library hands on unchanged, and by which it is found again.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use super::*;
+use crate::stream::{Made, Random, RecordRef, Source};
+
+pub(crate) type MapFn = dyn FnMut(RecordRef<'_>) -> Result<Made, BoxError> + Send;
+pub(crate) type ParallelMapFn = dyn Fn(RecordRef<'_>) -> Result<Made, BoxError> + Send + Sync;
+pub(crate) type SelectFn = dyn FnMut(RecordRef<'_>) -> Result<Option<StreamHandle>, BoxError> + Send;
+pub(crate) type RecurFn = dyn FnMut(&[u8], RecordRef<'_>) -> Result<(Made, Made), BoxError> + Send;
+pub(crate) type RandomMapFn = dyn FnMut(&mut Random<'_>, RecordRef<'_>) -> Result<Made, BoxError> + Send;
+pub(crate) type NumberFn = dyn FnMut(RecordRef<'_>) -> Result<u64, BoxError> + Send;
+pub(crate) type StreamProgressFn = dyn FnMut(u64, u64) -> ControlFlow<()> + Send;
+
+// ---- records ------------------------------------------------------------------------------------------------------------
+
+/// A record as C shows it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct RecordView<'a> {
+    record: sys::sab_record,
+    borrowed: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: what a record points to is only read as long as it is borrowed.
+unsafe impl Send for RecordView<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for RecordView<'_> {}
+
+impl<'a> RecordView<'a> {
+    /// # Safety
+    ///
+    /// What the record points to is valid for `'a`.
+    unsafe fn new(record: sys::sab_record) -> Self {
+        RecordView { record, borrowed: PhantomData }
+    }
+
+    pub(crate) fn size(&self) -> f64 {
+        self.record.size
+    }
+
+    pub(crate) fn bytes(&self) -> Option<&'a [u8]> {
+        // SAFETY: bytes that are valid for 'a, as was promised when the record was made.
+        (self.record.kind == sys::SAB_RECORD_BYTES).then(|| unsafe { slice(self.record.data.cast(), self.record.length) })
+    }
+
+    pub(crate) fn list(&self) -> Option<&'a [RecordView<'a>]> {
+        // SAFETY: records that are valid for 'a, as was promised when the record was made, and have the layout of C's.
+        (self.record.kind == sys::SAB_RECORD_LIST).then(|| unsafe { slice(self.record.data.cast(), self.record.length) })
+    }
+}
+
+fn empty_record() -> sys::sab_record {
+    sys::sab_record { kind: sys::SAB_RECORD_BYTES, size: 0.0, data: null(), length: 0 }
+}
+
+/// # Safety
+///
+/// The record is alive during the call that it was given to.
+unsafe fn seen<'a>(record: *const sys::sab_record) -> RecordRef<'a> {
+    // SAFETY: the caller's promise.
+    RecordRef { view: unsafe { RecordView::new(*record) } }
+}
+
+thread_local! {
+    /// The bytes that closures made last in this thread: C copies them when the callback has returned.
+    static MADE: Cell<[Vec<u8>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
+}
+
+/// Fills in what a closure made, and gives what must stay until C has copied it.
+///
+/// # Safety
+///
+/// `out` is a record that C wants filled.
+unsafe fn fill(out: *mut sys::sab_record, made: Made) -> Vec<u8> {
+    // SAFETY: the caller's promise.
+    let out = unsafe { &mut *out };
+    if let Some(bytes) = &made.bytes {
+        *out = of_bytes(bytes);
+    }
+    out.size = made.size.unwrap_or(out.size);
+    made.bytes.unwrap_or_default()
+}
+
+fn of_bytes(bytes: &[u8]) -> sys::sab_record {
+    sys::sab_record { kind: sys::SAB_RECORD_BYTES, size: bytes.len() as f64, data: bytes.as_ptr().cast(), length: bytes.len() }
+}
+
+/// A random generator, as long as its callback runs.
+pub(crate) struct RandomHandle<'a> {
+    pointer: NonNull<sys::sab_random>,
+    borrowed: PhantomData<&'a mut ()>,
+}
+
+impl RandomHandle<'_> {
+    pub(crate) fn real(&mut self) -> f64 {
+        // SAFETY: alive as long as the callback, which this is lent to.
+        unsafe { sys::sab_random_real(self.pointer.as_ptr()) }
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { sys::sab_random_below(self.pointer.as_ptr(), limit) }
+    }
+
+    pub(crate) fn bits(&mut self, bits: u32) -> u64 {
+        // SAFETY: as above.
+        unsafe { sys::sab_random_bits(self.pointer.as_ptr(), bits) }
+    }
+}
+
+// ---- closures -----------------------------------------------------------------------------------------------------------
+
+/// How closures of a pipeline failed, each by the code that it answered with.
+#[derive(Default)]
+struct Failures(Mutex<Kind>);
+
+enum Kind {
+    Kept(Vec<(i32, Failure)>),
+    /// The stream became part of another, which has them.
+    Joined(Arc<Failures>),
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Kind::Kept(Vec::new())
+    }
+}
+
+impl Failures {
+    fn lock(&self) -> MutexGuard<'_, Kind> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, mut more: Vec<(i32, Failure)>) {
+        match &mut *self.lock() {
+            Kind::Kept(list) => list.append(&mut more),
+            Kind::Joined(other) => other.add(more),
+        }
+    }
+
+    /// Keeps a failure under a code that no other has.
+    fn keep(&self, failure: Failure) -> i32 {
+        static KEPT: AtomicU32 = AtomicU32::new(0);
+        let code = CLOSURE_FAILED + 1 + (KEPT.fetch_add(1, Ordering::Relaxed) % (1 << 30)) as i32;
+        self.add(vec![(code, failure)]);
+        code
+    }
+
+    fn take(&self, code: i32) -> Option<Failure> {
+        let mut kind = self.lock();
+        match &mut *kind {
+            Kind::Kept(list) => list.iter().position(|kept| kept.0 == code).map(|place| list.swap_remove(place).1),
+            Kind::Joined(other) => other.take(code),
+        }
+    }
+
+    /// Lets go of what never came to the caller, since the stream went elsewhere.
+    fn forget(&self) {
+        let mut kind = self.lock();
+        let stale = match &mut *kind {
+            Kind::Kept(list) => std::mem::take(list),
+            Kind::Joined(other) => return other.forget(),
+        };
+        drop(kind);
+        drop(stale); // a caller's destructors run without the lock
+    }
+
+    /// From now on they are kept by another pipeline.
+    fn join(&self, other: &Arc<Failures>) {
+        let before = std::mem::replace(&mut *self.lock(), Kind::Joined(other.clone()));
+        match before {
+            Kind::Kept(list) => other.add(list),
+            Kind::Joined(_) => unreachable!("a stream becomes part of one other"),
+        }
+    }
+
+    /// Runs a closure; a panic or an error is kept and answered with its code.
+    fn run(&self, call: impl FnOnce() -> Result<i32, BoxError>) -> i32 {
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(Ok(code)) => code,
+            Ok(Err(error)) => self.keep(Failure::Error(error)),
+            Err(payload) => self.keep(Failure::Panic(payload)),
+        }
+    }
+}
+
+/// A closure of a stage, which C points to.
+struct Stage<F> {
+    function: F,
+    failures: Arc<Failures>,
+}
+
+/// Runs the closure of a stage that is called by one thread at a time.
+///
+/// # Safety
+///
+/// `context` is the `Stage<F>` given with the trampoline, alive and used by nobody else during the call.
+unsafe fn run_stage<F>(context: *mut c_void, call: impl FnOnce(&mut F) -> Result<i32, BoxError>) -> i32 {
+    // SAFETY: the caller's promise.
+    let Stage { function, failures } = unsafe { &mut *context.cast::<Stage<F>>() };
+    failures.run(|| call(function))
+}
+
+/// # Safety
+///
+/// `record` is alive during the call, and `made` is to be filled.
+unsafe fn map(
+    record: *const sys::sab_record,
+    made: *mut sys::sab_record,
+    function: impl FnOnce(RecordRef<'_>) -> Result<Made, BoxError>,
+) -> Result<i32, BoxError> {
+    // SAFETY: the caller's promise.
+    MADE.set([unsafe { fill(made, function(seen(record))?) }, Vec::new()]);
+    Ok(sys::SAB_OK)
+}
+
+unsafe extern "C" fn map_trampoline(context: *mut c_void, record: *const sys::sab_record, made: *mut sys::sab_record) -> i32 {
+    // SAFETY: given with this context.
+    unsafe { run_stage::<Box<MapFn>>(context, |function| map(record, made, function)) }
+}
+
+unsafe extern "C" fn parallel_map_trampoline(
+    context: *mut c_void,
+    record: *const sys::sab_record,
+    made: *mut sys::sab_record,
+) -> i32 {
+    // SAFETY: the Stage given with this trampoline, alive during the call and shared by threads, as the closure may be.
+    let Stage { function, failures } = unsafe { &*context.cast::<Stage<Box<ParallelMapFn>>>() };
+    // SAFETY: as C gives them.
+    failures.run(|| unsafe { map(record, made, function) })
+}
+
+unsafe extern "C" fn random_map_trampoline(
+    context: *mut c_void,
+    random: *mut sys::sab_random,
+    record: *const sys::sab_record,
+    made: *mut sys::sab_record,
+) -> i32 {
+    // SAFETY: given with this context; the generator is alive during the call, and nobody else's.
+    unsafe {
+        run_stage::<Box<RandomMapFn>>(context, |function| {
+            let mut random = Random { handle: RandomHandle { pointer: NonNull::new_unchecked(random), borrowed: PhantomData } };
+            map(record, made, |record| function(&mut random, record))
+        })
+    }
+}
+
+unsafe extern "C" fn recur_trampoline(
+    context: *mut c_void,
+    state: *const sys::sab_record,
+    record: *const sys::sab_record,
+    next: *mut sys::sab_record,
+    made: *mut sys::sab_record,
+) -> i32 {
+    // SAFETY: given with this context; records are alive during the call, those to be filled are apart from them.
+    unsafe {
+        run_stage::<Box<RecurFn>>(context, |function| {
+            let state = slice((*state).data.cast(), (*state).length);
+            let (after, turned) = function(state, seen(record))?;
+            MADE.set([fill(next, after), fill(made, turned)]);
+            Ok(sys::SAB_OK)
+        })
+    }
+}
+
+/// A select closure, and what belongs to the stream that it opened last. C has freed that stream when it asks for another.
+struct Opening {
+    select: Box<SelectFn>,
+    opened: Option<StreamParts>,
+}
+
+unsafe extern "C" fn select_trampoline(
+    context: *mut c_void,
+    record: *const sys::sab_record,
+    made: *mut *mut sys::sab_stream,
+) -> i32 {
+    // SAFETY: the Stage given with this trampoline, alive and used by nobody else during the call.
+    let Stage { function: Opening { select, opened }, failures } = unsafe { &mut *context.cast::<Stage<Opening>>() };
+    failures.run(|| {
+        *opened = None;
+        // SAFETY: alive during the call.
+        if let Some(StreamHandle { stream, parts }) = select(unsafe { seen(record) })? {
+            parts.failures.join(failures);
+            *opened = Some(parts);
+            // SAFETY: room for a handle, which C frees from now on.
+            unsafe { made.write(stream.give()) };
+        }
+        Ok(sys::SAB_OK)
+    })
+}
+
+/// The closures of a read-ahead stage.
+pub(crate) struct Limits {
+    pub(crate) batch_size: Option<Box<NumberFn>>,
+    pub(crate) boundary_key: Option<Box<NumberFn>>,
+}
+
+/// # Safety
+///
+/// `record` is alive during the call, and there is room for a number.
+unsafe fn number(function: &mut Option<Box<NumberFn>>, record: *const sys::sab_record, out: *mut u64) -> Result<i32, BoxError> {
+    let function = function.as_mut().expect("a trampoline is given with its closure");
+    // SAFETY: the caller's promise.
+    unsafe { out.write(function(seen(record))?) };
+    Ok(sys::SAB_OK)
+}
+
+unsafe extern "C" fn batch_size_trampoline(context: *mut c_void, largest: *const sys::sab_record, batch_size: *mut u64) -> i32 {
+    // SAFETY: given with this context.
+    unsafe { run_stage::<Limits>(context, |limits| number(&mut limits.batch_size, largest, batch_size)) }
+}
+
+unsafe extern "C" fn boundary_key_trampoline(context: *mut c_void, record: *const sys::sab_record, key: *mut u64) -> i32 {
+    // SAFETY: given with this context.
+    unsafe { run_stage::<Limits>(context, |limits| number(&mut limits.boundary_key, record, key)) }
+}
+
+unsafe extern "C" fn next_trampoline<S: Source>(context: *mut c_void, record: *mut sys::sab_record) -> i32 {
+    // SAFETY: given with this context; the record is to be filled.
+    unsafe {
+        run_stage::<S>(context, |source| {
+            let Some(next) = source.next()? else { return Ok(sys::SAB_END) };
+            record.write(empty_record());
+            MADE.set([fill(record, next), Vec::new()]);
+            Ok(sys::SAB_OK)
+        })
+    }
+}
+
+unsafe extern "C" fn rewind_trampoline<S: Source>(context: *mut c_void) -> i32 {
+    // SAFETY: given with this context.
+    unsafe { run_stage::<S>(context, |source| source.rewind().map(|()| sys::SAB_OK)) }
+}
+
+unsafe extern "C" fn state_save_trampoline<S: Source>(
+    context: *mut c_void,
+    buffer: *mut c_void,
+    capacity: usize,
+    size: *mut usize,
+) -> i32 {
+    // SAFETY: given with this context; room for a number, and for `capacity` bytes.
+    unsafe {
+        run_stage::<S>(context, |source| {
+            let state = source.state()?;
+            size.write(state.len());
+            if capacity >= state.len() {
+                buffer.cast::<u8>().copy_from_nonoverlapping(state.as_ptr(), state.len());
+            }
+            Ok(sys::SAB_OK)
+        })
+    }
+}
+
+unsafe extern "C" fn state_restore_trampoline<S: Source>(context: *mut c_void, data: *const c_void, size: usize) -> i32 {
+    // SAFETY: given with this context; `size` bytes are readable.
+    unsafe { run_stage::<S>(context, |source| source.restore(slice(data.cast(), size)).map(|()| sys::SAB_OK)) }
+}
+
+// ---- streams ------------------------------------------------------------------------------------------------------------
+
+/// Owns a `sab_stream`.
+struct OwnedStream(NonNull<sys::sab_stream>);
+
+// SAFETY: a stream is tied to no thread (stream.h). It is not Sync: one thread at a time may use it.
+unsafe impl Send for OwnedStream {}
+
+impl OwnedStream {
+    /// To C, which frees it.
+    fn give(self) -> *mut sys::sab_stream {
+        let pointer = self.0.as_ptr();
+        std::mem::forget(self);
+        pointer
+    }
+}
+
+impl Drop for OwnedStream {
+    fn drop(&mut self) {
+        // SAFETY: the handle is ours and this is its last use.
+        unsafe { sys::sab_stream_free(self.0.as_ptr()) };
+    }
+}
+
+/// What a stream keeps of Rust's.
+#[derive(Default)]
+struct StreamParts {
+    closures: Vec<Shared<dyn Send>>,
+    progress: Option<KeptBox<'static>>,
+    failures: Arc<Failures>,
+}
+
+// SAFETY: all closures in it are Send, the progress closure too.
+unsafe impl Send for StreamParts {}
+
+impl StreamParts {
+    /// A closure for a stage of this stream, and the context to hand to its trampoline. To be kept when there is such a stage.
+    fn stage<F: Send + 'static>(&self, function: F) -> (Shared<dyn Send>, *mut c_void) {
+        let stage = NonNull::from(Box::leak(Box::new(Stage { function, failures: self.failures.clone() })));
+        (Shared(stage), stage.as_ptr().cast())
+    }
+
+    /// Takes over what belongs to a stream that became part of this one.
+    fn join(&mut self, other: StreamParts) {
+        other.failures.join(&self.failures);
+        self.closures.extend(other.closures);
+    }
+
+    fn take_failure(&self) -> Option<Failure> {
+        if let Some(progress) = &self.progress {
+            // SAFETY: alive as long as the handle, which is of one thread, and no call of C is under way that could use it.
+            let failure = unsafe { &mut *progress.0.as_ptr() }.take_failure();
+            if failure.is_some() {
+                return failure;
+            }
+        }
+        // SAFETY: no arguments; of this thread.
+        self.failures.take(unsafe { sys::sab_last_callback_code() })
+    }
+}
+
+impl Kept for StreamParts {
+    fn take_failure(&mut self) -> Option<Failure> {
+        StreamParts::take_failure(self)
+    }
+}
+
+/// A stream and what it keeps, which is dropped after it, as fields are in their order.
+pub(crate) struct StreamHandle {
+    stream: OwnedStream,
+    parts: StreamParts,
+}
+
+impl StreamHandle {
+    fn source(make: impl FnOnce(*mut *mut sys::sab_stream) -> sys::sab_status, parts: StreamParts) -> Result<Self, Error> {
+        let mut pointer = null_mut();
+        let status = make(&mut pointer);
+        let handle = owned(pointer, |pointer| StreamHandle { stream: OwnedStream(pointer), parts });
+        made(check(status), handle)
+    }
+
+    pub(crate) fn list(records: &[Made], options: &sys::sab_list_stream_options) -> Result<Self, Error> {
+        let raw = |record: &Made| {
+            let bytes = of_bytes(record.bytes.as_deref().unwrap_or_default());
+            sys::sab_record { size: record.size.unwrap_or(bytes.size), ..bytes }
+        };
+        let raw: Vec<_> = records.iter().map(raw).collect();
+        // SAFETY: so many records of bytes that outlive the call, which copies them; a struct whose size is set, and room for a handle.
+        let make = |stream: *mut *mut _| unsafe { sys::sab_list_stream_new(elements(&raw), raw.len(), options, stream) };
+        Self::source(make, StreamParts::default())
+    }
+
+    pub(crate) fn array<T: Element>(items: &[T], options: &sys::sab_list_stream_options) -> Result<Self, Error> {
+        let data = elements(items).cast();
+        // SAFETY: so many items, which are copied; a struct whose size is set, and room for a handle.
+        let make = |stream: *mut *mut _| unsafe { sys::sab_array_stream_new(data, size_of::<T>(), items.len(), options, stream) };
+        Self::source(make, StreamParts::default())
+    }
+
+    pub(crate) fn random(seed: u64) -> Result<Self, Error> {
+        // SAFETY: room for a handle.
+        Self::source(|stream| unsafe { sys::sab_random_stream_new(seed, stream) }, StreamParts::default())
+    }
+
+    /// `has_state`: a state is the source's own, and not the number of records that it gave.
+    pub(crate) fn closures<S: Source + 'static>(source: S, has_state: bool) -> Result<Self, Error> {
+        let mut parts = StreamParts::default();
+        let (kept, context) = parts.stage(source);
+        parts.closures.push(kept);
+        // SAFETY: the call fills the whole struct.
+        let mut functions = unsafe { defaults(sys::sab_source_functions_init) };
+        functions.ctx = context;
+        functions.next = Some(next_trampoline::<S>);
+        functions.rewind = Some(rewind_trampoline::<S>);
+        if has_state {
+            functions.state_save = Some(state_save_trampoline::<S>);
+            functions.state_restore = Some(state_restore_trampoline::<S>);
+        }
+        // SAFETY: the context fits its trampolines and lives as long as the stream, which is freed before it.
+        Self::source(|stream| unsafe { sys::sab_callback_stream_new(&functions, stream) }, parts)
+    }
+
+    /// A stage over this stream, which is let go of when there can be none.
+    fn over(
+        mut self,
+        kept: Option<Shared<dyn Send>>,
+        make: impl FnOnce(*mut sys::sab_stream, *mut *mut sys::sab_stream) -> sys::sab_status,
+    ) -> Result<Self, Error> {
+        let mut pointer = null_mut();
+        let status = make(self.stream.0.as_ptr(), &mut pointer);
+        if let Some(pointer) = NonNull::new(pointer) {
+            self.stream.0 = pointer; // it has the one that was here
+            self.parts.closures.extend(kept);
+        }
+        check(status)?;
+        Ok(self)
+    }
+
+    fn over_closure<F: Send + 'static>(
+        self,
+        function: F,
+        make: impl FnOnce(*mut sys::sab_stream, *mut c_void, *mut *mut sys::sab_stream) -> sys::sab_status,
+    ) -> Result<Self, Error> {
+        let (kept, context) = self.parts.stage(function);
+        self.over(Some(kept), |source, stream| make(source, context, stream))
+    }
+
+    pub(crate) fn files(self, options: &sys::sab_files_stream_options) -> Result<Self, Error> {
+        // SAFETY: a live handle, a struct whose size is set, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_files_stream_new(source, options, stream) })
+    }
+
+    pub(crate) fn map(self, function: Box<MapFn>) -> Result<Self, Error> {
+        self.over_map(function, map_trampoline, 0)
+    }
+
+    pub(crate) fn map_parallel(self, threads: u64, function: Box<ParallelMapFn>) -> Result<Self, Error> {
+        self.over_map(function, parallel_map_trampoline, threads)
+    }
+
+    fn over_map<F: Send + 'static>(
+        self,
+        function: F,
+        trampoline: unsafe extern "C" fn(*mut c_void, *const sys::sab_record, *mut sys::sab_record) -> i32,
+        threads: u64,
+    ) -> Result<Self, Error> {
+        self.over_closure(function, |source, context, stream| {
+            // SAFETY: the call fills the whole struct.
+            let mut options = unsafe { defaults(sys::sab_map_stream_options_init) };
+            options.map = Some(trampoline);
+            options.ctx = context;
+            options.threads = threads;
+            // SAFETY: a live handle; the context fits its trampoline and lives as long as the stream, which is freed before it.
+            unsafe { sys::sab_map_stream_new(source, &options, stream) }
+        })
+    }
+
+    pub(crate) fn select(self, select: Box<SelectFn>) -> Result<Self, Error> {
+        // SAFETY: as for a map.
+        self.over_closure(Opening { select, opened: None }, |source, context, stream| unsafe {
+            sys::sab_select_stream_new(source, Some(select_trampoline), context, None, stream)
+        })
+    }
+
+    pub(crate) fn flatten(self) -> Result<Self, Error> {
+        // SAFETY: a live handle, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_flatten_stream_new(source, stream) })
+    }
+
+    pub(crate) fn recurrent(self, initial: &[u8], function: Box<RecurFn>) -> Result<Self, Error> {
+        let initial = of_bytes(initial);
+        // SAFETY: as for a map; the first state is copied.
+        self.over_closure(function, |source, context, stream| unsafe {
+            sys::sab_recurrent_stream_new(source, Some(recur_trampoline), context, None, &initial, null(), stream)
+        })
+    }
+
+    pub(crate) fn random_map(self, seed: u64, function: Box<RandomMapFn>) -> Result<Self, Error> {
+        // SAFETY: as for a map.
+        self.over_closure(function, |source, context, stream| unsafe {
+            sys::sab_random_map_stream_new(source, Some(random_map_trampoline), context, None, seed, null(), stream)
+        })
+    }
+
+    /// A stream over several, which are let go of when there can be none.
+    fn over_many(
+        sources: Vec<StreamHandle>,
+        make: impl FnOnce(&[*mut sys::sab_stream], *mut *mut sys::sab_stream) -> sys::sab_status,
+    ) -> Result<Self, Error> {
+        let pointers: Vec<_> = sources.iter().map(|source| source.stream.0.as_ptr()).collect();
+        let mut pointer = null_mut();
+        let status = make(&pointers, &mut pointer);
+        let handle = owned(pointer, |pointer| {
+            let mut parts = StreamParts::default();
+            for StreamHandle { stream, parts: theirs } in sources {
+                stream.give();
+                parts.join(theirs);
+            }
+            StreamHandle { stream: OwnedStream(pointer), parts }
+        });
+        made(check(status), handle)
+    }
+
+    pub(crate) fn zip(sources: Vec<StreamHandle>) -> Result<Self, Error> {
+        // SAFETY: so many live handles, and room for a handle.
+        Self::over_many(sources, |pointers, stream| unsafe {
+            sys::sab_zip_stream_new(elements(pointers), pointers.len(), stream)
+        })
+    }
+
+    /// The first is the control stream.
+    pub(crate) fn multiplex(control_and_sources: Vec<StreamHandle>) -> Result<Self, Error> {
+        Self::over_many(control_and_sources, |pointers, stream| {
+            let (control, sources) = (pointers[0], &pointers[1..]);
+            // SAFETY: so many live handles, and room for a handle.
+            unsafe { sys::sab_multiplex_stream_new(control, elements(sources), sources.len(), stream) }
+        })
+    }
+
+    pub(crate) fn rank(self, rank: u64, world_size: u64) -> Result<Self, Error> {
+        // SAFETY: a live handle, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_rank_stream_new(source, rank, world_size, stream) })
+    }
+
+    pub(crate) fn batch(self, batch_size: u64) -> Result<Self, Error> {
+        // SAFETY: a live handle, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_batch_stream_new(source, batch_size, stream) })
+    }
+
+    pub(crate) fn window(self, width: u64) -> Result<Self, Error> {
+        // SAFETY: a live handle, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_window_stream_new(source, width, stream) })
+    }
+
+    pub(crate) fn block_shuffle(self, block_size: u64, seed: u64) -> Result<Self, Error> {
+        // SAFETY: a live handle, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_block_shuffle_stream_new(source, block_size, seed, stream) })
+    }
+
+    pub(crate) fn buffered_shuffle(self, buffer_size: u64, seed: u64) -> Result<Self, Error> {
+        // SAFETY: a live handle, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream) })
+    }
+
+    /// Puts the closures into the options, and gives them to be kept.
+    fn limits(&self, options: &mut sys::sab_readahead_stream_options, limits: Limits) -> Shared<dyn Send> {
+        options.batch_size_fn = limits.batch_size.is_some().then_some(batch_size_trampoline as _);
+        options.boundary_key_fn = limits.boundary_key.is_some().then_some(boundary_key_trampoline as _);
+        let (kept, context) = self.parts.stage(limits);
+        options.ctx = context;
+        kept
+    }
+
+    pub(crate) fn readahead(self, mut options: sys::sab_readahead_stream_options, limits: Limits) -> Result<Self, Error> {
+        let kept = self.limits(&mut options, limits);
+        // SAFETY: a live handle; the context fits its trampolines and lives as long as the stream, which is freed before it.
+        self.over(Some(kept), |source, stream| unsafe { sys::sab_readahead_stream_new(source, &options, stream) })
+    }
+
+    pub(crate) fn readahead_sampler(
+        self,
+        mut options: sys::sab_readahead_stream_options,
+        limits: Limits,
+    ) -> Result<SamplerHandle<'static>, Error> {
+        let kept = self.limits(&mut options, limits);
+        let mut pointer = null_mut();
+        // SAFETY: as for a stream.
+        let status = unsafe { sys::sab_readahead_sampler_new(self.stream.0.as_ptr(), &options, &mut pointer) };
+        let handle = owned(pointer, |pointer| {
+            let StreamHandle { stream, mut parts } = self;
+            stream.give();
+            parts.closures.push(kept);
+            let parts: NonNull<dyn Kept> = NonNull::from(Box::leak(Box::new(parts)));
+            SamplerHandle { pointer, kept: Some(Shared(parts)), borrowed: PhantomData }
+        });
+        made(check(status), handle)
+    }
+
+    pub(crate) fn prefetch(self, buffer_size: u64) -> Result<Self, Error> {
+        // SAFETY: a live handle, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_prefetch_stream_new(source, buffer_size, stream) })
+    }
+
+    /// As [`check`], after a call that may have used the stream's closures.
+    fn check(&self, status: sys::sab_status) -> Result<sys::sab_status, Error> {
+        check_with(status, &mut [&mut self.parts.take_failure()])
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Result<RecordView<'_>, Error>> {
+        let mut record = empty_record();
+        // SAFETY: a live handle that nobody else uses, and room for a record.
+        let status = unsafe { sys::sab_stream_next(self.stream.0.as_ptr(), &mut record) };
+        match self.check(status) {
+            Ok(sys::SAB_END) => None,
+            // SAFETY: valid until the next call on the stream, which needs `&mut self`.
+            Ok(_) => Some(Ok(unsafe { RecordView::new(record) })),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    pub(crate) fn set_progress(&mut self, progress: Option<Box<StreamProgressFn>>) {
+        let (kept, callback, context) = match progress {
+            Some(progress) => {
+                let (kept, context) = KeptBox::new(progress);
+                (Some(kept), Some(stream_progress_trampoline as _), context)
+            }
+            None => (None, None, null_mut()),
+        };
+        // SAFETY: a live handle; the context fits its trampoline and lives until another takes its place or the stream is freed.
+        certain(check(unsafe { sys::sab_stream_set_progress(self.stream.0.as_ptr(), callback, context) }));
+        self.parts.progress = kept;
+    }
+
+    pub(crate) fn rewind(&mut self) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses.
+        let status = unsafe { sys::sab_stream_rewind(self.stream.0.as_ptr()) };
+        self.check(status)?;
+        self.parts.failures.forget();
+        Ok(())
+    }
+
+    pub(crate) fn skipped(&self) -> u64 {
+        let mut count = 0;
+        // SAFETY: a live handle, and room for a number.
+        certain(check(unsafe { sys::sab_stream_skipped_count(self.stream.0.as_ptr(), &mut count) }));
+        count
+    }
+
+    pub(crate) fn state(&self) -> Result<Vec<u8>, Error> {
+        // SAFETY: a live handle.
+        unsafe { save_state(self.stream.0.as_ptr(), |status| self.check(status)) }
+    }
+
+    pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses, and `state` is readable for its length.
+        let status = unsafe { sys::sab_stream_state_restore(self.stream.0.as_ptr(), state.as_ptr().cast(), state.len()) };
+        self.check(status)?;
+        self.parts.failures.forget();
+        Ok(())
+    }
+}
+
+unsafe extern "C" fn stream_progress_trampoline(context: *mut c_void, done: u64, total: u64) -> i32 {
+    // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody else during the call.
+    let guarded = unsafe { &mut *context.cast::<Guarded<Box<StreamProgressFn>>>() };
+    guarded.run(|function| Ok(i32::from(function(done, total).is_break())))
+}
+
+/// # Safety
+///
+/// A live handle.
+unsafe fn save_state(
+    stream: *const sys::sab_stream,
+    mut check: impl FnMut(sys::sab_status) -> Result<sys::sab_status, Error>,
+) -> Result<Vec<u8>, Error> {
+    let mut state = vec![0u8; 4096]; // enough for most, so that few states are made twice
+    loop {
+        let mut size = 0;
+        // SAFETY: the caller's promise, and room for so many bytes.
+        check(unsafe { sys::sab_stream_state_save(stream, state.as_mut_ptr().cast(), state.len(), &mut size) })?;
+        let is_written = size <= state.len();
+        state.resize(size, 0);
+        if is_written {
+            return Ok(state);
+        }
+    }
+}
+
+impl SamplerHandle<'static> {
+    /// The stream under a sampler of [`StreamHandle::readahead_sampler`].
+    fn stream(&self) -> *mut sys::sab_stream {
+        let mut stream = null_mut();
+        // SAFETY: a live handle, and room for a handle, which stays the sampler's.
+        certain(check(unsafe { sys::sab_sampler_stream(self.pointer.as_ptr(), &mut stream) }));
+        stream
+    }
+
+    pub(crate) fn stream_state(&self) -> Result<Vec<u8>, Error> {
+        // SAFETY: alive as long as the sampler.
+        unsafe { save_state(self.stream(), |status| self.check(status)) }
+    }
+
+    pub(crate) fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
+        // SAFETY: alive as long as the sampler, which nobody else uses, and `state` is readable for its length.
+        let status = unsafe { sys::sab_stream_state_restore(self.stream(), state.as_ptr().cast(), state.len()) };
+        self.check(status).map(drop)
+    }
+}

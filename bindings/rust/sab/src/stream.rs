@@ -284,17 +284,18 @@ macro_rules! made_of_bytes {
 }
 made_of_bytes!(Vec<u8>, &[u8], const N [u8; N], const N &[u8; N], String, &str);
 
-macro_rules! made_of_path {
-    ($($path:ty),*) => {$(
-        /// A file name.
-        impl From<$path> for Made {
-            fn from(path: $path) -> Self {
-                Made::bytes(path.as_os_str().as_encoded_bytes())
+macro_rules! made_of_others {
+    ($($other:ident: $type:ty => $bytes:expr),*) => {$(
+        impl From<$type> for Made {
+            fn from($other: $type) -> Self {
+                Made::bytes($bytes)
             }
         }
     )*};
 }
-made_of_path!(&Path, PathBuf, &PathBuf);
+made_of_others!(bytes: &Vec<u8> => bytes.as_slice(), text: &String => text.as_str(), text: &&str => *text,
+                path: PathBuf => path.as_os_str().as_encoded_bytes(), path: &PathBuf => path.as_os_str().as_encoded_bytes(),
+                path: &Path => path.as_os_str().as_encoded_bytes());
 
 /// What a closure may answer: a value, or a result whose error comes back as [`Error::Callback`].
 pub trait Answer<T> {
@@ -907,10 +908,11 @@ impl Stream {
     /// ```
     /// use sab::stream::{ListOptions, Made, Stream};
     ///
-    /// let once = ListOptions::new();
-    /// let control = Stream::random(1)?.map(|number| Made::same().sized(f64::from(number.size() < 0.3)))?;
-    /// let mut mixed = control.multiplex([Stream::list(["often"], &once)?, Stream::list(["seldom"], &once)?])?;
-    /// assert!(mixed.owned().count() <= 2);
+    /// let for_ever = ListOptions::new().infinite(true);
+    /// let control = Stream::random(1)?.map(|number| Made::same().sized(if number.size() < 0.9 { 0.0 } else { 1.0 }))?;
+    /// let mut mixed = control.multiplex([Stream::list(["often"], &for_ever)?, Stream::list(["seldom"], &for_ever)?])?;
+    /// let often = mixed.owned().take(1000).filter(|record| record.as_ref().unwrap().bytes() == b"often").count();
+    /// assert!((850..950).contains(&often));
     /// # Ok::<(), sab::Error>(())
     /// ```
     ///
@@ -1026,7 +1028,7 @@ impl Stream {
     /// # Errors
     ///
     /// What a source or a stage fails with, its closures included; [`Error::Cancelled`].
-    #[allow(clippy::should_implement_trait)] // an Iterator's items cannot borrow from it
+    #[allow(clippy::should_implement_trait)] // the items of an Iterator cannot borrow from it
     pub fn next(&mut self) -> Option<Result<RecordRef<'_>, Error>> {
         Some(self.handle.next()?.map(|view| RecordRef { view }))
     }

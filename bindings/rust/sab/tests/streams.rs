@@ -508,6 +508,25 @@ fn closures_run_where_they_should_and_are_dropped_with_the_stream() {
 }
 
 #[test]
+fn streams_that_were_opened_go_one_by_one() {
+    let held = Arc::new(());
+    let kept = held.clone();
+    let mut stream = numbers(50)
+        .select(move |_| {
+            assert!(Arc::strong_count(&kept) <= 3, "the stream before is still there");
+            let inner = kept.clone();
+            let map = move |_: RecordRef<'_>| Made::same().sized(Arc::strong_count(&inner) as f64);
+            numbers(3).map(map)?.prefetch(2).map(Some)
+        })
+        .unwrap();
+    assert_eq!(stream.owned().count(), 150);
+    stream.rewind().unwrap();
+    assert_eq!(read_out(&mut stream, 4), [0, 1, 2, 0]);
+    drop(stream);
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[test]
 fn a_stream_moves_to_another_thread() {
     let mut stream = numbers(100).map_parallel(2, |_| Made::same()).unwrap().prefetch(10).unwrap();
     let mut got = read_out(&mut stream, 30);

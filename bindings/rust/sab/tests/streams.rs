@@ -7,7 +7,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
+use std::thread;
 
 use proptest::prelude::*;
 use sab::stream::{
@@ -181,8 +181,8 @@ fn closures_of_every_kind_give_what_they_say() {
         assert_eq!(mapped.next().unwrap().unwrap().size(), 3.0);
         assert_eq!(read_out(&mut mapped, 2000), (1..1000).map(|number| 2 * number).collect::<Vec<_>>());
     }
-    let same = numbers(12).batch(5).unwrap().map(|list| Made::same().sized(list.records().len() as f64)).unwrap();
-    let sizes: Vec<f64> = { same }.owned().map(|list| list.unwrap().size()).collect();
+    let mut same = numbers(12).batch(5).unwrap().map(|list| Made::same().sized(list.records().len() as f64)).unwrap();
+    let sizes: Vec<f64> = same.owned().map(|list| list.unwrap().size()).collect();
     assert_eq!(sizes, [5.0, 5.0, 2.0]);
 
     let sum = |state: &[u8], record: RecordRef<'_>| {
@@ -441,7 +441,9 @@ fn failures_that_never_came_go_with_a_rewind() {
     let mut stream = numbers(4)
         .map(move |record| {
             #[derive(Debug)]
-            struct Holding(#[allow(dead_code)] Arc<()>);
+            struct Holding {
+                _held: Arc<()>,
+            }
             impl fmt::Display for Holding {
                 fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
                     Ok(())
@@ -449,7 +451,7 @@ fn failures_that_never_came_go_with_a_rewind() {
             }
             impl std::error::Error for Holding {}
             if number_of(record.bytes()) == 3 {
-                Err(Holding(error.clone()))
+                Err(Holding { _held: error.clone() })
             } else {
                 Ok(Made::same())
             }
@@ -555,7 +557,7 @@ fn progress_follows_cancels_and_goes_along() {
     let (seen, stop_at) = (calls.clone(), Arc::new(AtomicUsize::new(usize::MAX)));
     let stop = stop_at.clone();
     let mut source = numbers(50_000);
-    let here: ThreadId = thread::current().id();
+    let here = thread::current().id();
     source.set_progress(move |done, total| {
         assert!(done <= total && thread::current().id() == here);
         match seen.fetch_add(1, Ordering::Relaxed) + 1 == stop.load(Ordering::Relaxed) {

@@ -118,29 +118,29 @@ impl RandomHandle<'_> {
 
 /// How closures of a pipeline failed, each by the code that it answered with.
 #[derive(Default)]
-struct Failures(Mutex<Kind>);
+struct Failures(Mutex<Storage>);
 
-enum Kind {
+enum Storage {
     Kept(Vec<(i32, Failure)>),
     /// The stream became part of another, which has them.
     Joined(Arc<Failures>),
 }
 
-impl Default for Kind {
+impl Default for Storage {
     fn default() -> Self {
-        Kind::Kept(Vec::new())
+        Storage::Kept(Vec::new())
     }
 }
 
 impl Failures {
-    fn lock(&self) -> MutexGuard<'_, Kind> {
+    fn lock(&self) -> MutexGuard<'_, Storage> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, mut more: Vec<(i32, Failure)>) {
         match &mut *self.lock() {
-            Kind::Kept(list) => list.append(&mut more),
-            Kind::Joined(other) => other.add(more),
+            Storage::Kept(list) => list.append(&mut more),
+            Storage::Joined(other) => other.add(more),
         }
     }
 
@@ -155,8 +155,8 @@ impl Failures {
     fn take(&self, code: i32) -> Option<Failure> {
         let mut kind = self.lock();
         match &mut *kind {
-            Kind::Kept(list) => list.iter().position(|kept| kept.0 == code).map(|place| list.swap_remove(place).1),
-            Kind::Joined(other) => other.take(code),
+            Storage::Kept(list) => list.iter().position(|kept| kept.0 == code).map(|place| list.swap_remove(place).1),
+            Storage::Joined(other) => other.take(code),
         }
     }
 
@@ -164,8 +164,8 @@ impl Failures {
     fn forget(&self) {
         let mut kind = self.lock();
         let stale = match &mut *kind {
-            Kind::Kept(list) => std::mem::take(list),
-            Kind::Joined(other) => return other.forget(),
+            Storage::Kept(list) => std::mem::take(list),
+            Storage::Joined(other) => return other.forget(),
         };
         drop(kind);
         drop(stale); // a caller's destructors run without the lock
@@ -173,10 +173,10 @@ impl Failures {
 
     /// From now on they are kept by another pipeline.
     fn join(&self, other: &Arc<Failures>) {
-        let before = std::mem::replace(&mut *self.lock(), Kind::Joined(other.clone()));
+        let before = std::mem::replace(&mut *self.lock(), Storage::Joined(other.clone()));
         match before {
-            Kind::Kept(list) => other.add(list),
-            Kind::Joined(_) => unreachable!("a stream becomes part of one other"),
+            Storage::Kept(list) => other.add(list),
+            Storage::Joined(_) => unreachable!("a stream becomes part of one other"),
         }
     }
 

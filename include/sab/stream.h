@@ -461,11 +461,11 @@ typedef struct sab_readahead_stream_options {
     uint64_t batch_size; /**< most records in a batch; 0: no such limit */
     double budget;       /**< count * largest size of a batch, which a single record may exceed; 0: no such limit. One of these or `batch_size_fn` must be given */
     int32_t shuffle;     /**< the batches of a window; 1 */
-    int32_t carry_over;  /**< 1: what fits no batch well is carried over to the next window, at most half of one, for less padding; a restore reads up to eight
-                              windows again. 0: every window is used up, as infinibatch does */
+    int32_t carry_over;  /**< 1: what fits no batch well is carried over to the next window, up to as many records again, for a third of the padding; a restore
+                              reads up to eight windows again. Not with `boundary_key_fn`. 0: every window is used up, as infinibatch does */
     uint64_t seed;       /**< of the shuffles */
     int32_t (*batch_size_fn)(void *ctx, const sab_record *largest, uint64_t *batch_size); /**< most records in a batch whose largest is this one, at least 1;
-                                                                                  together with the others the least counts. NULL */
+                                                                                  together with the others the least counts; asked of every record with `carry_over`. NULL */
     int32_t (*boundary_key_fn)(void *ctx, const sab_record *record, uint64_t *key); /**< records of different keys never share a batch: as in infinibatch, a batch
                                                                                   ends where the key changes in the order of sizes. NULL */
     void *ctx;                  /**< handed to the two and `release` */

@@ -53,7 +53,7 @@ public:
         const auto before = state.bytes();
         restore_from(*source_, before);
         state.generator(random_.generator());
-        uint64_t given = state.number(most_windows * window_);
+        uint64_t given = state.number(most_windows * window_ + window_);
         const bool has_window = state.number(1) == 1, is_over = state.number(1) == 1;
         if (!has_window) {
             is_over_ = is_over;
@@ -102,6 +102,7 @@ private:
                 items_.clear();
             order_.clear();
             given_ = 0;
+            wanted_ = items_.size() + window_;
             if (!has_rest_) {
                 before_ = state_of(*source_);
                 random_before_ = random_;
@@ -109,8 +110,8 @@ private:
             }
             is_reading_ = true;
         }
-        while (items_.size() < window_) {  // what came before a failure is kept
-            if (items_.size() % 4096 == 0) current_progress().report(items_.size(), window_);
+        while (items_.size() < wanted_) {  // what came before a failure is kept
+            if (items_.size() % 4096 == 0) current_progress().report(items_.size(), wanted_);
             Record item;
             if (!source_->next(item)) {
                 is_over_ = true;
@@ -126,6 +127,7 @@ private:
     Bytes before_;
     PythonRandom random_before_{0};
     std::size_t given_ = 0;         ///< of order_
+    uint64_t wanted_ = 0;           ///< items of the window that is read: those carried over, and as many as it reads
     uint64_t given_since_ = 0;      ///< parts since before_
     uint64_t windows_since_ = 0;    ///< windows since before_
     bool has_rest_ = false;         ///< the next window begins with what this one leaves
@@ -189,9 +191,11 @@ private:
 
     bool arrange(bool must_use_all) override {
         sort();
-        cut();
-        bool uses_all = true;
-        if (options_.carry_over != 0 && !must_use_all) uses_all = choose();
+        const bool uses_all = options_.carry_over == 0 || must_use_all;
+        if (uses_all)
+            cut();
+        else
+            choose();
         order_.resize(batches_.size());
         std::iota(order_.begin(), order_.end(), 0u);
         if (options_.shuffle != 0) random_.shuffle(order_);
@@ -275,38 +279,57 @@ private:
         if (const int32_t code = called_back(what, call); code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
     }
 
-    /// Keeps the batches that waste least, so many that at most half a window is left, and leaves the others' items for the next. True when all are used.
-    bool choose() {
-        const auto wasted = [&](const Batch& batch) {
-            const double longest = items_[sorted_[batch.begin]].view.size;
-            double total = 0;
-            for (uint32_t i = batch.begin; i < batch.end; ++i) total += items_[sorted_[i]].view.size;
-            // Places that a full batch would have, filled or not.
-            const double places = longest * static_cast<double>(std::min<uint64_t>(largest(items_[sorted_[batch.begin]].view), window_));
-            return places > 0 ? 1 - total / places : 0;
-        };
-        std::vector<std::pair<double, uint32_t>> ranked;
-        for (uint32_t i = 0; i < batches_.size(); ++i) ranked.emplace_back(wasted(batches_[i]), i);
-        std::ranges::sort(ranked);
-        std::vector<bool> is_used(batches_.size());
-        uint64_t left = items_.size();
-        for (const auto& [waste, i] : ranked) {
-            if (left <= window_ / 2) break;
-            is_used[i] = true;
-            left -= batches_[i].end - batches_[i].begin;
+    /// Of all runs of sorted items that make a full batch, takes those that pad least and do not overlap, until no more than a window is left: that is carried
+    /// over. Lengths that are rare wait until there are enough of them for a batch of like ones.
+    void choose() {
+        constexpr std::size_t grades = 4096;
+        const auto count = static_cast<uint32_t>(sorted_.size());
+        batches_.clear();
+        ends_.assign(count, 0);
+        std::vector<uint32_t> grade(count), places(grades + 1);
+        sums_.resize(count + 1);
+        for (uint32_t i = 0; i < count; ++i) sums_[i + 1] = sums_[i] + items_[sorted_[i]].view.size;
+        for (uint32_t i = 0; i < count; ++i) {
+            const sab_record& item = items_[sorted_[i]].view;
+            const uint64_t most = largest(item);
+            grade[i] = grades;  // no full batch begins here
+            if (most > count - i) continue;
+            ends_[i] = i + static_cast<uint32_t>(most);
+            const double places_of = item.size * static_cast<double>(most);
+            const double share = places_of > 0 ? 1 - (sums_[ends_[i]] - sums_[i]) / places_of : 0;
+            grade[i] = static_cast<uint32_t>(std::clamp(share * grades, 0.0, static_cast<double>(grades - 1)));
+            ++places[grade[i] + 1];
         }
-        if (left == 0) return true;
+        std::partial_sum(places.begin(), places.end(), places.begin());
+        other_.resize(count);
+        const uint32_t candidates = places[grades];
+        for (uint32_t i = 0; i < count; ++i)
+            if (grade[i] < grades) other_[places[grade[i]]++] = i;
+
+        is_used_.assign(count, 0);
+        uint64_t left = count;
+        for (uint32_t k = 0; k < candidates && left > window_; ++k) {
+            const uint32_t begin = other_[k], end = ends_[begin];
+            if (std::find(is_used_.begin() + begin, is_used_.begin() + end, 1) != is_used_.begin() + end) continue;
+            std::fill(is_used_.begin() + begin, is_used_.begin() + end, 1);
+            batches_.push_back({begin, end});
+            left -= end - begin;
+        }
+        // Where gaps have come between them the rest is cut as it is, largest first; what is in a batch must lie together.
         rest_.clear();
-        std::size_t kept = 0;
-        for (uint32_t i = 0; i < batches_.size(); ++i) {
-            if (is_used[i])
-                batches_[kept++] = batches_[i];
-            else
-                for (uint32_t k = batches_[i].begin; k < batches_[i].end; ++k) rest_.push_back(sorted_[k]);
+        std::vector<uint32_t> loose;
+        for (uint32_t i = 0; i < count; ++i)
+            if (is_used_[i] == 0) loose.push_back(sorted_[i]);
+        std::size_t at = 0;
+        while (loose.size() - at > window_) {
+            const auto most = std::min<uint64_t>(largest(items_[loose[at]].view), loose.size() - at);
+            const auto begin = static_cast<uint32_t>(sorted_.size());
+            sorted_.insert(sorted_.end(), loose.begin() + static_cast<std::ptrdiff_t>(at), loose.begin() + static_cast<std::ptrdiff_t>(at + most));
+            batches_.push_back({begin, static_cast<uint32_t>(sorted_.size())});
+            at += most;
         }
-        batches_.resize(kept);
+        rest_.assign(loose.begin() + static_cast<std::ptrdiff_t>(at), loose.end());
         std::ranges::sort(rest_);  // as they came
-        return false;
     }
 
     void keep_rest() override {
@@ -318,7 +341,9 @@ private:
 
     sab_readahead_stream_options options_;
     Context context_;
-    std::vector<uint32_t> sorted_, other_, rest_;
+    std::vector<uint32_t> sorted_, other_, rest_, ends_;
+    std::vector<char> is_used_;
+    std::vector<double> sums_;
     std::vector<uint64_t> keys_;
     std::vector<Batch> batches_;
 };
@@ -418,6 +443,8 @@ void check_readahead(const sab_readahead_stream_options& options) {
           "a batch size, a budget or a batch_size_fn must be given");
     check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle, "must be 0 or 1");
     check(options.carry_over == 0 || options.carry_over == 1, "options.carry_over", options.carry_over, "must be 0 or 1");
+    check(options.carry_over == 0 || options.boundary_key_fn == nullptr, "options.carry_over", options.carry_over, "does not go with a boundary_key_fn");
+    check(options.carry_over == 0 || options.read_ahead <= most_records / 2, "options.read_ahead", options.read_ahead, "must be at most 2^31 with carry_over");
 }
 
 StreamPtr make_readahead(StreamPtr&& source, const sab_readahead_stream_options& options) {

@@ -536,6 +536,69 @@ static void Objects_AreLetGoOfOnceEachAndGoThroughStates(void) {
     EXPECT(counter.alive == 0);
 }
 
+/* Batches as a sampler's */
+
+static void Sampler_OfAStream_CountsItsRecords(void) {
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    options.read_ahead = 12;
+    options.budget = 30;
+    options.seed = 9;
+    sab_sampler *sampler = NULL;
+    sab_stream *source = numbers(30, 1, NULL), *under = NULL;
+    EXPECT_FAILS(sab_readahead_sampler_new(source, NULL, &sampler), SAB_E_ARGUMENT, "options = NULL");
+    options.shuffle = 5;
+    EXPECT_FAILS(sab_readahead_sampler_new(source, &options, &sampler), SAB_E_ARGUMENT, "options.shuffle = 5");
+    options.shuffle = 1;
+    EXPECT_OK(sab_readahead_sampler_new(source, &options, &sampler));
+    for (int pass = 0; pass < 2; ++pass) {
+        sab_batch batch = SAB_BATCH_INIT;
+        size_t at = 0;
+        uint64_t step = 0;
+        while (sab_next_batch(sampler, &batch) == SAB_OK) {
+            EXPECT(batch.step == step++ && batch.epoch == (uint64_t)pass && (double)batch.count * batch.padded_length <= 30);
+            for (size_t i = 0; i < batch.count; ++i) EXPECT(batch.indices[i] == batches_of_thirty[at++]);
+            EXPECT(batches_of_thirty[at++] == -1);
+        }
+        EXPECT(at == COUNT(batches_of_thirty));
+        EXPECT_OK(sab_sampler_set_epoch(sampler, 1));
+    }
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT_OK(sab_sampler_stream(sampler, &under));
+    const size_t size = save(under);
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    const int64_t expected = batch.indices[0];
+    EXPECT_OK(sab_stream_state_restore(under, state, size));
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(batch.indices[0] == expected);
+    sab_sampler_free(sampler);
+    sab_plan *plan = a_plan();
+    sampler = rank_of(plan, 0, 1);
+    EXPECT_FAILS(sab_sampler_stream(sampler, &under), SAB_E_UNSUPPORTED, "no stream under it");
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+/* Following and cancelling */
+
+static int32_t cancel_third(void *ctx, uint64_t done, uint64_t total) {
+    (void)done, (void)total;
+    return ++*(int *)ctx == 3 ? 5 : 0;
+}
+
+static void Progress_OfALongWindow_Cancels(void) {
+    int calls = 0;
+    sab_list_stream_options options = permuting(1, 0, 1);
+    sab_stream *stream = NULL;
+    sab_record record = SAB_RECORD_INIT;
+    EXPECT_OK(sab_block_shuffle_stream_new(numbers(10, 0, &options), 20000, 1, &stream));
+    EXPECT_OK(sab_stream_set_progress(stream, cancel_third, &calls));
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "code 5");
+    EXPECT_OK(sab_stream_next(stream, &record)); /* goes on where it was */
+    EXPECT(calls == 6);
+    sab_stream_free(stream);
+}
+
 /* States */
 
 /* A pipeline drawn at random; the same for the same seed. */
@@ -833,6 +896,8 @@ int main(void) {
     RUN(Callbacks_ThatFail_AreCalledAgainAndNothingIsLost);
     RUN(Source_ThatCannotRewind_SaysSo);
     RUN(Objects_AreLetGoOfOnceEachAndGoThroughStates);
+    RUN(Sampler_OfAStream_CountsItsRecords);
+    RUN(Progress_OfALongWindow_Cancels);
     RUN(SavedAnywhere_GoesOnTheSame);
     RUN(Restore_OfADamagedState_IsRefusedAndBeginsAgain);
     RUN(Lines_AreReadFromFileToFile);

@@ -285,7 +285,8 @@ class Stream:
             key: the size of a record: ``"len"``, ``"words"`` or ``"bytes"`` of text, which are counted without Python, or a function.
             boundary_key: records of different keys never share a batch.
             shuffle: the batches of a window.
-            carry_over: what fits no batch well waits for the next window: less padding; a restore reads up to eight windows again.
+            carry_over: what fits no batch well waits for the next window: a third of the padding, up to twice the memory; a restore reads up to eight windows
+                again. Not with ``boundary_key``.
             seed: of the shuffles.
         """
         if not (callable(key) or key in ("len", "words", "bytes")):

@@ -29,3 +29,5 @@ echo
 PYTHONPATH=${FAIRSEQ_MODULE:-build} $python tests/bench/peers.py build/lengths.npy
 echo
 SAB_TORCH_LIBRARY=$(find "$PWD/build/bench" -name 'libsab_torch.so.0') $python tests/bench/memory.py
+echo
+$python tests/bench/streams.py build/bench/tests/bench/bench_streams

@@ -225,14 +225,16 @@ def test_memory_says_what_is_wrong(step_file):
         ("class A:\n    step = 3", "has no function A.step"),
     ],
 )
-def test_memory_of_a_module_that_will_not_do(tmp_path, capsys, text, said):
+def test_memory_of_a_module_that_will_not_do(tmp_path, capsys, monkeypatch, text, said):
+    monkeypatch.setattr(sys, "path", sys.path[:])
     (tmp_path / "json.py").write_text(text)  # a name that is taken, too
     name = "A.step" if "class" in text else "step"
     assert main(["memory", f"{tmp_path}/json.py:{name}", "--device", "cpu", "--shortest", "1", "--longest", "2"]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_memory_json_of_a_step_that_prints(tmp_path, capsys):
+def test_memory_json_of_a_step_that_prints(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "path", sys.path[:])
     pytest.importorskip("torch")
     (tmp_path / "step.py").write_text("import torch\ndef step(count, length):\n    print('hello')\n    torch.ones(count * int(length) + 1000)\n")
     arguments = ["memory", f"{tmp_path}/step.py:step", "--device", "cpu", "--shortest", "10", "--longest", "100", "--budget", "1M", "--json"]

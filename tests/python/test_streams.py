@@ -473,6 +473,21 @@ def test_ranks_see_as_many_and_lose_nothing():
         assert sorted(x for batches in ranks for batch in batches for x in batch) == list(range(count))
 
 
+def test_chunks_split_over_ranks_end_at_different_steps_and_a_rank_stage_does_not():
+    from sab.compat.infinibatch import datasets, iterators
+
+    chunks = [list(range(40)), list(range(40, 47)), list(range(47, 67)), list(range(67, 70))]
+
+    def theirs(rank):  # infinibatch's way: each rank its chunks, and its own batches of them. Where ranks meet in each step, one waits for ever
+        lines = datasets.chunked_dataset_iterator(chunks, iter, 10, train=False, shuffle=False, num_instances=2, instance_rank=rank)
+        return list(iterators.BucketedReadaheadBatchIterator(lines, 20, lambda x: x, 4))
+
+    assert len(theirs(0)) != len(theirs(1))
+    ours = [list(Stream.from_items(chunks).select_many().readahead(20, batch_size=4, key=float).rank(rank, 2)) for rank in range(2)]
+    assert len(ours[0]) == len(ours[1])
+    assert sorted(x for rank in ours for batch in rank for x in batch) == list(range(70))
+
+
 def test_ranks_go_on_as_another_number_of_them():
     def rank(r, world):
         return numbers(300).block_shuffle(40, seed=1).batch(3).rank(r, world)

@@ -7,9 +7,9 @@ import copy
 import itertools
 import os
 import pickle
-import random
 import struct
 import weakref
+from random import Random
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 import numpy as np
@@ -32,25 +32,27 @@ def _close_all() -> None:
         pipeline.close()
 
 
-class _Random(random.Random):
-    """CPython's generator, whose numbers come from the stream's own state. Lives while a callback runs."""
+class _Random(Random):
+    """CPython's generator, whose numbers come from the stream's own state. For one stage, whose callback it is handed to."""
 
-    def __new__(cls, address: int) -> "_Random":
-        return super().__new__(cls, 0)
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._stream: Any = ffi.NULL
 
-    def __init__(self, address: int) -> None:
-        self._random = ffi.cast("sab_random *", address)
+    def of(self, address: int) -> "_Random":
+        self._stream = ffi.cast("sab_random *", address)
         self.gauss_next = None
+        return self
 
     def random(self) -> float:
-        return float(lib.sab_random_real(self._random))
+        return float(lib.sab_random_real(self._stream))
 
     def getrandbits(self, k: int) -> int:
         if k < 0:
             raise ValueError("number of bits must be non-negative")
         number, done = 0, 0
         while done < k:
-            number |= lib.sab_random_bits(self._random, min(k - done, 32)) << done
+            number |= lib.sab_random_bits(self._stream, min(k - done, 32)) << done
             done += 32
         return number
 
@@ -222,7 +224,7 @@ class Stream:
         """``(state, made) = function(state, record)``: the state, picklable, is part of the saved one."""
         return self._then("recurrent", _function("function", function), initial, is_text=False)
 
-    def random_map(self, function: Callable[[random.Random, Any], Any], *, seed: int = 0) -> "Stream":
+    def random_map(self, function: Callable[[Random, Any], Any], *, seed: int = 0) -> "Stream":
         """``function(generator, record)``; what is drawn from the generator, a ``random.Random``, is part of the saved state."""
         return self._then("random_map", _function("function", function), whole("seed", seed), is_text=False)
 
@@ -467,11 +469,13 @@ class _StateOf:
     """The state of a stateful iterable, as bytes; None: its beginning."""
 
     def __init__(self, source: Any, save: Callable[[], Any], load: Callable[[Any], Any]) -> None:
-        first = None if load.__name__ == "setstate" else pickle.dumps(save())
-        self.functions = (
-            lambda: pickle.dumps(save()),
-            lambda state: load(None if state is None and first is None else pickle.loads(first if state is None else state)),
-        )
+        first = None if load.__name__ == "setstate" else pickle.dumps(save())  # infinibatch's iterators begin again at None
+
+        def restore(state: Optional[bytes]) -> None:
+            given = first if state is None else state
+            load(None if given is None else pickle.loads(given))
+
+        self.functions = (lambda: pickle.dumps(save())), restore
 
 
 def _random(pipeline: _Pipeline, place: Any, is_text: bool, seed: int) -> None:
@@ -500,7 +504,7 @@ def _recurrent(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, in
 
 
 def _random_map(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, seed: int) -> None:
-    check(lib.sab_py_random_map_new(place[0], pipeline.stage(function, _Random, is_text), seed, place))
+    check(lib.sab_py_random_map_new(place[0], pipeline.stage(function, _Random().of, is_text), seed, place))
 
 
 def _zip(pipeline: _Pipeline, place: Any, is_text: bool, others: Any) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
-from torch.utils.data import IterableDataset, get_worker_info
+import torch.utils.data
 
 from sab._streams import Stream
 
 __all__ = ["StreamDataset"]
 
+_torch: Any = torch.utils.data
 
-class StreamDataset(IterableDataset):  # type: ignore[misc,type-arg]
+
+class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
     """A stream as an ``IterableDataset``: ``DataLoader(stream.dataset(), batch_size=None)`` for a stream of batches.
 
     Each worker process of a loader runs the stream and keeps its share of the records: worker w of n of rank r of W is rank ``r * n + w`` of ``W * n``
@@ -32,7 +34,7 @@ class StreamDataset(IterableDataset):  # type: ignore[misc,type-arg]
 
     def _run(self) -> Any:
         if self._running is None:
-            info = get_worker_info()
+            info = _torch.get_worker_info()
             worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
             own = Stream(self._stream._recipe, self._stream._is_text)
             total = self._world_size * workers
@@ -53,7 +55,7 @@ class StreamDataset(IterableDataset):  # type: ignore[misc,type-arg]
 
     def load_state_dict(self, state_dict: "dict[str, Any]") -> None:
         """Goes on there."""
-        if self._running is None and get_worker_info() is None:
+        if self._running is None and _torch.get_worker_info() is None:
             self._loaded = state_dict  # the worker that will run it is not there yet
         else:
             self._run().load_state_dict(state_dict)

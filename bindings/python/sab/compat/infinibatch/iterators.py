@@ -111,7 +111,8 @@ def _seed(seed: Any) -> int:
         return int.from_bytes(os.urandom(8), "little")
     if isinstance(seed, bool) or not isinstance(seed, int) or abs(seed) >= 1 << 64:
         raise ValueError(f"seed = {seed!r}: must be a whole number below 2**64, or None")
-    return abs(seed)  # as random.Random has it
+    number: int = abs(seed)  # as random.Random has it
+    return number
 
 
 class NativeCheckpointableIterator(_StreamIterator):

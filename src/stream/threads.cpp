@@ -172,6 +172,12 @@ private:
             side_->is_stopping = true;
         }
         side_->changed.notify_all();
+        if (side_->thread.get_id() == std::this_thread::get_id()) {  // freed by a callback that it runs: nobody can wait for it
+            side_->thread.detach();
+            (void)side_.release();
+            side_ = std::make_unique<Side>();
+            return;
+        }
         side_->thread.join();
         side_->thread = std::thread();
         side_->is_stopping = side_->is_running = false;

@@ -305,6 +305,27 @@ def test_objects_go_when_the_stream_goes():
     assert len(seen) == 0
 
 
+def test_a_stream_may_be_collected_in_its_own_thread():
+    for _ in range(5):
+        holder = []
+
+        def collect(x):
+            if x == 50:
+                holder.clear()
+                gc.collect()
+            return x
+
+        stream = numbers(1000).map(collect).prefetch(100)
+        holder.append(stream)
+        for _ in range(10):
+            next(stream)
+        stream.itself = stream  # goes only when garbage is collected: maybe in its thread
+        del stream
+        time.sleep(0.02)
+        gc.collect()
+    assert list(numbers(3)) == [0, 1, 2]
+
+
 # States
 
 

@@ -8,6 +8,7 @@ import itertools
 import os
 import pickle
 import struct
+import threading
 import weakref
 from random import Random
 from typing import Any, Callable, Iterable, Optional, Sequence, Union
@@ -21,6 +22,7 @@ lib.sab_py_use_pickle(id(_dumps), id(_loads))
 _NEXT_FAILED_TO_DECODE = 1000
 _codes = itertools.count(1 << 16)
 _live: "weakref.WeakSet[_Pipeline]" = weakref.WeakSet()
+_left: "list[tuple[Any, dict[int, Any]]]" = []  # of pipelines that were collected in a thread of their own making
 
 Key = Union[str, Callable[[Any], float]]
 
@@ -30,6 +32,19 @@ def _close_all() -> None:
     # Threads of prefetching streams must not ask for an interpreter that is on its way out.
     for pipeline in list(_live):
         pipeline.close()
+    _free_left()
+
+
+def _free(handle: Any, stages: "dict[int, Any]") -> None:
+    if handle != ffi.NULL:
+        lib.sab_stream_free(handle)
+    for stage in stages.values():
+        lib.sab_py_stage_free(stage)
+
+
+def _free_left() -> None:
+    while _left:
+        _free(*_left.pop())
 
 
 class _Random(Random):
@@ -65,6 +80,7 @@ class _Pipeline:
         self.handle: Any = ffi.NULL
         self.box: list[Any] = [None]
         _live.add(self)
+        _free_left()
 
     def stage(self, call: Any = None, more: Any = None, is_text: bool = False) -> Any:
         code = next(_codes)
@@ -89,14 +105,14 @@ class _Pipeline:
 
     def close(self) -> None:
         handle, self.handle = self.handle, ffi.NULL
-        if handle != ffi.NULL:
-            lib.sab_stream_free(handle)
         stages, self.stages = self.stages, {}
-        for stage in stages.values():
-            lib.sab_py_stage_free(stage)
+        _free(handle, stages)
 
     def __del__(self) -> None:
-        if self.handle != ffi.NULL or self.stages:
+        if isinstance(threading.current_thread(), threading._DummyThread):
+            # Garbage is collected in any thread: in one that runs a function of this very pipeline, it cannot wait for itself.
+            _left.append((self.handle, self.stages))
+        else:
             self.close()
 
 

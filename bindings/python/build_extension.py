@@ -37,9 +37,9 @@ extern "Python" int32_t sab_py_device_rng_restore(void *ctx, uint64_t depth);
 EXTRA += """
 typedef struct sab_py_stage sab_py_stage;
 void sab_py_use_pickle(uintptr_t dumps, uintptr_t loads);
-sab_py_stage *sab_py_stage_new(uintptr_t call, uintptr_t more, int32_t code, int32_t is_text);
+sab_py_stage *sab_py_stage_new(uintptr_t call, uintptr_t more, int32_t is_text);
 void sab_py_stage_free(sab_py_stage *stage);
-int32_t sab_py_stage_error(sab_py_stage *stage, uintptr_t list);
+int32_t sab_py_stage_error(sab_py_stage *stage, int32_t code, uintptr_t list);
 sab_status sab_py_next(sab_stream *stream, uintptr_t list, int32_t is_text);
 sab_status sab_py_source_new(sab_py_stage *stage, sab_stream **stream);
 sab_status sab_py_map_new(sab_stream *source, sab_py_stage *stage, int32_t what, uint64_t threads, sab_stream **stream);

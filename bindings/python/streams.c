@@ -1,28 +1,44 @@
 /* Python's values in streams: what the callbacks of sab/stream.h do with them. Runs in any thread; takes Python's lock where it touches an object. */
 
-/* A stage of Python's: its functions, and the exception that one of them raised. */
+/* An exception that a function raised, and the code that its failure comes back with. */
+typedef struct sab_py_error {
+    PyObject *value;
+    int32_t code;
+    struct sab_py_error *next;
+} sab_py_error;
+
+/* A stage of Python's: its functions, and the exceptions that they raised. */
 typedef struct sab_py_stage {
     PyObject *call;   /* what the stage calls; a sequence, an iterable */
     PyObject *more;   /* a second one, or what the first needs; NULL */
     PyObject *made;   /* the iterator of a source; the last key of batches; NULL */
-    PyObject *error;  /* NULL: none */
-    int32_t code;     /* that a failure comes back with */
-    int32_t is_text;  /* bytes of records are shown as str */
+    sab_py_error *errors; /* of several threads maybe: the records before that of the last may fail, too */
+    int32_t is_text;      /* bytes of records are shown as str */
+    int32_t is_used;      /* an item was asked of `made` */
     uint64_t count;   /* records taken of a source; number of the last key */
 } sab_py_stage;
 
 static PyObject *sab_py_dumps, *sab_py_loads; /* of pickle */
 
 static int32_t sab_py_failed(sab_py_stage *stage) {
+    static int32_t last_code = 1 << 16; /* under Python's lock */
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
     PyErr_NormalizeException(&kind, &value, &traceback);
     if (traceback != NULL) PyException_SetTraceback(value, traceback);
     Py_XDECREF(kind);
     Py_XDECREF(traceback);
-    Py_XDECREF(stage->error);
-    stage->error = value;
-    return stage->code;
+    sab_py_error *error = malloc(sizeof *error);
+    if (error == NULL) {
+        Py_XDECREF(value);
+        return 1;
+    }
+    last_code = last_code == INT32_MAX ? 1 << 16 : last_code + 1;
+    error->value = value;
+    error->code = last_code;
+    error->next = stage->errors;
+    stage->errors = error;
+    return last_code;
 }
 
 static PyObject *sab_py_value(const sab_record *record, int is_text) {
@@ -115,13 +131,12 @@ static void sab_py_use_pickle(uintptr_t dumps, uintptr_t loads) {
 }
 
 /* Objects are given as their addresses: id(). */
-static sab_py_stage *sab_py_stage_new(uintptr_t call, uintptr_t more, int32_t code, int32_t is_text) {
+static sab_py_stage *sab_py_stage_new(uintptr_t call, uintptr_t more, int32_t is_text) {
     const PyGILState_STATE lock = PyGILState_Ensure();
     sab_py_stage *stage = calloc(1, sizeof *stage);
     if (stage != NULL) {
         stage->call = (PyObject *)call;
         stage->more = (PyObject *)more;
-        stage->code = code;
         stage->is_text = is_text;
         Py_XINCREF(stage->call);
         Py_XINCREF(stage->more);
@@ -143,17 +158,27 @@ static void sab_py_stage_release(void *ctx) {
 static void sab_py_stage_free(sab_py_stage *stage) {
     const PyGILState_STATE lock = PyGILState_Ensure();
     sab_py_stage_release(stage);
-    Py_CLEAR(stage->error);
+    while (stage->errors != NULL) {
+        sab_py_error *error = stage->errors;
+        stage->errors = error->next;
+        Py_XDECREF(error->value);
+        free(error);
+    }
     free(stage);
     PyGILState_Release(lock);
 }
 
-/* Moves the exception into the first place of a list; 0 where there is none. */
-static int32_t sab_py_stage_error(sab_py_stage *stage, uintptr_t list) {
+/* Moves the exception of a code into the first place of a list; 0 where there is none. */
+static int32_t sab_py_stage_error(sab_py_stage *stage, int32_t code, uintptr_t list) {
     const PyGILState_STATE lock = PyGILState_Ensure();
-    PyObject *error = stage->error;
-    stage->error = NULL;
-    if (error != NULL) PyList_SetItem((PyObject *)list, 0, error);
+    sab_py_error **place = &stage->errors;
+    while (*place != NULL && (*place)->code != code) place = &(*place)->next;
+    sab_py_error *error = *place;
+    if (error != NULL) {
+        *place = error->next;
+        PyList_SetItem((PyObject *)list, 0, error->value);
+        free(error);
+    }
     PyGILState_Release(lock);
     return error != NULL;
 }
@@ -184,7 +209,7 @@ static sab_status sab_py_next(sab_stream *stream, uintptr_t list, int32_t is_tex
 /* The items of an iterable, of what a function of no arguments gives each time, or of `more`, a stateful iterator. */
 static int32_t sab_py_begin_source(sab_py_stage *stage) {
     Py_CLEAR(stage->made);
-    stage->count = 0;
+    stage->is_used = 0;
     PyObject *iterable = PyCallable_Check(stage->call) ? PyObject_CallFunctionObjArgs(stage->call, NULL) : stage->call;
     if (iterable == stage->call) Py_XINCREF(iterable);
     stage->made = iterable == NULL ? NULL : PyObject_GetIter(iterable);
@@ -197,10 +222,10 @@ static int32_t sab_py_source_next(void *ctx, sab_record *record) {
     const PyGILState_STATE lock = PyGILState_Ensure();
     int32_t code = stage->made == NULL ? sab_py_begin_source(stage) : 0;
     if (code == 0) {
+        stage->is_used = 1;
         PyObject *value = PyIter_Next(stage->made);
         if (value != NULL) {
             sab_py_record(value, record);
-            ++stage->count;
         } else {
             code = PyErr_Occurred() != NULL ? sab_py_failed(stage) : SAB_END;
         }
@@ -212,7 +237,7 @@ static int32_t sab_py_source_next(void *ctx, sab_record *record) {
 static int32_t sab_py_source_rewind(void *ctx) {
     sab_py_stage *stage = ctx;
     const PyGILState_STATE lock = PyGILState_Ensure();
-    const int32_t code = stage->made == NULL || stage->count == 0 ? 0 : sab_py_begin_source(stage);
+    const int32_t code = stage->made == NULL || !stage->is_used ? 0 : sab_py_begin_source(stage);
     PyGILState_Release(lock);
     return code;
 }
@@ -244,7 +269,6 @@ static int32_t sab_py_source_restore(void *ctx, const void *data, size_t size) {
     int32_t code = 0;
     Py_CLEAR(stage->made);
     if (done == NULL || (stage->made = PyObject_GetIter(stage->call)) == NULL) code = sab_py_failed(stage);
-    stage->count = 1;
     Py_XDECREF(bytes);
     Py_XDECREF(done);
     PyGILState_Release(lock);
@@ -273,9 +297,15 @@ static sab_status sab_py_source_new(sab_py_stage *stage, sab_stream **stream) {
 
 static PyObject *sab_py_argument(sab_py_stage *stage, const sab_record *record) { return sab_py_value(record, stage->is_text); }
 
-static int32_t sab_py_made(sab_py_stage *stage, PyObject *value, sab_record *made) {
-    if (value == NULL) return sab_py_failed(stage);
+/* Of a record that is passed on as it is the stream has its reference already. */
+static void sab_py_give(PyObject *value, const sab_record *record, sab_record *made) {
     sab_py_record(value, made);
+    if (record->kind == SAB_RECORD_OBJECT && record->data == value) Py_DECREF(value);
+}
+
+static int32_t sab_py_made(sab_py_stage *stage, PyObject *value, const sab_record *record, sab_record *made) {
+    if (value == NULL) return sab_py_failed(stage);
+    sab_py_give(value, record, made);
     return 0;
 }
 
@@ -283,7 +313,7 @@ static int32_t sab_py_call_map(void *ctx, const sab_record *record, sab_record *
     sab_py_stage *stage = ctx;
     const PyGILState_STATE lock = PyGILState_Ensure();
     PyObject *argument = sab_py_argument(stage, record);
-    const int32_t code = sab_py_made(stage, argument == NULL ? NULL : PyObject_CallFunctionObjArgs(stage->call, argument, NULL), made);
+    const int32_t code = sab_py_made(stage, argument == NULL ? NULL : PyObject_CallFunctionObjArgs(stage->call, argument, NULL), record, made);
     Py_XDECREF(argument);
     PyGILState_Release(lock);
     return code;
@@ -295,7 +325,7 @@ static int32_t sab_py_call_item(void *ctx, const sab_record *record, sab_record 
     int64_t index = 0;
     memcpy(&index, record->data, sizeof index);
     const PyGILState_STATE lock = PyGILState_Ensure();
-    const int32_t code = sab_py_made(stage, PySequence_GetItem(stage->call, (Py_ssize_t)index), made);
+    const int32_t code = sab_py_made(stage, PySequence_GetItem(stage->call, (Py_ssize_t)index), record, made);
     PyGILState_Release(lock);
     return code;
 }
@@ -422,7 +452,8 @@ static int32_t sab_py_call_select(void *ctx, const sab_record *record, sab_strea
 }
 
 static sab_status sab_py_select_new(sab_stream *source, sab_py_stage *stage, sab_stream **stream) {
-    return sab_select_stream_new(source, sab_py_call_select, stage, sab_py_stage_release, stream);
+    const sab_object_functions objects = sab_py_objects_of(stage);
+    return sab_select_stream_new(source, sab_py_call_select, stage, sab_py_stage_release, &objects, stream);
 }
 
 /* ---- steps with a state, and chance ---- */
@@ -441,8 +472,8 @@ static int32_t sab_py_call_recur(void *ctx, const sab_record *state, const sab_r
         code = sab_py_failed(stage);
         Py_XDECREF(after);
     } else {
-        sab_py_record(after, next);
-        sab_py_record(value, made);
+        sab_py_give(after, state, next);
+        sab_py_give(value, record, made);
     }
     Py_XDECREF(pair);
     Py_XDECREF(before);
@@ -463,7 +494,7 @@ static int32_t sab_py_call_random(void *ctx, sab_random *random, const sab_recor
     PyObject *argument = sab_py_argument(stage, record), *address = PyLong_FromVoidPtr(random), *generator = NULL, *value = NULL;
     if (argument != NULL && address != NULL) generator = PyObject_CallFunctionObjArgs(stage->more, address, NULL);
     if (generator != NULL) value = PyObject_CallFunctionObjArgs(stage->call, generator, argument, NULL);
-    const int32_t code = sab_py_made(stage, value, made);
+    const int32_t code = sab_py_made(stage, value, record, made);
     Py_XDECREF(generator);
     Py_XDECREF(address);
     Py_XDECREF(argument);

@@ -131,7 +131,7 @@ typedef struct sab_list_stream_options {
     int32_t shuffle;     /**< 1: another permutation each time through; only when infinite. 0 */
     uint64_t seed;       /**< of the permutations */
     uint64_t rank;       /**< below world_size */
-    uint64_t world_size; /**< at least 1; 1 */
+    uint64_t world_size; /**< from 1 to 2^20; 1 */
 } sab_list_stream_options;
 #define SAB_LIST_STREAM_OPTIONS_INIT { sizeof(sab_list_stream_options), 0, 0, 0, 0, 1 }
 
@@ -289,10 +289,12 @@ typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream
  *  @param select   must open the same for the same record
  *  @param ctx      handed to `select` and `release`
  *  @param release  called once when the stream is freed, and not when the constructor fails; NULL for none
+ *  @param objects  those of the streams that are opened; copied; NULL where they give no objects
  *  @param stream   the new handle
  *  @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), sab_stream **stream) SAB_NOEXCEPT;
+SAB_API sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), const sab_object_functions *objects,
+                                         sab_stream **stream) SAB_NOEXCEPT;
 
 /** The records of lists, one by one; a record that is no list is passed on.
  *

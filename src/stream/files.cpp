@@ -247,13 +247,13 @@ private:
             const auto* const newline = end_ > begin_ + looked ? static_cast<const char*>(std::memchr(from + looked, '\n', end_ - begin_ - looked)) : nullptr;
             if (newline == nullptr) {
                 looked = end_ - begin_;
-                if (looked > most_ + 1) refuse_length(looked);
+                if (looked > 0 && looked - 1 > most_) refuse_length(looked);
                 if (more()) continue;
                 if (looked == 0) return false;
             }
             std::size_t length = newline != nullptr ? static_cast<std::size_t>(newline - from) : looked;
             const std::size_t used = length + (newline != nullptr ? 1 : 0);
-            if (length > 0 && from[length - 1] == '\r') --length;
+            if (newline != nullptr && length > 0 && from[length - 1] == '\r') --length;
             if (length > most_) refuse_length(length);
             give(record, data() + begin_, length);
             begin_ += used;

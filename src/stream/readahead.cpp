@@ -263,15 +263,16 @@ private:
 
     /// The most records in a batch whose largest is this one.
     uint64_t largest(const sab_record& item) const {
-        double most = options_.batch_size > 0 ? static_cast<double>(options_.batch_size) : static_cast<double>(options_.read_ahead);
-        if (options_.budget > 0 && item.size > 0) most = std::min(most, std::floor(options_.budget / item.size));
+        uint64_t most = options_.batch_size > 0 ? std::min(options_.batch_size, options_.read_ahead) : options_.read_ahead;
+        if (options_.budget > 0 && item.size > 0)
+            if (const double fits = std::floor(options_.budget / item.size); fits < static_cast<double>(most)) most = static_cast<uint64_t>(fits);
         if (options_.batch_size_fn != nullptr) {
             uint64_t batch_size = 0;
             ask("batch_size_fn", [&] { return options_.batch_size_fn(context_.get(), &item, &batch_size); });
             check(batch_size >= 1, "batch_size_fn: batch_size", batch_size, "must be at least 1");
-            most = std::min(most, static_cast<double>(batch_size));
+            most = std::min(most, batch_size);
         }
-        return static_cast<uint64_t>(std::max(most, 1.0));
+        return std::max<uint64_t>(most, 1);
     }
 
     template <class Call>

@@ -212,7 +212,7 @@ private:
 StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options) {
     for (const auto& [name, flag] : {std::pair{"options.infinite", options.infinite}, {"options.shuffle", options.shuffle}})
         check(flag == 0 || flag == 1, name, flag, "must be 0 or 1");
-    check(options.world_size >= 1, "options.world_size", options.world_size, "must be at least 1");
+    check(options.world_size >= 1 && options.world_size <= 1u << 20, "options.world_size", options.world_size, "must be from 1 to 2^20");
     check(options.rank < options.world_size, "options.rank", options.rank, "must be below the world size, ", options.world_size);
     check(options.shuffle == 0 || options.infinite == 1, "options.shuffle", options.shuffle, "only an infinite list is shuffled");
     check(options.infinite == 0 || !records.empty(), "count", records.size(), "must be at least 1 for an infinite list");

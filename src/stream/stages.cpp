@@ -238,7 +238,8 @@ private:
 /// The records of streams that a callback opens. A state is that of the source before the record, and that of the stream that was opened for it.
 class Select : public Over {
 public:
-    Select(StreamPtr&& source, sab_select_fn select, Context context) : Over(std::move(source)), select_(select), context_(std::move(context)) {}
+    Select(StreamPtr&& source, sab_select_fn select, Context context, ObjectsPtr objects)
+        : Over(std::move(source)), select_(select), context_(std::move(context)), objects_(std::move(objects)) {}
 
     bool next(Record& record) override {
         for (;;) {
@@ -270,9 +271,9 @@ public:
         source_->describe(description);
         description.add("select");
     }
-    StreamPtr fresh() const override { return std::make_unique<Select>(source_->fresh(), select_, context_); }
+    StreamPtr fresh() const override { return std::make_unique<Select>(source_->fresh(), select_, context_, objects_); }
     uint64_t skipped() const override { return source_->skipped() + skipped_ + (opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->skipped() : 0); }
-    ObjectsPtr objects() const override { return opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->objects() : source_->objects(); }
+    ObjectsPtr objects() const override { return objects_; }
 
 private:
     void forget() {
@@ -297,6 +298,7 @@ private:
 
     sab_select_fn select_;
     Context context_;
+    ObjectsPtr objects_;
     Before before_;
     Record waiting_;
     bool is_waiting_ = false;
@@ -674,9 +676,10 @@ StreamPtr make_map(StreamPtr&& source, const sab_map_stream_options& options) {
     return std::make_unique<Map>(std::move(source), options.map, context_of(options.ctx, options.release), std::move(objects));
 }
 
-StreamPtr make_select(StreamPtr&& source, sab_select_fn select, void* ctx, void (*release)(void*)) {
+StreamPtr make_select(StreamPtr&& source, sab_select_fn select, void* ctx, void (*release)(void*), const sab_object_functions* objects) {
     require(reinterpret_cast<const void*>(select), "select");
-    return std::make_unique<Select>(std::move(source), select, context_of(ctx, release));
+    ObjectsPtr functions = objects_of(objects);
+    return std::make_unique<Select>(std::move(source), select, context_of(ctx, release), std::move(functions));
 }
 
 StreamPtr make_recurrent(StreamPtr&& source, sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects) {

@@ -69,7 +69,7 @@ StreamPtr make_random(uint64_t seed);
 StreamPtr make_files(StreamPtr&& source, const sab_files_stream_options& options);
 StreamPtr make_map(StreamPtr&& source, const sab_map_stream_options& options);
 StreamPtr make_parallel_map(StreamPtr&& source, const sab_map_stream_options& options);
-StreamPtr make_select(StreamPtr&& source, sab_select_fn select, void* ctx, void (*release)(void*));
+StreamPtr make_select(StreamPtr&& source, sab_select_fn select, void* ctx, void (*release)(void*), const sab_object_functions* objects);
 StreamPtr make_flatten(StreamPtr&& source);
 StreamPtr make_recurrent(StreamPtr&& source, sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects);
 StreamPtr make_random_map(StreamPtr&& source, sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects);

@@ -161,9 +161,8 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
         sab::require(stream, "stream");
         if (size > 0) sab::require(data, "data");
         const sab::CurrentProgress current(stream->progress);
-        const auto body = sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream));
         try {
-            sab::restore_from(*stream->impl, body);
+            sab::restore_from(*stream->impl, sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream)));
         } catch (...) {
             try {
                 stream->impl->rewind();
@@ -264,8 +263,9 @@ sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* 
     });
 }
 
-sab_status sab_select_stream_new(sab_stream* source, sab_select_fn select, void* ctx, void (*release)(void* ctx), sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_select(std::move(under), select, ctx, release); });
+sab_status sab_select_stream_new(sab_stream* source, sab_select_fn select, void* ctx, void (*release)(void* ctx), const sab_object_functions* objects,
+                                 sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_select(std::move(under), select, ctx, release, objects); });
 }
 
 sab_status sab_flatten_stream_new(sab_stream* source, sab_stream** stream) noexcept {

@@ -377,7 +377,7 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
     EXPECT_OK(sab_random_map_stream_new(numbers(6, 0, NULL), add_chance, NULL, NULL, 7, NULL, &stream));
     EXPECT_GIVES(stream, MOST, drawn);
     static const int repeated[] = {0, 1, 1, 2, 2, 2, 4, 5, 5, 6, 6, 6};
-    EXPECT_OK(sab_select_stream_new(numbers(7, 0, NULL), repeat, NULL, NULL, &stream));
+    EXPECT_OK(sab_select_stream_new(numbers(7, 0, NULL), repeat, NULL, NULL, NULL, &stream));
     EXPECT_GIVES(stream, MOST, repeated);
     struct counter counter = {.end = 4, .fails_at = -1};
     static const int counted[] = {0, 1, 2, 3};
@@ -435,7 +435,7 @@ static void Callbacks_ThatFail_AreCalledAgainAndNothingIsLost(void) {
                 switch (kind) {
                     case 0: EXPECT_OK(sab_recurrent_stream_new(numbers(6, 0, NULL), add_up, &calls, released, &initial, NULL, &stream)); break;
                     case 1: EXPECT_OK(sab_random_map_stream_new(numbers(6, 0, NULL), add_chance, &calls, released, 7, NULL, &stream)); break;
-                    case 2: EXPECT_OK(sab_select_stream_new(numbers(7, 0, NULL), repeat, &calls, released, &stream)); break;
+                    case 2: EXPECT_OK(sab_select_stream_new(numbers(7, 0, NULL), repeat, &calls, released, NULL, &stream)); break;
                     default: stream = mapped(numbers(6, 0, NULL), &calls, threads);
                 }
                 if (behind) stream = prefetched(stream, 3);
@@ -626,7 +626,7 @@ static sab_stream *any_pipeline(uint64_t seed) {
             case 8: stream = prefetched(source, below(4) == 0 ? 1 + below(5) : 1000); break;
             case 9: /* of lists it opens nothing */
                 for (int depth = 0; depth < 5; ++depth) EXPECT_OK(sab_flatten_stream_new(source, &source));
-                EXPECT_OK(sab_select_stream_new(source, repeat, NULL, NULL, &stream)); break;
+                EXPECT_OK(sab_select_stream_new(source, repeat, NULL, NULL, NULL, &stream)); break;
             case 10: EXPECT_OK(sab_recurrent_stream_new(source, add_up, NULL, NULL, below(2) == 0 ? NULL : &initial, NULL, &stream)); break;
             case 11: EXPECT_OK(sab_random_map_stream_new(source, add_chance, NULL, NULL, below(9), NULL, &stream)); break;
             case 12: sources[0] = numbers(100, 1, NULL);

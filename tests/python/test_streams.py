@@ -634,3 +634,111 @@ def test_infinibatchs_errors_and_own_iterators():
     iterator.setstate(None)
     assert list(iterator) == head + rest
     iterator.close()
+
+
+# What else must hold
+
+
+def test_values_that_are_passed_on_are_not_kept():
+    def same(*arguments):
+        return arguments[-1]
+
+    for make in (
+        lambda s: s.map(same),
+        lambda s: s.map(same, threads=2),
+        lambda s: s.random_map(same),
+        lambda s: s.recurrent(lambda state, x: (state, x), [1]),
+        lambda s: s.recurrent(lambda state, x: (x, x), [1]),
+        lambda s: s.select_many(lambda x: [x, x]),
+        lambda s: s.buffered_shuffle(7).block_shuffle(5).batch(2).flatten(),
+    ):
+        value = object()
+        before = sys.getrefcount(value)
+        stream = make(Stream.from_items([value] * 200))
+        assert all(x is value for x in stream)
+        stream.close()
+        del stream
+        gc.collect()
+        assert sys.getrefcount(value) == before, make
+
+
+def test_a_state_that_cannot_be_loaded_leaves_the_beginning():
+    stream = numbers()
+    for state in (b"garbage", b"", numbers().batch(2).state_dict()["state"]):
+        for _ in range(5):
+            next(stream)
+        with pytest.raises((sab.FormatError, sab.MismatchError)):
+            stream.load_state_dict({"state": state})
+        assert next(stream) == 0
+
+
+def test_a_place_is_pickled_again_and_again():
+    stream = numbers()
+    for _ in range(5):
+        next(stream)
+    for _ in range(3):
+        stream = pickle.loads(pickle.dumps(stream))
+    assert next(stream) == 5
+    other = pickle.loads(pickle.dumps(stream))
+    other.close()
+    assert next(other) == 0
+
+
+def test_a_buffer_that_is_flushed_is_restored():
+    def make():
+        return Stream.from_items(["a b c", "d e", "f"]).select_many(str.split).buffered_shuffle(4)
+
+    for stop in range(7):
+        stream, other = make(), make()
+        for _ in range(stop):
+            next(stream)
+        other.load_state_dict(stream.state_dict())
+        assert list(other) == list(stream)
+
+
+def test_errors_of_several_threads_come_with_their_records():
+    failing = Failing(range(0, 300, 7))
+    stream, failed, seen = numbers(300).map(failing, threads=4), [], []
+    for _ in range(400):
+        taken, error = drain(stream)
+        seen += taken
+        if error is None:
+            break
+        assert isinstance(error, KeyError) and error.args == (len(seen),)
+        failed.append(error.args[0])
+    assert failed == list(range(0, 300, 7)) and seen == list(range(300))
+
+
+def test_a_function_that_failed_or_gave_nothing_is_called_again():
+    calls = []
+
+    def items():
+        calls.append(None)
+        if len(calls) == 1:
+            raise KeyError("first")
+        return [] if len(calls) == 2 else [1, 2]
+
+    stream = Stream.from_iterable(items)
+    with pytest.raises(KeyError):
+        next(stream)
+    stream.rewind()
+    assert list(stream) == [] and list(stream) == [1, 2]
+
+
+def test_text_and_bytes_side_by_side(tmp_path):
+    (tmp_path / "text").write_text("é\nb\r")
+    (tmp_path / "bytes").write_bytes(b"\xff\r\n\xfe\n")
+    text, raw = Stream.from_files([tmp_path / "text"]), Stream.from_files([tmp_path / "bytes"], encoding=None)
+    assert list(text.zip(raw)) == [["é", b"\xff"], ["b\r", b"\xfe"]]
+    assert list(raw.zip(text)) == [[b"\xff", "é"], [b"\xfe", "b\r"]]
+    assert list(Stream.from_items([0, 1, 0]).multiplex(text, raw)) == ["é", b"\xff", "b\r"]
+
+
+def test_limits_as_large_as_they_come(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("x" * 300_000 + "\n" + "y" * 700_000)
+    assert [len(line) for line in Stream.from_files([path], max_record=2**64 - 1)] == [300_000, 700_000]
+    assert list(numbers(10).readahead(10, batch_size=2**64 - 1, key=float, shuffle=False)) == [list(range(9, -1, -1))]
+    assert sum(map(len, numbers(100).readahead(10, batch_size=2**64 - 1, key=float, carry_over=True))) == 100
+    with pytest.raises(ValueError, match="world_size = 1099511627776"):
+        next(Stream.from_items([1], infinite=True, rank=2**40 - 1, world_size=2**40))

@@ -528,7 +528,8 @@ typedef struct sab_map_stream_options {
 void sab_map_stream_options_init(sab_map_stream_options *options);
 sab_status sab_map_stream_new(sab_stream *source, const sab_map_stream_options *options, sab_stream **stream);
 typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream **made);
-sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), sab_stream **stream);
+sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), const sab_object_functions *objects,
+ sab_stream **stream);
 sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **stream);
 typedef int32_t (*sab_recur_fn)(void *ctx, const sab_record *state, const sab_record *record, sab_record *next, sab_record *made);
 sab_status sab_recurrent_stream_new(sab_stream *source, sab_recur_fn recur, void *ctx, void (*release)(void *ctx), const sab_record *initial,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import copy
-import itertools
 import os
 import pickle
 import struct
@@ -20,9 +19,8 @@ from sab._native import Calls, Progress, check, ffi, lib, new_options, whole
 _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
 _NEXT_FAILED_TO_DECODE = 1000
-_codes = itertools.count(1 << 16)
 _live: "weakref.WeakSet[_Pipeline]" = weakref.WeakSet()
-_left: "list[tuple[Any, dict[int, Any]]]" = []  # of pipelines that were collected in a thread of their own making
+_left: "list[tuple[Any, list[Any]]]" = []  # of pipelines that were collected in a thread of their own making
 
 Key = Union[str, Callable[[Any], float]]
 
@@ -35,10 +33,10 @@ def _close_all() -> None:
     _free_left()
 
 
-def _free(handle: Any, stages: "dict[int, Any]") -> None:
+def _free(handle: Any, stages: "list[Any]") -> None:
     if handle != ffi.NULL:
         lib.sab_stream_free(handle)
-    for stage in stages.values():
+    for stage in stages:
         lib.sab_py_stage_free(stage)
 
 
@@ -76,26 +74,25 @@ class _Pipeline:
     """The native streams of a recipe, and the Python stages in them."""
 
     def __init__(self) -> None:
-        self.stages: dict[int, Any] = {}
+        self.stages: list[Any] = []
         self.handle: Any = ffi.NULL
         self.box: list[Any] = [None]
         _live.add(self)
         _free_left()
 
     def stage(self, call: Any = None, more: Any = None, is_text: bool = False) -> Any:
-        code = next(_codes)
-        stage = lib.sab_py_stage_new(0 if call is None else id(call), 0 if more is None else id(more), code, is_text)
+        stage = lib.sab_py_stage_new(0 if call is None else id(call), 0 if more is None else id(more), is_text)
         if stage == ffi.NULL:
             raise MemoryError
-        self.stages[code] = stage
+        self.stages.append(stage)
         return stage
 
     def check(self, status: int, calls: Optional[Calls] = None) -> int:
         """Raises what a status stands for; the exception of a stage as it was raised there."""
         if status == lib.SAB_E_CALLBACK and (calls is None or calls.exception is None):
-            failed = self.stages.get(lib.sab_last_callback_code())
-            for stage in [failed] if failed is not None else self.stages.values():
-                if lib.sab_py_stage_error(stage, id(self.box)):
+            code = lib.sab_last_callback_code()
+            for stage in self.stages:
+                if lib.sab_py_stage_error(stage, code, id(self.box)):
                     error, self.box[0] = self.box[0], None
                     try:
                         raise error
@@ -105,7 +102,7 @@ class _Pipeline:
 
     def close(self) -> None:
         handle, self.handle = self.handle, ffi.NULL
-        stages, self.stages = self.stages, {}
+        stages, self.stages = self.stages, []
         _free(handle, stages)
 
     def __del__(self) -> None:
@@ -246,13 +243,15 @@ class Stream:
 
     def zip(self, *others: "Stream") -> "Stream":
         """Lists of a record of each stream; ends with the first that ends."""
-        return self._then("zip", tuple(_stream("others", other) for other in others), is_text=self._is_text or any(other._is_text for other in others))
+        first, *rest = _alike([self, *(_stream("others", other) for other in others)])
+        return first._then("zip", tuple(rest))
 
     def multiplex(self, *sources: "Stream") -> "Stream":
         """Records of several streams: this one gives the number of the stream that is next."""
         if not sources:
             raise ValueError("sources is empty: must have at least one")
-        return self._then("multiplex", tuple(_stream("sources", source) for source in sources), is_text=any(source._is_text for source in sources))
+        alike = _alike([_stream("sources", source) for source in sources])
+        return self._then("multiplex", tuple(alike), is_text=alike[0]._is_text)
 
     def rank(self, rank: int, world_size: int) -> "Stream":
         """Every world_size-th record, those of this rank, of a stream that is the same on all. All ranks see as many: at the end some get an empty list. As the last stage
@@ -399,7 +398,7 @@ class Stream:
     def close(self) -> None:
         """Stops the threads and lets go of everything; the next record begins anew."""
         pipeline, self._pipeline = self._pipeline, None
-        self._finished = False
+        self._finished, self._state = False, None
         if pipeline is not None:
             pipeline.close()
 
@@ -410,7 +409,7 @@ class Stream:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        place = None if self._pipeline is None else self.state_dict()
+        place = {"state": self._state, "finished": self._finished} if self._state is not None else None if self._pipeline is None else self.state_dict()
         return {"recipe": self._recipe, "is_text": self._is_text, "place": place}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -436,6 +435,13 @@ def _stream(name: str, stream: Any) -> Any:
     if not isinstance(stream, Stream):
         raise TypeError(f"{name}: a {type(stream).__name__}: must be a Stream")
     return stream
+
+
+def _alike(streams: "list[Stream]") -> "list[Stream]":
+    """Where not all are text, those that are become Python's str before they meet the others."""
+    if all(stream._is_text for stream in streams):
+        return streams
+    return [stream.map(_same) if stream._is_text else stream for stream in streams]
 
 
 def _has_state(source: Any) -> bool:

@@ -2246,6 +2246,7 @@ extern "C" {
         release: ::core::option::Option<
             unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
         >,
+        objects: *const sab_object_functions,
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }

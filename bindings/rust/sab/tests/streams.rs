@@ -604,13 +604,13 @@ fn pipeline(infinite: bool, stages: &[(u8, u64)]) -> Stream {
             6 => flattened(stream).map_parallel(2, |record| Made::from((number_of(record.bytes()) * 2 % 1000).to_string())),
             7 => stream.prefetch(3 * number),
             8 => stream.readahead(ReadaheadOptions::new().read_ahead(9).budget(12.0).seed(number)),
-            9 => stream.readahead(
+            9 if number % 2 == 0 => stream.readahead(
                 ReadaheadOptions::new()
                     .read_ahead(9)
                     .batch_size(number)
-                    .carry_over(true)
                     .boundary_key_fn(|record: RecordRef<'_>| record.size() as u64 % 2),
             ),
+            9 => stream.readahead(ReadaheadOptions::new().read_ahead(9).batch_size(number).carry_over(true)),
             10 => Ok(repeated(flattened(stream))),
             11 => flattened(stream).recurrent("5", |state, record| {
                 let next = (number_of(state) + number_of(record.bytes())) % 1000;

@@ -542,7 +542,7 @@ impl StreamHandle {
     pub(crate) fn select(self, select: Box<SelectFn>) -> Result<Self, Error> {
         // SAFETY: as for a map.
         self.over_closure(Opening { select, opened: None }, |source, context, stream| unsafe {
-            sys::sab_select_stream_new(source, Some(select_trampoline), context, None, stream)
+            sys::sab_select_stream_new(source, Some(select_trampoline), context, None, std::ptr::null(), stream)
         })
     }
 

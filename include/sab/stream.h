@@ -100,11 +100,12 @@ SAB_API sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *
  *  @param size      filled with the bytes of the state. Small (2.5 KiB for each stage that draws at random, 16 bytes for each file that was read), but for a
  *                   buffered shuffle, whose records are in it
  *  @return SAB_OK; SAB_E_ARGUMENT while sab_stream_next() has failed in the middle of what it makes and has not been called again; SAB_E_UNSUPPORTED
- *          where objects must be saved and have no `save`; SAB_E_CALLBACK
+ *          where objects must be saved and have no `save` (some stages keep states of their source while they run: sab_stream_next() then fails alike); SAB_E_CALLBACK
  */
 SAB_API sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size) SAB_NOEXCEPT;
 
-/** Goes on where a state was saved, by this or another process. At most one buffer of each stage is read again.
+/** Goes on where a state was saved, by this or another process. At most one buffer of each stage is read again, or, of stages that keep the state
+ *  of a source of their own, one record for each 64 bytes of that.
  *
  *  @param stream  a handle of a pipeline made alike. Lists may have grown at their end: what is new joins when the list is gone through again. Ranks may be
  *                 others in sab_rank_stream_new()

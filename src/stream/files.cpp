@@ -363,7 +363,7 @@ public:
     }
 
     void save(StateWriter& state) const override {
-        state.bytes(file_ != nullptr || has_waiting_ || before_.is_trying ? before_.state : state_of(*source_));
+        before_.save(state, *source_, file_ == nullptr && !has_waiting_);
         state.number(seen_.size());
         for (const auto& [name, identity] : seen_) {
             state.number(name);
@@ -375,7 +375,7 @@ public:
 
     void restore(StateReader& state) override {
         forget();
-        before_.restore(*source_, state.bytes());
+        before_.restore(state, *source_);
         for (uint64_t count = state.number(); count > 0; --count) {
             const uint64_t name = state.number();
             seen_[name] = state.number();
@@ -401,7 +401,8 @@ public:
 private:
     void forget() {
         file_ = nullptr;
-        has_waiting_ = before_.is_trying = false;
+        has_waiting_ = false;
+        before_.forget();
         seen_.clear();
     }
 
@@ -422,7 +423,7 @@ private:
     }
 
     sab_files_stream_options options_;
-    Before before_;        ///< the source before the name of the file that is read
+    Before before_;        ///< the name of the file that is read
     Record waiting_;       ///< name of a file that could not be opened yet
     bool has_waiting_ = false;
     std::unique_ptr<File> file_;

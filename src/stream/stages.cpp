@@ -34,6 +34,37 @@ void restore_from(Stream& stream, std::span<const std::byte> bytes) {
     if (!state.is_at_end()) StateReader::refuse();
 }
 
+void Mark::move_to(const Stream& source, uint64_t usual) {
+    if (!is_worth_moving(usual)) return;
+    try {
+        state = state_of(source);
+        taken = 0;
+    } catch (const Error&) {
+        if (state.empty()) throw;
+    }
+}
+
+void Mark::save(StateWriter& out, uint64_t more) const {
+    out.bytes(state);
+    out.number(taken + more);
+}
+
+void Mark::restore(StateReader& in, Stream& source) {
+    const auto bytes = in.bytes();
+    state.assign(bytes.begin(), bytes.end());
+    taken = in.number();
+    go(source);
+}
+
+void Mark::go(Stream& source) const {
+    restore_from(source, state);
+    Record record;
+    for (uint64_t i = 0; i < taken; ++i) {
+        if (i % 4096 == 0) current_progress().report(i, taken);
+        if (!source.next(record)) StateReader::refuse();
+    }
+}
+
 void write_record(StateWriter& state, const Record& record) {
     state.number(static_cast<uint64_t>(record.view.kind));
     state.real(record.view.size);
@@ -253,14 +284,14 @@ public:
         source_->rewind();
     }
     void save(StateWriter& state) const override {
-        state.bytes(opened_ != nullptr || is_waiting_ || before_.is_trying ? before_.state : state_of(*source_));
+        before_.save(state, *source_, opened_ == nullptr && !is_waiting_);
         const bool is_inside = opened_ != nullptr && opened_->impl != nullptr;
         state.number(is_inside);
         if (is_inside) state.bytes(state_of(*opened_->impl));
     }
     void restore(StateReader& state) override {
         forget();
-        before_.restore(*source_, state.bytes());
+        before_.restore(state, *source_);
         if (state.number(1) == 0) return;
         const auto inside = state.bytes();
         if (!open() || opened_->impl == nullptr) StateReader::refuse();
@@ -278,7 +309,8 @@ public:
 private:
     void forget() {
         close();
-        is_waiting_ = before_.is_trying = false;
+        is_waiting_ = false;
+        before_.forget();
     }
     void close() {
         if (opened_ != nullptr && opened_->impl != nullptr) skipped_ += opened_->impl->skipped();
@@ -361,20 +393,20 @@ public:
     }
     void rewind() override {
         place_ = count_ = 0;
-        before_.is_trying = false;
+        before_.forget();
         source_->rewind();
     }
     void save(StateWriter& state) const override {
         const bool is_inside = place_ < count_;
-        state.bytes(is_inside || before_.is_trying ? before_.state : state_of(*source_));
+        before_.save(state, *source_, !is_inside);
         state.number(is_inside ? place_ : 0);
     }
     void restore(StateReader& state) override {
         place_ = count_ = 0;
-        before_.restore(*source_, state.bytes());
+        before_.restore(state, *source_);
         const uint64_t place = state.number();
         if (place == 0) return;
-        if (!source_->next(list_) || !list_.is_list() || place >= list_of(list_).items.size()) StateReader::refuse();
+        if (!before_.next(*source_, list_) || !list_.is_list() || place >= list_of(list_).items.size()) StateReader::refuse();
         place_ = place;
         count_ = list_of(list_).items.size();
     }

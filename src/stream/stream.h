@@ -89,25 +89,55 @@ StreamPtr make_numbered(StreamPtr&& source);
 Bytes state_of(const Stream& stream);
 void restore_from(Stream& stream, std::span<const std::byte> state);
 
-/// The state of a source before the record that was taken last, or that is being taken: a try that failed is gone on with from the same state.
-struct Before {
+/// Where a source stands, without asking it for every record: a state of it, and how many records were taken since. A state is made anew only when as many records
+/// were taken as make up for its size.
+struct Mark {
     Bytes state;
-    bool is_trying = false;
+    uint64_t taken = 0;
 
+    bool is_worth_moving(uint64_t usual) const { return state.empty() || taken >= std::max<uint64_t>(usual, state.size() / 64); }
+    /// Moves to where the source stands, unless it failed in the middle of a record: then the mark goes on to hold.
+    void move_to(const Stream& source, uint64_t usual = 1);
+    void save(StateWriter& out, uint64_t more) const;
+    /// Puts the source there.
+    void restore(StateReader& in, Stream& source);
+    void go(Stream& source) const;
+};
+
+/// The place of a source before the record that was taken last, or that is being taken: a try that failed is gone on with from the same place.
+class Before {
+public:
     bool next(Stream& source, Record& record) {
-        if (!is_trying) {
-            state = state_of(source);
-            is_trying = true;
+        if (!is_trying_) {
+            mark_.taken += has_record_;
+            has_record_ = false;
+            mark_.move_to(source, 64);
+            is_trying_ = true;
         }
         const bool has_next = source.next(record);
-        is_trying = false;
+        is_trying_ = false;
+        has_record_ = has_next;
         return has_next;
     }
-    void restore(Stream& source, std::span<const std::byte> bytes) {
-        state.assign(bytes.begin(), bytes.end());
-        is_trying = false;
-        restore_from(source, bytes);
+    /// Before that record where it is not done with, else behind it.
+    void save(StateWriter& out, const Stream& source, bool is_done) const {
+        if (!is_done || is_trying_) return mark_.save(out, 0);
+        Mark mark;
+        mark.move_to(source);
+        mark.save(out, 0);
     }
+    void restore(StateReader& in, Stream& source) {
+        forget();
+        mark_.restore(in, source);
+    }
+    void forget() {
+        mark_ = {};
+        has_record_ = is_trying_ = false;
+    }
+
+private:
+    Mark mark_;
+    bool has_record_ = false, is_trying_ = false;
 };
 
 /// Whole records in a state.

@@ -35,41 +35,6 @@ void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, 
     }
 }
 
-/// A state of a source, and how many records were taken from it since.
-struct Mark {
-    Bytes state;
-    uint64_t taken = 0;
-
-    /// Moves to where the source stands, unless it failed in the middle of a record: then the mark before goes on to hold.
-    void move_to(const Stream& source) {
-        try {
-            state = state_of(source);
-            taken = 0;
-        } catch (const Error&) {
-            if (state.empty()) throw;
-        }
-    }
-    void save(StateWriter& out, uint64_t more) const {
-        out.bytes(state);
-        out.number(taken + more);
-    }
-    /// Puts the source there.
-    void restore(StateReader& in, Stream& source) {
-        const auto bytes = in.bytes();
-        state.assign(bytes.begin(), bytes.end());
-        taken = in.number();
-        go(source);
-    }
-    void go(Stream& source) const {
-        restore_from(source, state);
-        Record record;
-        for (uint64_t i = 0; i < taken; ++i) {
-            if (i % 4096 == 0) current_progress().report(i, taken);
-            if (!source.next(record)) StateReader::refuse();
-        }
-    }
-};
-
 /// A thread takes the records of the source in blocks, each with a mark before it.
 class Prefetch : public Stream {
 public:
@@ -93,6 +58,7 @@ public:
         check_fork();
         stop();
         forget();
+        side_->mark = {};
         side_->source->rewind();
     }
 

@@ -4,6 +4,7 @@ import collections
 import gc
 import gzip
 import hashlib
+import itertools
 import os
 import pickle
 import random
@@ -742,3 +743,83 @@ def test_limits_as_large_as_they_come(tmp_path):
     assert sum(map(len, numbers(100).readahead(10, batch_size=2**64 - 1, key=float, carry_over=True))) == 100
     with pytest.raises(ValueError, match="world_size = 1099511627776"):
         next(Stream.from_items([1], infinite=True, rank=2**40 - 1, world_size=2**40))
+
+
+def test_a_stream_in_use_is_not_used():
+    for make in (lambda f: numbers(1000).map(f), lambda f: numbers(1000).map(f).prefetch(50), lambda f: numbers(1000).map(f, threads=2)):
+        failed = []
+
+        def close(x):
+            if x == 5:
+                for use in (stream.close, stream.state_dict, lambda: next(stream)):
+                    try:
+                        if use == stream.close or not isinstance(threading.current_thread(), threading._DummyThread):
+                            use()
+                    except RuntimeError as error:
+                        failed.append(str(error))
+            return x
+
+        stream = make(close)
+        assert list(stream) == list(range(1000))
+        assert failed and all("in use" in text for text in failed)
+    stream, errors = Stream.from_items([1, 2], infinite=True).map(lambda x: time.sleep(0.001) or x), []
+
+    def take():
+        for _ in range(200):
+            try:
+                next(stream)
+            except RuntimeError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors and next(stream) in (1, 2)
+
+
+AT_EXIT = """
+import atexit, threading, time
+def late():
+    try:
+        next(Stream.from_items([1]).map(str).prefetch(2))
+    except RuntimeError as error:
+        print(error)
+atexit.register(late)
+from sab import Stream
+def run():
+    for x in Stream.from_items(list(range(1000)), infinite=True).map(lambda x: x + 1).prefetch(50):
+        pass
+kept = Stream.from_items([1, 2], infinite=True).map(lambda x: x).prefetch(5)
+next(kept)
+threading.Thread(target=run, daemon=True).start()
+time.sleep(0.3)
+"""
+
+
+def test_exit_with_streams_that_run():
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", AT_EXIT], capture_output=True, timeout=60, text=True)
+    assert done.returncode == 0 and done.stderr == "" and "on its way out" in done.stdout, done
+
+
+def test_datasets_that_were_begun_before_their_workers():
+    torch_data = pytest.importorskip("torch.utils.data")
+    dataset = numbers(40).dataset()
+    assert list(itertools.islice(dataset, 7)) == list(range(7))
+    rest = [int(x) for x in torch_data.DataLoader(dataset, batch_size=None, num_workers=2) if x != []]
+    assert sorted(rest) == list(range(7, 40))
+    three = [numbers(40).dataset(rank=rank, world_size=3) for rank in range(3)]
+    for part in three:
+        part.load_state_dict(dataset.state_dict())
+    assert sorted(x for part in three for x in part if x != []) == list(range(7, 40))
+
+
+def test_subclasses_of_infinibatchs_iterators_keep_what_they_override():
+    from sab.compat.infinibatch import iterators as I  # noqa: E741, N812
+
+    class Double(I.MapIterator):
+        def __next__(self):
+            return 2 * super().__next__()
+
+    assert list(I.FixedBatchIterator(Double(I.ChunkedSourceIterator([0, 1, 2, 3]), lambda x: x), 2)) == [[0, 2], [4, 6]]

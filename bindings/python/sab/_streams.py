@@ -25,11 +25,17 @@ _left: "list[tuple[Any, list[Any]]]" = []  # of pipelines that were collected in
 Key = Union[str, Callable[[Any], float]]
 
 
+_is_over = False
+
+
 @atexit.register
 def _close_all() -> None:
     # Threads of prefetching streams must not ask for an interpreter that is on its way out.
+    global _is_over
+    _is_over = True
     for pipeline in list(_live):
-        pipeline.close()
+        if pipeline.lock.acquire(timeout=1):  # else a daemon thread waits in it, and goes with the process
+            pipeline.free()
     _free_left()
 
 
@@ -77,6 +83,9 @@ class _Pipeline:
         self.stages: list[Any] = []
         self.handle: Any = ffi.NULL
         self.box: list[Any] = [None]
+        self.lock = threading.Lock()
+        if _is_over:
+            raise RuntimeError("the interpreter is on its way out: no stream can be opened")
         _live.add(self)
         _free_left()
 
@@ -100,7 +109,15 @@ class _Pipeline:
                         del error
         return check(status, calls)
 
-    def close(self) -> None:
+    def __enter__(self) -> "_Pipeline":
+        if not self.lock.acquire(blocking=False):
+            raise RuntimeError("the stream is in use: by another thread, or by a function that it runs")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.lock.release()
+
+    def free(self) -> None:
         handle, self.handle = self.handle, ffi.NULL
         stages, self.stages = self.stages, []
         _free(handle, stages)
@@ -110,7 +127,7 @@ class _Pipeline:
             # Garbage is collected in any thread: in one that runs a function of this very pipeline, it cannot wait for itself.
             _left.append((self.handle, self.stages))
         else:
-            self.close()
+            self.free()
 
 
 def _list_options(shuffle: bool, infinite: Optional[bool], seed: int, rank: int, world_size: int) -> Any:
@@ -328,14 +345,15 @@ class Stream:
         return self._pipeline
 
     def _restore(self, state: bytes) -> None:
-        pipeline = self._opened()
-        pipeline.check(lib.sab_stream_state_restore(pipeline.handle, ffi.from_buffer(state), len(state)), self._calls)
+        with self._opened() as pipeline:
+            pipeline.check(lib.sab_stream_state_restore(pipeline.handle, ffi.from_buffer(state), len(state)), self._calls)
 
     def set_progress(self, progress: "bool | Progress | None") -> None:
         """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by returning False or raising."""
         if self._pipeline is not None:
-            self._calls = Calls(progress=progress, what="stream")
-            check(lib.sab_stream_set_progress(self._pipeline.handle, lib.sab_py_progress, self._calls.handle))
+            with self._pipeline as pipeline:
+                self._calls = Calls(progress=progress, what="stream")
+                check(lib.sab_stream_set_progress(pipeline.handle, lib.sab_py_progress, self._calls.handle))
         self._progress = progress
 
     def __iter__(self) -> "Stream":
@@ -345,23 +363,30 @@ class Stream:
 
     def __next__(self) -> Any:
         pipeline = self._pipeline or self._opened()
-        box = pipeline.box
-        status = lib.sab_py_next(pipeline.handle, id(box), self._is_text)
-        if status == lib.SAB_OK:
-            value, box[0] = box[0], None
-            return value
-        if status == _NEXT_FAILED_TO_DECODE:
-            error, box[0] = box[0], None
-            raise error
-        pipeline.check(status, self._calls)
+        if not pipeline.lock.acquire(False):
+            if _is_over:
+                raise StopIteration  # in a daemon thread
+            raise RuntimeError("the stream is in use: by another thread, or by a function that it runs")
+        try:
+            box = pipeline.box
+            status = lib.sab_py_next(pipeline.handle, id(box), self._is_text)
+            if status == lib.SAB_OK:
+                value, box[0] = box[0], None
+                return value
+            if status == _NEXT_FAILED_TO_DECODE:
+                error, box[0] = box[0], None
+                raise error
+            pipeline.check(status, self._calls)
+        finally:
+            pipeline.lock.release()
         self._finished = True
         raise StopIteration
 
     def rewind(self) -> None:
         """Goes back to the first record."""
-        self._finished = False
-        pipeline = self._opened()
-        pipeline.check(lib.sab_stream_rewind(pipeline.handle), self._calls)
+        with self._opened() as pipeline:
+            self._finished = False
+            pipeline.check(lib.sab_stream_rewind(pipeline.handle), self._calls)
 
     @property
     def skipped(self) -> int:
@@ -372,11 +397,11 @@ class Stream:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the stream stands, for :meth:`load_state_dict`: a few KiB, but for the records of a :meth:`buffered_shuffle`."""
-        pipeline = self._opened()
-        size = ffi.new("size_t *")
-        pipeline.check(lib.sab_stream_state_save(pipeline.handle, ffi.NULL, 0, size), self._calls)
-        buffer = bytearray(size[0])
-        pipeline.check(lib.sab_stream_state_save(pipeline.handle, ffi.from_buffer(buffer), len(buffer), size), self._calls)
+        with self._opened() as pipeline:
+            size = ffi.new("size_t *")
+            pipeline.check(lib.sab_stream_state_save(pipeline.handle, ffi.NULL, 0, size), self._calls)
+            buffer = bytearray(size[0])
+            pipeline.check(lib.sab_stream_state_save(pipeline.handle, ffi.from_buffer(buffer), len(buffer), size), self._calls)
         return {"state": bytes(buffer), "finished": self._finished}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -397,10 +422,12 @@ class Stream:
 
     def close(self) -> None:
         """Stops the threads and lets go of everything; the next record begins anew."""
-        pipeline, self._pipeline = self._pipeline, None
-        self._finished, self._state = False, None
-        if pipeline is not None:
-            pipeline.close()
+        if self._pipeline is not None:
+            if isinstance(threading.current_thread(), threading._DummyThread):
+                raise RuntimeError("the stream is in use: by a function that it runs")
+            with self._pipeline as pipeline:
+                pipeline.free()
+        self._pipeline, self._finished, self._state = None, False, None
 
     def __enter__(self) -> "Stream":
         return self

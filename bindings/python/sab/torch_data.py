@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Iterator
 
 import torch.utils.data
@@ -24,22 +25,26 @@ class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
         rank, world_size: where ranks train together.
         transform: of each record, in the worker, after the split.
 
-    ``state_dict`` and ``load_state_dict`` are those of the worker that is asked, as StatefulDataLoader does for each.
+    ``state_dict`` and ``load_state_dict`` are those of the worker that is asked, as StatefulDataLoader does for each; a state goes from any number of ranks and
+    workers to any other. Where the dataset has begun in this process, workers go on from there. A loader without persistent workers begins again each epoch: keep them for a
+    stream that goes on for ever.
     """
 
     def __init__(self, stream: Stream, rank: int = 0, world_size: int = 1, transform: Any = None) -> None:
         self._stream, self._rank, self._world_size, self._transform = stream, rank, world_size, transform
         self._running: Any = None
+        self._place: Any = None
         self._loaded: Any = None
 
     def _run(self) -> Any:
-        if self._running is None:
-            info = _torch.get_worker_info()
-            worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
-            own = Stream(self._stream._recipe, self._stream._is_text)
-            total = self._world_size * workers
-            if total > 1:
-                own = own.rank(self._rank * workers + worker, total)
+        info = _torch.get_worker_info()
+        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        place = os.getpid(), worker, workers
+        if self._place != place:  # a worker that was forked has what the parent ran
+            if self._running is not None:
+                self._loaded = self._running.state_dict()
+            self._place = place
+            own = Stream(self._stream._recipe, self._stream._is_text).rank(self._rank * workers + worker, self._world_size * workers)
             self._running = own if self._transform is None else own.map(self._transform)
             if self._loaded is not None:
                 self._running.load_state_dict(self._loaded)
@@ -61,4 +66,4 @@ class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
             self._run().load_state_dict(state_dict)
 
     def __getstate__(self) -> "dict[str, Any]":
-        return {**self.__dict__, "_running": None, "_loaded": self._loaded if self._running is None else self._running.state_dict()}
+        return {**self.__dict__, "_running": None, "_place": None, "_loaded": self._loaded if self._running is None else self._running.state_dict()}

@@ -100,7 +100,8 @@ class _StreamIterator(CheckpointableIterator):
 def _source(source_iterator: Any, name: str = "source_iterator has to be a CheckpointableIterator") -> Stream:
     if not isinstance(source_iterator, CheckpointableIterator):
         raise ValueError(name)
-    if isinstance(source_iterator, _StreamIterator):
+    kind = type(source_iterator)
+    if isinstance(source_iterator, _StreamIterator) and all(getattr(kind, name) is getattr(_StreamIterator, name) for name in ("__next__", "getstate", "setstate")):
         return source_iterator._stream
     return Stream.from_iterable(source_iterator)
 

@@ -396,7 +396,7 @@ public:
 
     StreamPtr fresh() const override { return std::make_unique<Files>(source_->fresh(), options_); }
     uint64_t skipped() const override { return skipped_ + source_->skipped(); }
-    ObjectsPtr objects() const override { return nullptr; }
+    void add_objects(ObjectKinds&) const override {}
 
 private:
     void forget() {

@@ -391,9 +391,10 @@ public:
         state.generator(random_.generator());
         state.number(is_flushing_);
         state.number(buffer_.size());
+        const ObjectKinds kinds = objects_in(*this);
         for (const Record& record : buffer_) {
             state.number(record.owner.get() != nullptr);
-            if (record.owner.get() != nullptr) write_record(state, record);
+            if (record.owner.get() != nullptr) write_record(state, record, kinds);
         }
     }
     void restore(StateReader& state) override {
@@ -403,9 +404,10 @@ public:
         buffer_.clear();
         buffer_.resize(state.number(places_));
         if (!is_flushing_ && buffer_.size() != places_) StateReader::refuse();
+        const ObjectKinds kinds = objects_in(*this);
         for (Record& record : buffer_) {
             if (state.number(1) == 0) continue;
-            record = read_record(state, objects(), copier_);
+            record = read_record(state, kinds, copier_);
             if (record.view.kind == SAB_RECORD_BYTES) record = alone(record);
         }
     }

@@ -140,6 +140,7 @@ inline const List& list_of(const Record& record) { return static_cast<const List
 
 /// A caller's functions of handles; shared by all that holds a handle.
 using ObjectsPtr = std::shared_ptr<const sab_object_functions>;
+using ObjectKinds = std::vector<ObjectsPtr>;
 /// NULL: none; checked and copied.
 ObjectsPtr objects_of(const sab_object_functions* given);
 

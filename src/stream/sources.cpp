@@ -64,7 +64,7 @@ public:
 
     StreamPtr fresh() const override { return std::make_unique<ListSource>(records_, options_); }
     uint64_t skipped() const override { return 0; }
-    ObjectsPtr objects() const override { return nullptr; }
+    void add_objects(ObjectKinds&) const override {}
 
 private:
     /// Once through the first `count` records; the generator before it is what a state needs.
@@ -166,7 +166,9 @@ public:
     void describe(Description& description) const override { description.add("callback"); }
     StreamPtr fresh() const override { return std::make_unique<CallbackSource>(functions_, context_, objects_); }
     uint64_t skipped() const override { return 0; }
-    ObjectsPtr objects() const override { return objects_; }
+    void add_objects(ObjectKinds& kinds) const override {
+        if (objects_ != nullptr) kinds.push_back(objects_);
+    }
 
 private:
     template <class Call>
@@ -199,7 +201,7 @@ public:
     }
     StreamPtr fresh() const override { return std::make_unique<RandomSource>(seed_); }
     uint64_t skipped() const override { return 0; }
-    ObjectsPtr objects() const override { return nullptr; }
+    void add_objects(ObjectKinds&) const override {}
 
 private:
     uint64_t seed_;

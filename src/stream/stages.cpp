@@ -39,8 +39,8 @@ void Mark::move_to(const Stream& source, uint64_t usual) {
     try {
         state = state_of(source);
         taken = 0;
-    } catch (const Error&) {
-        if (state.empty()) throw;
+    } catch (const Error& error) {
+        if (state.empty() || error.status() != SAB_E_ARGUMENT) throw;
     }
 }
 
@@ -65,13 +65,20 @@ void Mark::go(Stream& source) const {
     }
 }
 
-void write_record(StateWriter& state, const Record& record) {
+void write_record(StateWriter& state, const Record& record, const ObjectKinds& kinds) {
     state.number(static_cast<uint64_t>(record.view.kind));
     state.real(record.view.size);
     if (record.view.kind == SAB_RECORD_BYTES) return state.bytes(std::as_bytes(std::span(record.bytes())));
     if (record.view.kind == SAB_RECORD_OBJECT) {
         const auto& object = static_cast<const Object&>(*record.owner.get());
         if (object.functions() == nullptr || object.functions()->save == nullptr) fail(SAB_E_UNSUPPORTED, "objects.save = NULL: a state that holds objects needs it");
+        const auto is_same = [&](const ObjectsPtr& kind) {
+            const sab_object_functions &a = *kind, &b = *object.functions();
+            return a.ctx == b.ctx && a.release == b.release && a.save == b.save && a.load == b.load;
+        };
+        const auto kind = std::ranges::find_if(kinds, is_same);
+        if (kind == kinds.end()) fail(SAB_E_UNSUPPORTED, "objects: a state holds an object whose functions no stage was given");
+        state.number(static_cast<uint64_t>(kind - kinds.begin()));
         Bytes bytes;
         for (std::size_t size = 0;;) {
             const int32_t code = called_back("objects.save", [&] { return object.functions()->save(object.functions()->ctx, object.handle(), bytes.data(), bytes.size(), &size); });
@@ -84,31 +91,39 @@ void write_record(StateWriter& state, const Record& record) {
     }
     const List& list = list_of(record);
     state.number(list.items.size());
-    for (std::size_t i = 0; i < list.items.size(); ++i) write_record(state, list.at(i));
+    for (std::size_t i = 0; i < list.items.size(); ++i) write_record(state, list.at(i), kinds);
 }
 
-static Record read_record(StateReader& state, const ObjectsPtr& objects, Copier& copier, int depth) {
+static Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& copier, int depth) {
     if (depth > 64) StateReader::refuse();
     const auto kind = static_cast<sab_record_kind>(state.number(SAB_RECORD_OBJECT));
     const double size = state.real();
     if (!(size >= 0 && std::isfinite(size))) StateReader::refuse();
     if (kind == SAB_RECORD_LIST) {
         auto list = std::make_unique<List>();
-        for (uint64_t count = state.number(); count > 0; --count) list->add(read_record(state, objects, copier, depth + 1));
+        for (uint64_t count = state.number(); count > 0; --count) list->add(read_record(state, kinds, copier, depth + 1));
         Record record = list_record(std::move(list));
         record.view.size = size;
         return record;
     }
+    const uint64_t number = kind == SAB_RECORD_OBJECT ? state.number() : 0;
     const auto bytes = state.bytes();
     if (kind == SAB_RECORD_BYTES) return copier.copy({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, size);
-    if (objects == nullptr || objects->load == nullptr) StateReader::refuse();
+    if (number >= kinds.size() || kinds[number]->load == nullptr) StateReader::refuse();
+    const ObjectsPtr& objects = kinds[number];
     void* handle = nullptr;
     const int32_t code = called_back("objects.load", [&] { return objects->load(objects->ctx, bytes.data(), bytes.size(), &handle); });
     if (code != 0) throw Error(SAB_E_CALLBACK, text("objects.load failed with code ", code), code);
     return object_record(handle, size, objects);
 }
 
-Record read_record(StateReader& state, const ObjectsPtr& objects, Copier& copier) { return read_record(state, objects, copier, 0); }
+Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& copier) { return read_record(state, kinds, copier, 0); }
+
+ObjectKinds objects_in(const Stream& stream) {
+    ObjectKinds kinds;
+    stream.add_objects(kinds);
+    return kinds;
+}
 
 namespace {
 
@@ -151,7 +166,10 @@ public:
         description.add("map");
     }
     StreamPtr fresh() const override { return std::make_unique<Map>(source_->fresh(), map_, context_, objects_); }
-    ObjectsPtr objects() const override { return objects_ != nullptr ? objects_ : source_->objects(); }
+    void add_objects(ObjectKinds& kinds) const override {
+        if (objects_ != nullptr) kinds.push_back(objects_);
+        source_->add_objects(kinds);
+    }
 
 private:
     sab_map_fn map_;
@@ -187,19 +205,22 @@ public:
     void save(StateWriter& state) const override {
         if (is_waiting_) refuse_half("in a recurrent step");
         source_->save(state);
-        write_record(state, state_);
+        write_record(state, state_, objects_in(*this));
     }
     void restore(StateReader& state) override {
         is_waiting_ = false;
         source_->restore(state);
-        state_ = read_record(state, objects_, copier_);
+        state_ = read_record(state, objects_in(*this), copier_);
     }
     void describe(Description& description) const override {
         source_->describe(description);
         description.add("recurrent");
     }
     StreamPtr fresh() const override { return std::make_unique<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_); }
-    ObjectsPtr objects() const override { return objects_ != nullptr ? objects_ : source_->objects(); }
+    void add_objects(ObjectKinds& kinds) const override {
+        if (objects_ != nullptr) kinds.push_back(objects_);
+        source_->add_objects(kinds);
+    }
 
 private:
     sab_recur_fn recur_;
@@ -253,7 +274,10 @@ public:
         description.add(seed_);
     }
     StreamPtr fresh() const override { return std::make_unique<RandomMap>(source_->fresh(), map_, context_, seed_, objects_); }
-    ObjectsPtr objects() const override { return objects_ != nullptr ? objects_ : source_->objects(); }
+    void add_objects(ObjectKinds& kinds) const override {
+        if (objects_ != nullptr) kinds.push_back(objects_);
+        source_->add_objects(kinds);
+    }
 
 private:
     sab_random_map_fn map_;
@@ -304,7 +328,9 @@ public:
     }
     StreamPtr fresh() const override { return std::make_unique<Select>(source_->fresh(), select_, context_, objects_); }
     uint64_t skipped() const override { return source_->skipped() + skipped_ + (opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->skipped() : 0); }
-    ObjectsPtr objects() const override { return objects_; }
+    void add_objects(ObjectKinds& kinds) const override {
+        if (objects_ != nullptr) kinds.push_back(objects_);
+    }
 
 private:
     void forget() {
@@ -506,10 +532,8 @@ public:
         for (const StreamPtr& source : sources_) count += source->skipped();
         return count;
     }
-    ObjectsPtr objects() const override {
-        for (const StreamPtr& source : sources_)
-            if (ObjectsPtr found = source->objects(); found != nullptr) return found;
-        return nullptr;
+    void add_objects(ObjectKinds& kinds) const override {
+        for (const StreamPtr& source : sources_) source->add_objects(kinds);
     }
     void rewind() override {
         is_over_ = false;
@@ -691,7 +715,7 @@ public:
         description.add("numbered");
     }
     StreamPtr fresh() const override { return std::make_unique<Numbered>(source_->fresh()); }
-    ObjectsPtr objects() const override { return nullptr; }
+    void add_objects(ObjectKinds&) const override {}
 
 private:
     uint64_t count_ = 0;

@@ -26,8 +26,8 @@ public:
     /// The same pipeline at its beginning. Reads only what never changes, so that it may be called when a thread that ran this one is gone.
     virtual StreamPtr fresh() const = 0;
     virtual uint64_t skipped() const = 0;
-    /// The functions of the handles that come out; null when none do.
-    virtual ObjectsPtr objects() const = 0;
+    /// The functions of the handles that may come out, in the order of the stages.
+    virtual void add_objects(ObjectKinds& kinds) const = 0;
 };
 
 /// A stream over another.
@@ -35,7 +35,7 @@ class Over : public Stream {
 public:
     explicit Over(StreamPtr&& source) : source_(std::move(source)) {}
     uint64_t skipped() const override { return source_->skipped(); }
-    ObjectsPtr objects() const override { return source_->objects(); }
+    void add_objects(ObjectKinds& kinds) const override { source_->add_objects(kinds); }
 
 protected:
     StreamPtr source_;
@@ -141,8 +141,9 @@ private:
 };
 
 /// Whole records in a state.
-void write_record(StateWriter& state, const Record& record);
-Record read_record(StateReader& state, const ObjectsPtr& objects, Copier& copier);
+void write_record(StateWriter& state, const Record& record, const ObjectKinds& kinds);
+Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& copier);
+ObjectKinds objects_in(const Stream& stream);
 
 inline constexpr uint64_t most_records = uint64_t{1} << 32;  ///< in a buffer
 

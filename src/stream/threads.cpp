@@ -55,10 +55,10 @@ public:
     }
 
     void rewind() override {
+        is_astray_ = false;
         check_fork();
         stop();
         forget();
-        side_->mark = {};
         side_->source->rewind();
     }
 
@@ -70,6 +70,7 @@ public:
     }
 
     void restore(StateReader& state) override {
+        is_astray_ = false;
         check_fork();
         stop();
         forget();
@@ -85,7 +86,7 @@ public:
     }
     StreamPtr fresh() const override { return std::make_unique<Prefetch>(side_->source->fresh(), buffer_size_); }
     uint64_t skipped() const override { return side_->thread.joinable() ? side_->skipped.load(std::memory_order_relaxed) : side_->source->skipped(); }
-    ObjectsPtr objects() const override { return side_->source->objects(); }
+    void add_objects(ObjectKinds& kinds) const override { side_->source->add_objects(kinds); }
 
 private:
     struct Block {
@@ -110,12 +111,17 @@ private:
 
     void forget() {
         block_ = {};
+        side_->mark = {};
         given_ = 0;
-        has_begun_ = false;
+        has_begun_ = is_astray_ = false;
     }
 
     void check_fork() {
         const uint64_t now = count_forks();
+        if (is_astray_) {
+            side_->mark.go(*side_->source);
+            is_astray_ = false;
+        }
         if (std::exchange(forks_, now) == now || !side_->thread.joinable()) return;
         Side* const gone = side_.release();  // never freed: its thread may have been in the middle of anything
         side_ = std::make_unique<Side>();
@@ -123,7 +129,9 @@ private:
         // The records of the block at hand are here; the thread goes on behind them.
         side_->mark = block_.mark;
         side_->mark.taken += block_.records.size();
+        is_astray_ = true;
         side_->mark.go(*side_->source);
+        is_astray_ = false;
     }
 
     void stop() {
@@ -228,6 +236,7 @@ private:
     Block block_;            ///< that is being given
     std::size_t given_ = 0;  ///< of its records
     bool has_begun_ = false; ///< its mark holds
+    bool is_astray_ = false; ///< the source did not get to the thread's mark after a fork: a callback failed on the way
     uint64_t forks_ = count_forks();
 };
 
@@ -285,7 +294,10 @@ public:
         description.add("parallel map");
     }
     StreamPtr fresh() const override { return std::make_unique<ParallelMap>(source_->fresh(), map_, context_, objects_, threads_); }
-    ObjectsPtr objects() const override { return objects_ != nullptr ? objects_ : source_->objects(); }
+    void add_objects(ObjectKinds& kinds) const override {
+        if (objects_ != nullptr) kinds.push_back(objects_);
+        source_->add_objects(kinds);
+    }
 
 private:
     static constexpr std::size_t usual = 64;  ///< records of a task

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -188,9 +189,9 @@ private:
         side.is_running = true;
         try {
             side.thread = std::thread(&run, std::ref(side), buffer_size_);
-        } catch (...) {
+        } catch (const std::system_error& error) {
             side.is_running = false;
-            throw;
+            fail(SAB_E_NO_MEMORY, "a thread could not be started: ", std::string_view(error.what()));
         }
     }
 
@@ -327,6 +328,14 @@ private:
 
     /// Keeps the threads busy: two tasks for each.
     void fill() {
+        while (side_->threads.size() < threads_) {
+            try {
+                side_->threads.emplace_back(&run, this, std::ref(*side_));
+            } catch (const std::system_error& error) {  // fewer do as well
+                if (side_->threads.empty()) fail(SAB_E_NO_MEMORY, "a thread could not be started: ", std::string_view(error.what()));
+                break;
+            }
+        }
         while (tasks_.size() < 2 * threads_ + 1) {
             if (!tasks_.empty() && (tasks_.back()->is_last || tasks_.back()->source_failure)) break;
             auto task = std::make_shared<Task>();
@@ -349,7 +358,6 @@ private:
     }
 
     void hand_out(std::shared_ptr<Task>&& task) {
-        while (side_->threads.size() < threads_) side_->threads.emplace_back(&run, this, std::ref(*side_));
         const std::scoped_lock lock(side_->mutex);
         tasks_.push_back(task);
         side_->waiting.push_back(task.get());

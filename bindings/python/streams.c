@@ -20,14 +20,20 @@ typedef struct sab_py_stage {
 
 static PyObject *sab_py_dumps, *sab_py_loads; /* of pickle */
 
-static int32_t sab_py_failed(sab_py_stage *stage) {
-    static int32_t last_code = 1 << 16; /* under Python's lock */
+/* The exception that is being raised, taken away. */
+static PyObject *sab_py_raised(void) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
     PyErr_NormalizeException(&kind, &value, &traceback);
     if (traceback != NULL) PyException_SetTraceback(value, traceback);
     Py_XDECREF(kind);
     Py_XDECREF(traceback);
+    return value;
+}
+
+static int32_t sab_py_failed(sab_py_stage *stage) {
+    static int32_t last_code = 1 << 16; /* under Python's lock */
+    PyObject *value = sab_py_raised();
     sab_py_error *error = malloc(sizeof *error);
     if (error == NULL) {
         Py_XDECREF(value);
@@ -81,20 +87,25 @@ static void sab_py_release_object(void *ctx, void *object) {
     PyGILState_Release(lock);
 }
 
-/* Pickles; ctx is a stage for errors. */
-static int32_t sab_py_save_object(void *ctx, void *object, void *buffer, size_t capacity, size_t *size) {
-    const PyGILState_STATE lock = PyGILState_Ensure();
-    int32_t code = 0;
+/* Bytes of Python's, or its exception, for a state: as the functions of streams write. Takes over the reference. */
+static int32_t sab_py_write(sab_py_stage *stage, PyObject *given, void *buffer, size_t capacity, size_t *size) {
     char *bytes = NULL;
     Py_ssize_t length = 0;
-    PyObject *pickled = PyObject_CallFunctionObjArgs(sab_py_dumps, (PyObject *)object, NULL);
-    if (pickled == NULL || PyBytes_AsStringAndSize(pickled, &bytes, &length) < 0) {
-        code = sab_py_failed(ctx);
+    int32_t code = 0;
+    if (given == NULL || PyBytes_AsStringAndSize(given, &bytes, &length) < 0) {
+        code = sab_py_failed(stage);
     } else {
         *size = (size_t)length;
         if (capacity >= *size) memcpy(buffer, bytes, *size);
     }
-    Py_XDECREF(pickled);
+    Py_XDECREF(given);
+    return code;
+}
+
+/* Pickles; ctx is a stage for errors. */
+static int32_t sab_py_save_object(void *ctx, void *object, void *buffer, size_t capacity, size_t *size) {
+    const PyGILState_STATE lock = PyGILState_Ensure();
+    const int32_t code = sab_py_write(ctx, PyObject_CallFunctionObjArgs(sab_py_dumps, (PyObject *)object, NULL), buffer, capacity, size);
     PyGILState_Release(lock);
     return code;
 }
@@ -190,16 +201,7 @@ static sab_status sab_py_next(sab_stream *stream, uintptr_t list, int32_t is_tex
     if (status != SAB_OK) return status;
     const PyGILState_STATE lock = PyGILState_Ensure();
     PyObject *value = sab_py_value(&record, is_text);
-    if (value == NULL) {
-        PyObject *kind, *error, *traceback;
-        PyErr_Fetch(&kind, &error, &traceback);
-        PyErr_NormalizeException(&kind, &error, &traceback);
-        Py_XDECREF(kind);
-        Py_XDECREF(traceback);
-        PyList_SetItem((PyObject *)list, 0, error);
-    } else {
-        PyList_SetItem((PyObject *)list, 0, value);
-    }
+    PyList_SetItem((PyObject *)list, 0, value != NULL ? value : sab_py_raised());
     PyGILState_Release(lock);
     return value == NULL ? 1000 : SAB_OK;
 }
@@ -246,17 +248,7 @@ static int32_t sab_py_source_rewind(void *ctx) {
 static int32_t sab_py_source_save(void *ctx, void *buffer, size_t capacity, size_t *size) {
     sab_py_stage *stage = ctx;
     const PyGILState_STATE lock = PyGILState_Ensure();
-    int32_t code = 0;
-    char *bytes = NULL;
-    Py_ssize_t length = 0;
-    PyObject *state = PyObject_CallFunctionObjArgs(PyTuple_GetItem(stage->more, 0), NULL);
-    if (state == NULL || PyBytes_AsStringAndSize(state, &bytes, &length) < 0) {
-        code = sab_py_failed(stage);
-    } else {
-        *size = (size_t)length;
-        if (capacity >= *size) memcpy(buffer, bytes, *size);
-    }
-    Py_XDECREF(state);
+    const int32_t code = sab_py_write(stage, PyObject_CallFunctionObjArgs(PyTuple_GetItem(stage->more, 0), NULL), buffer, capacity, size);
     PyGILState_Release(lock);
     return code;
 }

@@ -63,6 +63,12 @@ int32_t called_back(std::string_view what, Call&& call) {
     }
 }
 
+/// As called_back() of what must not fail: any code but 0 is thrown, unchanged.
+template <class Call>
+void call_back(std::string_view what, Call&& call) {
+    if (const int32_t code = called_back(what, call); code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
+}
+
 /// Says "name = value: rule" with SAB_E_ARGUMENT unless the rule is kept.
 template <class Value, class... Rule>
 void check(bool kept, std::string_view name, const Value& value, const Rule&... rule) {

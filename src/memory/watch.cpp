@@ -32,6 +32,10 @@ Line fit_line(const Points& points, X&& x, Y&& y) {
     return {mean_y - b * mean_x, b, xx > 0 && n > 2 ? std::sqrt(squares / (n - 2) / xx) : nowhere};
 }
 
+void check_shape(const sab_batch& batch) {
+    check(batch.padded_length >= 0 && std::isfinite(batch.padded_length), "batch.padded_length", batch.padded_length, "must be finite and not negative");
+}
+
 }  // namespace
 
 MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler, const sab_memory_guard_options& options)
@@ -57,7 +61,7 @@ void MemoryWatch::begin() {
 }
 
 void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& options) {
-    check(batch.padded_length >= 0 && std::isfinite(batch.padded_length), "batch.padded_length", batch.padded_length, "must be finite and not negative");
+    check_shape(batch);
     if (batch.count == 0) return end(batch, false);
     begin();
     ChunkedStep done{};
@@ -75,7 +79,7 @@ void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& o
 }
 
 void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
-    check(batch.padded_length >= 0 && std::isfinite(batch.padded_length), "batch.padded_length", batch.padded_length, "must be finite and not negative");
+    check_shape(batch);
     finish(batch, ran_out ? Outcome::ran_out : Outcome::whole);
 }
 

@@ -248,7 +248,7 @@ private:
             const sab_record& item = items_[sorted_[i]].view;
             if (options_.boundary_key_fn != nullptr) {
                 uint64_t own = 0;
-                ask("boundary_key_fn", [&] { return options_.boundary_key_fn(context_.get(), &item, &own); });
+                call_back("boundary_key_fn", [&] { return options_.boundary_key_fn(context_.get(), &item, &own); });
                 if (is_open && own != key) is_open = false;
                 key = own;
             }
@@ -268,16 +268,11 @@ private:
             if (const double fits = std::floor(options_.budget / item.size); fits < static_cast<double>(most)) most = static_cast<uint64_t>(fits);
         if (options_.batch_size_fn != nullptr) {
             uint64_t batch_size = 0;
-            ask("batch_size_fn", [&] { return options_.batch_size_fn(context_.get(), &item, &batch_size); });
+            call_back("batch_size_fn", [&] { return options_.batch_size_fn(context_.get(), &item, &batch_size); });
             check(batch_size >= 1, "batch_size_fn: batch_size", batch_size, "must be at least 1");
             most = std::min(most, batch_size);
         }
         return std::max<uint64_t>(most, 1);
-    }
-
-    template <class Call>
-    static void ask(std::string_view what, Call&& call) {
-        if (const int32_t code = called_back(what, call); code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
     }
 
     /// Of all runs of sorted items that make a full batch, takes those that pad least and do not overlap, until no more than a window is left: that is carried

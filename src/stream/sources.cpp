@@ -129,7 +129,7 @@ public:
 
     void rewind() override {
         if (functions_.rewind == nullptr) fail(SAB_E_UNSUPPORTED, "sab_stream_rewind: the source has no rewind");
-        call("rewind", [&] { return functions_.rewind(functions_.ctx); });
+        call_back("the source's rewind", [&] { return functions_.rewind(functions_.ctx); });
         count_ = 0;
     }
 
@@ -138,7 +138,7 @@ public:
         if (functions_.state_save == nullptr) return;
         Bytes bytes;
         for (std::size_t size = 0;;) {
-            call("state_save", [&] { return functions_.state_save(functions_.ctx, bytes.data(), bytes.size(), &size); });
+            call_back("the source's state_save", [&] { return functions_.state_save(functions_.ctx, bytes.data(), bytes.size(), &size); });
             if (size <= bytes.size()) {
                 bytes.resize(size);
                 break;
@@ -152,7 +152,7 @@ public:
         const uint64_t count = state.number();
         if (functions_.state_save != nullptr) {
             const auto bytes = state.bytes();
-            call("state_restore", [&] { return functions_.state_restore(functions_.ctx, bytes.data(), bytes.size()); });
+            call_back("the source's state_restore", [&] { return functions_.state_restore(functions_.ctx, bytes.data(), bytes.size()); });
         } else {
             rewind();
             for (Record record; count_ < count;) {
@@ -171,12 +171,6 @@ public:
     }
 
 private:
-    template <class Call>
-    static void call(std::string_view name, Call&& run) {
-        const std::string what = text("the source's ", name);
-        if (const int32_t code = called_back(what, run); code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
-    }
-
     sab_source_functions functions_;
     Context context_;
     ObjectsPtr objects_;

@@ -49,6 +49,12 @@ void Mark::save(StateWriter& out, uint64_t more) const {
     out.number(taken + more);
 }
 
+void Mark::save_of(const Stream& source, StateWriter& out) {
+    Mark mark;
+    mark.move_to(source);
+    mark.save(out, 0);
+}
+
 void Mark::restore(StateReader& in, Stream& source) {
     const auto bytes = in.bytes();
     state.assign(bytes.begin(), bytes.end());
@@ -81,8 +87,7 @@ void write_record(StateWriter& state, const Record& record, const ObjectKinds& k
         state.number(static_cast<uint64_t>(kind - kinds.begin()));
         Bytes bytes;
         for (std::size_t size = 0;;) {
-            const int32_t code = called_back("objects.save", [&] { return object.functions()->save(object.functions()->ctx, object.handle(), bytes.data(), bytes.size(), &size); });
-            if (code != 0) throw Error(SAB_E_CALLBACK, text("objects.save failed with code ", code), code);
+            call_back("objects.save", [&] { return object.functions()->save(object.functions()->ctx, object.handle(), bytes.data(), bytes.size(), &size); });
             const bool is_written = size <= bytes.size();
             bytes.resize(size);
             if (is_written) break;
@@ -112,8 +117,7 @@ static Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& 
     if (number >= kinds.size() || kinds[number]->load == nullptr) StateReader::refuse();
     const ObjectsPtr& objects = kinds[number];
     void* handle = nullptr;
-    const int32_t code = called_back("objects.load", [&] { return objects->load(objects->ctx, bytes.data(), bytes.size(), &handle); });
-    if (code != 0) throw Error(SAB_E_CALLBACK, text("objects.load failed with code ", code), code);
+    call_back("objects.load", [&] { return objects->load(objects->ctx, bytes.data(), bytes.size(), &handle); });
     return object_record(handle, size, objects);
 }
 
@@ -131,20 +135,16 @@ namespace {
     fail(SAB_E_ARGUMENT, "stream: failed ", where, ": call sab_stream_next() until it does not, or restore an earlier state");
 }
 
-void check_code(std::string_view what, int32_t code) {
-    if (code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
-}
-
-class Map : public Over {
+class Map : public Making {
 public:
     Map(StreamPtr&& source, sab_map_fn map, Context context, ObjectsPtr objects)
-        : Over(std::move(source)), map_(map), context_(std::move(context)), objects_(std::move(objects)) {}
+        : Making(std::move(source), std::move(objects)), map_(map), context_(std::move(context)) {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
         is_waiting_ = true;
         sab_record made = waiting_.view;
-        check_code("map", called_back("map", [&] { return map_(context_.get(), &waiting_.view, &made); }));
+        call_back("map", [&] { return map_(context_.get(), &waiting_.view, &made); });
         record = taken("map: made", made, std::move(waiting_), objects_, copier_);
         is_waiting_ = false;
         return true;
@@ -166,31 +166,26 @@ public:
         description.add("map");
     }
     StreamPtr fresh() const override { return std::make_unique<Map>(source_->fresh(), map_, context_, objects_); }
-    void add_objects(ObjectKinds& kinds) const override {
-        if (objects_ != nullptr) kinds.push_back(objects_);
-        source_->add_objects(kinds);
-    }
 
 private:
     sab_map_fn map_;
     Context context_;
-    ObjectsPtr objects_;
     Copier copier_;
     Record waiting_;  ///< map failed on it
     bool is_waiting_ = false;
 };
 
 /// A map whose calls know something of their own, which is part of the state.
-class Recurrent : public Over {
+class Recurrent : public Making {
 public:
     Recurrent(StreamPtr&& source, sab_recur_fn recur, Context context, Record initial, ObjectsPtr objects)
-        : Over(std::move(source)), recur_(recur), context_(std::move(context)), initial_(std::move(initial)), state_(initial_), objects_(std::move(objects)) {}
+        : Making(std::move(source), std::move(objects)), recur_(recur), context_(std::move(context)), initial_(std::move(initial)), state_(initial_) {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
         is_waiting_ = true;
         sab_record after = state_.view, made = waiting_.view;
-        check_code("recur", called_back("recur", [&] { return recur_(context_.get(), &state_.view, &waiting_.view, &after, &made); }));
+        call_back("recur", [&] { return recur_(context_.get(), &state_.view, &waiting_.view, &after, &made); });
         Record out = taken("recur: made", made, Record(waiting_), objects_, copier_);  // a copy: what follows may fail
         state_ = taken("recur: next", after, Record(state_), objects_, copier_);
         record = std::move(out);
@@ -217,26 +212,21 @@ public:
         description.add("recurrent");
     }
     StreamPtr fresh() const override { return std::make_unique<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_); }
-    void add_objects(ObjectKinds& kinds) const override {
-        if (objects_ != nullptr) kinds.push_back(objects_);
-        source_->add_objects(kinds);
-    }
 
 private:
     sab_recur_fn recur_;
     Context context_;
     const Record initial_;
     Record state_;
-    ObjectsPtr objects_;
     Copier copier_;
     Record waiting_;
     bool is_waiting_ = false;
 };
 
-class RandomMap : public Over {
+class RandomMap : public Making {
 public:
     RandomMap(StreamPtr&& source, sab_random_map_fn map, Context context, uint64_t seed, ObjectsPtr objects)
-        : Over(std::move(source)), map_(map), context_(std::move(context)), seed_(seed), objects_(std::move(objects)), random_{PythonRandom(seed)} {}
+        : Making(std::move(source), std::move(objects)), map_(map), context_(std::move(context)), seed_(seed), random_{PythonRandom(seed)} {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
@@ -244,7 +234,7 @@ public:
         const PythonRandom before = random_.generator;
         try {
             sab_record made = waiting_.view;
-            check_code("map", called_back("map", [&] { return map_(context_.get(), &random_, &waiting_.view, &made); }));
+            call_back("map", [&] { return map_(context_.get(), &random_, &waiting_.view, &made); });
             record = taken("map: made", made, std::move(waiting_), objects_, copier_);
         } catch (...) {
             random_.generator = before;
@@ -274,16 +264,11 @@ public:
         description.add(seed_);
     }
     StreamPtr fresh() const override { return std::make_unique<RandomMap>(source_->fresh(), map_, context_, seed_, objects_); }
-    void add_objects(ObjectKinds& kinds) const override {
-        if (objects_ != nullptr) kinds.push_back(objects_);
-        source_->add_objects(kinds);
-    }
 
 private:
     sab_random_map_fn map_;
     Context context_;
     uint64_t seed_;
-    ObjectsPtr objects_;
     sab_random random_;
     Copier copier_;
     Record waiting_;
@@ -348,7 +333,7 @@ private:
             is_waiting_ = true;
         }
         sab_stream* made = nullptr;
-        check_code("select", called_back("select", [&] { return select_(context_.get(), &waiting_.view, &made); }));
+        call_back("select", [&] { return select_(context_.get(), &waiting_.view, &made); });
         opened_.reset(made != nullptr ? made : new sab_stream{});
         is_waiting_ = false;
         return true;

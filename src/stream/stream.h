@@ -41,6 +41,19 @@ protected:
     StreamPtr source_;
 };
 
+/// A stream over another that may make objects of its own, whose functions are these.
+class Making : public Over {
+public:
+    Making(StreamPtr&& source, ObjectsPtr objects) : Over(std::move(source)), objects_(std::move(objects)) {}
+    void add_objects(ObjectKinds& kinds) const override {
+        if (objects_ != nullptr) kinds.push_back(objects_);
+        Over::add_objects(kinds);
+    }
+
+protected:
+    ObjectsPtr objects_;
+};
+
 /// A caller's context, released with the last stream that has it.
 using Context = std::shared_ptr<void>;
 inline Context context_of(void* ctx, void (*release)(void*)) {
@@ -99,6 +112,8 @@ struct Mark {
     /// Moves to where the source stands, unless it failed in the middle of a record: then the mark goes on to hold.
     void move_to(const Stream& source, uint64_t usual = 1);
     void save(StateWriter& out, uint64_t more) const;
+    /// Saves where the source stands now.
+    static void save_of(const Stream& source, StateWriter& out);
     /// Puts the source there.
     void restore(StateReader& in, Stream& source);
     void go(Stream& source) const;
@@ -122,9 +137,7 @@ public:
     /// Before that record where it is not done with, else behind it.
     void save(StateWriter& out, const Stream& source, bool is_done) const {
         if (!is_done || is_trying_) return mark_.save(out, 0);
-        Mark mark;
-        mark.move_to(source);
-        mark.save(out, 0);
+        Mark::save_of(source, out);
     }
     void restore(StateReader& in, Stream& source) {
         forget();

@@ -65,9 +65,7 @@ public:
 
     void save(StateWriter& state) const override {
         if (has_begun_) return block_.mark.save(state, given_);
-        Mark mark;
-        mark.move_to(*side_->source);
-        mark.save(state, 0);
+        Mark::save_of(*side_->source, state);
     }
 
     void restore(StateReader& state) override {
@@ -242,10 +240,10 @@ private:
 };
 
 /// The thread that takes the records takes them from the source too, in tasks; others map them.
-class ParallelMap : public Over {
+class ParallelMap : public Making {
 public:
     ParallelMap(StreamPtr&& source, sab_map_fn map, Context context, ObjectsPtr objects, uint64_t threads)
-        : Over(std::move(source)), map_(map), context_(std::move(context)), objects_(std::move(objects)), threads_(threads), side_(std::make_unique<Side>()) {}
+        : Making(std::move(source), std::move(objects)), map_(map), context_(std::move(context)), threads_(threads), side_(std::make_unique<Side>()) {}
     ~ParallelMap() override { stop(); }
 
     bool next(Record& record) override {
@@ -281,9 +279,7 @@ public:
     void save(StateWriter& state) const override {
         if (task_ != nullptr) return task_->mark.save(state, given_);
         if (!tasks_.empty()) return tasks_.front()->mark.save(state, 0);
-        Mark mark;
-        mark.move_to(*source_);
-        mark.save(state, 0);
+        Mark::save_of(*source_, state);
     }
     void restore(StateReader& state) override {
         forget();
@@ -295,10 +291,6 @@ public:
         description.add("parallel map");
     }
     StreamPtr fresh() const override { return std::make_unique<ParallelMap>(source_->fresh(), map_, context_, objects_, threads_); }
-    void add_objects(ObjectKinds& kinds) const override {
-        if (objects_ != nullptr) kinds.push_back(objects_);
-        source_->add_objects(kinds);
-    }
 
 private:
     static constexpr std::size_t usual = 64;  ///< records of a task
@@ -321,8 +313,7 @@ private:
 
     Record mapped(const Record& record, Copier& copier) const {
         sab_record made = record.view;
-        if (const int32_t code = called_back("map", [&] { return map_(context_.get(), &record.view, &made); }); code != 0)
-            throw Error(SAB_E_CALLBACK, text("map failed with code ", code), code);
+        call_back("map", [&] { return map_(context_.get(), &record.view, &made); });
         return taken("map: made", made, Record(record), objects_, copier);  // a copy: after a fork it is mapped again
     }
 
@@ -434,7 +425,6 @@ private:
 
     sab_map_fn map_;
     Context context_;
-    ObjectsPtr objects_;
     uint64_t threads_;
     Copier copier_;
     std::unique_ptr<Side> side_;

@@ -40,8 +40,13 @@ typedef struct sab_batch {
                                  the sampler was told not to work it out (`step_totals`) */
     double step_total;      /**< sum of sizes of this step over all ranks: total / step_total is the weight of a mean over tokens; -1 when the
                                  sampler was told not to work it out */
+    uint64_t micro_batch;   /**< balanced sampler: which of the rank's micro-batches of the step this is, from 0; 0 elsewhere */
+    uint64_t micro_batches; /**< balanced sampler: micro-batches that each rank takes in a step; 1 elsewhere */
+    const int32_t *cu_seqlens; /**< packed sampler: `count` + 1 cumulative lengths, the first 0; theirs are the lifetime and owner of `indices`.
+                                    NULL elsewhere */
+    const int64_t *starts;  /**< packed sampler that splits samples: where each piece begins in its sample; as `indices`. NULL elsewhere */
 } sab_batch;
-#define SAB_BATCH_INIT { sizeof(sab_batch), NULL, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0 }
+#define SAB_BATCH_INIT { sizeof(sab_batch), NULL, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 1, NULL, NULL }
 
 /** What becomes of the batches that do not fill the last step of all ranks. */
 typedef int32_t sab_last_step;

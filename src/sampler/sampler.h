@@ -17,13 +17,16 @@ struct PlacedBatch {
     uint64_t step = 0;
     uint64_t step_samples = 0;
     double step_total = -1;
+    uint64_t micro_batch = 0;
+    uint64_t micro_batches = 1;
 };
 
 /// As the C ABI shows it; `indices` live as long as `placed` is not changed.
 inline sab_batch shown(const PlacedBatch& placed) {
     const Batch& b = placed.batch;
     return {sizeof(sab_batch), b.buffer.data(), b.count, b.longest, b.total, b.padded_length, static_cast<double>(b.count) * b.padded_length, b.bucket,
-            placed.epoch, placed.step, placed.step_samples, placed.step_total};
+            placed.epoch, placed.step, placed.step_samples, placed.step_total, placed.micro_batch, placed.micro_batches,
+            b.cu_seqlens.empty() ? nullptr : b.cu_seqlens.data(), b.starts.empty() ? nullptr : b.starts.data()};
 }
 
 /// What next_block() moved over.

@@ -18,6 +18,8 @@ struct Batch {
     double total = 0;
     double padded_length = 0;
     int64_t bucket = -1;
+    std::vector<int32_t> cu_seqlens;  ///< of packed batches, else empty
+    std::vector<int64_t> starts;      ///< of packed batches of pieces, else empty
 
     /// Room for `n` indices, which become the batch's.
     std::span<int64_t> room(uint64_t n) {

@@ -163,6 +163,10 @@ typedef struct sab_batch {
  uint64_t step; 
  uint64_t step_samples; 
  double step_total; 
+ uint64_t micro_batch; 
+ uint64_t micro_batches; 
+ const int32_t *cu_seqlens; 
+ const int64_t *starts; 
 } sab_batch;
 typedef int32_t sab_last_step;
 typedef struct sab_sampler_options {

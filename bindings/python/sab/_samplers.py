@@ -31,6 +31,10 @@ class Batch(NamedTuple):
     step: int
     step_samples: int
     step_total: float
+    micro_batch: int
+    micro_batches: int
+    cu_seqlens: Optional[npt.NDArray[np.int32]]
+    starts: Optional[Indices]
 
 
 def _new_batch() -> Any:
@@ -46,7 +50,12 @@ def _indices_of(batch: Any) -> Indices:
 
 
 def _batch_of(batch: Any) -> Batch:
-    return Batch(_indices_of(batch), *(getattr(batch, field) for field in Batch._fields[1:]))
+    cu_seqlens = starts = None
+    if batch.cu_seqlens != ffi.NULL:
+        cu_seqlens = np.frombuffer(ffi.buffer(batch.cu_seqlens, (batch.count + 1) * 4), np.int32).copy()
+    if batch.starts != ffi.NULL:
+        starts = np.frombuffer(ffi.buffer(batch.starts, batch.count * 8), np.int64).copy()
+    return Batch(_indices_of(batch), *(getattr(batch, field) for field in Batch._fields[1:-2]), cu_seqlens, starts)
 
 
 def batches_of(handle: Any, calls: Optional[Calls] = None) -> Iterator[Batch]:

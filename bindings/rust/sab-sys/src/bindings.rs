@@ -517,10 +517,14 @@ pub struct sab_batch {
     pub step: u64,
     pub step_samples: u64,
     pub step_total: f64,
+    pub micro_batch: u64,
+    pub micro_batches: u64,
+    pub cu_seqlens: *const i32,
+    pub starts: *const i64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of sab_batch"][::core::mem::size_of::<sab_batch>() - 96usize];
+    ["Size of sab_batch"][::core::mem::size_of::<sab_batch>() - 128usize];
     ["Alignment of sab_batch"][::core::mem::align_of::<sab_batch>() - 8usize];
     [
         "Offset of field: sab_batch::struct_size",
@@ -558,6 +562,18 @@ const _: () = {
     [
         "Offset of field: sab_batch::step_total",
     ][::core::mem::offset_of!(sab_batch, step_total) - 88usize];
+    [
+        "Offset of field: sab_batch::micro_batch",
+    ][::core::mem::offset_of!(sab_batch, micro_batch) - 96usize];
+    [
+        "Offset of field: sab_batch::micro_batches",
+    ][::core::mem::offset_of!(sab_batch, micro_batches) - 104usize];
+    [
+        "Offset of field: sab_batch::cu_seqlens",
+    ][::core::mem::offset_of!(sab_batch, cu_seqlens) - 112usize];
+    [
+        "Offset of field: sab_batch::starts",
+    ][::core::mem::offset_of!(sab_batch, starts) - 120usize];
 };
 pub type sab_last_step = i32;
 #[repr(C)]

@@ -24,6 +24,10 @@ pub struct Batch<I = Vec<i64>> {
     /// Sum of sizes of this step over all ranks: `total / step_total` is the weight of a mean over tokens. -1 when
     /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off.
     pub step_total: f64,
+    /// Balanced sampler: which of the rank's micro-batches of the step this is, from 0; 0 elsewhere.
+    pub micro_batch: u64,
+    /// Balanced sampler: micro-batches that each rank takes in a step; 1 elsewhere.
+    pub micro_batches: u64,
 }
 
 impl<I: AsRef<[i64]>> Batch<I> {
@@ -46,6 +50,8 @@ impl<I> Batch<I> {
             step: self.step,
             step_samples: self.step_samples,
             step_total: self.step_total,
+            micro_batch: self.micro_batch,
+            micro_batches: self.micro_batches,
         }
     }
 }

@@ -819,6 +819,8 @@ unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
         step: batch.step,
         step_samples: batch.step_samples,
         step_total: batch.step_total,
+        micro_batch: batch.micro_batch,
+        micro_batches: batch.micro_batches,
     }
 }
 
@@ -847,6 +849,10 @@ fn empty_batch() -> sys::sab_batch {
         step: 0,
         step_samples: 0,
         step_total: 0.0,
+        micro_batch: 0,
+        micro_batches: 1,
+        cu_seqlens: null(),
+        starts: null(),
     }
 }
 

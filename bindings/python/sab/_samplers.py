@@ -55,7 +55,8 @@ def _batch_of(batch: Any) -> Batch:
         cu_seqlens = np.frombuffer(ffi.buffer(batch.cu_seqlens, (batch.count + 1) * 4), np.int32).copy()
     if batch.starts != ffi.NULL:
         starts = np.frombuffer(ffi.buffer(batch.starts, batch.count * 8), np.int64).copy()
-    return Batch(_indices_of(batch), *(getattr(batch, field) for field in Batch._fields[1:-2]), cu_seqlens, starts)
+    fields: list[Any] = [getattr(batch, field) for field in Batch._fields[1:-2]] + [cu_seqlens, starts]
+    return Batch(_indices_of(batch), *fields)
 
 
 def batches_of(handle: Any, calls: Optional[Calls] = None) -> Iterator[Batch]:

@@ -1,5 +1,6 @@
 /// Streams that run in threads: records taken ahead of time, and maps of many records at once.
 #include <pthread.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +17,17 @@
 namespace sab {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Milliseconds of a clock that is cheap to read, for it is read once a record, and moves every few of them.
+int64_t coarse_milliseconds() {
+#ifdef CLOCK_MONOTONIC_COARSE
+    constexpr clockid_t cheapest = CLOCK_MONOTONIC_COARSE;
+#else
+    constexpr clockid_t cheapest = CLOCK_MONOTONIC;
+#endif
+    timespec now{};
+    clock_gettime(cheapest, &now);
+    return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
 
 /// How often this process became the child of a fork: the threads of before are gone, and what they touched is in no known state.
 uint64_t count_forks() {
@@ -43,12 +54,12 @@ public:
     ~Prefetch() override { stop(); }
 
     bool next(Record& record) override {
-        check_fork();
         for (;;) {
-            if (given_ < block_.records.size()) {
+            if (given_ < block_.records.size()) {  // they are here, also in the child of a fork
                 record = std::move(block_.records[given_++]);
                 return true;
             }
+            check_fork();
             if (block_.failure) std::rethrow_exception(std::exchange(block_.failure, nullptr));
             if (block_.is_last) return false;
             take();
@@ -203,7 +214,7 @@ private:
                 side.mark.move_to(*side.source);
                 block.mark = side.mark;
                 block.records.reserve(usual);
-                const auto begun = Clock::now();
+                const int64_t begun = coarse_milliseconds();
                 while (block.records.size() < usual && !side.is_stopping) {
                     Record record;
                     if (!side.source->next(record)) {
@@ -213,7 +224,7 @@ private:
                     block.records.push_back(std::move(record));
                     ++side.mark.taken;
                     // A source that is slow need not fill a block while somebody waits.
-                    if (side.is_hungry.load(std::memory_order_relaxed) && Clock::now() - begun > std::chrono::milliseconds(2)) break;
+                    if (side.is_hungry.load(std::memory_order_relaxed) && coarse_milliseconds() - begun > 2) break;
                 }
             } catch (...) {
                 block.failure = std::current_exception();

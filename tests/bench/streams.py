@@ -58,7 +58,7 @@ def best(*makers, runs=3):
 
 def ours(paths, encoding="utf-8"):
     stream = Stream.from_files(paths, shuffle=True, seed=1, encoding=encoding).prefetch(200_000).block_shuffle(100_000, seed=2)
-    return lambda: stream.readahead(budget=16384, key="len" if encoding else "bytes").prefetch(64)
+    return lambda: stream.readahead(budget=16384, key="len" if encoding else "bytes")
 
 
 def theirs(paths, reads_text):

@@ -1,47 +1,15 @@
 #include "sampler/cursor.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <tuple>
+
+#include "sampler/state.h"
 
 namespace sab {
 namespace {
 
-constexpr uint32_t state_version = 1;
-constexpr uint32_t order_version = 1;
-constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
 constexpr uint64_t most_ranks_lowered = uint64_t{1} << 20;  // each is a number in memory
-
-/// A saved state, format version 1: 136 bytes, little-endian.
-struct State {
-    char magic[4];
-    uint32_t version;
-    uint32_t length;
-    uint32_t order;          ///< sab::Order
-    uint64_t fingerprint;    ///< of the plan, or of what else the batches are made from
-    uint64_t seed;
-    uint64_t epoch;
-    uint64_t step;           ///< the next one
-    uint64_t start_step;     ///< where this number of ranks took over
-    uint64_t start_position;
-    uint64_t world_size;
-    uint64_t group;          ///< world size that began the epoch
-    uint32_t last_step;
-    uint32_t order_version;
-    uint64_t worst_first;
-    double budget;           ///< of the batches to come; 0: the plan's
-    uint64_t lead_position;  ///< a round that others began; see Cursor::Round
-    uint64_t lead_first;
-    uint64_t lead_batches;
-    uint64_t checksum;       ///< XXH3 (64 bits) of all before it
-};
-static_assert(sizeof(State) == SAB_STATE_SIZE);
-
-uint64_t checksum_of(const State& state) { return XXH3_64bits(&state, offsetof(State, checksum)); }
 
 /// How many pieces a batch is cut into so that none costs more than `most`.
 uint64_t pieces_of(uint64_t samples, double cost, double most) {
@@ -331,9 +299,6 @@ void Cursor::add_step_totals(const Place& place, PlacedBatch& batch) const {
 
 void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
     State state{};
-    std::memcpy(state.magic, "SABS", 4);
-    state.version = state_version;
-    state.length = sizeof state;
     state.order = static_cast<uint32_t>(sequence_->order());
     state.fingerprint = sequence_->fingerprint();
     state.seed = options_.seed;
@@ -344,46 +309,31 @@ void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
     state.world_size = options_.world_size;
     state.group = arrangement_.group;
     state.last_step = static_cast<uint32_t>(options_.last_step);
-    state.order_version = order_version;
     state.worst_first = options_.worst_first;
     state.budget = pricing_.budget;
     state.lead_position = lead_.position;
     state.lead_first = lead_.first;
     state.lead_batches = lead_.batches;
-    state.checksum = checksum_of(state);
-    std::memcpy(out.data(), &state, sizeof state);
+    write_state(state, out);
 }
 
 void Cursor::restore(std::span<const std::byte> bytes) {
-    if (bytes.size() < 8 || std::memcmp(bytes.data(), "SABS", 4) != 0) fail(SAB_E_FORMAT, "state: does not begin as a state does");
-    State state{};
-    std::memcpy(&state, bytes.data(), std::min(bytes.size(), sizeof state));
-    if (state.version != state_version) fail(SAB_E_FORMAT, "state: has version ", state.version, ", this library reads ", state_version);
-    if (bytes.size() != sizeof state || state.length != sizeof state)
-        fail(SAB_E_FORMAT, "state: has ", bytes.size(), " bytes, must have ", sizeof state);
-    if (state.checksum != checksum_of(state)) fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
+    const State state = read_state(bytes);
+    match_state("order", state.order, static_cast<uint32_t>(sequence_->order()));
+    match_state("order version", state.order_version, order_version);
+    match_state("fingerprint", state.fingerprint, sequence_->fingerprint());
+    match_state("seed", state.seed, options_.seed);
+    match_state("last_step", state.last_step, static_cast<uint32_t>(options_.last_step));
+    match_state("worst_first", state.worst_first, options_.worst_first);
 
-    const auto match = [](const char* what, uint64_t saved, uint64_t own) {
-        if (saved != own) fail(SAB_E_MISMATCH, "state: was saved with ", what, " ", saved, ", this sampler has ", own);
-    };
-    match("order", state.order, static_cast<uint32_t>(sequence_->order()));
-    match("order version", state.order_version, order_version);
-    match("fingerprint", state.fingerprint, sequence_->fingerprint());
-    match("seed", state.seed, options_.seed);
-    match("last_step", state.last_step, static_cast<uint32_t>(options_.last_step));
-    match("worst_first", state.worst_first, options_.worst_first);
-
-    const auto sound = [](bool kept) {
-        if (!kept) fail(SAB_E_FORMAT, "state: its place in the epoch cannot be");
-    };
     const uint64_t batches = sequence_->batches();
-    sound(state.world_size >= 1 && state.world_size <= largest_world_size && state.group >= 1 && state.group <= largest_world_size);
-    sound(state.start_position <= batches && state.step >= state.start_step);
-    sound(state.lead_batches <= largest_world_size && (state.lead_batches == 0 || state.lead_position < batches));
-    sound(state.lead_batches == 0 || state.lead_position + state.lead_batches <= state.start_position);
-    sound(state.budget == 0 || (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr && plan()->facts().cost != SAB_COST_CALLBACK));
+    check_place(state.world_size >= 1 && state.world_size <= largest_world_size && state.group >= 1 && state.group <= largest_world_size);
+    check_place(state.start_position <= batches && state.step >= state.start_step);
+    check_place(state.lead_batches <= largest_world_size && (state.lead_batches == 0 || state.lead_position < batches));
+    check_place(state.lead_batches == 0 || state.lead_position + state.lead_batches <= state.start_position);
+    check_place(state.budget == 0 || (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr && plan()->facts().cost != SAB_COST_CALLBACK));
 
-    sound(state.start_step <= uint64_t{1} << 62);
+    check_place(state.start_step <= uint64_t{1} << 62);
 
     // The place is worked out as a cursor of the world that saved has it. A state that cannot be leaves this cursor as it was.
     auto mine = std::tie(options_.world_size, arrangement_, start_step_, start_position_, lead_, lead_steps_, step_, pricing_, steps_before_);
@@ -395,14 +345,14 @@ void Cursor::restore(std::span<const std::byte> bytes) {
         start_step_ = state.start_step;
         start_position_ = state.start_position;
         lead_ = {state.lead_position, state.lead_first, state.lead_batches};
-        sound(lead_.first == 0 || (lead_.batches > 0 && lead_.first < sequence_->samples(lead_.position)));
+        check_place(lead_.first == 0 || (lead_.batches > 0 && lead_.first < sequence_->samples(lead_.position)));
         try {
             pricing_ = priced(state.budget);
         } catch (const Error&) {
-            sound(false);
+            check_place(false);
         }
         count_steps();
-        sound(state.step <= batch_count());
+        check_place(state.step <= batch_count());
         step_ = state.step;
         if (const uint64_t own = std::get<0>(before); own != state.world_size) {
             take_over(step_);

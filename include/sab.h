@@ -9,6 +9,8 @@
  *         |
  *      sab_sampler  a cursor over the batches of an epoch, for one rank   sab/sampler.h
  *
+ *      sab_partition
+ *                   items dealt out to parts of nearly equal cost         sab/balance.h
  *      sab_probe, sab_memory_model, sab_memory_guard
  *                   how large a batch the device's memory bears           sab/memory.h
  *      sab_torch_open
@@ -41,6 +43,7 @@
 #include "sab/sizes.h"
 #include "sab/plan.h"
 #include "sab/sampler.h"
+#include "sab/balance.h"
 #include "sab/memory.h"
 #include "sab/torch.h"
 #include "sab/stream.h"

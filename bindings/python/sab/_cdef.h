@@ -237,6 +237,19 @@ typedef struct sab_report {
 } sab_report;
 sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx,
  sab_report *report);
+#define SAB_PARTITION_KARMARKAR_KARP 0
+#define SAB_PARTITION_LONGEST_FIRST 1
+typedef int32_t sab_partition_method;
+typedef struct sab_partition_options {
+ size_t struct_size; 
+ sab_partition_method method; 
+ int32_t equal_counts; 
+ const double *weights; 
+ double capacity; 
+} sab_partition_options;
+void sab_partition_options_init(sab_partition_options *options);
+sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,
+ uint32_t *part_of);
 #define SAB_OUT_OF_MEMORY 2
 #define SAB_MODEL_BATCH 0
 #define SAB_MODEL_POLYNOMIAL 1

@@ -50,6 +50,8 @@ pub const SAB_TORCH_SHUFFLE_ALL: i32 = 1;
 pub const SAB_TORCH_SHUFFLE_BUCKETS: i32 = 2;
 pub const SAB_TORCH_GENERATOR_WORDS: i32 = 625;
 pub const SAB_STATE_SIZE: i32 = 136;
+pub const SAB_PARTITION_KARMARKAR_KARP: i32 = 0;
+pub const SAB_PARTITION_LONGEST_FIRST: i32 = 1;
 pub const SAB_OUT_OF_MEMORY: i32 = 2;
 pub const SAB_MODEL_BATCH: i32 = 0;
 pub const SAB_MODEL_POLYNOMIAL: i32 = 1;
@@ -901,6 +903,52 @@ extern "C" {
         progress: sab_progress_fn,
         progress_ctx: *mut ::core::ffi::c_void,
         report: *mut sab_report,
+    ) -> sab_status;
+}
+pub type sab_partition_method = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_partition_options {
+    pub struct_size: usize,
+    pub method: sab_partition_method,
+    pub equal_counts: i32,
+    pub weights: *const f64,
+    pub capacity: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_partition_options",
+    ][::core::mem::size_of::<sab_partition_options>() - 32usize];
+    [
+        "Alignment of sab_partition_options",
+    ][::core::mem::align_of::<sab_partition_options>() - 8usize];
+    [
+        "Offset of field: sab_partition_options::struct_size",
+    ][::core::mem::offset_of!(sab_partition_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_partition_options::method",
+    ][::core::mem::offset_of!(sab_partition_options, method) - 8usize];
+    [
+        "Offset of field: sab_partition_options::equal_counts",
+    ][::core::mem::offset_of!(sab_partition_options, equal_counts) - 12usize];
+    [
+        "Offset of field: sab_partition_options::weights",
+    ][::core::mem::offset_of!(sab_partition_options, weights) - 16usize];
+    [
+        "Offset of field: sab_partition_options::capacity",
+    ][::core::mem::offset_of!(sab_partition_options, capacity) - 24usize];
+};
+extern "C" {
+    pub fn sab_partition_options_init(options: *mut sab_partition_options);
+}
+extern "C" {
+    pub fn sab_partition(
+        costs: *const f64,
+        count: usize,
+        parts: u64,
+        options: *const sab_partition_options,
+        part_of: *mut u32,
     ) -> sab_status;
 }
 #[repr(C)]

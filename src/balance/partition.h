@@ -1,0 +1,90 @@
+#pragma once
+/// Items to parts, so that the costliest part costs little more than the mean.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sab/balance.h"
+
+namespace sab {
+
+inline constexpr uint64_t most_parts = uint64_t{1} << 20;
+
+struct PartitionRules {
+    sab_partition_method method = SAB_PARTITION_KARMARKAR_KARP;
+    uint64_t parts = 1;
+    bool equal_counts = false;  ///< the number of items must be a multiple of the parts
+    double capacity = 0;        ///< of the weights of a part; used when there are weights
+};
+
+/// Keeps its scratch memory between calls.
+class Partitioner {
+public:
+    /// Fills `part_of`; false when no assignment under the capacity was found. Costs and weights are finite and at least 0; no weights: no cap.
+    bool partition(std::span<const double> costs, std::span<const double> weights, const PartitionRules& rules, std::span<uint32_t> part_of);
+
+private:
+    /// Karmarkar-Karp: a partial partition. Its parts that have items stand in `slots_`, costliest first; a part is named by the first of its items.
+    struct State {
+        double spread;   ///< costliest less cheapest part
+        double largest;
+        uint32_t slots;  ///< parts with items
+        uint32_t block;  ///< where in slots_, in blocks of `width_`
+    };
+
+    /// A part of the assignment that is being improved.
+    struct Part {
+        double cost = 0;
+        double weight = 0;
+        std::vector<uint32_t> items;  ///< costliest first
+    };
+
+    /// An item that goes to another part, perhaps for one that comes back.
+    struct Exchange {
+        static constexpr std::size_t nothing = ~std::size_t{0};
+        std::size_t given = nothing;  ///< places in the parts' items
+        std::size_t taken = nothing;
+        double score = 0;             ///< the lower, the better
+    };
+
+    bool differencing();
+    void difference();
+    State merge(const State& a, const State& b);
+    State merge(const State& state, uint32_t item);
+    State described(uint32_t block, uint32_t slots) const;
+    uint32_t new_block();
+    void join(uint32_t part, uint32_t other);
+    bool before(uint32_t a, uint32_t b) const;
+
+    bool longest_first();
+    bool best_fit();
+    void gather();
+    bool is_held() const;
+    bool repair();
+    void improve();
+    Exchange best_exchange(const Part& from, const Part& to) const;
+    Exchange best_relief(const Part& from, const Part& to, bool with_swaps) const;
+    void apply(const Exchange& exchange, Part& from, Part& to);
+    void put(uint32_t item, Part& part);
+    void count(Part& part) const;
+
+    double weight(uint32_t item) const { return weights_.empty() ? 0 : weights_[item]; }
+
+    // Of the call under way:
+    std::span<const double> costs_, weights_;
+    std::span<uint32_t> part_of_;
+    PartitionRules rules_;
+    bool whole_ = false;                   ///< costs are whole numbers whose sum is exact
+
+    std::vector<uint32_t> by_cost_;        ///< items, costliest first, then by index
+    std::vector<uint32_t> next_, last_;    ///< lists of items; last_ by the first item of a list
+    std::vector<double> sum_;              ///< by the first item of a list
+    std::vector<uint32_t> slots_, free_blocks_, merged_;
+    std::vector<State> heap_;
+    uint32_t width_ = 1;
+    std::vector<Part> parts_;
+    std::vector<uint32_t> by_load_;
+};
+
+}  // namespace sab

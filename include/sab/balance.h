@@ -8,6 +8,9 @@
 #define SAB_BALANCE_H
 
 #include "sab/base.h"
+#include "sab/plan.h"
+#include "sab/sampler.h"
+#include "sab/sizes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +57,99 @@ SAB_API void sab_partition_options_init(sab_partition_options *options) SAB_NOEX
  */
 SAB_API sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,
                                  uint32_t *part_of) SAB_NOEXCEPT;
+
+/* ---- Balanced steps ---- */
+
+/** How steps of balanced micro-batches are made. `samples`, or a cap, must be given. */
+typedef struct sab_balanced_options {
+    size_t struct_size;          /**< set by SAB_BALANCED_OPTIONS_INIT */
+    uint64_t micro_batches;      /**< micro-batches that each rank takes in a step: gradient accumulation, stages of a pipeline to be filled. Together with the
+                                      world size at most 2^20. 1 */
+    uint64_t samples;            /**< samples of a step, over all ranks and micro-batches, at least as many as these; fewer where a cap stands against it. 0: as
+                                      many as fit */
+    double max_total;            /**< hard cap: no micro-batch's sizes sum to more. 0: none */
+    const sab_cost_term *memory_terms; /**< what a micro-batch needs: a constant, and terms of the count to the power 1, each sample's own length in it, such as
+                                      the terms of a memory model of packed batches; read during the call. NULL */
+    size_t memory_term_count;    /**< number of `memory_terms`; 0: no such cap */
+    double memory_budget;        /**< hard cap: no micro-batch needs more by `memory_terms` */
+    double fill;                 /**< share of all caps together that a step's samples may take: the rest is room in which costs are evened out. In (0, 1]; 0.95 */
+    sab_cost cost;               /**< what a micro-batch costs: the sum over its samples of the cost of one sample of that length, without padding. SAB_COST_PADDED: its
+                                      size; SAB_COST_QUADRATIC: its square; SAB_COST_POLYNOMIAL, SAB_COST_TERMS (a fitted model) and SAB_COST_CALLBACK as
+                                      for plans, of a batch of one */
+    const double *coefficients;  /**< POLYNOMIAL: read during the call */
+    size_t coefficient_count;    /**< number of `coefficients` */
+    const sab_cost_term *cost_terms; /**< TERMS: read during the call */
+    size_t cost_term_count;      /**< number of `cost_terms` */
+    sab_cost_fn cost_fn;         /**< CALLBACK: called during the call, once for each distinct size */
+    void *cost_ctx;              /**< handed to `cost_fn` */
+    sab_partition_method method; /**< how samples are dealt to micro-batches; SAB_PARTITION_KARMARKAR_KARP */
+    sab_oversize oversize;       /**< samples over a cap alone: SAB_OVERSIZE_SKIP or SAB_OVERSIZE_ERROR (default) */
+    sab_progress_fn progress;    /**< follows and may cancel the constructor; NULL */
+    void *progress_ctx;          /**< handed to `progress` */
+} sab_balanced_options;
+#define SAB_BALANCED_OPTIONS_INIT \
+    { sizeof(sab_balanced_options), 1, 0, 0.0, NULL, 0, 0.0, 0.95, SAB_COST_PADDED, NULL, 0, NULL, 0, NULL, NULL, SAB_PARTITION_KARMARKAR_KARP, \
+      SAB_OVERSIZE_ERROR, NULL, NULL }
+
+/** Sets the defaults, the same bytes as SAB_BALANCED_OPTIONS_INIT: for languages without C's macros.
+ *
+ *  @param options  filled whole; NULL is let be
+ */
+SAB_API void sab_balanced_options_init(sab_balanced_options *options) SAB_NOEXCEPT;
+
+/** Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens or memory: for batches without
+ *  padding (packed, nested, variable-length attention), whose cost is not their number of tokens.
+ *
+ *  Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the caps are full, and deals them out by sab_partition(): every rank
+ *  takes as many micro-batches, costs are near the mean, no cap is ever exceeded, no sample is lost or repeated, and the ranks need not talk to each other.
+ *  Samples so large that they alone are more than a sixteenth of a micro-batch's cost come in cohorts of neighbours in size, one for each micro-batch of a step, since
+ *  nothing else could outweigh them.
+ *
+ *  sab_batch: `step` is the optimizer's step; `micro_batch` and `micro_batches` say where in it the batch stands; `step_samples` and `step_total` are those of the
+ *  whole step, over all ranks and micro-batches: count / step_samples or total / step_total is the weight of a mean. They cost nothing here: `step_totals` of the
+ *  options is not used, nor is `worst_first`. Positions (seek, tell, at, count) are micro-batches of this rank. `last_step`: samples that fill no step are dealt
+ *  out nevertheless (SPLIT; a micro-batch is empty where there are fewer samples than micro-batches), left out, or filled up from the epoch's beginning.
+ *
+ *  A state goes on with any other world size, `micro_batches`, `samples` and caps, from between two steps; inside a step only with the same.
+ *
+ *  Time: an epoch begins with one pass over the samples, some 30 ns each, more where caps are tight; a step costs a partition of its samples. Memory: 8 bytes a sample and
+ *  16 a step.
+ *
+ *  @param sizes     read during the call only
+ *  @param balanced  see there; NULL is refused
+ *  @param options   NULL: seed 0, one rank
+ *  @param sampler   the new handle; free with sab_sampler_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from `cost_fn`; SAB_E_CANCELLED
+ */
+SAB_API sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options,
+                                            sab_sampler **sampler) SAB_NOEXCEPT;
+
+/** How even the current epoch of a balanced sampler is, for all ranks: known before any training. */
+typedef struct sab_balance_report {
+    size_t struct_size;     /**< set by SAB_BALANCE_REPORT_INIT */
+    uint64_t samples;       /**< samples in the sizes */
+    uint64_t skipped;       /**< too large */
+    uint64_t dropped;       /**< left out of this epoch by SAB_LAST_STEP_DROP */
+    uint64_t steps;         /**< of the optimizer */
+    double total;           /**< sum of the sizes in the steps */
+    double fill;            /**< share of the caps that the samples take; 0 without a cap */
+    double rank_imbalance;  /**< mean over steps of (cost of the costliest rank / mean cost of the ranks); 1: perfect */
+    double largest_rank_imbalance; /**< the largest of these */
+    double micro_batch_imbalance; /**< mean over steps of (cost of the costliest micro-batch / mean) */
+    double time;            /**< sum over steps of the cost of the costliest rank: what an epoch takes where every step waits for the slowest */
+    double least_time;      /**< total cost / world size: what it would take without waiting */
+} sab_balance_report;
+#define SAB_BALANCE_REPORT_INIT { sizeof(sab_balance_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** Walks the current epoch of a balanced sampler, which stays where it is.
+ *
+ *  @param sampler       made by sab_balanced_sampler_new(); from where its world size took over
+ *  @param progress      follows and may cancel; NULL for none
+ *  @param progress_ctx  handed to `progress`
+ *  @param report        filled on SAB_OK; its struct_size must be set
+ *  @return SAB_OK; SAB_E_ARGUMENT for another sampler; SAB_E_CANCELLED
+ */
+SAB_API sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balance_report *report) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "balance/balanced.h"
 #include "balance/partition.h"
 #include "base/guard.h"
 #include "sab/balance.h"
@@ -8,6 +9,8 @@
 namespace {
 
 constexpr std::size_t first_partition_options_size = sizeof(sab_partition_options);
+constexpr std::size_t first_balanced_options_size = sizeof(sab_balanced_options);
+constexpr std::size_t first_balance_report_size = sizeof(sab_balance_report);
 
 double checked_sum(const double* numbers, std::size_t count, std::string_view name) {
     double sum = 0;
@@ -60,6 +63,32 @@ sab_status sab_partition(const double* costs, size_t count, uint64_t parts, cons
                                           {given.method, parts, given.equal_counts != 0, given.capacity}, found))
             fail_capacity(given, count, parts, weight);
         std::ranges::copy(found, part_of);
+    });
+}
+
+void sab_balanced_options_init(sab_balanced_options* options) noexcept {
+    if (options != nullptr) *options = sab_balanced_options SAB_BALANCED_OPTIONS_INIT;
+}
+
+sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_options* balanced, const sab_sampler_options* options, sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(sizes, "sizes");
+        sab::require(balanced, "balanced");
+        const auto rules = sab::read_options(balanced, sab_balanced_options SAB_BALANCED_OPTIONS_INIT, first_balanced_options_size);
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, sizeof(sab_sampler_options));
+        return new sab_sampler{std::make_unique<sab::BalancedSampler>(sizes->impl, rules, given), {}};
+    });
+}
+
+sab_status sab_sampler_balance_report(sab_sampler* sampler, sab_progress_fn progress, void* progress_ctx, sab_balance_report* report) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::check_result(report, first_balance_report_size, "report");
+        auto* const balanced = dynamic_cast<sab::BalancedSampler*>(sampler->impl.get());
+        if (balanced == nullptr) sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_balanced_sampler_new");
+        sab_balance_report own SAB_BALANCE_REPORT_INIT;
+        balanced->report(sab::Progress(progress, progress_ctx), own);
+        sab::write_result(own, report);
     });
 }
 

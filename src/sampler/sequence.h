@@ -38,7 +38,7 @@ struct Arrangement {
 };
 
 /// Kinds of sequences, as states name them.
-enum class Order : uint32_t { native = 1, sequential = 2, size_aware = 3, worst = 4 };
+enum class Order : uint32_t { native = 1, sequential = 2, size_aware = 3, worst = 4, balanced = 8, sharded = 9 };
 
 class Sequence {
 public:

@@ -250,6 +250,45 @@ typedef struct sab_partition_options {
 void sab_partition_options_init(sab_partition_options *options);
 sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,
  uint32_t *part_of);
+typedef struct sab_balanced_options {
+ size_t struct_size; 
+ uint64_t micro_batches; 
+ uint64_t samples; 
+ double max_total; 
+ const sab_cost_term *memory_terms; 
+ size_t memory_term_count; 
+ double memory_budget; 
+ double fill; 
+ sab_cost cost; 
+ const double *coefficients; 
+ size_t coefficient_count; 
+ const sab_cost_term *cost_terms; 
+ size_t cost_term_count; 
+ sab_cost_fn cost_fn; 
+ void *cost_ctx; 
+ sab_partition_method method; 
+ sab_oversize oversize; 
+ sab_progress_fn progress; 
+ void *progress_ctx; 
+} sab_balanced_options;
+void sab_balanced_options_init(sab_balanced_options *options);
+sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options,
+ sab_sampler **sampler);
+typedef struct sab_balance_report {
+ size_t struct_size; 
+ uint64_t samples; 
+ uint64_t skipped; 
+ uint64_t dropped; 
+ uint64_t steps; 
+ double total; 
+ double fill; 
+ double rank_imbalance; 
+ double largest_rank_imbalance; 
+ double micro_batch_imbalance; 
+ double time; 
+ double least_time; 
+} sab_balance_report;
+sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balance_report *report);
 #define SAB_OUT_OF_MEMORY 2
 #define SAB_MODEL_BATCH 0
 #define SAB_MODEL_POLYNOMIAL 1

@@ -1,0 +1,473 @@
+#include "balance/balanced.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/guard.h"
+#include "sampler/cursor.h"
+#include "sampler/state.h"
+
+namespace sab {
+namespace {
+
+constexpr double heavy_share = 1.0 / 16;  // of a micro-batch's mean cost
+constexpr double band_width = 0.98;       // costs in a band, to the largest
+constexpr uint64_t ahead_count = 1024;    // units permuted at once
+
+/// Checks and prices what a micro-batch needs: a constant, and so much for each length.
+Cost memory_cost(const sab_balanced_options& balanced) {
+    require(balanced.memory_terms, "balanced.memory_terms");
+    const std::span terms(balanced.memory_terms, balanced.memory_term_count);
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+        const bool is_constant = terms[i].count_power == 0 && terms[i].length_power == 0;
+        if (terms[i].count_power != 1 && !is_constant)
+            fail(SAB_E_ARGUMENT, "balanced.memory_terms[", i, "].count_power = ", terms[i].count_power,
+                 ": must be 1, or 0 with a length_power of 0: what a batch without padding needs is a sum over its samples");
+    }
+    return {SAB_COST_TERMS, Cost::coefficients_of(terms), nullptr, nullptr};
+}
+
+}  // namespace
+
+BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced, const sab_sampler_options& options)
+    : options_(options), micro_batches_(balanced.micro_batches), samples_(balanced.samples), share_(balanced.fill), method_(balanced.method) {
+    check_sampler_options(options);
+    check(balanced.micro_batches >= 1 && balanced.micro_batches <= most_parts, "balanced.micro_batches", balanced.micro_batches, "must be from 1 to ", most_parts);
+    check(options.world_size <= most_parts / balanced.micro_batches, "options.world_size", options.world_size, "times balanced.micro_batches = ",
+          balanced.micro_batches, " must be at most ", most_parts);
+    check(balanced.max_total >= 0 && std::isfinite(balanced.max_total), "balanced.max_total", balanced.max_total, "must be finite and above 0 (0: no cap)");
+    check(balanced.fill > 0 && balanced.fill <= 1, "balanced.fill", balanced.fill, "must be above 0 and at most 1");
+    check(balanced.method >= SAB_PARTITION_KARMARKAR_KARP && balanced.method <= SAB_PARTITION_LONGEST_FIRST, "balanced.method", balanced.method,
+          "must be SAB_PARTITION_KARMARKAR_KARP (0) or SAB_PARTITION_LONGEST_FIRST (1)");
+    check(balanced.oversize == SAB_OVERSIZE_SKIP || balanced.oversize == SAB_OVERSIZE_ERROR, "balanced.oversize", balanced.oversize,
+          "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
+    if (balanced.samples == 0 && balanced.max_total == 0 && balanced.memory_term_count == 0)
+        fail(SAB_E_ARGUMENT, "balanced.samples = 0 and balanced.max_total = 0: samples of a step, or a cap, must be given");
+    check(balanced.samples == 0 || balanced.samples >= parts(), "balanced.samples", balanced.samples, "must be at least the number of micro-batches of a step, ", parts());
+    check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
+    if (balanced.coefficient_count > 0) require(balanced.coefficients, "balanced.coefficients");
+    if (balanced.cost_term_count > 0) require(balanced.cost_terms, "balanced.cost_terms");
+    const std::span<const double> coefficients(balanced.coefficients, balanced.coefficient_count);
+    const Cost cost(balanced.cost,
+                    balanced.cost == SAB_COST_TERMS ? Cost::coefficients_of({balanced.cost_terms, balanced.cost_term_count})
+                                                    : std::vector<double>(coefficients.begin(), coefficients.end()),
+                    balanced.cost_fn, balanced.cost_ctx);
+
+    const Progress progress(balanced.progress, balanced.progress_ctx);
+    sorted_ = sort_by_size(sizes, true, progress);
+    weigh(balanced, cost);
+    XXH3_state_t hash;
+    XXH3_64bits_reset(&hash);
+    XXH3_64bits_update(&hash, sorted_.level_size.data(), sorted_.level_size.size() * sizeof(double));
+    XXH3_64bits_update(&hash, sorted_.level_first.data(), sorted_.level_first.size() * sizeof(uint32_t));
+    XXH3_64bits_update(&hash, sorted_.order.get(), sorted_.count * sizeof(uint32_t));
+    fingerprint_ = XXH3_64bits_digest(&hash);
+    rules_ = rules();
+    run_.epoch = options.epoch;
+    run_.cohort = parts();
+    run_.heavy = heavy_of(run_.cohort);
+    arrange();
+    cut(progress);
+}
+
+/// Costs and weights of the distinct sizes, and how many samples are not too large.
+void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& cost) {
+    Cost memory;
+    double memory_capacity = 0;
+    if (balanced.memory_term_count > 0) {
+        memory = memory_cost(balanced);
+        check(std::isfinite(balanced.memory_budget) && balanced.memory_budget > memory.constant(), "balanced.memory_budget", balanced.memory_budget,
+              "must be finite and more than the constant of balanced.memory_terms, ", memory.constant());
+        memory_capacity = balanced.memory_budget - memory.constant();
+    } else {
+        check(balanced.memory_budget == 0, "balanced.memory_budget", balanced.memory_budget, "goes with balanced.memory_terms only");
+    }
+    const bool has_both = balanced.max_total > 0 && memory_capacity > 0;
+    capacity_ = has_both ? 1 : balanced.max_total > 0 ? balanced.max_total : memory_capacity;
+
+    kept_ = sorted_.count;
+    level_of_.resize(sorted_.count);
+    double all_cost = 0, all_weight = 0;
+    for (std::size_t i = 0; i < sorted_.level_size.size(); ++i) {
+        const double size = sorted_.level_size[i];
+        Level level{cost(1, size), size};
+        if (!(level.cost >= 0 && std::isfinite(level.cost))) fail(SAB_E_ARGUMENT, "balanced.cost: a sample of length ", size, " costs ", level.cost, ": must be finite and not negative");
+        if (memory_capacity > 0) {
+            const double needs = memory(1, size) - memory.constant();
+            if (!(needs >= 0 && std::isfinite(needs)))
+                fail(SAB_E_ARGUMENT, "balanced.memory_terms: a sample of length ", size, " needs ", needs, ": must be finite and not negative");
+            // Where the sum of the larger shares keeps to 1, each sum of shares does.
+            level.weight = has_both ? std::max(size / balanced.max_total, needs / memory_capacity) : needs;
+        }
+        levels_.push_back(level);
+        const uint32_t begin = sorted_.level_first[i], end = sorted_.level_first[i + 1];
+        std::fill(level_of_.begin() + begin, level_of_.begin() + end, static_cast<uint32_t>(i));
+        if (i > 0 && (level.cost < levels_[i - 1].cost || level.weight < levels_[i - 1].weight))
+            fail(SAB_E_ARGUMENT, "balanced.cost: length ", size, " costs or needs less than length ", sorted_.level_size[i - 1], ": must never decrease");
+        if (capacity_ > 0 && level.weight > capacity_) {
+            kept_ = std::min<uint64_t>(kept_, begin);
+            continue;
+        }
+        all_cost += level.cost * (end - begin);
+        all_weight += level.weight * (end - begin);
+    }
+    const uint64_t over = sorted_.count - kept_;
+    if (over > 0 && (balanced.oversize == SAB_OVERSIZE_ERROR || kept_ == 0))
+        fail(SAB_E_ARGUMENT, "sizes[", sorted_.order[kept_], "] = ", sorted_.level_size[level_of_[kept_]], ": must be at most ",
+             balanced.max_total > 0 ? "balanced.max_total" : "balanced.memory_budget", " alone (", over, " of ", sorted_.count, " samples are not)");
+    if (over > 0) log(SAB_LOG_WARNING, text("skipped ", over, " of ", sorted_.count, " samples: each over the cap of a micro-batch alone"));
+    if (!std::isfinite(all_cost)) fail(SAB_E_ARGUMENT, "balanced.cost: costs must have a finite sum");
+    mean_cost_ = all_cost / static_cast<double>(kept_);
+    mean_weight_ = all_weight / static_cast<double>(kept_);
+}
+
+/// All that says, beside the samples, where a step ends and who takes what of it.
+uint64_t BalancedSampler::rules() const {
+    XXH3_state_t hash;
+    XXH3_64bits_reset(&hash);
+    for (const uint64_t number : {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), kept_}) XXH3_64bits_update(&hash, &number, sizeof number);
+    for (const double number : {share_, capacity_}) XXH3_64bits_update(&hash, &number, sizeof number);
+    XXH3_64bits_update(&hash, levels_.data(), levels_.size() * sizeof(Level));
+    return XXH3_64bits_digest(&hash);
+}
+
+/// How many samples cost so much that they must come in cohorts.
+uint64_t BalancedSampler::heavy_of(uint64_t cohort) const {
+    if (cohort == 1) return 0;
+    const auto all_parts = static_cast<double>(parts());
+    double step_samples = static_cast<double>(samples_);
+    if (capacity_ > 0 && mean_weight_ > 0) {
+        const double room = share_ * capacity_ * all_parts / mean_weight_;
+        step_samples = samples_ > 0 ? std::min(step_samples, room) : room;
+    }
+    if (step_samples == 0) step_samples = static_cast<double>(kept_);  // samples that take no room
+    const double least = heavy_share * mean_cost_ * step_samples / all_parts;
+    const auto first = std::ranges::partition_point(levels_, [&](const Level& each) { return each.cost <= least; });
+    const uint64_t place = sorted_.level_first[static_cast<std::size_t>(first - levels_.begin())];
+    return place < kept_ ? (kept_ - place) / cohort * cohort : 0;
+}
+
+/// The permutations of the epoch.
+void BalancedSampler::arrange() {
+    const auto key = [&](Purpose purpose, uint64_t which) { return permutation_key(options_.seed, run_.epoch, purpose, which); };
+    bands_.clear();
+    for (uint64_t rank = 0; rank < run_.heavy;) {
+        const double least = band_width * level(static_cast<uint32_t>(kept_ - 1 - rank)).cost;
+        const auto first = std::ranges::partition_point(levels_, [&](const Level& each) { return each.cost < least; });
+        const uint64_t end = std::min<uint64_t>(run_.heavy, kept_ - sorted_.level_first[static_cast<std::size_t>(first - levels_.begin())]);
+        bands_.push_back({end, Permutation(end - rank, key(Purpose::cohorts, bands_.size()))});
+        rank = end;
+    }
+    units_ = Permutation(units(), key(Purpose::units, 0));
+    ahead_.clear();
+    loaded_.reset();
+}
+
+uint32_t BalancedSampler::permuted(uint64_t unit) {
+    if (unit - ahead_first_ >= ahead_.size()) {
+        ahead_first_ = unit - unit % ahead_count;
+        ahead_.resize(std::min(ahead_count, units() - ahead_first_));
+        units_.fill(ahead_first_, ahead_);
+    }
+    return ahead_[unit - ahead_first_];
+}
+
+/// Takes what is left of a unit, or the first `most` samples of that, into places_.
+void BalancedSampler::append(Place& at, uint64_t most) {
+    const uint32_t unit = permuted(at.unit % units());
+    const bool is_cohort = unit < cohorts();
+    const uint64_t left = (is_cohort ? run_.cohort : 1) - at.offset, count = std::min(left, most);
+    if (!is_cohort) {
+        places_.push_back(unit - static_cast<uint32_t>(cohorts()));
+    } else {
+        for (uint64_t i = 0; i < count; ++i) {
+            const uint64_t rank = unit * run_.cohort + at.offset + i;
+            const auto band = std::ranges::upper_bound(bands_, rank, {}, &Band::end);
+            const uint64_t first = band->end - band->places.count();
+            places_.push_back(static_cast<uint32_t>(kept_ - 1 - (first + band->places(rank - first))));
+        }
+    }
+    at = count == left ? Place{at.unit + 1, 0} : Place{at.unit, at.offset + count};
+}
+
+/// Where the step that begins at a place ends: its samples are then in places_.
+BalancedSampler::Place BalancedSampler::next_start(Place at) {
+    const Place begin = at;
+    const uint64_t end_unit = options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : units();
+    const double all_parts = static_cast<double>(parts()), room = share_ * capacity_ * all_parts;
+    const uint64_t most = samples_ > 0 ? samples_ : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept_, parts()) : kept_;
+    places_.clear();
+    double weight = 0, largest = 0;
+    while (at.unit < end_unit && places_.size() < most) {
+        const Place before = at;
+        const std::size_t count = places_.size();
+        append(at, most - count);
+        if (capacity_ == 0) continue;
+        double more = 0, largest_more = 0;
+        for (std::size_t i = count; i < places_.size(); ++i) {
+            const double each = level(places_[i]).weight;
+            more += each;
+            largest_more = std::max(largest_more, each);
+        }
+        if (count > 0 && weight + more > room) {
+            places_.resize(count);
+            at = before;
+            break;
+        }
+        weight += more;
+        largest = std::max(largest, largest_more);
+    }
+    // The least loaded micro-batch holds at most the mean, so that any sample finds a place where the mean and the largest do not exceed the capacity together.
+    if (capacity_ > 0 && weight / all_parts + largest > capacity_) {
+        const std::size_t all = places_.size();
+        std::size_t count = all;
+        while (count > 1 && !assign()) places_.resize(count -= std::max<std::size_t>(1, count / 64));
+        if (count < all) {
+            places_.clear();
+            for (at = begin; places_.size() < count;) append(at, count - places_.size());
+        }
+    }
+    return at;
+}
+
+/// All steps of the epoch from where these options took over.
+void BalancedSampler::cut(const Progress& progress) {
+    starts_.assign(1, run_.first);
+    loaded_.reset();
+    const uint64_t end = units();
+    for (Place at = run_.first; at.unit < end;) {
+        at = next_start(at);
+        if (at.unit >= end && options_.last_step == SAB_LAST_STEP_DROP) {
+            const bool is_full = samples_ > 0 && places_.size() == samples_;
+            if (!is_full) break;
+        }
+        starts_.push_back(at);
+        if (starts_.size() % 64 == 0) progress.report(std::min(at.unit, end), end);
+    }
+}
+
+/// Deals the samples in places_ to the micro-batches of the step; false when they do not fit.
+bool BalancedSampler::assign() {
+    costs_.clear();
+    weights_.clear();
+    for (const uint32_t place : places_) {
+        costs_.push_back(level(place).cost);
+        if (capacity_ > 0) weights_.push_back(level(place).weight);
+    }
+    part_of_.resize(places_.size());
+    return partitioner_.partition(costs_, weights_, {method_, parts(), false, capacity_}, part_of_);
+}
+
+/// Makes a step, counted from run_.first, the one at hand.
+void BalancedSampler::load(uint64_t step) {
+    if (loaded_ == step) return;
+    loaded_.reset();
+    places_.clear();
+    for (Place at = starts_[step]; at != starts_[step + 1];) {
+        const Place end = starts_[step + 1];
+        append(at, at.unit == end.unit ? end.offset - at.offset : run_.cohort);
+    }
+    if (!assign()) fail(SAB_E_INTERNAL, "balanced sampler: a step does not fit its micro-batches");
+    total_ = 0;
+    for (const uint32_t place : places_) total_ += sorted_.level_size[level_of_[place]];
+
+    // Parts in random order, so that no rank always gets the costliest; several of a rank so that ranks are even, too.
+    const auto all = static_cast<uint32_t>(parts());
+    part_costs_.assign(all, 0);
+    for (std::size_t i = 0; i < places_.size(); ++i) part_costs_[part_of_[i]] += costs_[i];
+    rank_of_part_.resize(all);
+    const Permutation shuffled(all, permutation_key(options_.seed, run_.epoch, Purpose::parts, run_.first_step + step));
+    if (micro_batches_ == 1 || options_.world_size == 1) {
+        for (uint32_t part = 0; part < all; ++part) rank_of_part_[part] = shuffled(part) / static_cast<uint32_t>(micro_batches_);
+    } else {
+        partitioner_.partition(part_costs_, {}, {method_, options_.world_size, true, 0}, rank_of_part_);
+        const Permutation ranks(options_.world_size, permutation_key(options_.seed, run_.epoch, Purpose::parts, ~(run_.first_step + step)));
+        for (uint32_t& rank : rank_of_part_) rank = ranks(rank);
+    }
+    slot_of_part_.resize(all);
+    std::vector<uint32_t> next(options_.world_size);
+    for (uint32_t i = 0; i < all; ++i) {
+        const uint32_t part = shuffled(i), rank = rank_of_part_[part];
+        slot_of_part_[part] = rank * static_cast<uint32_t>(micro_batches_) + next[rank]++;
+    }
+    slot_begin_.assign(all + 1, 0);
+    for (const uint32_t part : part_of_) ++slot_begin_[slot_of_part_[part] + 1];
+    std::partial_sum(slot_begin_.begin(), slot_begin_.end(), slot_begin_.begin());
+    dealt_.resize(places_.size());
+    std::vector<std::size_t> to(slot_begin_.begin(), slot_begin_.end() - 1);
+    for (std::size_t i = 0; i < places_.size(); ++i) dealt_[to[slot_of_part_[part_of_[i]]]++] = places_[i];
+    loaded_ = step;
+}
+
+void BalancedSampler::fill(uint64_t position, PlacedBatch& placed) {
+    const uint64_t after = position - run_.first_position, step = after / micro_batches_;
+    load(step);
+    const uint64_t slot = options_.rank * micro_batches_ + after % micro_batches_;
+    const std::size_t begin = slot_begin_[slot], end = slot_begin_[slot + 1];
+    Batch& batch = placed.batch;
+    const std::span<int64_t> out = batch.room(end - begin);
+    batch.longest = batch.total = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+        const double size = sorted_.level_size[level_of_[dealt_[i]]];
+        out[i - begin] = sorted_.order[dealt_[i]];
+        batch.longest = std::max(batch.longest, size);
+        batch.total += size;
+    }
+    batch.padded_length = batch.longest;
+    placed.epoch = run_.epoch;
+    placed.step = run_.first_step + step;
+    placed.step_samples = places_.size();
+    placed.step_total = total_;
+    placed.micro_batch = after % micro_batches_;
+    placed.micro_batches = micro_batches_;
+}
+
+bool BalancedSampler::next(PlacedBatch& batch) {
+    if (position_ >= batch_count()) return false;
+    fill(position_, batch);
+    ++position_;
+    return true;
+}
+
+void BalancedSampler::at(uint64_t position, PlacedBatch& batch) {
+    check(position >= run_.first_position, "position", position, "must not be before position ", run_.first_position, ", at which other options took over");
+    check(position < batch_count(), "position", position, "must be below the number of micro-batches, ", batch_count());
+    fill(position, batch);
+}
+
+void BalancedSampler::seek(uint64_t position) {
+    check(position >= run_.first_position, "position", position, "must not be before position ", run_.first_position, ", at which other options took over");
+    check(position <= batch_count(), "position", position, "must be at most the number of micro-batches, ", batch_count());
+    position_ = position;
+}
+
+BatchBlock BalancedSampler::next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) {
+    if (position_ >= batch_count()) return {0, true};
+    BatchBlock block;
+    offsets[0] = 0;
+    for (; block.count < most && position_ < batch_count(); ++position_) {
+        fill(position_, scratch);
+        const uint64_t used = offsets[block.count], count = scratch.batch.count;
+        if (count > indices.size() - used) {
+            if (block.count == 0) offsets[1] = count;
+            break;
+        }
+        std::copy_n(scratch.batch.buffer.begin(), count, indices.begin() + static_cast<std::ptrdiff_t>(used));
+        offsets[++block.count] = used + count;
+    }
+    return block;
+}
+
+void BalancedSampler::set_epoch(uint64_t epoch) {
+    run_ = {epoch, parts(), heavy_of(parts()), {}, 0, 0};
+    position_ = 0;
+    arrange();
+    cut({});
+}
+
+void BalancedSampler::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
+    const uint64_t after = position_ - run_.first_position, step = after / micro_batches_;
+    State state{};
+    state.order = static_cast<uint32_t>(Order::balanced);
+    state.fingerprint = fingerprint_;
+    state.seed = options_.seed;
+    state.epoch = run_.epoch;
+    state.step = position_;
+    state.start_step = run_.first_position;
+    state.start_position = starts_[step].unit;
+    state.world_size = options_.world_size;
+    state.group = run_.cohort;
+    state.last_step = static_cast<uint32_t>(options_.last_step);
+    state.worst_first = run_.heavy;
+    state.lead_position = run_.first_step + step;
+    state.lead_first = rules_;
+    state.lead_batches = micro_batches_ << 32 | starts_[step].offset;
+    write_state(state, out);
+}
+
+void BalancedSampler::restore(std::span<const std::byte> bytes) {
+    const State state = read_state(bytes);
+    match_state("order", state.order, static_cast<uint32_t>(Order::balanced));
+    match_state("order version", state.order_version, order_version);
+    match_state("fingerprint", state.fingerprint, fingerprint_);
+    match_state("seed", state.seed, options_.seed);
+    match_state("last_step", state.last_step, static_cast<uint32_t>(options_.last_step));
+    const uint64_t micro_batches = state.lead_batches >> 32;
+    const Place place{state.start_position, state.lead_batches & 0xFFFFFFFFu};
+    check_place(micro_batches >= 1 && micro_batches <= most_parts && state.group >= 1 && state.group <= most_parts && state.world_size >= 1);
+    check_place(state.worst_first <= kept_ && state.worst_first % state.group == 0 && place.offset < state.group);
+    check_place(state.step >= state.start_step && state.step <= uint64_t{1} << 62 && state.lead_position <= state.step);
+    const bool is_alike = state.lead_first == rules_ && state.world_size == options_.world_size && micro_batches == micro_batches_;
+    const uint64_t inside = (state.step - state.start_step) % micro_batches;
+    if (!is_alike && inside != 0)
+        fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ", micro_batches,
+             ": another world size, or other options, can only go on from between two steps");
+
+    const Run run = run_;
+    const uint64_t position = position_;
+    std::vector<Place> starts = starts_;
+    try {
+        run_ = {state.epoch, state.group, state.worst_first, {}, 0, 0};
+        arrange();
+        check_place(place.offset == 0 || (place.unit < units() && permuted(place.unit) < cohorts()));
+        position_ = state.step;
+        if (is_alike && state.start_step == 0) {  // nothing took over yet: all of the epoch can be reached
+            cut({});
+            check_place(state.step <= batch_count() && starts_[(state.step - state.start_step) / micro_batches_] == place);
+        } else {
+            run_.first = place;
+            run_.first_step = state.lead_position;
+            run_.first_position = state.step - inside;
+            cut({});
+            check_place(state.step <= batch_count());
+        }
+    } catch (...) {
+        run_ = run;
+        position_ = position;
+        starts_ = std::move(starts);
+        arrange();
+        throw;
+    }
+}
+
+void BalancedSampler::report(const Progress& progress, sab_balance_report& report) {
+    report.samples = sorted_.count;
+    report.skipped = skipped();
+    report.steps = starts_.size() - 1;
+    uint64_t seen = 0;
+    double weight = 0, cost = 0, micro_batch_imbalance = 0, rank_imbalance = 0;
+    report.largest_rank_imbalance = report.steps > 0 ? 1 : 0;
+    std::vector<double> rank_costs(options_.world_size);
+    for (uint64_t step = 0; step < report.steps; ++step) {
+        if (step % 16 == 0) progress.report(step, report.steps);
+        load(step);
+        seen += places_.size();
+        report.total += total_;
+        for (const double each : weights_) weight += each;
+        std::ranges::fill(rank_costs, 0.0);
+        double sum = 0;
+        for (std::size_t part = 0; part < part_costs_.size(); ++part) {
+            rank_costs[slot_of_part_[part] / micro_batches_] += part_costs_[part];
+            sum += part_costs_[part];
+        }
+        const double slowest = std::ranges::max(rank_costs), costliest = std::ranges::max(part_costs_);
+        const double imbalance = sum > 0 ? slowest * static_cast<double>(options_.world_size) / sum : 1;
+        rank_imbalance += imbalance;
+        report.largest_rank_imbalance = std::max(report.largest_rank_imbalance, imbalance);
+        micro_batch_imbalance += sum > 0 ? costliest * static_cast<double>(parts()) / sum : 1;
+        report.time += slowest;
+        cost += sum;
+    }
+    const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
+    report.dropped = options_.last_step == SAB_LAST_STEP_DROP && run_.first_position == 0 ? kept_ - seen : 0;
+    report.fill = capacity_ > 0 ? weight / (capacity_ * static_cast<double>(parts()) * steps) : 0;
+    report.rank_imbalance = rank_imbalance / steps;
+    report.micro_batch_imbalance = micro_batch_imbalance / steps;
+    report.least_time = cost / static_cast<double>(options_.world_size);
+}
+
+}  // namespace sab

@@ -1,9 +1,13 @@
 #include <cmath>
+#include <tuple>
 
 #include "balance/balanced.h"
 #include "balance/partition.h"
+#include "balance/ranks.h"
 #include "base/guard.h"
 #include "sab/balance.h"
+#include "sampler/cursor.h"
+#include "sampler/state.h"
 #include "sizes/sizes.h"
 
 namespace {
@@ -30,6 +34,13 @@ double checked_sum(const double* numbers, std::size_t count, std::string_view na
     sab::check(sum <= static_cast<double>(parts) * options.capacity, "options.capacity", options.capacity, "the weights sum to ", sum,
                ", which is more than ", parts, " parts hold");
     sab::fail(SAB_E_ARGUMENT, "options.capacity = ", options.capacity, ": no assignment of ", count, " items to ", parts, " parts that keeps it was found");
+}
+
+sab::Ranks ranks_of(uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void* ctx) {
+    sab::check(world_size >= 1 && world_size <= sab::largest_world_size, "world_size", world_size, "must be from 1 to 2^32 - 1");
+    sab::check(rank < world_size, "rank", rank, "must be below the world size, ", world_size);
+    sab::require(reinterpret_cast<const void*>(all_gather), "all_gather");
+    return {rank, world_size, all_gather, ctx};
 }
 
 }  // namespace
@@ -89,6 +100,47 @@ sab_status sab_sampler_balance_report(sab_sampler* sampler, sab_progress_fn prog
         sab_balance_report own SAB_BALANCE_REPORT_INIT;
         balanced->report(sab::Progress(progress, progress_ctx), own);
         sab::write_result(own, report);
+    });
+}
+
+sab_status sab_ranks_from_environment(uint64_t* rank, uint64_t* world_size) noexcept {
+    return sab::guard([&] {
+        sab::require(rank, "rank");
+        sab::require(world_size, "world_size");
+        std::tie(*rank, *world_size) = sab::ranks_from_environment();
+    });
+}
+
+sab_status sab_data_rank(const uint64_t* shape, const int32_t* is_data, size_t axes, uint64_t rank, uint64_t* data_rank, uint64_t* data_world_size) noexcept {
+    return sab::guard([&] {
+        sab::require(shape, "shape");
+        sab::require(is_data, "is_data");
+        sab::require(data_rank, "data_rank");
+        sab::require(data_world_size, "data_world_size");
+        std::tie(*data_rank, *data_world_size) = sab::data_rank(shape, is_data, axes, rank);
+    });
+}
+
+sab_status sab_sampler_check_ranks(const sab_sampler* sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void* ctx) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::check_ranks(*sampler->impl, ranks_of(rank, world_size, all_gather, ctx));
+    });
+}
+
+sab_status sab_sharded_sampler_new(const sab_sizes* sizes, const sab_plan_options* plan, const sab_sampler_options* options, sab_all_gather_fn all_gather, void* ctx,
+                                   sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(sizes, "sizes");
+        sab::require(plan, "plan");
+        const auto rules = sab::read_options(plan, sab_plan_options SAB_PLAN_OPTIONS_INIT, sizeof(sab_plan_options));
+        auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, sizeof(sab_sampler_options));
+        const sab::Ranks ranks = ranks_of(given.rank, given.world_size, all_gather, ctx);
+        auto sequence = sab::make_sharded_sequence(sizes->impl, rules, ranks);
+        sab_sampler_options own SAB_SAMPLER_OPTIONS_INIT;  // the shard is this rank's alone
+        own.seed = given.seed;
+        own.epoch = given.epoch;
+        return new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), own), {}};
     });
 }
 

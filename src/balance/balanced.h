@@ -24,6 +24,7 @@ public:
     uint64_t epoch() const override { return run_.epoch; }
     uint64_t step() const override { return position_; }
     uint64_t skipped() const override { return sorted_.count - kept_; }
+    uint64_t rank() const override { return options_.rank; }
     uint64_t batch_count() const override { return run_.first_position + (starts_.size() - 1) * micro_batches_; }
     void seek(uint64_t position) override;
     BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) override;

@@ -121,6 +121,12 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
 
 std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_options& options) {
     check_scalars(options);
+    check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
+    return make(sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx)), options);
+}
+
+std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& options) {
+    check_scalars(options);
     std::vector<double> boundaries;
     if (options.buckets == SAB_BUCKETS_BOUNDARIES) boundaries = read_boundaries(options);
     const std::vector<uint64_t> batch_sizes = read_batch_sizes(options, boundaries.size());
@@ -129,10 +135,8 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
     const Cost cost(options.cost, options.cost == SAB_COST_TERMS ? Cost::coefficients_of(terms) : coefficients, options.cost_fn, options.cost_ctx);
     check(options.budget == 0 || options.budget > cost.constant(), "options.budget", options.budget, "must be more than the cost's constant term, ",
           cost.constant(), ", which a batch of nothing costs");
-    check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
 
     const Progress progress(options.progress, options.progress_ctx);
-    Sorted sorted = sort_by_size(sizes, true, progress);
     const auto count = static_cast<uint32_t>(sorted.count);
     const std::size_t levels = sorted.level_size.size();
 
@@ -171,8 +175,8 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
     end = std::max(begin, end);
     const uint64_t outside = count - (end - begin);
     if (outside > 0 && options.oversize == SAB_OVERSIZE_ERROR) {
-        const uint32_t index = end < count ? sorted.order[count - 1] : sorted.order[0];
-        fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", sizes.at(index), ": must be inside the boundaries and cost at most the budget, ", options.budget,
+        const std::string name = sorted.order == nullptr ? "a size" : text("sizes[", end < count ? sorted.order[count - 1] : sorted.order[0], "]");
+        fail(SAB_E_ARGUMENT, std::string_view(name), " = ", end < count ? sorted.level_size.back() : sorted.level_size.front(), ": must be inside the boundaries and cost at most the budget, ", options.budget,
              ", alone (", outside, " of ", count, " samples do not)");
     }
     const bool singles = options.oversize == SAB_OVERSIZE_SINGLE;
@@ -276,7 +280,7 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
     arrays->coefficients = cost.coefficients();
     std::shared_ptr<Plan> plan(new Plan);
     plan->facts_ = facts;
-    plan->order_ = {arrays->order.get(), count};
+    if (arrays->order != nullptr) plan->order_ = {arrays->order.get(), count};
     plan->level_size_ = arrays->level_size;
     plan->level_first_ = arrays->level_first;
     plan->buckets_ = arrays->buckets;

@@ -46,6 +46,8 @@ struct PlanFacts {
 class Plan {
 public:
     static std::shared_ptr<const Plan> make(const Sizes& sizes, const sab_plan_options& options);
+    /// Of samples that are sorted already. Without their order it is a plan of places only: it says what buckets there are, and no more.
+    static std::shared_ptr<const Plan> make(Sorted sorted, const sab_plan_options& options);
     static std::shared_ptr<const Plan> open(const char* path);
     static std::shared_ptr<const Plan> read(std::span<const std::byte> image);
 

@@ -268,6 +268,10 @@ const std::vector<uint64_t>& Cursor::cut(const Place& place) const {
 
 void Cursor::add_step_totals(const Place& place, PlacedBatch& batch) const {
     const uint64_t world = options_.world_size;
+    if (sequence_->has_others()) {
+        batch.step_samples = sequence_->step_samples(place.round.position);
+        return;
+    }
     if (world == 1) {
         batch.step_samples = batch.batch.count;
         batch.step_total = batch.batch.total;

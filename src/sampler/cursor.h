@@ -17,6 +17,7 @@ public:
     uint64_t epoch() const override { return arrangement_.epoch; }
     uint64_t step() const override { return step_; }
     uint64_t skipped() const override { return sequence_->skipped(); }
+    uint64_t rank() const override { return options_.rank; }
     uint64_t batch_count() const override;
     void seek(uint64_t step) override;
     BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) override;

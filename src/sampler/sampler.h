@@ -45,6 +45,7 @@ public:
     virtual uint64_t epoch() const = 0;
     virtual uint64_t step() const = 0;
     virtual uint64_t skipped() const = 0;
+    virtual uint64_t rank() const { return 0; }
 
     // Samplers without random access refuse these, each by its name.
     virtual uint64_t batch_count() const { unsupported("sab_sampler_batch_count"); }

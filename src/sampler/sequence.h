@@ -56,6 +56,9 @@ public:
     virtual double cost(uint64_t position) const = 0;  ///< in any one unit
     virtual double total(uint64_t position) const = 0;
     virtual std::size_t bucket(uint64_t) const { return 0; }  ///< of the plan
+    /// Samples of all ranks at that step, where other ranks take batches of sequences of their own.
+    virtual uint64_t step_samples(uint64_t position) const { return samples(position); }
+    virtual bool has_others() const { return false; }
     /// The part of `count` samples from `first` on.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };

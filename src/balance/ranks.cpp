@@ -1,0 +1,147 @@
+#include "balance/ranks.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "sampler/state.h"
+
+namespace sab {
+namespace {
+
+uint64_t number_in(const char* name, const char* value) {
+    uint64_t number = 0;
+    const char* const end = value + std::strlen(value);
+    const auto [rest, error] = std::from_chars(value, end, number);
+    if (error != std::errc() || rest != end || value == end) fail(SAB_E_ARGUMENT, name, " = \"", value, "\": must be a whole number");
+    return number;
+}
+
+/// What each rank tells the others, so that a failure of one is one of all.
+struct Greeting {
+    uint32_t order_version;
+    int32_t status;
+    uint64_t rank;
+};
+
+/// What all ranks must have alike; `rank` apart.
+struct Told {
+    State state;
+    uint64_t rank;  ///< that the sampler was made with
+};
+
+using Value = uint64_t (*)(const State&);
+struct Field {
+    const char* name;
+    Value value;
+};
+constexpr Field fields[] = {
+    {"kind of order", [](const State& s) -> uint64_t { return s.order; }},
+    {"seed", [](const State& s) { return s.seed; }},
+    {"fingerprint of the samples", [](const State& s) { return s.fingerprint; }},
+    {"world size", [](const State& s) { return s.world_size; }},
+    {"epoch", [](const State& s) { return s.epoch; }},
+    {"step", [](const State& s) { return s.step; }},
+    {"last_step", [](const State& s) -> uint64_t { return s.last_step; }},
+    {"worst_first", [](const State& s) { return s.worst_first; }},
+    {"checksum of its other options", [](const State& s) { return s.checksum; }},
+};
+
+/// "rank 2 has seed 8, the others 7": those that differ from what most have.
+std::string odd_ones(const char* name, const std::vector<uint64_t>& values) {
+    std::map<uint64_t, std::size_t> times;
+    for (const uint64_t value : values) ++times[value];
+    if (times.size() == 1) return {};
+    const uint64_t usual = std::ranges::max_element(times, {}, [](const auto& each) { return each.second; })->first;
+    constexpr std::size_t most_named = 4;
+    std::string named;
+    std::size_t count = 0;
+    for (std::size_t rank = 0; rank < values.size(); ++rank) {
+        if (values[rank] == usual) continue;
+        if (++count <= most_named) named += text(named.empty() ? "" : ", ", "rank ", rank, " has ", name, " ", values[rank]);
+    }
+    if (count > most_named) named += text(" and ", count - most_named, " more ranks differ");
+    return text(std::string_view(named), ", ", values.size() - count == 1 ? "the other" : "the others", " ", usual);
+}
+
+}  // namespace
+
+std::pair<uint64_t, uint64_t> ranks_from_environment() {
+    static constexpr const char* pairs[][2] = {
+        {"RANK", "WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}};
+    for (const auto& [rank_name, size_name] : pairs) {
+        const char* const rank = std::getenv(rank_name);
+        const char* const size = std::getenv(size_name);
+        if (rank == nullptr && size == nullptr) continue;
+        if (rank == nullptr || size == nullptr)
+            fail(SAB_E_ARGUMENT, "the environment has ", rank != nullptr ? rank_name : size_name, " and no ", rank != nullptr ? size_name : rank_name, ": both must be set");
+        const uint64_t own = number_in(rank_name, rank), all = number_in(size_name, size);
+        check(own < all, rank_name, own, "must be below ", size_name, " = ", all);
+        return {own, all};
+    }
+    return {0, 1};
+}
+
+std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is_data, std::size_t axes, uint64_t rank) {
+    check(axes >= 1, "axes", axes, "must be at least 1");
+    uint64_t all = 1;
+    for (std::size_t i = 0; i < axes; ++i) {
+        if (shape[i] < 1) fail(SAB_E_ARGUMENT, "shape[", i, "] = 0: must be at least 1");
+        if (is_data[i] != 0 && is_data[i] != 1) fail(SAB_E_ARGUMENT, "is_data[", i, "] = ", is_data[i], ": must be 0 or 1");
+        if (shape[i] > largest_world_size / all) fail(SAB_E_ARGUMENT, "shape[", i, "] = ", shape[i], ": the mesh must have fewer than 2^32 processes");
+        all *= shape[i];
+    }
+    check(rank < all, "rank", rank, "must be below the number of processes in the mesh, ", all);
+    uint64_t own = 0, world_size = 1;
+    for (std::size_t i = axes; i-- > 0; rank /= shape[i]) {  // the last axis is the fastest
+        if (is_data[i] == 0) continue;
+        own += rank % shape[i] * world_size;
+        world_size *= shape[i];
+    }
+    return {own, world_size};
+}
+
+void check_ranks(const Sampler& sampler, const Ranks& ranks) {
+    Told mine{};
+    Greeting greeting{order_version, SAB_OK, ranks.rank};
+    std::exception_ptr failure;
+    try {
+        std::array<std::byte, SAB_STATE_SIZE> bytes{};
+        sampler.save(bytes);
+        std::memcpy(&mine.state, bytes.data(), sizeof mine.state);
+        mine.rank = sampler.rank();
+    } catch (const Error& error) {
+        failure = std::current_exception();
+        greeting.status = error.status();
+    }
+    const std::vector<Greeting> greetings = ranks.gather(&greeting, 1);
+    if (failure) std::rethrow_exception(failure);
+    std::vector<uint64_t> versions;
+    for (std::size_t i = 0; i < greetings.size(); ++i) {
+        if (greetings[i].rank != i) fail(SAB_E_MISMATCH, "ranks: the one that all_gather puts at place ", i, " says that it is rank ", greetings[i].rank);
+        if (greetings[i].status != SAB_OK) fail(SAB_E_MISMATCH, "ranks: rank ", i, " cannot say where its sampler stands: ", sab_status_name(greetings[i].status));
+        versions.push_back(greetings[i].order_version);
+    }
+    if (const std::string odd = odd_ones("order version", versions); !odd.empty()) fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
+
+    const std::vector<Told> told = ranks.gather(&mine, 1);
+    std::vector<uint64_t> values(told.size());
+    for (const Field& field : fields) {
+        std::ranges::transform(told, values.begin(), [&](const Told& each) { return field.value(each.state); });
+        if (const std::string odd = odd_ones(field.name, values); !odd.empty()) fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
+    }
+    if (mine.state.order == static_cast<uint32_t>(Order::sharded)) return;  // each has a shard of its own
+    if (mine.state.world_size != ranks.world_size)
+        fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.state.world_size, ", but there are ", ranks.world_size, " ranks");
+    std::vector<uint64_t> seen_at(told.size(), ranks.world_size);
+    for (std::size_t i = 0; i < told.size(); ++i) {
+        uint64_t& other = seen_at[told[i].rank];
+        if (other < ranks.world_size) fail(SAB_E_MISMATCH, "ranks: the samplers of ranks ", other, " and ", i, " were both made with rank ", told[i].rank);
+        other = i;
+    }
+}
+
+}  // namespace sab

@@ -1,0 +1,39 @@
+#pragma once
+/// What ranks tell each other, once, at the start.
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "plan/plan.h"
+#include "sab/balance.h"
+#include "sampler/sampler.h"
+
+namespace sab {
+
+/// The caller's way to all ranks.
+struct Ranks {
+    uint64_t rank;
+    uint64_t world_size;
+    sab_all_gather_fn all_gather;
+    void* ctx;
+
+    /// `mine` of every rank, in their order; each of `count` items.
+    template <class Item>
+    std::vector<Item> gather(const Item* mine, std::size_t count) const {
+        std::vector<Item> all(count * world_size);
+        call_back("all_gather", [&] { return all_gather(ctx, mine, count * sizeof(Item), all.data()); });
+        return all;
+    }
+};
+
+std::pair<uint64_t, uint64_t> ranks_from_environment();
+std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is_data, std::size_t axes, uint64_t rank);
+void check_ranks(const Sampler& sampler, const Ranks& ranks);
+
+/// Steps of the samples of this rank's shard, as many as the others take of theirs.
+std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Ranks& ranks);
+
+}  // namespace sab

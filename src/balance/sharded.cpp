@@ -1,0 +1,253 @@
+/// Samples that are spread over the ranks: one plan from their histograms, and as many steps for every shard.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+
+#include "balance/ranks.h"
+#include "base/guard.h"
+#include "sampler/permutation.h"
+#include "sampler/state.h"
+
+namespace sab {
+namespace {
+
+/// What each rank tells of its shard before all else.
+struct Shard {
+    int64_t status;
+    uint64_t levels;
+    uint64_t options;  ///< hash
+};
+
+struct Bar {
+    double size;
+    uint64_t count;
+};
+
+/// Of all that says what the plan is, but for callbacks.
+uint64_t hash_of(const sab_plan_options& options, const Ranks& ranks) {
+    XXH3_state_t hash;
+    XXH3_64bits_reset(&hash);
+    const auto add = [&](const auto& value) { XXH3_64bits_update(&hash, &value, sizeof value); };
+    const auto add_all = [&](const auto* values, std::size_t count) {
+        add(uint64_t{count});
+        if (count > 0 && values != nullptr) XXH3_64bits_update(&hash, values, count * sizeof *values);
+    };
+    add(uint64_t{order_version});
+    add(ranks.world_size);
+    for (const int32_t value : {options.buckets, options.cost, options.tail, options.oversize}) add(value);
+    for (const double value : {options.budget, options.padding_target, options.length_multiple}) add(value);
+    for (const uint64_t value : {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size, options.batch_size_multiple, uint64_t{options.max_shapes}}) add(value);
+    add_all(options.boundaries, options.boundary_count);
+    add_all(options.batch_sizes, options.batch_size_count);
+    add_all(options.coefficients, options.coefficient_count);
+    for (std::size_t i = 0; options.cost_terms != nullptr && i < options.cost_term_count; ++i) {
+        add(options.cost_terms[i].coefficient);
+        add(options.cost_terms[i].count_power);
+        add(options.cost_terms[i].length_power);
+    }
+    return XXH3_64bits_digest(&hash);
+}
+
+class ShardedSequence : public Sequence {
+public:
+    ShardedSequence(const Sizes& sizes, const sab_plan_options& options, const Ranks& ranks) : ranks_(ranks.world_size), rank_(ranks.rank) {
+        // A rank that fails tells the others instead of leaving them waiting.
+        Shard mine{SAB_OK, 0, hash_of(options, ranks)};
+        std::exception_ptr failure;
+        try {
+            check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail, "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
+            check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize, "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
+            if (sizes.count() > 0) own_ = sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx));
+            mine.levels = own_.level_size.size();
+        } catch (const Error& error) {
+            failure = std::current_exception();
+            mine.status = error.status();
+        }
+        const std::vector<Shard> shards = ranks.gather(&mine, 1);
+        if (failure) std::rethrow_exception(failure);
+        uint64_t most_levels = 0;
+        for (std::size_t r = 0; r < shards.size(); ++r) {
+            if (shards[r].status != SAB_OK)
+                fail(SAB_E_ARGUMENT, "sizes: those of rank ", r, " break a rule, which it was told: ", sab_status_name(static_cast<sab_status>(shards[r].status)));
+            if (shards[r].options != mine.options) fail(SAB_E_MISMATCH, "plan: its options, or the world size, are not the same on ranks ", ranks.rank, " and ", r);
+            most_levels = std::max(most_levels, shards[r].levels);
+        }
+        check(most_levels > 0, "sizes.count", 0, "must be at least 1 on some rank");
+
+        std::vector<Bar> bars(most_levels);
+        for (std::size_t i = 0; i < own_.level_size.size(); ++i) bars[i] = {own_.level_size[i], own_.level_first[i + 1] - own_.level_first[i]};
+        const std::vector<Bar> all = ranks.gather(bars.data(), bars.size());
+
+        uint64_t told = 0;  // of the plan; 0: none could be made
+        try {
+            lay_out(all, shards, options);
+            told = fingerprint_ | 1;
+        } catch (const Error&) {
+            failure = std::current_exception();
+        }
+        const std::vector<uint64_t> plans = ranks.gather(&told, 1);
+        if (failure) std::rethrow_exception(failure);
+        for (std::size_t r = 0; r < plans.size(); ++r)
+            if (plans[r] != told) fail(SAB_E_MISMATCH, "plan: rank ", r, plans[r] == 0 ? " could not make it" : " made another one", ", though the options are the same: is its cost?");
+        arrange({});
+    }
+
+    Order order() const override { return Order::sharded; }
+    uint64_t fingerprint() const override { return fingerprint_; }
+    uint64_t skipped() const override { return skipped_; }
+    uint64_t batches() const override { return last_step_.empty() ? 0 : last_step_.back(); }
+    void arrange(const Arrangement& arrangement) override {
+        arrangement_ = arrangement;
+        steps_ = Permutation(batches(), permutation_key(arrangement.seed, arrangement.epoch, Purpose::steps, 0));
+    }
+
+    bool has_others() const override { return ranks_ > 1; }
+    uint64_t step_samples(uint64_t position) const override {
+        const Piece piece = find(position);
+        uint64_t sum = 0;
+        for (uint64_t r = 0; r < ranks_; ++r) sum += piece.edge(piece.step + 1, counts_[piece.bucket * ranks_ + r]) - piece.edge(piece.step, counts_[piece.bucket * ranks_ + r]);
+        return sum;
+    }
+    uint64_t samples(uint64_t position) const override {
+        const Piece piece = find(position);
+        const uint64_t own = own_count(piece.bucket);
+        return piece.edge(piece.step + 1, own) - piece.edge(piece.step, own);
+    }
+    double cost(uint64_t position) const override {
+        const Bucket& bucket = plan_->buckets()[find(position).bucket];
+        return bucket.cost * static_cast<double>(samples(position)) / static_cast<double>(bucket.batch_size);
+    }
+    double total(uint64_t position) const override {
+        double sum = 0;
+        for (const uint32_t place : places(position, 0, samples(position))) sum += size_at(place);
+        return sum;
+    }
+    std::size_t bucket(uint64_t position) const override { return find(position).bucket; }
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
+        const std::span<const uint32_t> own = places(position, first, count);
+        const std::span<int64_t> out = batch.room(count);
+        const std::size_t in = find(position).bucket;
+        batch.bucket = static_cast<int64_t>(in);
+        batch.longest = batch.total = 0;
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            const double size = size_at(own[i]);
+            out[i] = own_.order[own[i]];
+            batch.longest = std::max(batch.longest, size);
+            batch.total += size;
+        }
+        batch.padded_length = plan_->facts().pads_to_bucket != 0 ? plan_->buckets()[in].padded_length : plan_->padded(batch.longest);
+    }
+
+private:
+    /// A step of a bucket: each rank takes the same part of its own samples.
+    struct Piece {
+        std::size_t bucket;
+        uint64_t step;
+        uint64_t steps;
+        uint64_t edge(uint64_t step_, uint64_t samples) const { return step_ * samples / steps; }
+    };
+
+    void lay_out(const std::vector<Bar>& all, const std::vector<Shard>& shards, const sab_plan_options& options) {
+        const std::size_t width = all.size() / ranks_;
+        std::map<double, uint64_t> sums;
+        uint64_t count = 0;
+        for (std::size_t r = 0; r < ranks_; ++r)
+            for (std::size_t i = 0; i < shards[r].levels; ++i) {
+                sums[all[r * width + i].size] += all[r * width + i].count;
+                count += all[r * width + i].count;
+            }
+        check(count <= largest_sample_count, "sizes.count", count, "must be at most 4294967295 over all ranks");
+        Sorted sorted;
+        sorted.count = count;
+        sorted.level_first.push_back(0);
+        for (const auto& [size, samples] : sums) {
+            sorted.level_size.push_back(size);
+            sorted.level_first.push_back(sorted.level_first.back() + static_cast<uint32_t>(samples));
+        }
+        plan_ = Plan::make(std::move(sorted), options);
+
+        // Samples of one size stand in the order of their ranks, so that a bucket may begin inside a size.
+        const std::span<const Bucket> buckets = plan_->buckets();
+        counts_.assign(buckets.size() * ranks_, 0);
+        own_begin_.assign(buckets.size(), 0);
+        uint64_t kept = 0;
+        std::vector<uint64_t> before(plan_->level_size().size());  // samples of the size on lower ranks
+        for (std::size_t r = 0; r < ranks_; ++r) {
+            uint64_t own = 0;  // samples of the rank that stand before
+            std::size_t b = 0;
+            for (std::size_t i = 0, level = 0; i < shards[r].levels; ++i) {
+                const Bar& bar = all[r * width + i];
+                while (plan_->level_size()[level] != bar.size) ++level;
+                const uint64_t begin = plan_->level_first()[level] + before[level], end = begin + bar.count;
+                before[level] += bar.count;
+                while (b < buckets.size() && buckets[b].end <= begin) ++b;
+                for (std::size_t each = b; each < buckets.size() && buckets[each].begin < end; ++each) {
+                    const uint64_t from = std::max<uint64_t>(begin, buckets[each].begin), to = std::min<uint64_t>(end, buckets[each].end);
+                    if (from >= to) continue;
+                    uint64_t& samples = counts_[each * ranks_ + r];
+                    if (r == rank_ && samples == 0) own_begin_[each] = static_cast<uint32_t>(own + (from - begin));
+                    samples += to - from;
+                    if (r == rank_) kept += to - from;
+                }
+                own += bar.count;
+            }
+        }
+        skipped_ = own_.count - kept;
+        uint64_t steps = 0;
+        for (std::size_t b = 0; b < buckets.size(); ++b) {
+            const uint64_t most = *std::max_element(counts_.begin() + static_cast<std::ptrdiff_t>(b * ranks_), counts_.begin() + static_cast<std::ptrdiff_t>((b + 1) * ranks_));
+            steps += (most + buckets[b].batch_size - 1) / buckets[b].batch_size;
+            last_step_.push_back(steps);
+        }
+        fingerprint_ = XXH3_64bits_withSeed(all.data(), all.size() * sizeof(Bar), plan_->fingerprint());
+    }
+
+    uint64_t own_count(std::size_t bucket) const { return counts_[bucket * ranks_ + rank_]; }
+
+    Piece find(uint64_t position) const {
+        const uint64_t id = steps_(position);
+        const auto next = std::ranges::upper_bound(last_step_, id);
+        const uint64_t first = next == last_step_.begin() ? 0 : *std::prev(next);
+        return {static_cast<std::size_t>(next - last_step_.begin()), id - first, *next - first};
+    }
+
+    /// Places in the shard's sorted order.
+    std::span<const uint32_t> places(uint64_t position, uint64_t first, uint64_t count) const {
+        const Piece piece = find(position);
+        places_.resize(count);
+        if (count == 0) return places_;
+        const uint64_t own = own_count(piece.bucket);
+        const Permutation permutation(own, permutation_key(arrangement_.seed, arrangement_.epoch, Purpose::samples, piece.bucket));
+        permutation.fill(piece.edge(piece.step, own) + first, places_);
+        for (uint32_t& place : places_) place += own_begin_[piece.bucket];
+        return places_;
+    }
+
+    double size_at(uint32_t place) const {
+        const auto level = std::ranges::upper_bound(own_.level_first, place) - own_.level_first.begin() - 1;
+        return own_.level_size[static_cast<std::size_t>(level)];
+    }
+
+    const uint64_t ranks_, rank_;
+    Sorted own_;                        ///< the shard
+    std::shared_ptr<const Plan> plan_;  ///< of all shards' samples; without their order
+    std::vector<uint64_t> counts_;      ///< samples by bucket and rank
+    std::vector<uint32_t> own_begin_;   ///< place in own_ of each bucket's first sample
+    std::vector<uint64_t> last_step_;   ///< steps up to each bucket's end
+    uint64_t skipped_ = 0;
+    uint64_t fingerprint_ = 0;
+    Arrangement arrangement_;
+    Permutation steps_;
+    mutable std::vector<uint32_t> places_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Ranks& ranks) {
+    return std::make_unique<ShardedSequence>(sizes, plan, ranks);
+}
+
+}  // namespace sab

@@ -37,6 +37,7 @@ typedef int32_t sab_status;
 #define SAB_E_UNSUPPORTED (-8) /**< this kind of handle cannot do that, stated in its header */
 #define SAB_E_INTERNAL (-9)   /**< a fault of the library itself; please report the message */
 #define SAB_E_DEVICE_MEMORY (-10) /**< the device's memory does not suffice even for a batch of one */
+#define SAB_E_TIMEOUT (-11) /**< another rank did not come in time; the message says which */
 
 /** Name of a status, such as "SAB_E_ARGUMENT".
  *

@@ -1,5 +1,6 @@
 /** @file torch.h
- *  What needs LibTorch: the probes "cpu" and "cuda:N" of sab_probe_new(), and tensors by DLPack.
+ *  What needs LibTorch: the probes "cpu" and "cuda:N" of sab_probe_new(), tensors by DLPack, and a store through
+ *  which ranks meet.
  *
  *  libsab itself does not link LibTorch. A second library, `libsab_torch.so.0`, does; it is built for one version of LibTorch and loaded on
  *  demand, once, for the life of the process.
@@ -61,6 +62,37 @@ SAB_API sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes
  *  @return SAB_OK; SAB_E_ARGUMENT for a device that is not there; SAB_E_UNSUPPORTED before sab_torch_open()
  */
 SAB_API sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor) SAB_NOEXCEPT;
+
+/** A place where the ranks of a job meet, to be told apart and to agree, once, at the start: a TCPStore of c10d's. One thread at a time. */
+typedef struct sab_torch_store sab_torch_store;
+
+/** Opens the store on rank 0, or connects to it.
+ *
+ *  @param host        name or address of rank 0's machine
+ *  @param port        to listen on; not one that another store of the job uses
+ *  @param rank        of this process
+ *  @param world_size  number of ranks, 1 to 2^20
+ *  @param timeout     seconds that connecting, and each gathering, may take; above 0, at most 10^6
+ *  @param store       the new handle; free with sab_torch_store_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_IO when the port cannot be opened or reached; SAB_E_UNSUPPORTED before sab_torch_open()
+ */
+SAB_API sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store) SAB_NOEXCEPT;
+
+/** Gathers bytes from all ranks; a sab_all_gather_fn whose `ctx` is the store.
+ *
+ *  @param store  a sab_torch_store
+ *  @param mine   `size` bytes of this rank
+ *  @param size   bytes of each rank, the same on all
+ *  @param all    room for world size times `size` bytes; filled in the order of the ranks
+ *  @return SAB_OK; SAB_E_TIMEOUT with the number of the rank that did not come; SAB_E_MISMATCH where ranks gave other sizes; SAB_E_IO when rank 0 is gone
+ */
+SAB_API int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all) SAB_NOEXCEPT;
+
+/** Gives the handle back.
+ *
+ *  @param store  a handle or NULL
+ */
+SAB_API void sab_torch_store_free(sab_torch_store *store) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

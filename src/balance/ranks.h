@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "base/guard.h"
 #include "plan/plan.h"
 #include "sab/balance.h"
 #include "sampler/sampler.h"
@@ -24,7 +24,11 @@ struct Ranks {
     template <class Item>
     std::vector<Item> gather(const Item* mine, std::size_t count) const {
         std::vector<Item> all(count * world_size);
-        call_back("all_gather", [&] { return all_gather(ctx, mine, count * sizeof(Item), all.data()); });
+        set_last_error(SAB_OK, "", 0);
+        const int32_t code = called_back("all_gather", [&] { return all_gather(ctx, mine, count * sizeof(Item), all.data()); });
+        // Where it failed by a call of this library, that said why.
+        const std::string_view why = sab_last_error_message();
+        if (code != 0) throw Error(SAB_E_CALLBACK, text("all_gather failed with code ", code, why.empty() ? "" : ": ", why), code);
         return all;
     }
 };

@@ -57,6 +57,7 @@ const char* sab_status_name(sab_status status) noexcept {
         case SAB_E_ARGUMENT: return "SAB_E_ARGUMENT";
         case SAB_E_NO_MEMORY: return "SAB_E_NO_MEMORY";
         case SAB_E_CALLBACK: return "SAB_E_CALLBACK";
+        case SAB_E_TIMEOUT: return "SAB_E_TIMEOUT";
         case SAB_E_CANCELLED: return "SAB_E_CANCELLED";
         case SAB_E_IO: return "SAB_E_IO";
         case SAB_E_FORMAT: return "SAB_E_FORMAT";

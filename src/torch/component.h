@@ -35,6 +35,11 @@ struct sab_torch_component {
 
     /// A copy of `indices` as an int64 tensor on `device`.
     sab_status (*indices)(const int64_t* indices, uint64_t count, const char* device, DLManagedTensor** tensor, sab_torch_message* message);
+
+    /// A store of c10d's, through which ranks meet; rank 0 holds it. See sab_torch_store_new().
+    sab_status (*new_store)(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, uint64_t milliseconds, void** store, sab_torch_message* message);
+    sab_status (*gather)(void* store, const void* mine, size_t size, void* all, sab_torch_message* message);
+    void (*free_store)(void* store);
 };
 
 /// The one symbol that the component exports.

@@ -110,6 +110,10 @@ void load(const char* path) {
 
 }  // namespace
 
+struct sab_torch_store {
+    void* impl;
+};
+
 extern "C" {
 
 sab_status sab_torch_open(const char* path) noexcept {
@@ -158,6 +162,38 @@ sab_status sab_torch_batch_indices(const sab_batch* batch, const char* device, D
         check_done(opened().indices(batch->indices, batch->count, device, &made, &message), message);
         return made;
     });
+}
+
+sab_status sab_torch_store_new(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store** store) noexcept {
+    return sab::guard_new(store, "store", [&] {
+        sab::require(host, "host");
+        sab::check(world_size >= 1 && world_size <= uint64_t{1} << 20, "world_size", world_size, "must be from 1 to 2^20");
+        sab::check(rank < world_size, "rank", rank, "must be below the world size, ", world_size);
+        sab::check(timeout > 0 && timeout <= 1e6, "timeout", timeout, "must be above 0 and at most 1000000 seconds");
+        const sab_torch_component& table = opened();
+        auto made = std::make_unique<sab_torch_store>();
+        sab_torch_message message{};
+        check_done(table.new_store(host, port, rank, world_size, static_cast<uint64_t>(timeout * 1000) + 1, &made->impl, &message), message);
+        return made.release();
+    });
+}
+
+int32_t sab_torch_store_all_gather(void* store, const void* mine, size_t size, void* all) noexcept {
+    return sab::guard([&] {
+        sab::require(store, "store");
+        if (size > 0) {
+            sab::require(mine, "mine");
+            sab::require(all, "all");
+        }
+        sab_torch_message message{};
+        check_done(opened().gather(static_cast<sab_torch_store*>(store)->impl, mine, size, all, &message), message);
+    });
+}
+
+void sab_torch_store_free(sab_torch_store* store) noexcept {
+    if (store == nullptr) return;
+    opened().free_store(store->impl);
+    delete store;
 }
 
 }  // extern "C"

@@ -157,6 +157,9 @@ extern "C" __attribute__((visibility("default"))) const sab_torch_component* sab
         &sab_torch::release_sizes,
         &sab_torch::delete_tensor,
         &sab_torch::copy_indices,
+        &sab_torch::new_store,
+        &sab_torch::gather_by_store,
+        &sab_torch::free_store,
     };
     return &table;
 }

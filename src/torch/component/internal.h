@@ -56,6 +56,10 @@ void release_sizes(void* owner);
 void delete_tensor(DLManagedTensor* tensor);
 sab_status copy_indices(const int64_t* indices, uint64_t count, const char* device, DLManagedTensor** tensor, sab_torch_message* message);
 
+sab_status new_store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, uint64_t milliseconds, void** store, sab_torch_message* message);
+sab_status gather_by_store(void* store, const void* mine, std::size_t size, void* all, sab_torch_message* message);
+void free_store(void* store);
+
 void write_message(sab_torch_message* message, const char* text);
 
 /// Inside a catch block: whether what was caught says that the device's memory did not suffice.

@@ -29,6 +29,7 @@ from sab._native import Cancelled, DeviceMemoryError, Error, FormatError, Mismat
 from sab._peaks import Peaks, collect_peak
 from sab._plan import Bucket, Plan, Report, create_buckets, plan
 from sab._probe import MemoryStats, Probe
+from sab._ranks import BalancedSampler, BalanceReport, ShardedSampler, check_ranks, data_rank, ranks
 from sab._samplers import Batch, BucketSampler, SequentialSampler, SizeAwareSampler, SizeAwareStream
 from sab._sizes import Sizes
 from sab._streams import Stream
@@ -36,6 +37,8 @@ from sab._streams import Stream
 __version__: str = _ffi.string(_lib.sab_version_string()).decode()
 
 __all__ = [
+    "BalanceReport",
+    "BalancedSampler",
     "Batch",
     "Bucket",
     "BucketSampler",
@@ -56,6 +59,7 @@ __all__ = [
     "Probe",
     "Report",
     "SequentialSampler",
+    "ShardedSampler",
     "SizeAwareSampler",
     "SizeAwareStream",
     "Sizes",
@@ -63,9 +67,11 @@ __all__ = [
     "Stream",
     "UnsupportedError",
     "Verification",
+    "check_ranks",
     "chunked_step",
     "collect_peak",
     "create_buckets",
+    "data_rank",
     "find_executable_batch_size",
     "find_max_batch",
     "grow_batch",
@@ -74,5 +80,6 @@ __all__ = [
     "is_out_of_memory",
     "measurement_points",
     "plan",
+    "ranks",
     "verify",
 ]

@@ -11,6 +11,7 @@
 #define SAB_E_UNSUPPORTED -8
 #define SAB_E_INTERNAL -9
 #define SAB_E_DEVICE_MEMORY -10
+#define SAB_E_TIMEOUT -11
 #define SAB_LOG_WARNING 1
 #define SAB_LOG_INFO 2
 typedef int32_t sab_status;
@@ -289,6 +290,12 @@ typedef struct sab_balance_report {
  double least_time; 
 } sab_balance_report;
 sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balance_report *report);
+sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
+sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
+typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
+sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
+sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx,
+ sab_sampler **sampler);
 #define SAB_OUT_OF_MEMORY 2
 #define SAB_MODEL_BATCH 0
 #define SAB_MODEL_POLYNOMIAL 1
@@ -507,6 +514,10 @@ typedef struct sab_torch_info {
 sab_status sab_torch_get_info(sab_torch_info *info);
 sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
 sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
+typedef struct sab_torch_store sab_torch_store;
+sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store);
+int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all);
+void sab_torch_store_free(sab_torch_store *store);
 #define SAB_RECORD_BYTES 0
 #define SAB_RECORD_LIST 1
 #define SAB_RECORD_OBJECT 2

@@ -6,7 +6,7 @@ import operator
 import os
 import sys
 import weakref
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from sab._sab import ffi, lib  # type: ignore[import-not-found,unused-ignore]
 
@@ -52,6 +52,7 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
     lib.SAB_E_MISMATCH: MismatchError,
     lib.SAB_E_UNSUPPORTED: UnsupportedError,
     lib.SAB_E_DEVICE_MEMORY: DeviceMemoryError,
+    lib.SAB_E_TIMEOUT: TimeoutError,
 }
 
 
@@ -68,8 +69,9 @@ class Calls:
         source: Optional[Callable[[int, int], Optional[tuple[int, float]]]] = None,
         progress: "bool | Progress | None" = None,
         what: str = "",
+        gather: Optional[Callable[[bytes], Sequence[bytes]]] = None,
     ) -> None:
-        self.size, self.cost, self.source = size, cost, source
+        self.size, self.cost, self.source, self.gather = size, cost, source, gather
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise TypeError(f"progress = {progress!r}: must be True, False, None or a function")
         self.bar = _bar(what) if progress is True else None
@@ -116,6 +118,16 @@ def sab_py_index(ctx: Any, epoch: int, position: int, index: Any, size: Any) -> 
     if given is None:
         return int(lib.SAB_END)
     index[0], size[0] = given
+    return 0
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_all_gather(ctx: Any, mine: Any, size: int, all_ranks: Any) -> int:
+    gathered = ffi.from_handle(ctx).gather(bytes(ffi.buffer(mine, size)))
+    for rank, given in enumerate(gathered):
+        if len(given) != size:
+            raise ValueError(f"gather: rank {rank} gave {len(given)} bytes, this one {size}: they do not call the same")
+    ffi.memmove(all_ranks, b"".join(gathered), size * len(gathered))
     return 0
 
 

@@ -216,8 +216,7 @@ class Plan:
         return f"<sab.Plan: {self.sample_count:,} samples in {self.batch_count:,} batches, {self._info.buckets:,} buckets>"
 
 
-def plan(
-    sizes: SizesLike,
+def plan_options(
     budget: Optional[float] = None,
     *,
     padding: float = 0.01,
@@ -234,39 +233,11 @@ def plan(
     oversize: str = "skip",
     max_shapes: Optional[int] = None,
     progress: "bool | Progress | None" = None,
-) -> Plan:
-    """Decides which batches there are.
-
-    Args:
-        sizes: anything that :class:`sab.Sizes` takes.
-        budget: the largest cost of a batch, in the unit of the cost: padded tokens by default.
-        padding: without boundaries or buckets: few buckets whose padding stays under this share, and whose batches stay under
-            ``1 + padding`` times the lower bound, where that can be had.
-        boundaries: edges ``b0, b1, ...`` of left-closed, right-open buckets, in any order.
-        buckets: a number: that many intervals of size that pad least; ``"rank"``: runs of ``bucket_batches`` whole batches.
-        bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by padding; 16, fewer where the padding is out of reach).
-        batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a budget the smaller wins.
-        cost: ``"padded"`` (count * length), ``"quadratic"`` (count * length**2), coefficients ``c`` of
-            ``c[0] + count * (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the budget is bytes then), or a function ``cost(count, length)`` that never decreases.
-        max_batch_size: no batch has more samples.
-        batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one fits.
-        length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores.
-        tail: what becomes of the samples of a bucket that fill no batch: ``"keep"``, ``"merge"`` into the next bucket, ``"drop"``, ``"wrap"``.
-        drop_last: the same as ``tail="drop"``.
-        oversize: samples outside the boundaries or over the budget alone: ``"skip"`` (with a SkippedWarning), ``"error"``, ``"single"`` batches.
-        max_shapes: at most this many distinct (count, padded length), with the least padding, for compilers and CUDA graphs.
-        progress: True for a bar, or ``progress(done, total)``, which stops the build by returning False or raising.
-
-    Raises:
-        ValueError: naming the argument, its value and the rule; and whatever a function given here raises.
-
-    >>> import sab
-    >>> sab.plan([1, 2, 3, 4, 5, 6], budget=12, boundaries=[1, 4, 7]).batch_count
-    3
-    """
+) -> "tuple[Any, Calls, list[Any]]":
+    """The options of :func:`plan` as the library has them, the functions among them, and the arrays that they point to."""
     options = new_options("sab_plan_options")
     calls = Calls(cost=cost if callable(cost) else None, progress=progress, what="plan")
-    keep = []
+    keep: list[Any] = []
 
     def array(values: Any, dtype: Any, ctype: str) -> tuple[Any, int]:
         values = np.ascontiguousarray(values, dtype)
@@ -326,10 +297,78 @@ def plan(
             raise ValueError(f"max_shapes = {max_shapes}: must be at least 1")
         options.max_shapes = max_shapes
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+    return options, calls, keep
 
+
+def plan(
+    sizes: SizesLike,
+    budget: Optional[float] = None,
+    *,
+    padding: float = 0.01,
+    boundaries: Optional[npt.ArrayLike] = None,
+    buckets: "int | str | None" = None,
+    bucket_batches: Optional[int] = None,
+    batch_size: "int | Sequence[int] | None" = None,
+    cost: Cost = "padded",
+    max_batch_size: Optional[int] = None,
+    batch_size_multiple: int = 1,
+    length_multiple: float = 0,
+    tail: str = "keep",
+    drop_last: bool = False,
+    oversize: str = "skip",
+    max_shapes: Optional[int] = None,
+    progress: "bool | Progress | None" = None,
+) -> Plan:
+    """Decides which batches there are.
+
+    Args:
+        sizes: anything that :class:`sab.Sizes` takes.
+        budget: the largest cost of a batch, in the unit of the cost: padded tokens by default.
+        padding: without boundaries or buckets: few buckets whose padding stays under this share, and whose batches stay under
+            ``1 + padding`` times the lower bound, where that can be had.
+        boundaries: edges ``b0, b1, ...`` of left-closed, right-open buckets, in any order.
+        buckets: a number: that many intervals of size that pad least; ``"rank"``: runs of ``bucket_batches`` whole batches.
+        bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by padding; 16, fewer where the padding is out of reach).
+        batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a budget the smaller wins.
+        cost: ``"padded"`` (count * length), ``"quadratic"`` (count * length**2), coefficients ``c`` of
+            ``c[0] + count * (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the budget is bytes then), or a function ``cost(count, length)`` that never decreases.
+        max_batch_size: no batch has more samples.
+        batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one fits.
+        length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores.
+        tail: what becomes of the samples of a bucket that fill no batch: ``"keep"``, ``"merge"`` into the next bucket, ``"drop"``, ``"wrap"``.
+        drop_last: the same as ``tail="drop"``.
+        oversize: samples outside the boundaries or over the budget alone: ``"skip"`` (with a SkippedWarning), ``"error"``, ``"single"`` batches.
+        max_shapes: at most this many distinct (count, padded length), with the least padding, for compilers and CUDA graphs.
+        progress: True for a bar, or ``progress(done, total)``, which stops the build by returning False or raising.
+
+    Raises:
+        ValueError: naming the argument, its value and the rule; and whatever a function given here raises.
+
+    >>> import sab
+    >>> sab.plan([1, 2, 3, 4, 5, 6], budget=12, boundaries=[1, 4, 7]).batch_count
+    3
+    """
+    options, calls, keep = plan_options(
+        budget,
+        padding=padding,
+        boundaries=boundaries,
+        buckets=buckets,
+        bucket_batches=bucket_batches,
+        batch_size=batch_size,
+        cost=cost,
+        max_batch_size=max_batch_size,
+        batch_size_multiple=batch_size_multiple,
+        length_multiple=length_multiple,
+        tail=tail,
+        drop_last=drop_last,
+        oversize=oversize,
+        max_shapes=max_shapes,
+        progress=progress,
+    )
     source = as_sizes(sizes)  # keeps the borrowed memory alive during the call
     handle = ffi.new("sab_plan **")
     check(lib.sab_plan_new(source._handle, options, handle), calls)
+    del keep
     made = Plan(handle[0])
     if made._info.skipped:
         warnings.warn(

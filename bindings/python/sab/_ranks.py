@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def ranks(group: Any = None) -> tuple[int, int]:
     return int(rank[0]), int(world_size[0])
 
 
-def data_rank(mesh: "Mapping[str, int] | Any", rank: Optional[int] = None, *, data: Iterable[str] = ("dp", "data")) -> tuple[int, int]:
+def data_rank(mesh: Any, rank: Optional[int] = None, *, data: Iterable[str] = ("dp", "data")) -> tuple[int, int]:
     """``(rank, world_size)`` for samplers of a process in a mesh of parallelisms: processes that share the same samples (tensor, context, pipeline parallel) get the same.
 
     Args:

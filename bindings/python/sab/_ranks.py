@@ -99,16 +99,25 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
         store.set(f"{key}{rank}", mine)
         store.add(f"{key}{rank}/set", 1)
         end = time.monotonic() + timeout
-        gathered = []
-        for each in range(world_size):
+
+        def wait_for(counter: str, least: int) -> bool:
             pause = 0.001
-            while store.add(f"{key}{each}/set", 0) < 1:
+            while store.add(key + counter, 0) < least:
                 if time.monotonic() > end:
-                    missing = [str(members[other]) for other in range(each, world_size) if store.add(f"{key}{other}/set", 0) < 1]
-                    raise TimeoutError(f"rank{'s' if len(missing) > 1 else ''} {', '.join(missing[:8])} of {world_size} did not come within {timeout:g} s")
+                    return False
                 time.sleep(pause)
                 pause = min(2 * pause, 0.05)
+            return True
+
+        gathered = []
+        for each in range(world_size):
+            if not wait_for(f"{each}/set", 1):
+                missing = [str(members[other]) for other in range(each, world_size) if store.add(f"{key}{other}/set", 0) < 1]
+                raise TimeoutError(f"rank{'s' if len(missing) > 1 else ''} {', '.join(missing[:8])} of {world_size} did not come within {timeout:g} s")
             gathered.append(bytes(store.get(f"{key}{each}")))
+        store.add(f"{key}read", 1)
+        if rank == 0:  # which holds the store, as a rule: it must not go before all have read
+            wait_for("read", world_size)
         return gathered
 
     return gather

@@ -10,9 +10,13 @@
 #include <ATen/ops/randperm.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sab.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -394,6 +398,120 @@ TEST_F(Torch, TorchOrder_IsLibTorchsRandperm) {
         sab_plan_free(plan);
         sab_sizes_free(sizes);
     }
+}
+
+int free_port() {
+    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    ::close(listener);
+    return ntohs(address.sin_port);
+}
+
+/// Runs `body(store, rank)` on each of some ranks, which are threads with a store each.
+template <class Body>
+void on_ranks(uint64_t world_size, double timeout, Body&& body) {
+    const auto port = static_cast<uint16_t>(free_port());
+    std::vector<std::thread> threads;
+    for (uint64_t rank = 0; rank < world_size; ++rank)
+        threads.emplace_back([&, rank] {
+            sab_torch_store* store = nullptr;
+            OK(sab_torch_store_new("127.0.0.1", port, rank, world_size, timeout, &store));
+            body(store, rank);
+            sab_torch_store_free(store);
+        });
+    for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(Torch, Store_GathersInTheOrderOfRanks) {
+    on_ranks(4, 60, [](sab_torch_store* store, uint64_t rank) {
+        for (int round = 0; round < 5; ++round) {
+            const uint64_t mine[2] = {rank * 10, static_cast<uint64_t>(round)};
+            uint64_t all[4][2] = {};
+            OK(sab_torch_store_all_gather(store, mine, sizeof mine, all));
+            for (uint64_t r = 0; r < 4; ++r) EXPECT_TRUE(all[r][0] == r * 10 && all[r][1] == static_cast<uint64_t>(round));
+        }
+        OK(sab_torch_store_all_gather(store, nullptr, 0, nullptr));
+    });
+}
+
+TEST_F(Torch, Store_MakesOneSamplerOfShardsAndChecksIt) {
+    on_ranks(3, 60, [](sab_torch_store* store, uint64_t rank) {
+        const std::vector<int32_t> lengths(100 * (rank + 1), static_cast<int32_t>(rank + 3));
+        sab_sizes* sizes = nullptr;
+        OK(sab_sizes_new(lengths.data(), lengths.size(), SAB_INT32, nullptr, &sizes));
+        sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
+        plan.budget = 60;
+        sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+        options.rank = rank;
+        options.world_size = 3;
+        sab_sampler* sampler = nullptr;
+        OK(sab_sharded_sampler_new(sizes, &plan, &options, &sab_torch_store_all_gather, store, &sampler));
+        OK(sab_sampler_check_ranks(sampler, rank, 3, &sab_torch_store_all_gather, store));
+        uint64_t seen = 0;
+        sab_batch batch = SAB_BATCH_INIT;
+        while (sab_next_batch(sampler, &batch) == SAB_OK) seen += batch.count;
+        EXPECT_EQ(seen, lengths.size());
+        sab_sampler_free(sampler);
+        sab_sizes_free(sizes);
+    });
+}
+
+TEST_F(Torch, Store_NamesTheRankThatDoesNotCome) {
+    on_ranks(3, 1, [](sab_torch_store* store, uint64_t rank) {
+        char mine = 1, all[3];
+        if (rank == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+            return;
+        }
+        EXPECT_EQ(sab_torch_store_all_gather(store, &mine, 1, all), SAB_E_TIMEOUT);
+        EXPECT_NE(std::strstr(sab_last_error_message(), "rank 1 of 3 did not come within"), nullptr) << sab_last_error_message();
+        if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1000));  // it holds the store
+    });
+}
+
+TEST_F(Torch, Store_RefusesOtherSizes) {
+    on_ranks(2, 60, [](sab_torch_store* store, uint64_t rank) {
+        char mine[2] = {}, all[4];
+        EXPECT_EQ(sab_torch_store_all_gather(store, mine, 1 + rank, all), SAB_E_MISMATCH);
+        EXPECT_NE(std::strstr(sab_last_error_message(), "they do not call the same"), nullptr);
+        if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    });
+}
+
+TEST_F(Torch, Store_SaysWhyACheckFailed) {
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budget = 10;
+    const int32_t lengths[3] = {1, 2, 3};
+    sab_sizes* sizes = nullptr;
+    sab_plan* plan = nullptr;
+    OK(sab_sizes_new(lengths, 3, SAB_INT32, nullptr, &sizes));
+    OK(sab_plan_new(sizes, &options, &plan));
+    on_ranks(2, 1, [&](sab_torch_store* store, uint64_t rank) {
+        if (rank == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+            return;
+        }
+        sab_sampler* sampler = nullptr;
+        OK(sab_bucket_sampler_new(plan, nullptr, &sampler));
+        EXPECT_EQ(sab_sampler_check_ranks(sampler, rank, 2, &sab_torch_store_all_gather, store), SAB_E_CALLBACK);
+        EXPECT_EQ(sab_last_callback_code(), SAB_E_TIMEOUT);
+        EXPECT_NE(std::strstr(sab_last_error_message(), "rank 1 of 2 did not come"), nullptr) << sab_last_error_message();
+        sab_sampler_free(sampler);
+    });
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+}
+
+TEST_F(Torch, Store_ThatCannotBeReached) {
+    sab_torch_store* store = nullptr;
+    EXPECT_EQ(sab_torch_store_new("127.0.0.1", static_cast<uint16_t>(free_port()), 1, 2, 0.5, &store), SAB_E_IO);
+    EXPECT_NE(std::strstr(sab_last_error_message(), "cannot be reached"), nullptr) << sab_last_error_message();
+    EXPECT_EQ(store, nullptr);
 }
 
 }  // namespace

@@ -21,11 +21,19 @@ public:
         options.port = port;
         options.isServer = rank == 0;
         options.waitWorkers = false;
-        options.timeout = timeout;
-        try {
-            store_ = std::make_unique<c10d::TCPStore>(host, options);
-        } catch (const std::exception& error) {
-            throw Refusal(SAB_E_IO, where_ + (rank == 0 ? " cannot be opened: " : " cannot be reached: ") + first_line(error));
+        const auto end = Clock::now() + timeout;
+        for (;;) {
+            const auto left = std::max(end - Clock::now(), Clock::duration(std::chrono::seconds(1)));
+            options.timeout = std::chrono::ceil<std::chrono::seconds>(left);  // it counts whole ones
+            try {
+                store_ = std::make_unique<c10d::TCPStore>(host, options);
+                return;
+            } catch (const std::exception& error) {
+                // Rank 0 may be a little late, and c10d gives up a second before the end.
+                if (rank == 0 || Clock::now() + milliseconds(50) >= end)
+                    throw Refusal(SAB_E_IO, where_ + (rank == 0 ? " cannot be opened: " : " cannot be reached: ") + first_line(error));
+                std::this_thread::sleep_for(milliseconds(50));
+            }
         }
     }
 

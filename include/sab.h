@@ -8,6 +8,8 @@
  *      sab_plan     buckets, batch sizes, budget: immutable, shareable    sab/plan.h
  *         |
  *      sab_sampler  a cursor over the batches of an epoch, for one rank   sab/sampler.h
+ *      sab_packed_sampler_new
+ *                   samples end to end in rows of a fixed capacity        sab/pack.h
  *
  *      sab_probe, sab_memory_model, sab_memory_guard
  *                   how large a batch the device's memory bears           sab/memory.h
@@ -41,6 +43,7 @@
 #include "sab/sizes.h"
 #include "sab/plan.h"
 #include "sab/sampler.h"
+#include "sab/pack.h"
 #include "sab/memory.h"
 #include "sab/torch.h"
 #include "sab/stream.h"

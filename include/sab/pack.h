@@ -29,7 +29,8 @@ typedef int32_t sab_pack_method;
 #define SAB_PACK_BEST_FIT 0  /**< longest first, each into the fullest bin that has room for it: best-fit decreasing, the fewest bins. Of bins equally full
                                   that with the most sequences */
 #define SAB_PACK_HISTOGRAM 1 /**< longest first, each into the emptiest bin that has room for it: shortest-pack-first histogram packing (Krell et al.
-                                  2021), which spreads lengths more evenly over the bins. A bin is opened only where none has room */
+                                  2021), which spreads lengths more evenly over the bins. A bin is opened only where none has room; under
+                                  `max_sequences` the fewest bins that there must be are open from the beginning, where that needs fewer */
 #define SAB_PACK_FIRST_FIT 2 /**< in the order of the indices, each into the oldest open bin that has room for it, `window` bins open at once:
                                   online, so samples that are neighbours in the data may only meet lengths of their neighbourhood */
 
@@ -38,7 +39,8 @@ typedef struct sab_pack_options {
     size_t struct_size;     /**< set by SAB_PACK_OPTIONS_INIT */
     sab_pack_method method; /**< SAB_PACK_BEST_FIT */
     uint64_t capacity;      /**< tokens in a bin, 1 to 2^31 - 1; must be given */
-    uint64_t max_sequences; /**< sequences in a bin at most; 0: no limit */
+    uint64_t max_sequences; /**< sequences in a bin at most; 0: no limit. Where the limit binds, HISTOGRAM needs fewer bins than BEST_FIT, which leaves many
+                                 short sequences together at the end */
     int32_t split;          /**< 1: a sample longer than `capacity` is cut into pieces of `capacity`, each a bin of its own, and a remainder that is packed as
                                  samples are. 0: see `oversize` */
     sab_oversize oversize;  /**< what becomes of samples longer than `capacity` that are not split: SAB_OVERSIZE_ERROR (default here) or

@@ -61,17 +61,33 @@ private:
 /// next of that length as long as it has room.
 class GroupPacker {
 public:
-    GroupPacker(Packing& packing, const sab_pack_options& options)
-        : packing_(packing), is_best_fit_(options.method == SAB_PACK_BEST_FIT), most_(most_sequences(options)), shortest_(packing.lengths.back().length) {}
-
-    void run(const Progress& progress) {
+    /// `ahead`: bins opened before the first sequence, at most as many as there must be.
+    GroupPacker(const Packing& packing, const sab_pack_options& options, uint64_t ahead, const Progress& progress)
+        : packing_(packing), is_best_fit_(options.method == SAB_PACK_BEST_FIT), most_(most_sequences(options)), shortest_(packing.lengths.back().length) {
+        if (ahead > 0) open_.emplace(key(packing.capacity, 0), Group{static_cast<uint32_t>(ahead), packing.capacity, 0, none});
         for (uint32_t i = 0; i < packing_.lengths.size(); ++i) {
             if (i % 1024 == 0) progress.report(i, packing_.lengths.size());
             place(i);
         }
-        Collector collector(packing_);
-        for (const Group& group : full_) collect(group, collector);
-        for (const auto& [key, group] : open_) collect(group, collector);
+        for (const auto& [key, group] : open_)
+            if (group.sequences > 0) full_.push_back(group);
+    }
+
+    uint64_t bins() const {
+        uint64_t bins = 0;
+        for (const Group& group : full_) bins += group.bins;
+        return bins;
+    }
+
+    void write(Packing& packing) const {
+        Collector collector(packing);
+        std::vector<uint32_t> chain;
+        for (const Group& group : full_) {
+            chain.clear();
+            for (uint32_t step = group.last; step != none; step = steps_[step].before) chain.push_back(step);
+            collector.begin(group.bins);
+            for (std::size_t i = chain.size(); i-- > 0;) collector.add(steps_[chain[i]].length, steps_[chain[i]].count);
+        }
     }
 
 private:
@@ -131,22 +147,25 @@ private:
             open_.emplace(key(next.room, next.sequences), next);
     }
 
-    void collect(const Group& group, Collector& collector) {
-        chain_.clear();
-        for (uint32_t step = group.last; step != none; step = steps_[step].before) chain_.push_back(step);
-        collector.begin(group.bins);
-        for (std::size_t i = chain_.size(); i-- > 0;) collector.add(steps_[chain_[i]].length, steps_[chain_[i]].count);
-    }
-
-    Packing& packing_;
+    const Packing& packing_;
     bool is_best_fit_;
     uint32_t most_;
     uint32_t shortest_;
     Open open_;
-    std::vector<Group> full_;
+    std::vector<Group> full_;  ///< that take no more; at the end all
     std::vector<Step> steps_;
-    std::vector<uint32_t> chain_;
 };
+
+void pack_from_the_longest(Packing& packing, const sab_pack_options& options, const Progress& progress) {
+    const GroupPacker packer(packing, options, 0, progress);
+    // Bins that open as they are needed get long sequences or short ones, and a limit on their number leaves those with short ones empty. Where the
+    // bins are there from the beginning each gets some of both.
+    if (options.method == SAB_PACK_HISTOGRAM && options.max_sequences > 0) {
+        const GroupPacker other(packing, options, packing.info.lower_bound, progress);
+        if (other.bins() < packer.bins()) return other.write(packing);
+    }
+    packer.write(packing);
+}
 
 /// Packs as the sequences come, into the oldest of the open bins that has room.
 class WindowPacker {
@@ -366,15 +385,15 @@ Packing pack(const Sizes& sizes, const sab_pack_options& options) {
     packing.order = std::move(sorted.order);
 
     sab_pack_info& info = packing.info;
+    info.lower_bound = lower_bound(packing, most_sequences(options));
     if (options.method == SAB_PACK_FIRST_FIT)
         pack_as_they_come(packing, sorted, options, progress);
     else
-        GroupPacker(packing, options).run(progress);
+        pack_from_the_longest(packing, options, progress);
     std::ranges::stable_sort(packing.kinds, std::ranges::greater{}, &BinKind::cost);
 
     info.samples = sorted.count;
     info.skipped = packing.skipped.size();
-    info.lower_bound = lower_bound(packing, most_sequences(options));
     for (const BinKind& kind : packing.kinds) {
         info.bins += kind.bins;
         info.most_sequences = std::max<uint64_t>(info.most_sequences, kind.sequences);

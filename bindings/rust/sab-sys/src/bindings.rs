@@ -50,6 +50,9 @@ pub const SAB_TORCH_SHUFFLE_ALL: i32 = 1;
 pub const SAB_TORCH_SHUFFLE_BUCKETS: i32 = 2;
 pub const SAB_TORCH_GENERATOR_WORDS: i32 = 625;
 pub const SAB_STATE_SIZE: i32 = 136;
+pub const SAB_PACK_BEST_FIT: i32 = 0;
+pub const SAB_PACK_HISTOGRAM: i32 = 1;
+pub const SAB_PACK_FIRST_FIT: i32 = 2;
 pub const SAB_OUT_OF_MEMORY: i32 = 2;
 pub const SAB_MODEL_BATCH: i32 = 0;
 pub const SAB_MODEL_POLYNOMIAL: i32 = 1;
@@ -901,6 +904,132 @@ extern "C" {
         progress: sab_progress_fn,
         progress_ctx: *mut ::core::ffi::c_void,
         report: *mut sab_report,
+    ) -> sab_status;
+}
+pub type sab_pack_method = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_pack_options {
+    pub struct_size: usize,
+    pub method: sab_pack_method,
+    pub capacity: u64,
+    pub max_sequences: u64,
+    pub split: i32,
+    pub oversize: sab_oversize,
+    pub window: u64,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_pack_options"][::core::mem::size_of::<sab_pack_options>() - 64usize];
+    [
+        "Alignment of sab_pack_options",
+    ][::core::mem::align_of::<sab_pack_options>() - 8usize];
+    [
+        "Offset of field: sab_pack_options::struct_size",
+    ][::core::mem::offset_of!(sab_pack_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_pack_options::method",
+    ][::core::mem::offset_of!(sab_pack_options, method) - 8usize];
+    [
+        "Offset of field: sab_pack_options::capacity",
+    ][::core::mem::offset_of!(sab_pack_options, capacity) - 16usize];
+    [
+        "Offset of field: sab_pack_options::max_sequences",
+    ][::core::mem::offset_of!(sab_pack_options, max_sequences) - 24usize];
+    [
+        "Offset of field: sab_pack_options::split",
+    ][::core::mem::offset_of!(sab_pack_options, split) - 32usize];
+    [
+        "Offset of field: sab_pack_options::oversize",
+    ][::core::mem::offset_of!(sab_pack_options, oversize) - 36usize];
+    [
+        "Offset of field: sab_pack_options::window",
+    ][::core::mem::offset_of!(sab_pack_options, window) - 40usize];
+    [
+        "Offset of field: sab_pack_options::progress",
+    ][::core::mem::offset_of!(sab_pack_options, progress) - 48usize];
+    [
+        "Offset of field: sab_pack_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_pack_options, progress_ctx) - 56usize];
+};
+extern "C" {
+    pub fn sab_pack_options_init(options: *mut sab_pack_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_pack_info {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub skipped: u64,
+    pub split: u64,
+    pub sequences: u64,
+    pub bins: u64,
+    pub lower_bound: u64,
+    pub most_sequences: u64,
+    pub fingerprint: u64,
+    pub total: f64,
+    pub fill: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_pack_info"][::core::mem::size_of::<sab_pack_info>() - 88usize];
+    ["Alignment of sab_pack_info"][::core::mem::align_of::<sab_pack_info>() - 8usize];
+    [
+        "Offset of field: sab_pack_info::struct_size",
+    ][::core::mem::offset_of!(sab_pack_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_pack_info::samples",
+    ][::core::mem::offset_of!(sab_pack_info, samples) - 8usize];
+    [
+        "Offset of field: sab_pack_info::skipped",
+    ][::core::mem::offset_of!(sab_pack_info, skipped) - 16usize];
+    [
+        "Offset of field: sab_pack_info::split",
+    ][::core::mem::offset_of!(sab_pack_info, split) - 24usize];
+    [
+        "Offset of field: sab_pack_info::sequences",
+    ][::core::mem::offset_of!(sab_pack_info, sequences) - 32usize];
+    [
+        "Offset of field: sab_pack_info::bins",
+    ][::core::mem::offset_of!(sab_pack_info, bins) - 40usize];
+    [
+        "Offset of field: sab_pack_info::lower_bound",
+    ][::core::mem::offset_of!(sab_pack_info, lower_bound) - 48usize];
+    [
+        "Offset of field: sab_pack_info::most_sequences",
+    ][::core::mem::offset_of!(sab_pack_info, most_sequences) - 56usize];
+    [
+        "Offset of field: sab_pack_info::fingerprint",
+    ][::core::mem::offset_of!(sab_pack_info, fingerprint) - 64usize];
+    [
+        "Offset of field: sab_pack_info::total",
+    ][::core::mem::offset_of!(sab_pack_info, total) - 72usize];
+    [
+        "Offset of field: sab_pack_info::fill",
+    ][::core::mem::offset_of!(sab_pack_info, fill) - 80usize];
+};
+extern "C" {
+    pub fn sab_packed_sampler_new(
+        sizes: *const sab_sizes,
+        pack: *const sab_pack_options,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_pack_get_info(
+        sampler: *const sab_sampler,
+        info: *mut sab_pack_info,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_pack_skipped(
+        sampler: *const sab_sampler,
+        indices: *mut i64,
+        capacity: usize,
+        count: *mut usize,
     ) -> sab_status;
 }
 #[repr(C)]

@@ -8,6 +8,8 @@
  *      sab_plan     buckets, batch sizes, budget: immutable, shareable    sab/plan.h
  *         |
  *      sab_sampler  a cursor over the batches of an epoch, for one rank   sab/sampler.h
+ *      sab_packed_sampler_new
+ *                   samples end to end in rows of a fixed capacity        sab/pack.h
  *
  *      sab_partition
  *                   items dealt out to parts of nearly equal cost         sab/balance.h
@@ -44,6 +46,7 @@
 #include "sab/plan.h"
 #include "sab/sampler.h"
 #include "sab/balance.h"
+#include "sab/pack.h"
 #include "sab/memory.h"
 #include "sab/torch.h"
 #include "sab/stream.h"

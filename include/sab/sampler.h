@@ -31,8 +31,9 @@ typedef struct sab_batch {
     uint64_t count;         /**< samples; 0 only in the last step, when fewer samples than ranks are left (loss weight 0) */
     double longest;         /**< largest size in the batch */
     double total;           /**< sum of the sizes */
-    double padded_length;   /**< length to pad to: `longest` rounded up to the plan's `length_multiple`, or the bucket's length under `max_shapes` */
-    double padded_total;    /**< count * padded_length */
+    double padded_length;   /**< length to pad to: `longest` rounded up to the plan's `length_multiple`, or the bucket's length under `max_shapes`;
+                                 packed sampler: the capacity */
+    double padded_total;    /**< count * padded_length; packed sampler: the capacity, since the sequences share one row */
     int64_t bucket;         /**< index of the bucket in the plan; -1 where there are no buckets */
     uint64_t epoch;         /**< epoch of the batch */
     uint64_t step;          /**< step of the batch in its epoch, from 0 */
@@ -44,7 +45,7 @@ typedef struct sab_batch {
     uint64_t micro_batches; /**< balanced sampler: micro-batches that each rank takes in a step; 1 elsewhere */
     const int32_t *cu_seqlens; /**< packed sampler: `count` + 1 cumulative lengths, the first 0; theirs are the lifetime and owner of `indices`.
                                     NULL elsewhere */
-    const int64_t *starts;  /**< packed sampler that splits samples: where each piece begins in its sample; as `indices`. NULL elsewhere */
+    const int64_t *starts;  /**< packed sampler that splits samples: where each of the `count` sequences begins in its sample; as `indices`. NULL elsewhere */
 } sab_batch;
 #define SAB_BATCH_INIT { sizeof(sab_batch), NULL, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 1, NULL, NULL }
 
@@ -64,7 +65,7 @@ typedef struct sab_sampler_options {
     sab_last_step last_step; /**< SAB_LAST_STEP_SPLIT */
     int32_t step_totals;     /**< 1 (default): fill step_samples and step_total of each batch, which looks at the other ranks' batches of the step;
                                   0: do not, so that the work of a rank is independent of `world_size` */
-    uint64_t worst_first;    /**< native order: begin the epoch with at least this many of the batches that may cost most, so that memory runs out
+    uint64_t worst_first;    /**< native and packed order: begin the epoch with at least this many of the batches that may cost most, so that memory runs out
                                   early if it ever does. 0 */
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT { sizeof(sab_sampler_options), 0, 0, 0, 1, SAB_LAST_STEP_SPLIT, 1, 0 }

@@ -130,7 +130,7 @@ public:
         const std::span<const uint32_t> own = places(position, first, count);
         const std::span<int64_t> out = batch.room(count);
         const std::size_t in = find(position).bucket;
-        batch.bucket = static_cast<int64_t>(in);
+        batch.bucket = count == 0 ? -1 : static_cast<int64_t>(in);
         batch.longest = batch.total = 0;
         for (std::size_t i = 0; i < own.size(); ++i) {
             const double size = size_at(own[i]);
@@ -138,7 +138,7 @@ public:
             batch.longest = std::max(batch.longest, size);
             batch.total += size;
         }
-        batch.padded_length = plan_->facts().pads_to_bucket != 0 ? plan_->buckets()[in].padded_length : plan_->padded(batch.longest);
+        batch.padded_length = count == 0 ? 0 : plan_->facts().pads_to_bucket != 0 ? plan_->buckets()[in].padded_length : plan_->padded(batch.longest);
     }
 
 private:

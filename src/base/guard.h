@@ -54,16 +54,17 @@ sab_status guard_new(Handle** handle, std::string_view name, Make&& make) noexce
 /// What the caller's `given` covers, over the defaults. A smaller struct than the first released one (`first_size`) is refused; a larger
 /// one passes when what this library does not know is zero.
 template <class Options>
-Options read_options(const Options* given, const Options& defaults, std::size_t first_size) {
+Options read_options(const Options* given, const Options& defaults, std::size_t first_size, std::string_view name = "options") {
     Options options = defaults;
     if (given == nullptr) return options;
     const std::size_t size = given->struct_size;
-    check(size >= first_size, "options.struct_size", size, "must be at least ", first_size, " (use the _INIT macro)");
-    check(size <= 65536, "options.struct_size", size, "must be at most 65536 (use the _INIT macro)");
+    const std::string which = text(name, ".struct_size");
+    check(size >= first_size, which, size, "must be at least ", first_size, " (use the _INIT macro)");
+    check(size <= 65536, which, size, "must be at most 65536 (use the _INIT macro)");
     std::memcpy(&options, given, std::min(size, sizeof(Options)));
     const auto* bytes = reinterpret_cast<const unsigned char*>(given);
     for (std::size_t i = sizeof(Options); i < size; ++i)
-        check(bytes[i] == 0, "options.struct_size", size, "byte ", i, " is set, but this library knows only the first ", sizeof(Options));
+        check(bytes[i] == 0, which, size, "byte ", i, " is set, but this library knows only the first ", sizeof(Options));
     options.struct_size = sizeof(Options);
     return options;
 }

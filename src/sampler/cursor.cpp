@@ -193,13 +193,7 @@ void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
     check(step < batch_count(), "position", step, "must be below the number of steps, ", batch_count());
     const Place place = place_of(step);
     const Share part = share(place, rank);
-    if (part.count > 0) {
-        sequence_->fill(part.position, part.first, part.count, batch.batch);
-    } else {
-        batch.batch.room(0);
-        batch.batch.longest = batch.batch.total = batch.batch.padded_length = 0;
-        batch.batch.bucket = -1;
-    }
+    sequence_->fill(part.position, part.first, part.count, batch.batch);
     batch.epoch = arrangement_.epoch;
     batch.step = step;
     batch.step_samples = 0;

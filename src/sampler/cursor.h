@@ -24,6 +24,7 @@ public:
     void at(uint64_t step, PlacedBatch& batch) override { fill(step, options_.rank, batch); }
     void set_budget(double budget) override;
     double budget() const override;
+    const Sequence* sequence() const override { return sequence_.get(); }
     const Plan* plan() const override { return sequence_->order() == Order::worst ? nullptr : sequence_->plan(); }
     void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
     void restore(std::span<const std::byte> state) override;

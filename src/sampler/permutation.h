@@ -21,7 +21,7 @@ constexpr uint64_t multiply_high(uint64_t a, uint64_t b) {
 }
 
 /// What a permutation is for, so that no two of an epoch are alike.
-enum class Purpose : uint64_t { samples = 1, steps = 2, batches = 3, units = 16, cohorts = 17, parts = 18 };
+enum class Purpose : uint64_t { samples = 1, steps = 2, batches = 3, sequences = 4, units = 5, cohorts = 6, parts = 7 };
 
 /// The key of one permutation of one epoch.
 constexpr uint64_t permutation_key(uint64_t seed, uint64_t epoch, Purpose purpose, uint64_t which) {

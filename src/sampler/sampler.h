@@ -24,7 +24,8 @@ struct PlacedBatch {
 /// As the C ABI shows it; `indices` live as long as `placed` is not changed.
 inline sab_batch shown(const PlacedBatch& placed) {
     const Batch& b = placed.batch;
-    return {sizeof(sab_batch), b.buffer.data(), b.count, b.longest, b.total, b.padded_length, static_cast<double>(b.count) * b.padded_length, b.bucket,
+    const double rows = b.cu_seqlens.empty() ? static_cast<double>(b.count) : 1;  // what is packed is one row
+    return {sizeof(sab_batch), b.buffer.data(), b.count, b.longest, b.total, b.padded_length, rows * b.padded_length, b.bucket,
             placed.epoch, placed.step, placed.step_samples, placed.step_total, placed.micro_batch, placed.micro_batches,
             b.cu_seqlens.empty() ? nullptr : b.cu_seqlens.data(), b.starts.empty() ? nullptr : b.starts.data()};
 }
@@ -58,6 +59,8 @@ public:
     virtual void at(uint64_t, PlacedBatch&) { unsupported("sab_sampler_at"); }
     virtual void set_budget(double) { fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: this sampler's batches are not a plan's"); }
     virtual double budget() const { fail(SAB_E_UNSUPPORTED, "sab_sampler_get_budget: this sampler's batches are not a plan's"); }
+    /// What it walks, where it has random access; else null.
+    virtual const Sequence* sequence() const { return nullptr; }
     /// What its batches are of, where their budget could be lowered; else null.
     virtual const Plan* plan() const { return nullptr; }
     virtual void save(std::span<std::byte, SAB_STATE_SIZE>) const { unsupported("sab_sampler_state_save"); }

@@ -19,7 +19,7 @@ struct Batch {
     double padded_length = 0;
     int64_t bucket = -1;
     std::vector<int32_t> cu_seqlens;  ///< of packed batches, else empty
-    std::vector<int64_t> starts;      ///< of packed batches of pieces, else empty
+    std::vector<int64_t> starts;      ///< of packed batches that may hold pieces: grows as `buffer` does; else empty
 
     /// Room for `n` indices, which become the batch's.
     std::span<int64_t> room(uint64_t n) {
@@ -38,7 +38,7 @@ struct Arrangement {
 };
 
 /// Kinds of sequences, as states name them.
-enum class Order : uint32_t { native = 1, sequential = 2, size_aware = 3, worst = 4, balanced = 8, sharded = 9 };
+enum class Order : uint32_t { native = 1, sequential = 2, size_aware = 3, worst = 4, packed = 5, balanced = 8, sharded = 9 };
 
 class Sequence {
 public:
@@ -59,7 +59,7 @@ public:
     /// Samples of all ranks at that step, where other ranks take batches of sequences of their own.
     virtual uint64_t step_samples(uint64_t position) const { return samples(position); }
     virtual bool has_others() const { return false; }
-    /// The part of `count` samples from `first` on.
+    /// The part of `count` samples from `first` on; 0 is the share of a rank in a last step of fewer samples than ranks.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };
 

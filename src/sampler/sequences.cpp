@@ -58,7 +58,7 @@ double PlanReader::total(const Bucket& bucket, std::span<const uint32_t> places)
 void PlanReader::read(std::size_t index, std::span<const uint32_t> places, Batch& batch) const {
     const Bucket& bucket = plan_->buckets()[index];
     look_up(plan_->order().data() + bucket.begin, places.data(), places.size(), batch.room(places.size()).data());
-    batch.bucket = static_cast<int64_t>(index);
+    batch.bucket = places.empty() ? -1 : static_cast<int64_t>(index);
     batch.total = total(bucket, places);
     batch.longest = places.empty() ? 0 : size_at(bucket, highest_of(places.data(), places.size()));
     batch.padded_length = places.empty() ? 0 : plan_->facts().pads_to_bucket ? bucket.padded_length : plan_->padded(batch.longest);

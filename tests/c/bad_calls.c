@@ -133,6 +133,19 @@ static sab_sampler_options wild_sampler_options(void) {
     return options;
 }
 
+static sab_pack_options wild_pack_options(void) {
+    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    pack.capacity = below(4) ? 1 + below(300) : any_count();
+    if (below(2)) pack.method = below(8) ? (int32_t)below(3) : any_choice();
+    if (below(3) == 0) pack.max_sequences = below(4) ? below(9) : any_count();
+    if (below(3) == 0) pack.window = below(4) ? 1 + below(9) : any_count();
+    if (below(3) == 0) pack.split = any_choice();
+    if (below(3) == 0) pack.oversize = any_choice();
+    if (below(4) == 0) pack.progress = wild_progress;
+    if (below(20) == 0) pack.struct_size = below(sizeof pack + 1);
+    return pack;
+}
+
 static void call(void) {
     sab_sizes **size = &sizes[below(HANDLES)];
     sab_plan **plan = &plans[below(HANDLES)];
@@ -153,7 +166,7 @@ static void call(void) {
     sab_sizes_options sizes_options = SAB_SIZES_OPTIONS_INIT;
     if (below(4) == 0) sizes_options.copy = any_choice();
     if (below(8) == 0) sizes_options.columns = any_choice();
-    switch (below(24)) {
+    switch (below(26)) {
         case 0:
             sab_sizes_free(*size);
             *size = NULL;
@@ -228,6 +241,19 @@ static void call(void) {
             sab_sampler_options small = sampler_options;
             if (small.world_size > 64) small.world_size = 3; /* a report walks every rank */
             note(sab_plan_report(*plan, MAYBE(&small), wild_progress, NULL, MAYBE(&report)));
+            break;
+        }
+        case 24: {
+            const sab_pack_options pack = wild_pack_options();
+            sab_sampler_free(*sampler);
+            note(sab_packed_sampler_new(*size, MAYBE(&pack), MAYBE(&sampler_options), sampler));
+            break;
+        }
+        case 25: {
+            sab_pack_info facts = SAB_PACK_INFO_INIT;
+            if (below(16) == 0) facts.struct_size = below(sizeof facts + 1);
+            note(sab_pack_get_info(*sampler, MAYBE(&facts)));
+            note(sab_pack_skipped(*sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         }
     }

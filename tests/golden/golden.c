@@ -39,6 +39,7 @@ struct golden_case {
     sab_plan_options plan;
     double boundaries[64];
     uint64_t batch_size;
+    sab_pack_options pack;
     sab_sampler_options options;
     char kind[16];
     double max_total_size;
@@ -51,6 +52,7 @@ static void begin_case(struct golden_case *c, const char *name) {
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->plan = (sab_plan_options)SAB_PLAN_OPTIONS_INIT;
+    c->pack = (sab_pack_options)SAB_PACK_OPTIONS_INIT;
     c->options = (sab_sampler_options)SAB_SAMPLER_OPTIONS_INIT;
 }
 
@@ -101,6 +103,19 @@ static void set_plan(struct golden_case *c, char **words, size_t count) {
     } else die(key, "is not a known option of a plan");
 }
 
+static void set_pack(struct golden_case *c, char **words) {
+    static const char *const methods[] = {"best_fit", "histogram", "first_fit", NULL};
+    static const char *const oversize[] = {"skip", "error", NULL};
+    const char *key = words[1], *value = words[2];
+    if (strcmp(key, "method") == 0) c->pack.method = one_of(value, methods);
+    else if (strcmp(key, "capacity") == 0) c->pack.capacity = (uint64_t)number(value);
+    else if (strcmp(key, "max_sequences") == 0) c->pack.max_sequences = (uint64_t)number(value);
+    else if (strcmp(key, "split") == 0) c->pack.split = (int32_t)number(value);
+    else if (strcmp(key, "oversize") == 0) c->pack.oversize = one_of(value, oversize);
+    else if (strcmp(key, "window") == 0) c->pack.window = (uint64_t)number(value);
+    else die(key, "is not a known option of a packing");
+}
+
 static void set_option(struct golden_case *c, char **words) {
     static const char *const last_steps[] = {"split", "drop", "wrap", NULL};
     const char *key = words[1], *value = words[2];
@@ -115,6 +130,8 @@ static void set_option(struct golden_case *c, char **words) {
 static void begin_epoch(struct golden_case *c, uint64_t epoch) {
     if (c->sampler == NULL && strcmp(c->kind, "size_aware") == 0) {
         check(sab_size_aware_sampler_new(NULL, c->size_count, c->sab_sizes_handle, c->max_total_size, &c->options, &c->sampler), c->name);
+    } else if (c->sampler == NULL && strcmp(c->kind, "packed") == 0) {
+        check(sab_packed_sampler_new(c->sab_sizes_handle, &c->pack, &c->options, &c->sampler), c->name);
     } else if (c->sampler == NULL) {
         c->plan.boundaries = c->boundaries;
         c->plan.batch_sizes = &c->batch_size;
@@ -155,6 +172,24 @@ static size_t split(char *line, char **words) {
     return count;
 }
 
+static void write_batch(const sab_batch *batch, FILE *write) {
+    fputs("batch", write);
+    for (uint64_t i = 0; i < batch->count; ++i) fprintf(write, " %" PRId64, batch->indices[i]);
+    if (batch->cu_seqlens != NULL) fputs("\ncu_seqlens", write);
+    for (uint64_t i = 0; batch->cu_seqlens != NULL && i <= batch->count; ++i) fprintf(write, " %" PRId32, batch->cu_seqlens[i]);
+    if (batch->starts != NULL) fputs("\nstarts", write);
+    for (uint64_t i = 0; batch->starts != NULL && i < batch->count; ++i) fprintf(write, " %" PRId64, batch->starts[i]);
+    fputs("\n", write);
+}
+
+/* Whether the numbers of the last batch are those of the words after the first. */
+static int has_words(const int32_t *narrow, const int64_t *wide, char **words, size_t count) {
+    if (narrow == NULL && wide == NULL) return count == 1;
+    for (size_t i = 1; i < count; ++i)
+        if ((narrow != NULL ? narrow[i - 1] : wide[i - 1]) != (int64_t)strtoll(words[i], NULL, 10)) return 0;
+    return 1;
+}
+
 /* Reads the file; where `write` is a file, copies the inputs there and puts the library's batches in place of the file's. */
 static int run(const char *path, FILE *write) {
     FILE *file = fopen(path, "r");
@@ -169,7 +204,8 @@ static int run(const char *path, FILE *write) {
         memcpy(copy, line, strlen(line) + 1);
         size_t count = line[0] == '#' ? 0 : split(line, words);
         const char *key = count > 0 ? words[0] : "";
-        const int is_output = strcmp(key, "batch") == 0 || strcmp(key, "digest") == 0;
+        const int is_row = strcmp(key, "cu_seqlens") == 0 || strcmp(key, "starts") == 0; /* of the batch before */
+        const int is_output = is_row || strcmp(key, "batch") == 0 || strcmp(key, "digest") == 0;
         if (write != NULL && !is_output) fputs(copy, write);
         if (expects_end && !is_output) {
             if (write == NULL && sab_next_batch(c.sampler, &batch) != SAB_END) wrong = 1;
@@ -179,6 +215,7 @@ static int run(const char *path, FILE *write) {
         if (strcmp(key, "case") == 0) { begin_case(&c, words[1]); wrong = 0; }
         else if (strcmp(key, "sizes") == 0 || strcmp(key, "sizes_rule") == 0) set_sizes(&c, words, count);
         else if (strcmp(key, "plan") == 0) set_plan(&c, words, count);
+        else if (strcmp(key, "pack") == 0) set_pack(&c, words);
         else if (strcmp(key, "sampler") == 0) {
             snprintf(c.kind, sizeof c.kind, "%s", words[1]);
             if (count > 2) c.max_total_size = number(words[2]);
@@ -190,18 +227,14 @@ static int run(const char *path, FILE *write) {
                 digest(&c, text, sizeof text);
                 fprintf(write, "digest %s\n", text);
             } else if (write != NULL) {
-                while (sab_next_batch(c.sampler, &batch) == SAB_OK) {
-                    fputs("batch", write);
-                    for (uint64_t i = 0; i < batch.count; ++i) fprintf(write, " %" PRId64, batch.indices[i]);
-                    fputs("\n", write);
-                }
+                while (sab_next_batch(c.sampler, &batch) == SAB_OK) write_batch(&batch, write);
             }
         } else if (strcmp(key, "batch") == 0 && write == NULL) {
             expects_end = 1;
-            if (sab_next_batch(c.sampler, &batch) != SAB_OK || batch.count != count - 1) wrong = 1;
-            else
-                for (size_t i = 1; i < count; ++i)
-                    if (batch.indices[i - 1] != (int64_t)strtoll(words[i], NULL, 10)) wrong = 1;
+            if (sab_next_batch(c.sampler, &batch) != SAB_OK || batch.count != count - 1 || !has_words(NULL, batch.indices, words, count)) wrong = 1;
+        } else if (is_row && write == NULL) {
+            const int is_starts = strcmp(key, "starts") == 0;
+            if (count - 1 != batch.count + !is_starts || !has_words(is_starts ? NULL : batch.cu_seqlens, is_starts ? batch.starts : NULL, words, count)) wrong = 1;
         } else if (strcmp(key, "digest") == 0 && write == NULL) {
             char text[64], expected[64];
             digest(&c, text, sizeof text);

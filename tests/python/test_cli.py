@@ -76,6 +76,8 @@ def test_input_errors(tmp_path):
         (["plan", "SIZES", "--cost", "cubic"], "--cost cubic"),
         (["plan", "SIZES", "--buckets", "-3"], "--buckets -3"),
         (["plan", "SIZES", "--padding", "2"], "padding_target = 2"),
+        (["pack", "SIZES", "--capacity", "20"], "must be at most the capacity, 20"),
+        (["pack", "SIZES", "--capacity", "0"], "pack.capacity = 0"),
         (["compare", "SIZES", "--batch-size", "0"], "--batch-size 0"),
         (["compare", "SIZES", "--picture", "x.bmp"], ".png or .svg"),
         (["compare", "SIZES", "--picture", "/nowhere/x.png"], "/nowhere/x.png"),
@@ -244,3 +246,13 @@ def test_memory_json_of_a_step_that_prints(tmp_path, capsys, monkeypatch):
     assert "no such folder" in capsys.readouterr().err
     assert main([*arguments, "--points", "0"]) == 2
     assert "--points 0" in capsys.readouterr().err
+
+
+def test_pack(sizes_file):
+    facts = json.loads(run("pack", sizes_file, "--capacity", "256", "--json").stdout)
+    assert facts["capacity"] == 256 and list(facts["methods"]) == ["best_fit", "histogram", "first_fit"]
+    best = facts["methods"]["best_fit"]
+    assert best["bins"] == best["lower_bound"] and best["fill"] > 0.99 and best["samples"] == 3000
+    table = run("pack", sizes_file, "--capacity", "16", "--split", "--method", "first_fit", "--max-sequences", "3").stdout.decode()
+    assert "first_fit" in table and "best_fit" not in table and "are cut into pieces" in table
+    assert "are left out" in run("pack", sizes_file, "--capacity", "40", "--oversize", "skip").stdout.decode()

@@ -617,7 +617,7 @@ def golden_cases():
             if not words or words[0].startswith("#"):
                 continue
             if words[0] == "case":
-                case = {"name": words[1], "plan": [], "option": {}, "epochs": []}
+                case = {"name": words[1], "plan": [], "pack": {}, "option": {}, "epochs": []}
             elif words[0] == "sizes":
                 case["sizes"] = np.array(words[1:], np.uint32)
             elif words[0] == "sizes_rule":
@@ -628,6 +628,8 @@ def golden_cases():
                 case["sizes"] = np.array(made, np.uint32)
             elif words[0] == "plan":
                 case["plan"].append(words[1:])
+            elif words[0] == "pack":
+                case["pack"][words[1]] = int(words[2]) if words[2].isdecimal() else words[2]
             elif words[0] == "sampler":
                 case["kind"] = words[1:]
             elif words[0] == "option":
@@ -636,6 +638,8 @@ def golden_cases():
                 case["epochs"].append((int(words[1]), []))
             elif words[0] == "batch":
                 case["epochs"][-1][1].append([int(word) for word in words[1:]])
+            elif words[0] in ("cu_seqlens", "starts"):
+                case["epochs"][-1][1].append((words[0], [int(word) for word in words[1:]]))
             elif words[0] == "digest":
                 case["epochs"][-1][1].extend(["digest", int(words[1]), words[2]])
             else:
@@ -651,9 +655,29 @@ def fnv(batches):
     return f"{value:016x}"
 
 
+def check_packed(case):
+    sampler = sab.PackedSampler(case["sizes"], **case["pack"], **case["option"])
+    for epoch, expected in case["epochs"]:
+        sampler.set_epoch(epoch)
+        batches = list(sampler.batches())
+        if expected[0] == "digest":
+            assert [len(batches), fnv([batch.indices for batch in batches])] == expected[1:]
+            continue
+        lines = []
+        for batch in batches:
+            lines.append(batch.indices.tolist())
+            lines.append(("cu_seqlens", batch.cu_seqlens.tolist()))
+            if batch.starts is not None:
+                lines.append(("starts", batch.starts.tolist()))
+        assert lines == expected
+
+
 @pytest.mark.filterwarnings("ignore::sab.SkippedWarning")
 @pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case["name"])
 def test_golden_vectors(case):
+    if case["kind"][0] == "packed":
+        check_packed(case)
+        return
     if case["kind"][0] == "torch":
         pytest.skip("drawn by sab.compat.bionemo, whose documented outputs are tested")
     options = {}

@@ -26,6 +26,7 @@ from sab._max_batch import (
 )
 from sab._model import MemoryModel, MemoryModelInfo, measurement_points
 from sab._native import Cancelled, DeviceMemoryError, Error, FormatError, MismatchError, SkippedWarning, UnsupportedError, ffi as _ffi, lib as _lib
+from sab._pack import PackedSampler, PackInfo
 from sab._peaks import Peaks, collect_peak
 from sab._plan import Bucket, Plan, Report, create_buckets, plan
 from sab._probe import MemoryStats, Probe
@@ -54,6 +55,8 @@ __all__ = [
     "MemoryModelInfo",
     "MemoryStats",
     "MismatchError",
+    "PackInfo",
+    "PackedSampler",
     "Peaks",
     "Plan",
     "Probe",

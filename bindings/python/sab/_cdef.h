@@ -296,6 +296,39 @@ typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, v
 sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
 sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx,
  sab_sampler **sampler);
+#define SAB_PACK_BEST_FIT 0
+#define SAB_PACK_HISTOGRAM 1
+#define SAB_PACK_FIRST_FIT 2
+typedef int32_t sab_pack_method;
+typedef struct sab_pack_options {
+ size_t struct_size; 
+ sab_pack_method method; 
+ uint64_t capacity; 
+ uint64_t max_sequences; 
+ int32_t split; 
+ sab_oversize oversize; 
+ uint64_t window; 
+ sab_progress_fn progress; 
+ void *progress_ctx; 
+} sab_pack_options;
+void sab_pack_options_init(sab_pack_options *options);
+typedef struct sab_pack_info {
+ size_t struct_size; 
+ uint64_t samples; 
+ uint64_t skipped; 
+ uint64_t split; 
+ uint64_t sequences; 
+ uint64_t bins; 
+ uint64_t lower_bound; 
+ uint64_t most_sequences; 
+ uint64_t fingerprint; 
+ double total; 
+ double fill; 
+} sab_pack_info;
+sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack, const sab_sampler_options *options,
+ sab_sampler **sampler);
+sab_status sab_pack_get_info(const sab_sampler *sampler, sab_pack_info *info);
+sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
 #define SAB_OUT_OF_MEMORY 2
 #define SAB_MODEL_BATCH 0
 #define SAB_MODEL_POLYNOMIAL 1

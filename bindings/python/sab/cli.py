@@ -1,4 +1,4 @@
-"""The command ``sab``: ``sab compare INPUT``, ``sab plan INPUT`` and ``sab memory MODULE:FUNCTION``."""
+"""The command ``sab``: ``sab compare INPUT``, ``sab plan INPUT``, ``sab pack INPUT`` and ``sab memory MODULE:FUNCTION``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
+import time
 import traceback
 import warnings
 from typing import Any, Callable, Iterator, Optional, Sequence
@@ -76,6 +77,18 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--world-size", type=int, default=1, help="ranks to report for (default: 1)")
     plan.add_argument("--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_open")
     plan.set_defaults(run=_plan)
+
+    pack = commands.add_parser("pack", help="pack samples into rows of a fixed capacity, and say how full they are")
+    pack.add_argument("input", metavar="INPUT", help="as for `sab plan`")
+    pack.add_argument("--bytes", action="store_true", help="count the bytes of a line of text, not its words")
+    pack.add_argument("--capacity", type=int, default=2048, help="of a bin (default: 2048)")
+    pack.add_argument("--method", action="append", choices=["best_fit", "histogram", "first_fit"], help="may be given several times (default: all)")
+    pack.add_argument("--max-sequences", type=int, default=0, help="in a bin (default: no limit)")
+    pack.add_argument("--split", action="store_true", help="cut samples longer than the capacity")
+    pack.add_argument("--oversize", default="error", choices=["error", "skip"], help="samples longer than the capacity, not split (default: error)")
+    pack.add_argument("--window", type=int, default=256, help="bins that first_fit keeps open (default: 256)")
+    pack.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    pack.set_defaults(run=_pack)
 
     memory = commands.add_parser("memory", help="probe a training step, fit a model of its memory, print the batch size of each length")
     memory.add_argument("step", metavar="MODULE:FUNCTION", help="or FILE.py:FUNCTION; function(count, length) runs a training step on a batch of that shape")
@@ -254,6 +267,41 @@ def _plan(options: argparse.Namespace) -> None:
     for what, path in (("plan", options.save), ("picture", options.picture)):
         if path:
             print(f"{what}: {path}")
+
+
+def _pack(options: argparse.Namespace) -> None:
+    with _progress(f"reading {options.input}") as progress:
+        sizes, unit = read_sizes(options.input, options.bytes, progress)
+    packings = {}
+    for method in options.method or ["best_fit", "histogram", "first_fit"]:
+        begin = time.perf_counter()
+        sampler = sab.PackedSampler(sizes, options.capacity, method, options.max_sequences, options.split, options.oversize, options.window)
+        packings[method] = sampler.info, time.perf_counter() - begin
+    if options.json:
+        facts = {method: {**info._asdict(), "fingerprint": f"{info.fingerprint:016x}", "seconds": seconds} for method, (info, seconds) in packings.items()}
+        print(json.dumps({"capacity": options.capacity, "methods": facts}, indent=2))
+        return
+    info, _ = next(iter(packings.values()))
+    _print_table(
+        f"{info.sequences:,} sequences of {info.total:,.0f} {unit} in bins of {options.capacity:,}, at least {info.lower_bound:,}",
+        ["", "bins", "over the bound", "fill", "sequences a bin", "most", "seconds"],
+        [
+            [
+                method,
+                f"{info.bins:,}",
+                f"{info.bins / info.lower_bound:.5f}",
+                f"{100 * info.fill:.3f} %",
+                f"{info.sequences / info.bins:.1f}",
+                f"{info.most_sequences:,}",
+                f"{seconds:.4f}",
+            ]
+            for method, (info, seconds) in packings.items()
+        ],
+    )
+    if info.skipped:
+        print(f"{info.skipped:,} samples are longer than a bin and are left out.")
+    if info.split:
+        print(f"{info.split:,} samples are longer than a bin and are cut into pieces.")
 
 
 def _memory(options: argparse.Namespace) -> None:

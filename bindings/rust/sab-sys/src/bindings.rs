@@ -14,6 +14,7 @@ pub const SAB_E_MISMATCH: i32 = -7;
 pub const SAB_E_UNSUPPORTED: i32 = -8;
 pub const SAB_E_INTERNAL: i32 = -9;
 pub const SAB_E_DEVICE_MEMORY: i32 = -10;
+pub const SAB_E_TIMEOUT: i32 = -11;
 pub const SAB_LOG_WARNING: i32 = 1;
 pub const SAB_LOG_INFO: i32 = 2;
 pub const SAB_INT8: i32 = 1;
@@ -52,6 +53,9 @@ pub const SAB_TORCH_GENERATOR_WORDS: i32 = 625;
 pub const SAB_STATE_SIZE: i32 = 136;
 pub const SAB_PARTITION_KARMARKAR_KARP: i32 = 0;
 pub const SAB_PARTITION_LONGEST_FIRST: i32 = 1;
+pub const SAB_PACK_BEST_FIT: i32 = 0;
+pub const SAB_PACK_HISTOGRAM: i32 = 1;
+pub const SAB_PACK_FIRST_FIT: i32 = 2;
 pub const SAB_OUT_OF_MEMORY: i32 = 2;
 pub const SAB_MODEL_BATCH: i32 = 0;
 pub const SAB_MODEL_POLYNOMIAL: i32 = 1;
@@ -949,6 +953,344 @@ extern "C" {
         parts: u64,
         options: *const sab_partition_options,
         part_of: *mut u32,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_balanced_options {
+    pub struct_size: usize,
+    pub micro_batches: u64,
+    pub samples: u64,
+    pub max_total: f64,
+    pub memory_terms: *const sab_cost_term,
+    pub memory_term_count: usize,
+    pub memory_budget: f64,
+    pub fill: f64,
+    pub cost: sab_cost,
+    pub coefficients: *const f64,
+    pub coefficient_count: usize,
+    pub cost_terms: *const sab_cost_term,
+    pub cost_term_count: usize,
+    pub cost_fn: sab_cost_fn,
+    pub cost_ctx: *mut ::core::ffi::c_void,
+    pub method: sab_partition_method,
+    pub oversize: sab_oversize,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_balanced_options",
+    ][::core::mem::size_of::<sab_balanced_options>() - 144usize];
+    [
+        "Alignment of sab_balanced_options",
+    ][::core::mem::align_of::<sab_balanced_options>() - 8usize];
+    [
+        "Offset of field: sab_balanced_options::struct_size",
+    ][::core::mem::offset_of!(sab_balanced_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_balanced_options::micro_batches",
+    ][::core::mem::offset_of!(sab_balanced_options, micro_batches) - 8usize];
+    [
+        "Offset of field: sab_balanced_options::samples",
+    ][::core::mem::offset_of!(sab_balanced_options, samples) - 16usize];
+    [
+        "Offset of field: sab_balanced_options::max_total",
+    ][::core::mem::offset_of!(sab_balanced_options, max_total) - 24usize];
+    [
+        "Offset of field: sab_balanced_options::memory_terms",
+    ][::core::mem::offset_of!(sab_balanced_options, memory_terms) - 32usize];
+    [
+        "Offset of field: sab_balanced_options::memory_term_count",
+    ][::core::mem::offset_of!(sab_balanced_options, memory_term_count) - 40usize];
+    [
+        "Offset of field: sab_balanced_options::memory_budget",
+    ][::core::mem::offset_of!(sab_balanced_options, memory_budget) - 48usize];
+    [
+        "Offset of field: sab_balanced_options::fill",
+    ][::core::mem::offset_of!(sab_balanced_options, fill) - 56usize];
+    [
+        "Offset of field: sab_balanced_options::cost",
+    ][::core::mem::offset_of!(sab_balanced_options, cost) - 64usize];
+    [
+        "Offset of field: sab_balanced_options::coefficients",
+    ][::core::mem::offset_of!(sab_balanced_options, coefficients) - 72usize];
+    [
+        "Offset of field: sab_balanced_options::coefficient_count",
+    ][::core::mem::offset_of!(sab_balanced_options, coefficient_count) - 80usize];
+    [
+        "Offset of field: sab_balanced_options::cost_terms",
+    ][::core::mem::offset_of!(sab_balanced_options, cost_terms) - 88usize];
+    [
+        "Offset of field: sab_balanced_options::cost_term_count",
+    ][::core::mem::offset_of!(sab_balanced_options, cost_term_count) - 96usize];
+    [
+        "Offset of field: sab_balanced_options::cost_fn",
+    ][::core::mem::offset_of!(sab_balanced_options, cost_fn) - 104usize];
+    [
+        "Offset of field: sab_balanced_options::cost_ctx",
+    ][::core::mem::offset_of!(sab_balanced_options, cost_ctx) - 112usize];
+    [
+        "Offset of field: sab_balanced_options::method",
+    ][::core::mem::offset_of!(sab_balanced_options, method) - 120usize];
+    [
+        "Offset of field: sab_balanced_options::oversize",
+    ][::core::mem::offset_of!(sab_balanced_options, oversize) - 124usize];
+    [
+        "Offset of field: sab_balanced_options::progress",
+    ][::core::mem::offset_of!(sab_balanced_options, progress) - 128usize];
+    [
+        "Offset of field: sab_balanced_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_balanced_options, progress_ctx) - 136usize];
+};
+extern "C" {
+    pub fn sab_balanced_options_init(options: *mut sab_balanced_options);
+}
+extern "C" {
+    pub fn sab_balanced_sampler_new(
+        sizes: *const sab_sizes,
+        balanced: *const sab_balanced_options,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_balance_report {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub skipped: u64,
+    pub dropped: u64,
+    pub steps: u64,
+    pub total: f64,
+    pub fill: f64,
+    pub rank_imbalance: f64,
+    pub largest_rank_imbalance: f64,
+    pub micro_batch_imbalance: f64,
+    pub time: f64,
+    pub least_time: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_balance_report",
+    ][::core::mem::size_of::<sab_balance_report>() - 96usize];
+    [
+        "Alignment of sab_balance_report",
+    ][::core::mem::align_of::<sab_balance_report>() - 8usize];
+    [
+        "Offset of field: sab_balance_report::struct_size",
+    ][::core::mem::offset_of!(sab_balance_report, struct_size) - 0usize];
+    [
+        "Offset of field: sab_balance_report::samples",
+    ][::core::mem::offset_of!(sab_balance_report, samples) - 8usize];
+    [
+        "Offset of field: sab_balance_report::skipped",
+    ][::core::mem::offset_of!(sab_balance_report, skipped) - 16usize];
+    [
+        "Offset of field: sab_balance_report::dropped",
+    ][::core::mem::offset_of!(sab_balance_report, dropped) - 24usize];
+    [
+        "Offset of field: sab_balance_report::steps",
+    ][::core::mem::offset_of!(sab_balance_report, steps) - 32usize];
+    [
+        "Offset of field: sab_balance_report::total",
+    ][::core::mem::offset_of!(sab_balance_report, total) - 40usize];
+    [
+        "Offset of field: sab_balance_report::fill",
+    ][::core::mem::offset_of!(sab_balance_report, fill) - 48usize];
+    [
+        "Offset of field: sab_balance_report::rank_imbalance",
+    ][::core::mem::offset_of!(sab_balance_report, rank_imbalance) - 56usize];
+    [
+        "Offset of field: sab_balance_report::largest_rank_imbalance",
+    ][::core::mem::offset_of!(sab_balance_report, largest_rank_imbalance) - 64usize];
+    [
+        "Offset of field: sab_balance_report::micro_batch_imbalance",
+    ][::core::mem::offset_of!(sab_balance_report, micro_batch_imbalance) - 72usize];
+    [
+        "Offset of field: sab_balance_report::time",
+    ][::core::mem::offset_of!(sab_balance_report, time) - 80usize];
+    [
+        "Offset of field: sab_balance_report::least_time",
+    ][::core::mem::offset_of!(sab_balance_report, least_time) - 88usize];
+};
+extern "C" {
+    pub fn sab_sampler_balance_report(
+        sampler: *mut sab_sampler,
+        progress: sab_progress_fn,
+        progress_ctx: *mut ::core::ffi::c_void,
+        report: *mut sab_balance_report,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_ranks_from_environment(
+        rank: *mut u64,
+        world_size: *mut u64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_data_rank(
+        shape: *const u64,
+        is_data: *const i32,
+        axes: usize,
+        rank: u64,
+        data_rank: *mut u64,
+        data_world_size: *mut u64,
+    ) -> sab_status;
+}
+pub type sab_all_gather_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        mine: *const ::core::ffi::c_void,
+        size: usize,
+        all: *mut ::core::ffi::c_void,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_sampler_check_ranks(
+        sampler: *const sab_sampler,
+        rank: u64,
+        world_size: u64,
+        all_gather: sab_all_gather_fn,
+        ctx: *mut ::core::ffi::c_void,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_sharded_sampler_new(
+        sizes: *const sab_sizes,
+        plan: *const sab_plan_options,
+        options: *const sab_sampler_options,
+        all_gather: sab_all_gather_fn,
+        ctx: *mut ::core::ffi::c_void,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+pub type sab_pack_method = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_pack_options {
+    pub struct_size: usize,
+    pub method: sab_pack_method,
+    pub capacity: u64,
+    pub max_sequences: u64,
+    pub split: i32,
+    pub oversize: sab_oversize,
+    pub window: u64,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_pack_options"][::core::mem::size_of::<sab_pack_options>() - 64usize];
+    [
+        "Alignment of sab_pack_options",
+    ][::core::mem::align_of::<sab_pack_options>() - 8usize];
+    [
+        "Offset of field: sab_pack_options::struct_size",
+    ][::core::mem::offset_of!(sab_pack_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_pack_options::method",
+    ][::core::mem::offset_of!(sab_pack_options, method) - 8usize];
+    [
+        "Offset of field: sab_pack_options::capacity",
+    ][::core::mem::offset_of!(sab_pack_options, capacity) - 16usize];
+    [
+        "Offset of field: sab_pack_options::max_sequences",
+    ][::core::mem::offset_of!(sab_pack_options, max_sequences) - 24usize];
+    [
+        "Offset of field: sab_pack_options::split",
+    ][::core::mem::offset_of!(sab_pack_options, split) - 32usize];
+    [
+        "Offset of field: sab_pack_options::oversize",
+    ][::core::mem::offset_of!(sab_pack_options, oversize) - 36usize];
+    [
+        "Offset of field: sab_pack_options::window",
+    ][::core::mem::offset_of!(sab_pack_options, window) - 40usize];
+    [
+        "Offset of field: sab_pack_options::progress",
+    ][::core::mem::offset_of!(sab_pack_options, progress) - 48usize];
+    [
+        "Offset of field: sab_pack_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_pack_options, progress_ctx) - 56usize];
+};
+extern "C" {
+    pub fn sab_pack_options_init(options: *mut sab_pack_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_pack_info {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub skipped: u64,
+    pub split: u64,
+    pub sequences: u64,
+    pub bins: u64,
+    pub lower_bound: u64,
+    pub most_sequences: u64,
+    pub fingerprint: u64,
+    pub total: f64,
+    pub fill: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_pack_info"][::core::mem::size_of::<sab_pack_info>() - 88usize];
+    ["Alignment of sab_pack_info"][::core::mem::align_of::<sab_pack_info>() - 8usize];
+    [
+        "Offset of field: sab_pack_info::struct_size",
+    ][::core::mem::offset_of!(sab_pack_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_pack_info::samples",
+    ][::core::mem::offset_of!(sab_pack_info, samples) - 8usize];
+    [
+        "Offset of field: sab_pack_info::skipped",
+    ][::core::mem::offset_of!(sab_pack_info, skipped) - 16usize];
+    [
+        "Offset of field: sab_pack_info::split",
+    ][::core::mem::offset_of!(sab_pack_info, split) - 24usize];
+    [
+        "Offset of field: sab_pack_info::sequences",
+    ][::core::mem::offset_of!(sab_pack_info, sequences) - 32usize];
+    [
+        "Offset of field: sab_pack_info::bins",
+    ][::core::mem::offset_of!(sab_pack_info, bins) - 40usize];
+    [
+        "Offset of field: sab_pack_info::lower_bound",
+    ][::core::mem::offset_of!(sab_pack_info, lower_bound) - 48usize];
+    [
+        "Offset of field: sab_pack_info::most_sequences",
+    ][::core::mem::offset_of!(sab_pack_info, most_sequences) - 56usize];
+    [
+        "Offset of field: sab_pack_info::fingerprint",
+    ][::core::mem::offset_of!(sab_pack_info, fingerprint) - 64usize];
+    [
+        "Offset of field: sab_pack_info::total",
+    ][::core::mem::offset_of!(sab_pack_info, total) - 72usize];
+    [
+        "Offset of field: sab_pack_info::fill",
+    ][::core::mem::offset_of!(sab_pack_info, fill) - 80usize];
+};
+extern "C" {
+    pub fn sab_packed_sampler_new(
+        sizes: *const sab_sizes,
+        pack: *const sab_pack_options,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_pack_get_info(
+        sampler: *const sab_sampler,
+        info: *mut sab_pack_info,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_pack_skipped(
+        sampler: *const sab_sampler,
+        indices: *mut i64,
+        capacity: usize,
+        count: *mut usize,
     ) -> sab_status;
 }
 #[repr(C)]
@@ -1934,6 +2276,32 @@ extern "C" {
         device: *const ::core::ffi::c_char,
         tensor: *mut *mut DLManagedTensor,
     ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_store {
+    _unused: [u8; 0],
+}
+extern "C" {
+    pub fn sab_torch_store_new(
+        host: *const ::core::ffi::c_char,
+        port: u16,
+        rank: u64,
+        world_size: u64,
+        timeout: f64,
+        store: *mut *mut sab_torch_store,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_store_all_gather(
+        store: *mut ::core::ffi::c_void,
+        mine: *const ::core::ffi::c_void,
+        size: usize,
+        all: *mut ::core::ffi::c_void,
+    ) -> i32;
+}
+extern "C" {
+    pub fn sab_torch_store_free(store: *mut sab_torch_store);
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

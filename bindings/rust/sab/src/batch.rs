@@ -1,7 +1,7 @@
-/// One batch; `I` is how its indices are held, owned by default.
+/// One batch; `I` is how its indices are held and `L` its cumulative lengths, owned by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Batch<I = Vec<i64>> {
+pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     /// The samples. None only in the last step, when fewer samples than ranks are left (loss weight 0).
     pub indices: I,
     /// Largest size in the batch.
@@ -9,8 +9,9 @@ pub struct Batch<I = Vec<i64>> {
     /// Sum of the sizes.
     pub total: f64,
     /// Length to pad to: `longest` rounded up to the plan's length multiple, or the bucket's length under `max_shapes`.
+    /// Packed sampler: the capacity.
     pub padded_length: f64,
-    /// Number of samples times `padded_length`.
+    /// Number of samples times `padded_length`. Packed sampler: the capacity, since the sequences share one row.
     pub padded_total: f64,
     /// The bucket of the plan; `None` where there are no buckets.
     pub bucket: Option<usize>,
@@ -28,19 +29,23 @@ pub struct Batch<I = Vec<i64>> {
     pub micro_batch: u64,
     /// Balanced sampler: micro-batches that each rank takes in a step; 1 elsewhere.
     pub micro_batches: u64,
+    /// Packed sampler: where each sequence begins in the row, and at last where the row ends: one more than there are indices.
+    pub cu_seqlens: Option<L>,
+    /// Packed sampler that splits samples: where each sequence begins in its sample.
+    pub starts: Option<I>,
 }
 
-impl<I: AsRef<[i64]>> Batch<I> {
-    /// The same batch with its indices borrowed from this one.
+impl<I: AsRef<[i64]>, L: AsRef<[i32]>> Batch<I, L> {
+    /// The same batch with its arrays borrowed from this one.
     pub(crate) fn borrowed(&self) -> BatchRef<'_> {
-        self.with_indices(self.indices.as_ref())
+        self.with_arrays(AsRef::as_ref, AsRef::as_ref)
     }
 }
 
-impl<I> Batch<I> {
-    fn with_indices<J>(&self, indices: J) -> Batch<J> {
+impl<I, L> Batch<I, L> {
+    fn with_arrays<'a, J, M>(&'a self, indices: impl Fn(&'a I) -> J, lengths: impl Fn(&'a L) -> M) -> Batch<J, M> {
         Batch {
-            indices,
+            indices: indices(&self.indices),
             longest: self.longest,
             total: self.total,
             padded_length: self.padded_length,
@@ -52,16 +57,18 @@ impl<I> Batch<I> {
             step_total: self.step_total,
             micro_batch: self.micro_batch,
             micro_batches: self.micro_batches,
+            cu_seqlens: self.cu_seqlens.as_ref().map(lengths),
+            starts: self.starts.as_ref().map(indices),
         }
     }
 }
 
-/// A batch whose indices belong to the sampler, which cannot move while it is held.
-pub type BatchRef<'a> = Batch<&'a [i64]>;
+/// A batch whose arrays belong to the sampler, which cannot move while it is held.
+pub type BatchRef<'a> = Batch<&'a [i64], &'a [i32]>;
 
 impl BatchRef<'_> {
-    /// The same batch with a copy of its indices.
+    /// The same batch with copies of its arrays.
     pub fn into_owned(self) -> Batch {
-        self.with_indices(self.indices.to_vec())
+        self.with_arrays(|indices| indices.to_vec(), |lengths| lengths.to_vec())
     }
 }

@@ -45,6 +45,7 @@
 mod batch;
 mod error;
 pub mod memory;
+mod pack;
 mod plan;
 mod raw;
 mod sampler;
@@ -54,6 +55,7 @@ pub mod torch;
 
 pub use batch::{Batch, BatchRef};
 pub use error::{BoxError, Error};
+pub use pack::{PackInfo, PackMethod, PackOptions, PackedSampler};
 pub use plan::{Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
 pub use sampler::{
     BucketSampler, LastStep, PlanSampler, ReadaheadSampler, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream,

@@ -999,9 +999,9 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     /// # Errors
     ///
     /// [`Error::DeviceMemory`] when not even one sample fits; [`Error::Callback`].
-    pub fn step<I: AsRef<[i64]>, E: Into<BoxError>>(
+    pub fn step<I: AsRef<[i64]>, L: AsRef<[i32]>, E: Into<BoxError>>(
         &mut self,
-        batch: &Batch<I>,
+        batch: &Batch<I, L>,
         options: StepOptions<'_>,
         mut chunk: impl FnMut(u64, u64, f64) -> Result<(), StepError<E>>,
     ) -> Result<(), Error> {
@@ -1029,7 +1029,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     /// # Errors
     ///
     /// [`Error::Callback`].
-    pub fn end<I: AsRef<[i64]>>(&mut self, batch: &Batch<I>, out_of_memory: bool) -> Result<(), Error> {
+    pub fn end<I: AsRef<[i64]>, L: AsRef<[i32]>>(&mut self, batch: &Batch<I, L>, out_of_memory: bool) -> Result<(), Error> {
         self.handle.end(batch.borrowed(), out_of_memory)
     }
 

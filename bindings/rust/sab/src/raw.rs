@@ -409,6 +409,12 @@ pub(crate) struct PlanParts<'f> {
     pub(crate) progress: Option<Box<ProgressFn<'f>>>,
 }
 
+/// The options of a packing whose closure is still Rust's.
+pub(crate) struct PackParts<'f> {
+    pub(crate) options: sys::sab_pack_options,
+    pub(crate) progress: Option<Box<ProgressFn<'f>>>,
+}
+
 /// A pointer to the elements, NULL when there are none.
 fn elements<T>(values: &[T]) -> *const T {
     if values.is_empty() {
@@ -658,6 +664,20 @@ impl<'a> SamplerHandle<'a> {
         Self::finish(status, pointer, None)
     }
 
+    pub(crate) fn packed(
+        sizes: &SizesHandle<'_>,
+        mut parts: PackParts<'_>,
+        options: &sys::sab_sampler_options,
+    ) -> Result<Self, Error> {
+        let mut progress = parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
+        (parts.options.progress, parts.options.progress_ctx) = progress_parts(&mut progress);
+        let mut pointer = null_mut();
+        // SAFETY: a live handle, structs whose sizes are set; the closure outlives the call, the only time it is used.
+        let status = unsafe { sys::sab_packed_sampler_new(sizes.pointer.as_ptr(), &parts.options, options, &mut pointer) };
+        let handle = owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData });
+        made(check_with(status, &mut [progress_failure(&mut progress, &mut None)]), handle)
+    }
+
     pub(crate) fn size_aware_stream(source: Box<IndexFn<'a>>, max_total_size: f64) -> Result<Self, Error> {
         let (kept, context) = KeptBox::new(source);
         let mut pointer = null_mut();
@@ -788,6 +808,35 @@ impl<'a> SamplerHandle<'a> {
         Ok(budget)
     }
 
+    pub(crate) fn pack_info(&self) -> Result<sys::sab_pack_info, Error> {
+        let mut info = sys::sab_pack_info {
+            struct_size: size_of::<sys::sab_pack_info>(),
+            samples: 0,
+            skipped: 0,
+            split: 0,
+            sequences: 0,
+            bins: 0,
+            lower_bound: 0,
+            most_sequences: 0,
+            fingerprint: 0,
+            total: 0.0,
+            fill: 0.0,
+        };
+        // SAFETY: a live handle, and a struct whose size is set.
+        check(unsafe { sys::sab_pack_get_info(self.pointer.as_ptr(), &mut info) })?;
+        Ok(info)
+    }
+
+    pub(crate) fn pack_skipped(&self) -> Result<Vec<i64>, Error> {
+        let mut count = 0;
+        // SAFETY: a live handle; with a capacity of 0 only the count is written.
+        check(unsafe { sys::sab_pack_skipped(self.pointer.as_ptr(), null_mut(), 0, &mut count) })?;
+        let mut indices = vec![0; count];
+        // SAFETY: a live handle, and room for `count` indices; a packing cannot change, so the count is the same.
+        check(unsafe { sys::sab_pack_skipped(self.pointer.as_ptr(), indices.as_mut_ptr(), count, &mut count) })?;
+        Ok(indices)
+    }
+
     pub(crate) fn generator(&self) -> Result<[u32; TORCH_GENERATOR_WORDS], Error> {
         let mut words = [0; TORCH_GENERATOR_WORDS];
         // SAFETY: a live handle, and room for SAB_TORCH_GENERATOR_WORDS words.
@@ -805,7 +854,7 @@ impl<'a> SamplerHandle<'a> {
 
 /// # Safety
 ///
-/// The indices of the batch are valid for `'a`.
+/// The arrays of the batch are valid for `'a`.
 unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
     Batch {
         // SAFETY: the caller's promise.
@@ -821,6 +870,10 @@ unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
         step_total: batch.step_total,
         micro_batch: batch.micro_batch,
         micro_batches: batch.micro_batches,
+        // SAFETY: the caller's promise.
+        cu_seqlens: (!batch.cu_seqlens.is_null()).then(|| unsafe { slice(batch.cu_seqlens, batch.count as usize + 1) }),
+        // SAFETY: the caller's promise.
+        starts: (!batch.starts.is_null()).then(|| unsafe { slice(batch.starts, batch.count as usize) }),
     }
 }
 
@@ -871,4 +924,9 @@ unsafe fn defaults<T>(init: unsafe extern "C" fn(*mut T)) -> T {
 pub(crate) fn default_plan_options() -> sys::sab_plan_options {
     // SAFETY: the call fills the whole struct.
     unsafe { defaults(sys::sab_plan_options_init) }
+}
+
+pub(crate) fn default_pack_options() -> sys::sab_pack_options {
+    // SAFETY: the call fills the whole struct.
+    unsafe { defaults(sys::sab_pack_options_init) }
 }

@@ -107,7 +107,7 @@ impl SamplerOptions {
         self
     }
 
-    /// [`BucketSampler`]: begin each epoch with at least so many of the batches that may cost most, so that memory runs out early if
+    /// [`BucketSampler`], [`PackedSampler`](crate::PackedSampler): begin each epoch with at least so many of the batches that may cost most, so that memory runs out early if
     /// it ever does.
     pub const fn worst_first(mut self, batches: u64) -> Self {
         self.worst_first = batches;
@@ -241,6 +241,8 @@ macro_rules! random_access {
         }
     };
 }
+
+pub(crate) use {random_access, sampler};
 
 /// What samplers of a plan do as well.
 macro_rules! plan_sampler {

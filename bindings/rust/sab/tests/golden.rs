@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use sab::{
-    Batch, BatchRef, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, Plan, PlanOptions, SamplerOptions,
-    SequentialSampler, SizeAwareSampler, Sizes, Tail, TorchOptions, TorchSampler,
+    Batch, BatchRef, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, PackMethod, PackOptions, PackedSampler, Plan,
+    PlanOptions, SamplerOptions, SequentialSampler, SizeAwareSampler, Sizes, Tail, TorchOptions, TorchSampler,
 };
 
 /// Any sampler of a case.
@@ -13,6 +13,7 @@ enum AnySampler {
     Bucket(BucketSampler),
     Sequential(SequentialSampler),
     SizeAware(SizeAwareSampler<'static>),
+    Packed(PackedSampler),
     Torch(TorchSampler<'static>),
 }
 
@@ -22,6 +23,7 @@ impl AnySampler {
             AnySampler::Bucket(sampler) => sampler.next_ref(),
             AnySampler::Sequential(sampler) => sampler.next_ref(),
             AnySampler::SizeAware(sampler) => sampler.next_ref(),
+            AnySampler::Packed(sampler) => sampler.next_ref(),
             AnySampler::Torch(sampler) => sampler.next_ref(),
         }
     }
@@ -31,6 +33,7 @@ impl AnySampler {
             AnySampler::Bucket(sampler) => sampler.set_epoch(epoch),
             AnySampler::Sequential(sampler) => sampler.set_epoch(epoch),
             AnySampler::SizeAware(sampler) => sampler.set_epoch(epoch),
+            AnySampler::Packed(sampler) => sampler.set_epoch(epoch),
             AnySampler::Torch(sampler) => sampler.set_epoch(epoch),
         }
     }
@@ -42,6 +45,7 @@ struct Case<'t> {
     name: &'t str,
     sizes: Vec<u32>,
     plan: Vec<Vec<&'t str>>,
+    pack: Vec<Vec<&'t str>>,
     sampler: Vec<&'t str>,
     options: Vec<Vec<&'t str>>,
 }
@@ -75,6 +79,21 @@ impl Case<'_> {
         })
     }
 
+    fn pack_options(&self) -> PackOptions<'static> {
+        let value = |name| self.pack.iter().find(|words| words[0] == name).map(|words| words[1]);
+        let window = value("window").map_or(256, number);
+        self.pack.iter().fold(PackOptions::new(number(value("capacity").unwrap())), |options, words| match words[..] {
+            ["capacity" | "window", _] => options,
+            ["method", "best_fit"] => options.method(PackMethod::BestFit),
+            ["method", "histogram"] => options.method(PackMethod::Histogram),
+            ["method", "first_fit"] => options.method(PackMethod::FirstFit { window }),
+            ["max_sequences", most] => options.max_sequences(number(most)),
+            ["split", "1"] => options.split(true),
+            ["oversize", "skip"] => options.skip_oversize(),
+            _ => panic!("{}: unknown packing {words:?}", self.name),
+        })
+    }
+
     fn sampler_options(&self) -> SamplerOptions {
         self.options.iter().fold(SamplerOptions::new(), |options, words| match words[..] {
             ["seed", value] => options.seed(number(value)),
@@ -101,6 +120,7 @@ impl Case<'_> {
             ["bucket"] => AnySampler::Bucket(BucketSampler::new(&plan()?, &options)?),
             ["sequential"] => AnySampler::Sequential(SequentialSampler::new(&plan()?, &options)?),
             ["size_aware", most] => AnySampler::SizeAware(SizeAwareSampler::new(None, &sizes, number(most), &options)?),
+            ["packed"] => AnySampler::Packed(PackedSampler::new(&sizes, self.pack_options(), &options)?),
             ["torch"] => AnySampler::Torch(TorchSampler::new(&plan()?, TorchOptions::new().seed(self.seed()))?),
             _ => panic!("{}: unknown sampler {:?}", self.name, self.sampler),
         })
@@ -132,11 +152,12 @@ fn check(text: &str) -> usize {
     let mut cases = 0;
     let mut case = Case::default();
     let mut sampler: Option<AnySampler> = None;
+    let mut last: Option<Batch> = None;
     let mut expects_end = false;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((&key, values)) = words.split_first() else { continue };
-        if expects_end && key != "batch" {
+        if expects_end && !["batch", "cu_seqlens", "starts"].contains(&key) {
             assert!(sampler.as_mut().unwrap().next_ref().is_none(), "{}: more batches than recorded", case.name);
             expects_end = false;
         }
@@ -145,6 +166,7 @@ fn check(text: &str) -> usize {
             ("sizes", sizes) => case.sizes = sizes.iter().copied().map(number).collect(),
             ("sizes_rule", [count, modulus]) => case.sizes = sizes_by_rule(number(count), number(modulus)),
             ("plan", option) => case.plan.push(option.to_vec()),
+            ("pack", option) => case.pack.push(option.to_vec()),
             ("sampler", kind) => case.sampler = kind.to_vec(),
             ("option", option) => case.options.push(option.to_vec()),
             ("epoch", [epoch]) => {
@@ -154,8 +176,18 @@ fn check(text: &str) -> usize {
             ("batch", indices) => {
                 let expected: Vec<i64> = indices.iter().copied().map(number).collect();
                 let batch = sampler.as_mut().unwrap().next_ref().unwrap_or_else(|| panic!("{}: too few batches", case.name));
-                assert_eq!(batch.unwrap().indices, expected, "{}", case.name);
+                let batch = batch.unwrap().into_owned();
+                assert_eq!(batch.indices, expected, "{}", case.name);
+                last = Some(batch);
                 expects_end = true;
+            }
+            ("cu_seqlens", lengths) => {
+                let expected: Vec<i32> = lengths.iter().copied().map(number).collect();
+                assert_eq!(last.as_ref().unwrap().cu_seqlens, Some(expected), "{}", case.name);
+            }
+            ("starts", starts) => {
+                let expected: Vec<i64> = starts.iter().copied().map(number).collect();
+                assert_eq!(last.as_ref().unwrap().starts, Some(expected), "{}", case.name);
             }
             ("digest", [steps, hash]) => {
                 let mut digest = Digest(14_695_981_039_346_656_037);

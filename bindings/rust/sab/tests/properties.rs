@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sab::{
-    BucketSampler, Buckets, LastStep, Plan, PlanOptions, SamplerOptions, SequentialSampler, SizeAwareSampler, Sizes, State, Tail,
+    Batch, BucketSampler, Buckets, LastStep, PackMethod, PackOptions, PackedSampler, Plan, PlanOptions, SamplerOptions,
+    SequentialSampler, SizeAwareSampler, Sizes, State, Tail,
 };
 
 fn buckets() -> impl Strategy<Value = Buckets> {
@@ -196,5 +197,48 @@ proptest! {
         prop_assert_eq!(sampler.skipped_count(), lengths.iter().filter(|&&length| f64::from(length) > most).count() as u64);
         let batches: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
         prop_assert_eq!(batches, expected);
+    }
+
+    #[test]
+    fn bins_hold_every_token_once_in_equal_steps(
+        lengths in vec(0u16..=300, 1..300), capacity in 1u64..400, method in 0u64..3, limit in 0u64..5, split in any::<bool>(),
+        seed in any::<u64>(), world_size in 1u64..=6, restored in 1u64..=6, cut in 0u64..20,
+    ) {
+        let method = [PackMethod::BestFit, PackMethod::Histogram, PackMethod::FirstFit { window: 1 + seed % 9 }][method as usize];
+        let sampler = |rank, world_size| {
+            let pack = PackOptions::new(capacity).method(method).max_sequences(limit).split(split).skip_oversize();
+            PackedSampler::new(&Sizes::borrowed(&lengths).unwrap(), pack, &SamplerOptions::new().seed(seed).rank(rank).world_size(world_size))
+        };
+        let fits = |length: u16| u64::from(length) <= capacity;
+        if !split && !lengths.iter().any(|&length| fits(length)) {
+            prop_assert!(sampler(0, 1).is_err());
+            return Ok(());
+        }
+        let mut tokens: Vec<i64> = vec![0; lengths.len()];
+        let mut take = |batch: Batch| {
+            let edges = batch.cu_seqlens.unwrap();
+            assert_eq!((edges[0], edges.len()), (0, batch.indices.len() + 1));
+            assert!(edges[edges.len() - 1] as u64 <= capacity && (limit == 0 || batch.indices.len() as u64 <= limit));
+            assert_eq!(batch.starts.as_ref().map(Vec::len), split.then_some(batch.indices.len()));
+            edges.windows(2).zip(&batch.indices).for_each(|(edge, &index)| tokens[index as usize] += i64::from(edge[1] - edge[0]));
+        };
+        let mut state = None;
+        for rank in 0..world_size {
+            let mut sampler = sampler(rank, world_size).unwrap();
+            let steps = cut.min(sampler.batch_count());
+            (0..steps).for_each(|_| take(sampler.next().unwrap().unwrap()));
+            let own = sampler.state();
+            prop_assert_eq!(*state.get_or_insert(own), own);
+        }
+        for rank in 0..restored {
+            let mut sampler = sampler(rank, restored).unwrap();
+            sampler.restore(&state.unwrap()).unwrap();
+            sampler.for_each(|batch| take(batch.unwrap()));
+        }
+        let kept = |&length: &u16| if split || fits(length) { i64::from(length) } else { 0 };
+        prop_assert_eq!(tokens, lengths.iter().map(kept).collect::<Vec<_>>());
+        let info = sampler(0, 1).unwrap().info();
+        prop_assert!(info.lower_bound <= info.bins && info.fill <= 1.0);
+        prop_assert_eq!(info.skipped as usize, sampler(0, 1).unwrap().skipped().len());
     }
 }

@@ -1,0 +1,58 @@
+#include "base/guard.h"
+#include "pack/packed_sequence.h"
+#include "sampler/cursor.h"
+
+namespace {
+
+constexpr std::size_t first_pack_options_size = sizeof(sab_pack_options);
+constexpr std::size_t first_options_size = sizeof(sab_sampler_options);
+constexpr std::size_t first_info_size = sizeof(sab_pack_info);
+
+const sab::Packing& packing_of(const sab_sampler* sampler) {
+    sab::require(sampler, "sampler");
+    const auto* packed = dynamic_cast<const sab::PackedSequence*>(sampler->impl->sequence());
+    if (packed == nullptr) sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_packed_sampler_new");
+    return packed->packing();
+}
+
+}  // namespace
+
+extern "C" {
+
+void sab_pack_options_init(sab_pack_options* options) noexcept {
+    if (options != nullptr) *options = sab_pack_options SAB_PACK_OPTIONS_INIT;
+}
+
+sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options* pack, const sab_sampler_options* options,
+                                  sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] {
+        sab::require(sizes, "sizes");
+        sab::require(pack, "pack");
+        const auto how = sab::read_options(pack, sab_pack_options SAB_PACK_OPTIONS_INIT, first_pack_options_size, "pack");
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_options_size);
+        sab::check_pack_options(how);
+        sab::check_sampler_options(given);
+        auto sequence = std::make_unique<sab::PackedSequence>(sab::pack(sizes->impl, how));
+        return new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), given), {}};
+    });
+}
+
+sab_status sab_pack_get_info(const sab_sampler* sampler, sab_pack_info* info) noexcept {
+    return sab::guard([&] {
+        const sab::Packing& packing = packing_of(sampler);
+        sab::check_result(info, first_info_size, "info");
+        sab::write_result(packing.info, info);
+    });
+}
+
+sab_status sab_pack_skipped(const sab_sampler* sampler, int64_t* indices, size_t capacity, size_t* count) noexcept {
+    return sab::guard([&] {
+        const std::span<const uint32_t> skipped = packing_of(sampler).skipped;
+        sab::require(count, "count");
+        if (capacity > 0) sab::require(indices, "indices");
+        std::copy_n(skipped.begin(), std::min(capacity, skipped.size()), indices);
+        *count = skipped.size();
+    });
+}
+
+}  // extern "C"

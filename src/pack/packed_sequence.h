@@ -1,0 +1,34 @@
+#pragma once
+/// The bins of a packing as the batches of an epoch.
+
+#include "pack/packing.h"
+#include "sampler/cost_order.h"
+
+namespace sab {
+
+/// Bins stand in CostOrder's order. The sequences of each length are permuted anew each epoch, and a bin takes its stretch of them.
+class PackedSequence : public Sequence {
+public:
+    explicit PackedSequence(Packing packing);
+    const Packing& packing() const { return packing_; }
+
+    Order order() const override { return Order::packed; }
+    uint64_t fingerprint() const override { return packing_.info.fingerprint; }
+    uint64_t skipped() const override { return packing_.info.skipped; }
+    uint64_t batches() const override { return order_.batches(); }
+    void arrange(const Arrangement& arrangement) override { order_.arrange(arrangement); }
+    uint64_t samples(uint64_t position) const override { return found(position).sequences; }
+    double cost(uint64_t position) const override { return found(position).cost; }
+    double total(uint64_t position) const override { return found(position).total; }
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
+
+private:
+    const BinKind& found(uint64_t position) const { return packing_.kinds[order_.find(position).kind]; }
+    std::span<const uint32_t> sequences(const Length& length, uint64_t first, uint64_t count) const;
+
+    Packing packing_;
+    CostOrder order_;
+    mutable std::vector<uint32_t> sequences_;
+};
+
+}  // namespace sab

@@ -1,0 +1,409 @@
+#include "pack/packing.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "base/guard.h"
+
+namespace sab {
+namespace {
+
+constexpr uint64_t largest_capacity = 0x7FFFFFFFu;  // cumulative lengths are int32
+constexpr uint64_t largest_window = uint64_t{1} << 20;
+constexpr uint32_t unlimited = 0xFFFFFFFFu;
+
+/// What a size gives: so many bins that it fills alone, and one sequence that is packed.
+struct Cuts {
+    uint32_t full = 0;
+    uint32_t rest = 0;
+    bool has_rest = false;
+};
+
+Cuts cuts_of(double size, uint32_t capacity) {
+    const auto tokens = static_cast<uint64_t>(size);
+    if (tokens <= capacity) return {0, static_cast<uint32_t>(tokens), true};
+    return {static_cast<uint32_t>(std::min<uint64_t>(tokens / capacity, unlimited)), static_cast<uint32_t>(tokens % capacity), tokens % capacity > 0};
+}
+
+uint32_t most_sequences(const sab_pack_options& options) {
+    return options.max_sequences > 0 ? static_cast<uint32_t>(std::min<uint64_t>(options.max_sequences, unlimited)) : unlimited;
+}
+
+/// Collects kinds of bins, and gives each its sequences of each length.
+class Collector {
+public:
+    explicit Collector(Packing& packing) : packing_(packing), next_(packing.lengths.size()) {}
+
+    void begin(uint32_t bins) { packing_.kinds.push_back({packing_.parts.size(), bins, 0, 0, 0}); }
+    void add(uint32_t length, uint32_t count) {
+        BinKind& kind = packing_.kinds.back();
+        packing_.parts.push_back({length, count, next_[length]});
+        next_[length] += kind.bins * count;
+        const uint32_t tokens = packing_.lengths[length].length;
+        kind.sequences += count;
+        kind.total += count * tokens;
+        kind.cost += static_cast<double>(count) * tokens * tokens;
+    }
+
+private:
+    Packing& packing_;
+    std::vector<uint32_t> next_;  ///< sequence of each length that is in no bin yet
+};
+
+/// Packs from the longest length down. Bins that were treated alike are a group, and a length goes to whole groups at a time, so that time and memory
+/// follow the distinct lengths. The bins are those that come of placing the sequences one by one: a bin that took one is again the best for the
+/// next of that length as long as it has room.
+class GroupPacker {
+public:
+    /// `ahead`: bins opened before the first sequence, at most as many as there must be.
+    GroupPacker(const Packing& packing, const sab_pack_options& options, uint64_t ahead, const Progress& progress)
+        : packing_(packing), is_best_fit_(options.method == SAB_PACK_BEST_FIT), most_(most_sequences(options)), shortest_(packing.lengths.back().length) {
+        if (ahead > 0) open_.emplace(key(packing.capacity, 0), Group{static_cast<uint32_t>(ahead), packing.capacity, 0, none});
+        for (uint32_t i = 0; i < packing_.lengths.size(); ++i) {
+            if (i % 1024 == 0) progress.report(i, packing_.lengths.size());
+            place(i);
+        }
+        for (const auto& [key, group] : open_)
+            if (group.sequences > 0) full_.push_back(group);
+    }
+
+    uint64_t bins() const {
+        uint64_t bins = 0;
+        for (const Group& group : full_) bins += group.bins;
+        return bins;
+    }
+
+    void write(Packing& packing) const {
+        Collector collector(packing);
+        std::vector<uint32_t> chain;
+        for (const Group& group : full_) {
+            chain.clear();
+            for (uint32_t step = group.last; step != none; step = steps_[step].before) chain.push_back(step);
+            collector.begin(group.bins);
+            for (std::size_t i = chain.size(); i-- > 0;) collector.add(steps_[chain[i]].length, steps_[chain[i]].count);
+        }
+    }
+
+private:
+    static constexpr uint32_t none = 0xFFFFFFFFu;
+
+    /// What bins got, as the end of a chain: `count` sequences of a length after all that `before` says. Groups that split share their chain.
+    struct Step {
+        uint32_t before;
+        uint32_t length;
+        uint32_t count;
+    };
+    struct Group {
+        uint32_t bins;
+        uint32_t room;
+        uint32_t sequences;
+        uint32_t last;  ///< step
+    };
+    using Open = std::multimap<uint64_t, Group>;
+
+    /// Fullest first, and among those equally full that with the most sequences.
+    static uint64_t key(uint32_t room, uint32_t sequences) { return uint64_t{room} << 32 | (none - sequences); }
+
+    void place(uint32_t which) {
+        const uint32_t length = packing_.lengths[which].length;
+        uint32_t left = packing_.lengths[which].count;
+        const Group fresh{unlimited, packing_.capacity, 0, none};
+        while (left > 0) {
+            auto found = is_best_fit_ || open_.empty() ? open_.lower_bound(key(length, none)) : std::prev(open_.end());
+            if (found != open_.end() && found->second.room < length) found = open_.end();
+            const Group group = found == open_.end() ? fresh : found->second;
+            const uint32_t fits = length == 0 ? most_ - group.sequences : std::min(most_ - group.sequences, group.room / length);
+            const uint32_t each = is_best_fit_ || found == open_.end() ? std::min(fits, left) : evenly(found, length, fits, left);
+            const uint32_t bins = std::min(group.bins, left / each);
+            if (found != open_.end() && (found->second.bins -= bins) == 0) open_.erase(found);
+            put(group, bins, which, each);
+            left -= bins * each;
+        }
+    }
+
+    /// How many each bin of the emptiest group takes until another is emptier.
+    uint32_t evenly(Open::iterator emptiest, uint32_t length, uint32_t fits, uint32_t left) const {
+        const Group& group = emptiest->second;
+        const bool is_alone = emptiest == open_.begin();
+        const uint32_t ahead = is_alone ? unlimited : group.room - std::prev(emptiest)->second.room;
+        const uint32_t turns = length > 0 ? ahead / length : ahead > 0 ? unlimited : 1;
+        return std::clamp(std::min(turns, left / group.bins), uint32_t{1}, fits);
+    }
+
+    void put(const Group& group, uint32_t bins, uint32_t which, uint32_t each) {
+        Step step{group.last, which, each};
+        if (group.last != none && steps_[group.last].length == which) step = {steps_[group.last].before, which, steps_[group.last].count + each};
+        const Group next{bins, group.room - each * packing_.lengths[which].length, group.sequences + each, static_cast<uint32_t>(steps_.size())};
+        steps_.push_back(step);
+        if (next.room < shortest_ || next.sequences == most_)
+            full_.push_back(next);
+        else
+            open_.emplace(key(next.room, next.sequences), next);
+    }
+
+    const Packing& packing_;
+    bool is_best_fit_;
+    uint32_t most_;
+    uint32_t shortest_;
+    Open open_;
+    std::vector<Group> full_;  ///< that take no more; at the end all
+    std::vector<Step> steps_;
+};
+
+void pack_from_the_longest(Packing& packing, const sab_pack_options& options, const Progress& progress) {
+    const GroupPacker packer(packing, options, 0, progress);
+    // Bins that open as they are needed get long sequences or short ones, and a limit on their number leaves those with short ones empty. Where the
+    // bins are there from the beginning each gets some of both.
+    if (options.method == SAB_PACK_HISTOGRAM && options.max_sequences > 0) {
+        const GroupPacker other(packing, options, packing.info.lower_bound, progress);
+        if (other.bins() < packer.bins()) return other.write(packing);
+    }
+    packer.write(packing);
+}
+
+/// Packs as the sequences come, into the oldest of the open bins that has room.
+class WindowPacker {
+public:
+    WindowPacker(Packing& packing, const sab_pack_options& options)
+        : packing_(packing), collector_(packing), most_(most_sequences(options)), window_(static_cast<uint32_t>(options.window)),
+          slots_(std::bit_ceil(2 * window_)), tree_(2 * std::size_t{slots_}), bins_(slots_) {}
+
+    /// One kind of so many bins of one sequence.
+    void alone(uint32_t which, uint32_t count) {
+        collector_.begin(count);
+        collector_.add(which, 1);
+    }
+
+    void add(uint32_t which) {
+        const uint32_t length = packing_.lengths[which].length;
+        const uint32_t slot = tree_[1] > length ? first_with(length) : open();
+        std::vector<uint32_t>& bin = bins_[slot];
+        bin.push_back(which);
+        const uint32_t room = tree_[slots_ + slot] - 1 - length;
+        if (room == 0 || bin.size() == most_)
+            close(slot);
+        else
+            set(slot, room + 1);
+    }
+
+    void finish() {
+        while (live_ > 0) close(first_with(0));
+    }
+
+private:
+    // Leaves are slots in the order of age, nodes the largest of their leaves: room left plus one; 0 for a slot without a bin.
+
+    uint32_t first_with(uint32_t room) const {
+        uint32_t node = 1;
+        while (node < slots_) node = 2 * node + (tree_[2 * node] <= room);
+        return node - slots_;
+    }
+
+    void set(uint32_t slot, uint32_t value) {
+        uint32_t node = slots_ + slot;
+        tree_[node] = value;
+        while (node > 1) {
+            node /= 2;
+            const uint32_t most = std::max(tree_[2 * node], tree_[2 * node + 1]);
+            if (tree_[node] == most) break;
+            tree_[node] = most;
+        }
+    }
+
+    uint32_t open() {
+        if (live_ == window_) close(first_with(0));
+        if (end_ == slots_) move_up();
+        ++live_;
+        set(end_, packing_.capacity + 1);
+        return end_++;
+    }
+
+    /// Closes the gaps that bins left.
+    void move_up() {
+        end_ = 0;
+        for (uint32_t slot = 0; slot < slots_; ++slot) {
+            const uint32_t value = tree_[slots_ + slot];
+            if (value == 0 || slot == end_++) continue;
+            bins_[slot].swap(bins_[end_ - 1]);
+            set(slot, 0);
+            set(end_ - 1, value);
+        }
+    }
+
+    void close(uint32_t slot) {
+        std::vector<uint32_t>& bin = bins_[slot];
+        std::ranges::sort(bin);
+        collector_.begin(1);
+        for (std::size_t i = 0, end = 0; i < bin.size(); i = end) {
+            while (end < bin.size() && bin[end] == bin[i]) ++end;
+            collector_.add(bin[i], static_cast<uint32_t>(end - i));
+        }
+        bin.clear();
+        set(slot, 0);
+        --live_;
+    }
+
+    Packing& packing_;
+    Collector collector_;
+    uint32_t most_;
+    uint32_t window_;
+    uint32_t slots_;
+    std::vector<uint32_t> tree_;
+    std::vector<std::vector<uint32_t>> bins_;  ///< lengths in each slot's bin
+    uint32_t end_ = 0;                         ///< slots used
+    uint32_t live_ = 0;
+};
+
+void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_pack_options& options, const Progress& progress) {
+    const auto index_of = [&](uint32_t length) {
+        return static_cast<uint32_t>(std::ranges::lower_bound(packing.lengths, length, std::ranges::greater{}, &Length::length) - packing.lengths.begin());
+    };
+    WindowPacker packer(packing, options);
+    // What fills a bin meets no other: those are one kind.
+    if (packing.lengths[0].length == packing.capacity) packer.alone(0, packing.lengths[0].count);
+    std::vector<uint32_t> rest(sorted.count, unlimited);  // by sample: which length is packed of it
+    for (std::size_t level = 0, place = 0; place < sorted.count - packing.skipped.size(); ++level) {
+        const Cuts cuts = cuts_of(sorted.level_size[level], packing.capacity);
+        const uint32_t which = cuts.has_rest && cuts.rest < packing.capacity ? index_of(cuts.rest) : unlimited;
+        for (; place < sorted.level_first[level + 1]; ++place) rest[packing.order[place]] = which;
+    }
+    progress.blocks(sorted.count, 0, sorted.count, [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i)
+            if (rest[i] != unlimited) packer.add(rest[i]);
+    });
+    packer.finish();
+}
+
+/// The lengths and where their sequences come from, and what the sizes are refused for.
+void cut(Packing& packing, const Sorted& sorted, const sab_pack_options& options) {
+    struct Source {
+        uint32_t length;
+        uint64_t count;
+        Segment segment;
+    };
+    std::vector<Source> sources;
+    sab_pack_info& info = packing.info;
+    for (std::size_t level = 0; level < sorted.level_size.size(); ++level) {
+        const uint32_t place = sorted.level_first[level], samples = sorted.level_first[level + 1] - place, index = sorted.order[place];
+        const double size = sorted.level_size[level];
+        if (size != std::floor(size)) fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size, ": must be a whole number, since cumulative lengths are");
+        if (size > packing.capacity && !packing.splits) {
+            const std::size_t longer = sorted.count - place;
+            if (options.oversize == SAB_OVERSIZE_ERROR)
+                fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size, ": must be at most the capacity, ", packing.capacity, " (", longer, " of ",
+                     sorted.count, " samples are longer), unless longer samples are split or skipped");
+            packing.skipped = {sorted.order.get() + place, longer};
+            break;
+        }
+        const Cuts cuts = cuts_of(size, packing.capacity);
+        const uint64_t pieces = uint64_t{cuts.full} * samples;
+        info.sequences += pieces + (cuts.has_rest ? samples : 0);
+        if (info.sequences > largest_sample_count || pieces > largest_sample_count)
+            fail(SAB_E_ARGUMENT, "sizes: cut into pieces of ", packing.capacity, " they are more than ", largest_sample_count);
+        info.split += cuts.full > 0 ? samples : 0;
+        info.total += size * samples;
+        if (cuts.full > 0) sources.push_back({packing.capacity, pieces, {0, place, cuts.full, 0}});
+        if (cuts.has_rest) sources.push_back({cuts.rest, samples, {0, place, 1, uint64_t{cuts.full} * packing.capacity}});
+    }
+    if (sources.empty()) fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", sorted.count, " are longer than the capacity, ", packing.capacity);
+    std::ranges::stable_sort(sources, std::ranges::greater{}, &Source::length);
+    for (Source& source : sources) {
+        const auto at = static_cast<uint32_t>(packing.segments.size());
+        if (packing.lengths.empty() || packing.lengths.back().length != source.length) packing.lengths.push_back({source.length, 0, at, at});
+        Length& length = packing.lengths.back();
+        length.count += static_cast<uint32_t>(source.count);
+        length.segment_end = at + 1;
+        source.segment.end = length.count;
+        packing.segments.push_back(source.segment);
+    }
+}
+
+/// No packing has fewer bins. The bound L2 of Martello and Toth (1990): for a k of at most half a bin, what is longer than a bin less k is alone in
+/// its bin, as is, but for what is at least k, what is longer than half.
+uint64_t lower_bound(const Packing& packing, uint32_t most) {
+    const int64_t capacity = packing.capacity;
+    const std::vector<Length>& lengths = packing.lengths;
+    std::vector<int64_t> sequences{0}, tokens{0};  // of the lengths before each
+    for (const Length& each : lengths) {
+        sequences.push_back(sequences.back() + each.count);
+        tokens.push_back(tokens.back() + int64_t{each.count} * each.length);
+    }
+    const auto first_at_most = [&](int64_t length) {
+        return static_cast<std::size_t>(std::ranges::lower_bound(lengths, length, std::ranges::greater{}, [](const Length& each) { return int64_t{each.length}; }) -
+                                        lengths.begin());
+    };
+    const std::size_t half = first_at_most(capacity / 2);
+    int64_t bins = std::max<int64_t>(1, (sequences.back() + most - 1) / most);
+    for (std::size_t i = half; i <= lengths.size(); ++i) {
+        // k is the length i - 1, or where there is none at most half a bin, all of them stand alone.
+        const std::size_t alone = i > half ? first_at_most(capacity - lengths[i - 1].length) : 0;
+        const int64_t room = (sequences[half] - sequences[alone]) * capacity - (tokens[half] - tokens[alone]);
+        const int64_t over = std::max<int64_t>(0, tokens[i] - tokens[half] - room);
+        bins = std::max(bins, sequences[half] + (over + capacity - 1) / capacity);
+    }
+    return static_cast<uint64_t>(bins);
+}
+
+uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted, const sab_pack_options& options) {
+    const uint64_t rules[] = {static_cast<uint64_t>(options.method), options.capacity, options.max_sequences, static_cast<uint64_t>(options.split),
+                              options.method == SAB_PACK_FIRST_FIT ? options.window : 0, packing.info.skipped};
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, rules, sizeof rules);
+    XXH3_64bits_update(&state, packing.order.get(), sorted.count * sizeof(uint32_t));
+    XXH3_64bits_update(&state, sorted.level_first.data(), sorted.level_first.size() * sizeof(uint32_t));
+    XXH3_64bits_update(&state, sorted.level_size.data(), sorted.level_size.size() * sizeof(double));
+    return XXH3_64bits_digest(&state);
+}
+
+}  // namespace
+
+void check_pack_options(const sab_pack_options& options) {
+    check(options.method >= SAB_PACK_BEST_FIT && options.method <= SAB_PACK_FIRST_FIT, "pack.method", options.method,
+          "must be one of SAB_PACK_BEST_FIT (0) to SAB_PACK_FIRST_FIT (2)");
+    check(options.capacity >= 1 && options.capacity <= largest_capacity, "pack.capacity", options.capacity, "must be from 1 to 2^31 - 1");
+    check(options.split == 0 || options.split == 1, "pack.split", options.split, "must be 0 or 1");
+    check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR, "pack.oversize", options.oversize,
+          "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1): no bin holds a sample longer than the capacity");
+    check(options.window >= 1 && options.window <= largest_window, "pack.window", options.window, "must be from 1 to ", largest_window);
+}
+
+Packing pack(const Sizes& sizes, const sab_pack_options& options) {
+    check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
+    const Progress progress(options.progress, options.progress_ctx);
+    Sorted sorted = sort_by_size(sizes, true, progress);
+    Packing packing;
+    packing.capacity = static_cast<uint32_t>(options.capacity);
+    packing.splits = options.split == 1;
+    cut(packing, sorted, options);
+    packing.order = std::move(sorted.order);
+
+    sab_pack_info& info = packing.info;
+    info.lower_bound = lower_bound(packing, most_sequences(options));
+    if (options.method == SAB_PACK_FIRST_FIT)
+        pack_as_they_come(packing, sorted, options, progress);
+    else
+        pack_from_the_longest(packing, options, progress);
+    std::ranges::stable_sort(packing.kinds, std::ranges::greater{}, &BinKind::cost);
+
+    info.samples = sorted.count;
+    info.skipped = packing.skipped.size();
+    for (const BinKind& kind : packing.kinds) {
+        info.bins += kind.bins;
+        info.most_sequences = std::max<uint64_t>(info.most_sequences, kind.sequences);
+    }
+    info.fill = info.total / (static_cast<double>(info.bins) * packing.capacity);
+    info.fingerprint = fingerprint_of(packing, sorted, options);
+    if (info.skipped > 0)
+        log(SAB_LOG_WARNING, text("skipped ", info.skipped, " of ", info.samples, " samples: longer than the capacity, ", packing.capacity));
+    progress.report(sorted.count, sorted.count);
+    return packing;
+}
+
+}  // namespace sab

@@ -1,0 +1,63 @@
+#pragma once
+/// Which lengths share a bin. Samples of one length are alike, so what is packed is lengths, each so many times.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/sorted.h"
+#include "sab/pack.h"
+
+namespace sab {
+
+/// Sequences of one length: whole samples, and pieces of longer ones.
+struct Length {
+    uint32_t length;
+    uint32_t count;          ///< its sequences are numbered from 0
+    uint32_t segment_begin;  ///< of Packing::segments
+    uint32_t segment_end;
+};
+
+/// A stretch of a length's sequences that are samples of one size, or the same piece or pieces of them.
+struct Segment {
+    uint32_t end;     ///< its last sequence's number, plus one
+    uint32_t place;   ///< sorted place of its first sample
+    uint32_t pieces;  ///< that each sample gives
+    uint64_t start;   ///< in the sample, of the first of them
+};
+
+/// `count` sequences of one length in each bin of a kind: the bin number j has those from `first` + j * `count` on.
+struct Part {
+    uint32_t length;  ///< of Packing::lengths
+    uint32_t count;
+    uint32_t first;
+};
+
+/// Bins that hold the same lengths.
+struct BinKind {
+    std::size_t part_begin;  ///< of Packing::parts, longest first
+    uint32_t bins;
+    uint32_t sequences;      ///< in each
+    uint32_t total;          ///< tokens in each
+    double cost;             ///< sum of the squared lengths in each
+};
+
+struct Packing {
+    uint32_t capacity = 0;
+    bool splits = false;
+    std::unique_ptr<uint32_t[]> order;  ///< sample at each sorted place
+    std::span<const uint32_t> skipped;  ///< of `order`
+    std::vector<Length> lengths;        ///< longest first
+    std::vector<Segment> segments;
+    std::vector<BinKind> kinds;         ///< costliest first
+    std::vector<Part> parts;
+    sab_pack_info info{};
+};
+
+/// Refuses options that break the rules.
+void check_pack_options(const sab_pack_options& options);
+
+Packing pack(const Sizes& sizes, const sab_pack_options& options);
+
+}  // namespace sab

@@ -1,0 +1,68 @@
+#pragma once
+/// The order of an epoch's batches, version 1: a keyed permutation in which the batches of one step cost nearly the same.
+
+#include <cstdint>
+#include <vector>
+
+#include "sampler/permutation.h"
+#include "sampler/sequence.h"
+
+namespace sab {
+
+/// Batches that are alike.
+struct BatchKind {
+    uint64_t samples;  ///< in each
+    uint64_t batches;
+    double cost;
+};
+
+/// Every batch of an epoch has an id. Ids are sorted by cost, so that `group` neighbours cost nearly the same; inside a band of nearly equal cost the
+/// ids are permuted, so that a group mixes kinds; the groups are permuted. The batches that fill no last group are taken from those with the most
+/// samples, which can be split between ranks, and stand at the end.
+class CostOrder {
+public:
+    /// Which batch of which kind.
+    struct Found {
+        std::size_t kind;
+        uint64_t batch;
+    };
+
+    CostOrder() = default;
+    /// Kinds by cost, highest first.
+    explicit CostOrder(std::vector<BatchKind> kinds);
+
+    void arrange(const Arrangement& arrangement);
+    const Arrangement& arrangement() const { return arrangement_; }
+    uint64_t batches() const { return batches_; }
+    const BatchKind& kind(std::size_t index) const { return kinds_[index]; }
+    Found find(uint64_t position) const;
+
+private:
+    /// A stretch of ids: batches `first`, `first` + 1, ... of a kind.
+    struct Run {
+        std::size_t kind;
+        uint64_t first;
+        uint64_t end_id;
+    };
+
+    struct Band {
+        uint64_t end_id;
+        Permutation batches;
+    };
+
+    void lay_out(const Arrangement& arrangement);
+
+    std::vector<BatchKind> kinds_;
+    uint64_t batches_ = 0;
+    Arrangement arrangement_;
+    uint64_t grouped_ = 0;       ///< batches in whole groups
+    uint64_t worst_groups_ = 0;  ///< groups at the beginning that stay in the order of cost
+    std::vector<Run> runs_;
+    std::vector<Band> bands_;
+    Permutation groups_;
+    static constexpr uint64_t nowhere = ~uint64_t{0};
+    mutable uint64_t found_position_ = nowhere;  ///< of the last find(): a batch is asked about several times
+    mutable Found found_{};
+};
+
+}  // namespace sab

@@ -1,0 +1,592 @@
+/* Packing: which bins come out, that a textbook would give the same, and that they walk as every other order does. */
+#include <stdlib.h>
+
+#include "helpers.h"
+
+static sab_pack_options into(uint64_t capacity) {
+    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    pack.capacity = capacity;
+    return pack;
+}
+
+static sab_sampler *packed(const int32_t *numbers, size_t count, const sab_pack_options *pack, const sab_sampler_options *options) {
+    sab_sizes *sizes = sizes_of(numbers, count);
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_packed_sampler_new(sizes, pack, options, &sampler));
+    sab_sizes_free(sizes);
+    return sampler;
+}
+
+static sab_sampler_options of_rank(uint64_t rank, uint64_t world_size) {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.rank = rank;
+    options.world_size = world_size;
+    options.seed = 7;
+    return options;
+}
+
+static sab_pack_info info_of(const sab_sampler *sampler) {
+    sab_pack_info info = SAB_PACK_INFO_INIT;
+    EXPECT_OK(sab_pack_get_info(sampler, &info));
+    return info;
+}
+
+static int ascending(const void *a, const void *b) {
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Numbers that look random, the same everywhere. */
+static uint32_t drawn(void) {
+    static uint32_t x = 1;
+    x = x * 1664525u + 1013904223u;
+    return x >> 8;
+}
+
+/* Lengths of 1 to `most`, many short and few long, some of them 0. */
+static void draw_lengths(int32_t *numbers, size_t count, uint32_t most) {
+    for (size_t i = 0; i < count; ++i) numbers[i] = drawn() % 50 == 0 ? 0 : (int32_t)(1 + drawn() % (1 + drawn() % most));
+}
+
+/* The lengths of each bin of the epoch as "5+3 4"; bins sorted by their text. */
+static const char *bins_of(sab_sampler *sampler) {
+    static char bins[64][64], text[4096];
+    sab_batch batch = SAB_BATCH_INIT;
+    size_t count = 0;
+    while (count < 64 && sab_next_batch(sampler, &batch) == SAB_OK) {
+        char *end = bins[count++];
+        for (uint64_t i = 0; i < batch.count; ++i) end += sprintf(end, i == 0 ? "%d" : "+%d", batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]);
+    }
+    qsort(bins, count, sizeof *bins, (int (*)(const void *, const void *))strcmp);
+    char *end = text;
+    *end = '\0';
+    for (size_t i = 0; i < count; ++i) end += sprintf(end, i == 0 ? "%s" : " %s", bins[i]);
+    return text;
+}
+
+#define EXPECT_BINS(numbers, pack, expected)                                                                   \
+    do {                                                                                                       \
+        sab_sampler *sampler_ = packed(numbers, COUNT(numbers), pack, NULL);                                   \
+        const char *got_ = bins_of(sampler_);                                                                  \
+        EXPECT(strcmp(got_, expected) == 0 || (fprintf(stderr, "%s:%d: has %s\n", __FILE__, __LINE__, got_), 0)); \
+        sab_sampler_free(sampler_);                                                                            \
+    } while (0)
+
+/* Which bins */
+
+static void BestFit_TakesTheFullestBinWithRoom(void) {
+    const int32_t numbers[] = {2, 5, 3, 3, 7, 4, 6};
+    sab_pack_options pack = into(10);
+    EXPECT_BINS(numbers, &pack, "5+3+2 6+4 7+3"); /* 7; 6; 5; 4 to 6; 3 to 7; 3 to 5; 2 to 5+3 */
+}
+
+static void Histogram_TakesTheEmptiestBinWithRoom(void) {
+    const int32_t numbers[] = {7, 6, 3, 2};
+    sab_pack_options pack = into(10);
+    EXPECT_BINS(numbers, &pack, "6+2 7+3");
+    pack.method = SAB_PACK_HISTOGRAM;
+    EXPECT_BINS(numbers, &pack, "6+3 7+2");
+    const int32_t spread[] = {6, 5, 1, 1, 1};
+    EXPECT_BINS(spread, &pack, "5+1+1 6+1"); /* 1 to 5, which is then as full as 6 */
+    pack.method = SAB_PACK_BEST_FIT;
+    EXPECT_BINS(spread, &pack, "5 6+1+1+1");
+    const int32_t halves[] = {5, 5, 5, 5, 5};
+    pack.method = SAB_PACK_HISTOGRAM;
+    EXPECT_BINS(halves, &pack, "5 5+5 5+5"); /* a bin is opened only where none has room */
+}
+
+static void FirstFit_TakesTheOldestOpenBinWithRoom(void) {
+    const int32_t numbers[] = {6, 7, 3, 4, 1, 2, 8};
+    sab_pack_options pack = into(10);
+    pack.method = SAB_PACK_FIRST_FIT;
+    EXPECT_BINS(numbers, &pack, "4 6+3+1 7+2 8");
+    pack.window = 2; /* 6+3 closes for 4, so 1 and 2 go to 7 */
+    EXPECT_BINS(numbers, &pack, "4 6+3 7+2+1 8");
+    pack.window = 1; /* next fit */
+    EXPECT_BINS(numbers, &pack, "4+2+1 6 7+3 8");
+}
+
+static void MaxSequences_LimitsEveryMethod(void) {
+    const int32_t numbers[] = {1, 1, 1, 1, 1, 0, 0};
+    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+        sab_pack_options pack = into(10);
+        pack.method = method;
+        pack.max_sequences = 3;
+        EXPECT_BINS(numbers, &pack, "0 1+1+0 1+1+1");
+        sab_sampler *sampler = packed(numbers, 7, &pack, NULL);
+        EXPECT(info_of(sampler).most_sequences == 3 && info_of(sampler).lower_bound == 3 && info_of(sampler).bins == 3);
+        sab_sampler_free(sampler);
+        pack.max_sequences = 1;
+        EXPECT_BINS(numbers, &pack, "0 0 1 1 1 1 1");
+        pack.max_sequences = 0;
+        EXPECT_BINS(numbers, &pack, "1+1+1+1+1+0+0");
+    }
+}
+
+static void Histogram_WastesLittleUnderALimit(void) {
+    static int32_t numbers[12000];
+    for (int i = 0; i < 12000; ++i) numbers[i] = i % 3 == 0 ? 50 : 25; /* three fit by number, 50 and two of 25 by tokens */
+    sab_pack_options pack = into(100);
+    pack.max_sequences = 3;
+    sab_sampler *best = packed(numbers, 12000, &pack, NULL);
+    pack.method = SAB_PACK_HISTOGRAM;
+    sab_sampler *histogram = packed(numbers, 12000, &pack, NULL);
+    EXPECT(info_of(histogram).bins == 4000 && info_of(histogram).lower_bound == 4000 && info_of(best).bins == 2000 + 2667);
+    sab_sampler_free(best);
+    sab_sampler_free(histogram);
+}
+
+static void EmptySamples_TakeNoRoom(void) {
+    const int32_t numbers[] = {0, 0, 0};
+    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+        sab_pack_options pack = into(1);
+        pack.method = method;
+        EXPECT_BINS(numbers, &pack, "0+0+0");
+    }
+}
+
+static void Split_GivesFullPiecesAndARemainder(void) {
+    const int32_t numbers[] = {25, 4, 20, 10, 9};
+    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+        sab_pack_options pack = into(10);
+        pack.method = method;
+        pack.split = 1;
+        EXPECT_BINS(numbers, &pack, "10 10 10 10 10 5+4 9");
+        sab_sampler *sampler = packed(numbers, 5, &pack, NULL);
+        const sab_pack_info info = info_of(sampler);
+        EXPECT(info.samples == 5 && info.split == 2 && info.sequences == 8 && info.bins == 7 && info.lower_bound == 7 && info.total == 68);
+        int seen[5][25] = {{0}};
+        sab_batch batch = SAB_BATCH_INIT;
+        while (sab_next_batch(sampler, &batch) == SAB_OK)
+            for (uint64_t i = 0; i < batch.count; ++i)
+                for (int32_t at = 0; at < batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]; ++at) ++seen[batch.indices[i]][batch.starts[i] + at];
+        for (int s = 0; s < 5; ++s)
+            for (int at = 0; at < 25; ++at) EXPECT(seen[s][at] == (at < numbers[s]));
+        sab_sampler_free(sampler);
+    }
+}
+
+static void Batch_IsOneRowOfTheCapacity(void) {
+    const int32_t numbers[] = {3, 5, 2};
+    const sab_pack_options pack = into(12);
+    sab_sampler *sampler = packed(numbers, 3, &pack, NULL);
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(batch.count == 3 && batch.indices[0] == 1 && batch.indices[1] == 0 && batch.indices[2] == 2); /* longest first */
+    EXPECT(batch.cu_seqlens[0] == 0 && batch.cu_seqlens[1] == 5 && batch.cu_seqlens[2] == 8 && batch.cu_seqlens[3] == 10 && batch.starts == NULL);
+    EXPECT(batch.longest == 5 && batch.total == 10 && batch.padded_length == 12 && batch.padded_total == 12 && batch.bucket == -1);
+    EXPECT(batch.step_samples == 3 && batch.step_total == 10);
+    const sab_pack_info info = info_of(sampler);
+    EXPECT(info.bins == 1 && info.fill == 10 / 12.0 && info.lower_bound == 1 && info.sequences == 3 && info.skipped == 0 && info.split == 0);
+    sab_sampler_free(sampler);
+}
+
+static void LowerBound_KnowsThatLongSequencesStandAlone(void) {
+    const int32_t numbers[] = {6, 6, 6, 6};
+    sab_pack_options pack = into(10);
+    sab_sampler *sampler = packed(numbers, 4, &pack, NULL);
+    EXPECT(info_of(sampler).lower_bound == 4); /* although 24 tokens are 3 bins */
+    sab_sampler_free(sampler);
+    const int32_t tight[] = {8, 8, 3, 3, 6}; /* 8 and 8 leave no room for 3, of which only one fits to 6 */
+    sampler = packed(tight, 5, &pack, NULL);
+    EXPECT(info_of(sampler).lower_bound == 4 && info_of(sampler).bins == 4);
+    sab_sampler_free(sampler);
+}
+
+/* Against a textbook: samples one by one, longest first, into the bin that is fullest (or emptiest); ties by most (fewest) sequences. */
+
+struct plain_bin {
+    int32_t room;
+    uint32_t sequences;
+};
+
+static size_t plainly(int32_t *numbers, size_t count, const sab_pack_options *pack, struct plain_bin *bins) {
+    const int best_fit = pack->method == SAB_PACK_BEST_FIT;
+    size_t opened = 0;
+    qsort(numbers, count, sizeof *numbers, ascending);
+    for (size_t i = count; i-- > 0;) {
+        struct plain_bin *found = NULL;
+        for (struct plain_bin *bin = bins; bin < bins + opened; ++bin) {
+            if (bin->room < numbers[i] || (pack->max_sequences > 0 && bin->sequences == pack->max_sequences)) continue;
+            const int fuller = found == NULL || bin->room < found->room || (bin->room == found->room && bin->sequences > found->sequences);
+            const int emptier = found == NULL || bin->room > found->room || (bin->room == found->room && bin->sequences < found->sequences);
+            if (best_fit ? fuller : emptier) found = bin;
+        }
+        if (found == NULL) {
+            found = bins + opened++;
+            *found = (struct plain_bin){(int32_t)pack->capacity, 0};
+        }
+        found->room -= numbers[i];
+        ++found->sequences;
+    }
+    return opened;
+}
+
+static int by_room(const void *a, const void *b) {
+    const struct plain_bin *x = a, *y = b;
+    return x->room != y->room ? (x->room > y->room) - (x->room < y->room) : (x->sequences > y->sequences) - (x->sequences < y->sequences);
+}
+
+static void Bins_AreThoseOfATextbook(void) {
+    static int32_t numbers[2000];
+    static struct plain_bin expected[2000], got[2000];
+    for (int round = 0; round < 300; ++round) {
+        const size_t count = 1 + drawn() % (round < 250 ? 200 : 2000);
+        sab_pack_options pack = into(1 + drawn() % 200);
+        pack.method = round % 3 == 2 ? SAB_PACK_HISTOGRAM : SAB_PACK_BEST_FIT;
+        pack.max_sequences = round % 2 == 0 ? 0 : 1 + drawn() % 8;
+        draw_lengths(numbers, count, 1 + drawn() % (uint32_t)pack.capacity);
+        sab_sampler *sampler = packed(numbers, count, &pack, NULL);
+        const size_t bins = plainly(numbers, count, &pack, expected);
+        const sab_pack_info info = info_of(sampler);
+        const int is_better = pack.method == SAB_PACK_HISTOGRAM && pack.max_sequences > 0 && info.bins < bins;
+        EXPECT((info.bins == bins || is_better) && info.lower_bound <= info.bins);
+        sab_batch batch = SAB_BATCH_INIT;
+        for (size_t i = 0; i < bins && sab_next_batch(sampler, &batch) == SAB_OK; ++i)
+            got[i] = (struct plain_bin){(int32_t)pack.capacity - (int32_t)batch.total, (uint32_t)batch.count};
+        qsort(expected, bins, sizeof *expected, by_room);
+        qsort(got, bins, sizeof *got, by_room);
+        /* Where a bin took equal ones while another became as empty, histogram packing has a choice. */
+        if (pack.method == SAB_PACK_BEST_FIT) EXPECT(memcmp(expected, got, bins * sizeof *got) == 0);
+        sab_sampler_free(sampler);
+    }
+}
+
+/* How they are walked */
+
+/* Every token of every sample once over all ranks, in as many steps on each, no bin over the capacity; gives the steps. */
+static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack_options *pack, uint64_t world_size) {
+    sab_sizes *sizes = sizes_of(numbers, count);
+    int64_t *tokens = calloc(count, sizeof *tokens);
+    int *times = calloc(count, sizeof *times);
+    uint64_t steps = 0;
+    for (uint64_t rank = 0; rank < world_size; ++rank) {
+        const sab_sampler_options options = of_rank(rank, world_size);
+        sab_sampler *sampler = NULL;
+        EXPECT_OK(sab_packed_sampler_new(sizes, pack, &options, &sampler));
+        sab_batch batch = SAB_BATCH_INIT;
+        uint64_t own = 0;
+        while (sab_next_batch(sampler, &batch) == SAB_OK) {
+            ++own;
+            EXPECT(batch.cu_seqlens != NULL && batch.cu_seqlens[0] == 0 && batch.total == batch.cu_seqlens[batch.count]);
+            EXPECT(batch.total <= (double)pack->capacity && (pack->max_sequences == 0 || batch.count <= pack->max_sequences));
+            EXPECT((batch.starts != NULL) == pack->split && batch.step_total >= batch.total);
+            EXPECT(batch.padded_total == (batch.count > 0 ? (double)pack->capacity : 0));
+            for (uint64_t i = 0; i < batch.count; ++i) {
+                tokens[batch.indices[i]] += batch.cu_seqlens[i + 1] - batch.cu_seqlens[i];
+                ++times[batch.indices[i]];
+            }
+        }
+        uint64_t expected = 0;
+        EXPECT_OK(sab_sampler_batch_count(sampler, &expected));
+        EXPECT(own == expected && (rank == 0 || own == steps));
+        steps = own;
+        sab_sampler_free(sampler);
+    }
+    for (size_t i = 0; i < count; ++i) {
+        const int32_t pieces = numbers[i] == 0 ? 1 : (int32_t)((numbers[i] + (int64_t)pack->capacity - 1) / (int64_t)pack->capacity);
+        EXPECT(tokens[i] == numbers[i] && times[i] == pieces);
+    }
+    free(tokens);
+    free(times);
+    sab_sizes_free(sizes);
+    return steps;
+}
+
+static void Epoch_HasEverySampleOnceOverAllRanks(void) {
+    static int32_t numbers[1000];
+    for (int round = 0; round < 60; ++round) {
+        sab_pack_options pack = into(1 + drawn() % 300);
+        pack.method = round % 3;
+        pack.split = round % 2;
+        pack.window = 1 + drawn() % 20;
+        pack.max_sequences = round % 4 == 3 ? 1 + drawn() % 5 : 0;
+        const size_t count = 1 + drawn() % 1000;
+        draw_lengths(numbers, count, pack.split ? 900 : (uint32_t)pack.capacity);
+        check_epoch(numbers, count, &pack, 1 + (uint64_t)round % 5);
+    }
+    draw_lengths(numbers, 5, 3); /* more ranks than samples: some get empty shares */
+    sab_pack_options pack = into(100);
+    EXPECT(check_epoch(numbers, 5, &pack, 9) == 1);
+    pack.split = 1;
+    EXPECT(check_epoch(numbers, 5, &pack, 9) == 1);
+}
+
+static void Steps_CostNearlyTheSameOnAllRanks(void) {
+    enum { count = 20000, ranks = 4 };
+    static int32_t numbers[count];
+    draw_lengths(numbers, count, 1000);
+    const sab_pack_options pack = into(1000);
+    sab_sampler *samplers[ranks];
+    for (uint64_t rank = 0; rank < ranks; ++rank) {
+        const sab_sampler_options options = of_rank(rank, ranks);
+        samplers[rank] = packed(numbers, count, &pack, &options);
+    }
+    uint64_t steps = 0;
+    EXPECT_OK(sab_sampler_batch_count(samplers[0], &steps));
+    double costliest_sum = 0, mean_sum = 0;
+    for (uint64_t step = 0; step + 1 < steps; ++step) {
+        double costliest = 0, sum = 0;
+        for (int rank = 0; rank < ranks; ++rank) {
+            sab_batch batch = SAB_BATCH_INIT;
+            EXPECT_OK(sab_next_batch(samplers[rank], &batch));
+            double cost = 0;
+            for (uint64_t i = 0; i < batch.count; ++i) {
+                const double length = batch.cu_seqlens[i + 1] - batch.cu_seqlens[i];
+                cost += length * length;
+            }
+            sum += cost;
+            if (cost > costliest) costliest = cost;
+        }
+        costliest_sum += costliest;
+        mean_sum += sum / ranks;
+    }
+    EXPECT(mean_sum > 0.95 * costliest_sum);
+    for (int rank = 0; rank < ranks; ++rank) sab_sampler_free(samplers[rank]);
+}
+
+static void Mates_ChangeBetweenEpochs(void) {
+    enum { count = 5000 };
+    static int32_t numbers[count];
+    for (int i = 0; i < count; ++i) numbers[i] = (int32_t)(1 + drawn() % 100);
+    const sab_pack_options pack = into(400);
+    sab_sampler *sampler = packed(numbers, count, &pack, NULL);
+    static int64_t mate[2][count]; /* the sample that stands before each in its bin */
+    for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+        EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
+        sab_batch batch = SAB_BATCH_INIT;
+        while (sab_next_batch(sampler, &batch) == SAB_OK)
+            for (uint64_t i = 0; i < batch.count; ++i) mate[epoch][batch.indices[i]] = i == 0 ? -1 : batch.indices[i - 1];
+    }
+    int again = 0;
+    for (int i = 0; i < count; ++i) again += mate[0][i] >= 0 && mate[0][i] == mate[1][i];
+    EXPECT(again < count / 20);
+    sab_sampler_free(sampler);
+}
+
+static void State_GoesOnAtAnyStepWithAnyRanks(void) {
+    enum { count = 3000 };
+    static int32_t numbers[count];
+    static int seen[count];
+    draw_lengths(numbers, count, 100);
+    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method)
+        for (uint64_t ranks = 1; ranks <= 4; ++ranks) {
+            sab_pack_options pack = into(100);
+            pack.method = method;
+            memset(seen, 0, sizeof seen);
+            unsigned char state[SAB_STATE_SIZE], other[SAB_STATE_SIZE];
+            for (uint64_t rank = 0; rank < 3; ++rank) {
+                const sab_sampler_options options = of_rank(rank, 3);
+                sab_sampler *sampler = packed(numbers, count, &pack, &options);
+                sab_batch batch = SAB_BATCH_INIT;
+                for (int step = 0; step < 17; ++step) {
+                    EXPECT_OK(sab_next_batch(sampler, &batch));
+                    for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
+                }
+                EXPECT_OK(sab_sampler_state_save(sampler, rank == 0 ? state : other));
+                EXPECT(rank == 0 || memcmp(state, other, sizeof state) == 0);
+                sab_sampler_free(sampler);
+            }
+            for (uint64_t rank = 0; rank < ranks; ++rank) {
+                const sab_sampler_options options = of_rank(rank, ranks);
+                sab_sampler *sampler = packed(numbers, count, &pack, &options);
+                EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+                walk(sampler, seen);
+                sab_sampler_free(sampler);
+            }
+            EXPECT(all_are(seen, count, 1));
+            pack.capacity = 101;
+            sab_sampler_options options = of_rank(0, 1);
+            sab_sampler *sampler = packed(numbers, count, &pack, &options);
+            EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "fingerprint");
+            sab_sampler_free(sampler);
+        }
+}
+
+static void At_SeekAndBlocks_GiveTheSameBins(void) {
+    const sab_pack_options pack = into(150);
+    const sab_sampler_options options = of_rank(1, 2);
+    sab_sampler *walked = packed(lengths(500), 500, &pack, &options), *asked = packed(lengths(500), 500, &pack, &options);
+    sab_batch batch = SAB_BATCH_INIT, other = SAB_BATCH_INIT;
+    int64_t indices[4096];
+    uint64_t offsets[65] = {0}, first = 0;
+    size_t count = 0;
+    EXPECT_OK(sab_next_batches(asked, 64, indices, 4096, offsets, &count));
+    for (uint64_t step = 0; sab_next_batch(walked, &batch) == SAB_OK; ++step) {
+        EXPECT_OK(sab_sampler_at(asked, step, &other));
+        EXPECT(other.count == batch.count && memcmp(other.indices, batch.indices, batch.count * sizeof *indices) == 0);
+        EXPECT(memcmp(other.cu_seqlens, batch.cu_seqlens, (batch.count + 1) * sizeof *batch.cu_seqlens) == 0);
+        if (step >= count) continue;
+        EXPECT(offsets[step + 1] - first == batch.count && memcmp(indices + first, batch.indices, batch.count * sizeof *indices) == 0);
+        first = offsets[step + 1];
+    }
+    double budget = 0;
+    EXPECT_FAILS(sab_sampler_set_budget(walked, 10), SAB_E_UNSUPPORTED, "not a plan's");
+    EXPECT_FAILS(sab_sampler_get_budget(walked, &budget), SAB_E_UNSUPPORTED, "not a plan's");
+    sab_sampler_free(walked);
+    sab_sampler_free(asked);
+}
+
+static void WorstFirst_BeginsWithTheCostliestBins(void) {
+    const int32_t numbers[] = {9, 8, 7, 6, 5, 5, 5, 5};
+    const sab_pack_options pack = into(10);
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.worst_first = 2;
+    sab_sampler *sampler = packed(numbers, 8, &pack, &options);
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(batch.indices[0] == 0);
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(batch.indices[0] == 1);
+    sab_sampler_free(sampler);
+}
+
+static void Million_SamplesFillTheirBins(void) {
+    enum { count = 1000000 };
+    int32_t *numbers = malloc(count * sizeof *numbers);
+    draw_lengths(numbers, count, 2048);
+    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+        sab_pack_options pack = into(2048);
+        pack.method = method;
+        sab_sampler *sampler = packed(numbers, count, &pack, NULL);
+        const sab_pack_info info = info_of(sampler);
+        EXPECT(info.fill > (method == SAB_PACK_FIRST_FIT ? 0.99 : 0.999) && info.lower_bound <= info.bins);
+        int *seen = calloc(count, sizeof *seen);
+        EXPECT(walk(sampler, seen) == info.bins && all_are(seen, count, 1));
+        free(seen);
+        sab_sampler_free(sampler);
+    }
+    free(numbers);
+}
+
+/* What is refused */
+
+static int32_t stop(void *ctx, uint64_t done, uint64_t total) {
+    (void)total;
+    return done >= *(uint64_t *)ctx ? 42 : 0;
+}
+
+static void Refuses_WhatBreaksARule(void) {
+    const int32_t numbers[] = {5, 12, 3, 11};
+    sab_sizes *sizes = sizes_of(numbers, 4);
+    sab_sampler *sampler = (sab_sampler *)&sizes;
+#define EXPECT_REFUSED(words)                                                                       \
+    do {                                                                                            \
+        EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_ARGUMENT, words); \
+        EXPECT(sampler == NULL);                                                                    \
+        pack = into(20);                                                                            \
+    } while (0)
+    sab_pack_options pack = into(0);
+    EXPECT_REFUSED("pack.capacity = 0: must be from 1 to 2^31 - 1");
+    pack.capacity = UINT64_C(1) << 31;
+    EXPECT_REFUSED("pack.capacity = 2147483648: must be");
+    pack.method = 3;
+    EXPECT_REFUSED("pack.method = 3: must be one of");
+    pack.split = 2;
+    EXPECT_REFUSED("pack.split = 2: must be 0 or 1");
+    pack.oversize = SAB_OVERSIZE_SINGLE;
+    EXPECT_REFUSED("pack.oversize = 2: must be SAB_OVERSIZE_SKIP");
+    pack.window = 0;
+    EXPECT_REFUSED("pack.window = 0: must be from 1 to 1048576");
+    pack.window = 1048577;
+    EXPECT_REFUSED("pack.window = 1048577: must be from 1 to 1048576");
+    pack.struct_size = 4;
+    EXPECT_REFUSED("pack.struct_size = 4: must be at least");
+    pack.capacity = 10;
+    EXPECT_REFUSED("sizes[3] = 11: must be at most the capacity, 10 (2 of 4 samples are longer), unless");
+    pack.capacity = 2;
+    pack.oversize = SAB_OVERSIZE_SKIP;
+    EXPECT_REFUSED("no sample is left: all 4 are longer than the capacity, 2");
+    EXPECT_FAILS(sab_packed_sampler_new(NULL, &pack, NULL, &sampler), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT, "pack = NULL");
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, NULL), SAB_E_ARGUMENT, "sampler = NULL");
+    const sab_sampler_options options = of_rank(3, 2);
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, &options, &sampler), SAB_E_ARGUMENT, "options.rank = 3");
+    uint64_t when = 4;
+    pack.progress = stop;
+    pack.progress_ctx = &when;
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_CANCELLED, "code 42");
+    EXPECT(sampler == NULL && sab_last_callback_code() == 42);
+    sab_sizes_free(sizes);
+
+    const double halves[] = {3, 2.5};
+    EXPECT_OK(sab_sizes_new(halves, 2, SAB_FLOAT64, NULL, &sizes));
+    pack = into(10);
+    EXPECT_REFUSED("sizes[1] = 2.5: must be a whole number");
+    sab_sizes_free(sizes);
+    const double huge[] = {9007199254740992.0, 3};
+    EXPECT_OK(sab_sizes_new(huge, 2, SAB_FLOAT64, NULL, &sizes));
+    pack = into(1);
+    pack.split = 1;
+    EXPECT_REFUSED("cut into pieces of 1 they are more than 4294967295");
+    sab_sizes_free(sizes);
+    EXPECT_OK(sab_sizes_new(halves, 0, SAB_FLOAT64, NULL, &sizes));
+    EXPECT_REFUSED("sizes.count = 0: must be at least 1");
+    sab_sizes_free(sizes);
+}
+
+static void Skip_CountsAndListsWhatIsLonger(void) {
+    const int32_t numbers[] = {5, 12, 3, 11};
+    sab_pack_options pack = into(10);
+    pack.oversize = SAB_OVERSIZE_SKIP;
+    for (int32_t method = SAB_PACK_BEST_FIT; method <= SAB_PACK_FIRST_FIT; ++method) {
+        pack.method = method;
+        EXPECT_BINS(numbers, &pack, "5+3");
+    }
+    sab_sampler *sampler = packed(numbers, 4, &pack, NULL);
+    uint64_t skipped = 0;
+    EXPECT_OK(sab_sampler_skipped_count(sampler, &skipped));
+    EXPECT(skipped == 2 && info_of(sampler).skipped == 2);
+    int64_t indices[2] = {0};
+    size_t count = 0;
+    EXPECT_OK(sab_pack_skipped(sampler, indices, 2, &count));
+    EXPECT(count == 2 && indices[0] == 3 && indices[1] == 1); /* by ascending size */
+    EXPECT_OK(sab_pack_skipped(sampler, NULL, 0, &count));
+    EXPECT_FAILS(sab_pack_skipped(sampler, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
+    EXPECT_FAILS(sab_pack_skipped(sampler, indices, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
+    EXPECT_FAILS(sab_pack_skipped(NULL, indices, 1, &count), SAB_E_ARGUMENT, "sampler = NULL");
+    sab_pack_info info = SAB_PACK_INFO_INIT;
+    EXPECT_FAILS(sab_pack_get_info(sampler, NULL), SAB_E_ARGUMENT, "info = NULL");
+    info.struct_size = 8;
+    EXPECT_FAILS(sab_pack_get_info(sampler, &info), SAB_E_ARGUMENT, "info.struct_size = 8");
+    sab_sampler_free(sampler);
+
+    sab_plan *plan = a_plan();
+    sampler = rank_of(plan, 0, 1);
+    EXPECT_FAILS(sab_pack_get_info(sampler, &info), SAB_E_ARGUMENT, "must be one of sab_packed_sampler_new");
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void Init_SetsTheDefaults(void) {
+    const sab_pack_options expected = SAB_PACK_OPTIONS_INIT;
+    sab_pack_options options;
+    memset(&options, 0, sizeof options);
+    sab_pack_options_init(&options);
+    EXPECT(options.struct_size == expected.struct_size && options.oversize == SAB_OVERSIZE_ERROR && options.window == 256 && options.capacity == 0);
+    sab_pack_options_init(NULL);
+}
+
+int main(void) {
+    RUN(BestFit_TakesTheFullestBinWithRoom);
+    RUN(Histogram_TakesTheEmptiestBinWithRoom);
+    RUN(FirstFit_TakesTheOldestOpenBinWithRoom);
+    RUN(MaxSequences_LimitsEveryMethod);
+    RUN(Histogram_WastesLittleUnderALimit);
+    RUN(EmptySamples_TakeNoRoom);
+    RUN(Split_GivesFullPiecesAndARemainder);
+    RUN(Batch_IsOneRowOfTheCapacity);
+    RUN(LowerBound_KnowsThatLongSequencesStandAlone);
+    RUN(Bins_AreThoseOfATextbook);
+    RUN(Epoch_HasEverySampleOnceOverAllRanks);
+    RUN(Steps_CostNearlyTheSameOnAllRanks);
+    RUN(Mates_ChangeBetweenEpochs);
+    RUN(State_GoesOnAtAnyStepWithAnyRanks);
+    RUN(At_SeekAndBlocks_GiveTheSameBins);
+    RUN(WorstFirst_BeginsWithTheCostliestBins);
+    RUN(Million_SamplesFillTheirBins);
+    RUN(Refuses_WhatBreaksARule);
+    RUN(Skip_CountsAndListsWhatIsLonger);
+    RUN(Init_SetsTheDefaults);
+    return finish();
+}

@@ -116,8 +116,8 @@ SAB_API void sab_load_balancing_options_init(sab_load_balancing_options *options
  *  once more, or left out (`drop_last`). All ranks take the same number of steps, so `last_step` matters only when another number of ranks
  *  goes on in the middle of an epoch.
  *
- *  The batches of an epoch are known when it begins, so there is random access. Keeps 24 bytes a sample. As torch draws it: a range of noise
- *  of 2^28 or more follows versions from 2.7 on.
+ *  The batches of an epoch are known when it begins, so there is random access. Keeps 16 bytes a sample. Noise of a range of 2^28 or more is drawn as
+ *  current versions of torch do; 1.13 and others before drew it otherwise up to 2^32.
  *
  *  @param complexity  work that each sample makes; read here, and not needed afterwards
  *  @param balancing   NULL: the defaults. What is the batch sampler's is not used

@@ -9,7 +9,13 @@ namespace sab {
 namespace {
 
 constexpr uint32_t no_item = 0xFFFFFFFFu;
-constexpr double exact = 9007199254740992.0;  // 2^53: up to it sums of whole numbers are
+constexpr std::size_t most_singles = 64;  // items tried against runs of others
+
+/// Whole numbers whose sum is exact in any order.
+bool are_whole(std::span<const double> numbers) {
+    constexpr double exact = 9007199254740992.0;  // 2^53
+    return std::accumulate(numbers.begin(), numbers.end(), 0.0) < exact && std::ranges::all_of(numbers, [](double each) { return each == std::floor(each); });
+}
 
 }  // namespace
 
@@ -21,7 +27,8 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     by_cost_.resize(costs.size());
     std::iota(by_cost_.begin(), by_cost_.end(), 0u);
     std::ranges::sort(by_cost_, [&](uint32_t a, uint32_t b) { return costs[a] != costs[b] ? costs[a] > costs[b] : a < b; });
-    whole_ = std::accumulate(costs.begin(), costs.end(), 0.0) < exact && std::ranges::all_of(costs, [](double cost) { return cost == std::floor(cost); });
+    whole_ = are_whole(costs);
+    slack_ = are_whole(weights) ? 0 : rules.capacity * 1e-12;
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
 
     const bool is_found = rules.method == SAB_PARTITION_LONGEST_FIRST ? longest_first() || differencing() : differencing() || longest_first();
@@ -188,7 +195,7 @@ bool Partitioner::best_fit() {
     for (const uint32_t item : by_weight) {
         std::size_t best = rules_.parts;
         for (std::size_t part = 0; part < rules_.parts; ++part)
-            if (places[part] > 0 && held[part] + weights_[item] <= rules_.capacity && (best == rules_.parts || held[part] > held[best])) best = part;
+            if (places[part] > 0 && (held[part] == 0 || held[part] + weights_[item] + slack_ <= rules_.capacity) && (best == rules_.parts || held[part] > held[best])) best = part;
         if (best == rules_.parts) return false;
         part_of_[item] = static_cast<uint32_t>(best);
         held[best] += weights_[item];
@@ -224,14 +231,15 @@ void Partitioner::put(uint32_t item, Part& part) {
 }
 
 void Partitioner::apply(const Exchange& exchange, Part& from, Part& to) {
-    const uint32_t given = from.items[exchange.given];
-    const uint32_t taken = exchange.taken == Exchange::nothing ? no_item : to.items[exchange.taken];
-    from.items.erase(from.items.begin() + static_cast<std::ptrdiff_t>(exchange.given));
-    if (taken != no_item) {
-        to.items.erase(to.items.begin() + static_cast<std::ptrdiff_t>(exchange.taken));
-        put(taken, from);
-    }
-    put(given, to);
+    const auto cut = [](Part& part, const Run& run) {
+        const auto first = part.items.begin() + static_cast<std::ptrdiff_t>(run.first), end = first + static_cast<std::ptrdiff_t>(run.count);
+        const std::vector<uint32_t> items(first, end);
+        part.items.erase(first, end);
+        return items;
+    };
+    const std::vector<uint32_t> given = cut(from, exchange.given), taken = cut(to, exchange.taken);
+    for (const uint32_t item : taken) put(item, from);
+    for (const uint32_t item : given) put(item, to);
     count(from);
     count(to);
 }
@@ -242,7 +250,7 @@ void Partitioner::improve() {
     const double mean = std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(parts.size());
     by_load_.resize(parts.size());
     std::iota(by_load_.begin(), by_load_.end(), 0u);
-    std::size_t work = 64 * (costs_.size() + parts.size());  // items and parts looked at
+    std::size_t work = (weights_.empty() ? 64 : 256) * (costs_.size() + parts.size());  // items and parts looked at
     for (bool lowered = true; lowered;) {
         std::ranges::sort(by_load_, [&](uint32_t a, uint32_t b) { return parts[a].cost != parts[b].cost ? parts[a].cost < parts[b].cost : a < b; });
         Part& from = parts[by_load_.back()];
@@ -254,8 +262,13 @@ void Partitioner::improve() {
             const std::size_t looked_at = from.items.size() + to.items.size() + parts.size() / 8;
             if (lowered || to.cost >= from.cost || work < looked_at) break;
             work -= looked_at;
-            const Exchange exchange = best_exchange(from, to);
-            if (exchange.given == Exchange::nothing) continue;
+            Exchange exchange = best_exchange(from, to);
+            const std::size_t pairs = std::min(from.items.size(), most_singles) * to.items.size() + std::min(to.items.size(), most_singles) * from.items.size();
+            if (!exchange.is_found() && !weights_.empty() && !rules_.equal_counts && pairs <= work) {
+                work -= pairs;
+                exchange = best_exchange_of_runs(from, to);
+            }
+            if (!exchange.is_found()) continue;
             apply(exchange, from, to);
             lowered = true;
         }
@@ -269,23 +282,54 @@ Partitioner::Exchange Partitioner::best_exchange(const Part& from, const Part& t
     const double least = whole_ ? 0 : from.cost * 1e-12;  // a gain below that could be rounding
     Exchange best;
     best.score = gap / 2 - least;  // distance from half of the gap
-    const auto consider = [&](std::size_t given, std::size_t taken) {
-        const bool is_swap = taken != Exchange::nothing;
-        const double moved = costs_[from.items[given]] - (is_swap ? costs_[to.items[taken]] : 0);
+    const auto consider = [&](std::size_t given, std::size_t taken, std::size_t taken_count) {
+        const double moved = costs_[from.items[given]] - (taken_count > 0 ? costs_[to.items[taken]] : 0);
         const double score = std::abs(moved - gap / 2);
         if (score >= best.score) return;
-        const double heavier = weight(from.items[given]) - (is_swap ? weight(to.items[taken]) : 0);
-        if (!weights_.empty() && (to.weight + heavier > rules_.capacity || from.weight - heavier > rules_.capacity)) return;
-        best = {given, taken, score};
+        const double heavier = weight(from.items[given]) - (taken_count > 0 ? weight(to.items[taken]) : 0);
+        if (!weights_.empty() && std::max(to.weight + heavier, from.weight - heavier) + slack_ > rules_.capacity) return;
+        best = {{given, 1}, {taken, taken_count}, score};
     };
     const std::size_t reach = weights_.empty() ? 1 : 8;  // a neighbour may fit under the cap where the nearest does not
     std::size_t near = 0;
     for (std::size_t given = 0; given < from.items.size(); ++given) {
-        if (!rules_.equal_counts) consider(given, Exchange::nothing);
+        if (!rules_.equal_counts) consider(given, 0, 0);
         const double wanted = costs_[from.items[given]] - gap / 2;
         while (near < to.items.size() && costs_[to.items[near]] > wanted) ++near;  // both are sorted
-        for (std::size_t taken = near < reach ? 0 : near - reach; taken < std::min(near + reach, to.items.size()); ++taken) consider(given, taken);
+        for (std::size_t taken = near < reach ? 0 : near - reach; taken < std::min(near + reach, to.items.size()); ++taken) consider(given, taken, 1);
     }
+    return best;
+}
+
+/// Under a tight cap nothing moves one by one: an item that costs much for its weight goes for several that together weigh about as much and cost
+/// less, or the other way round. Those several are neighbours by cost.
+Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const Part& to) const {
+    const double gap = from.cost - to.cost;
+    Exchange best;
+    best.score = gap / 2 - (whole_ ? 0 : from.cost * 1e-12);
+    const auto search = [&](const Part& singles, const Part& runs, bool gives_single) {
+        const std::size_t stride = singles.items.size() / most_singles + 1;
+        for (std::size_t single = 0; single < singles.items.size(); single += stride) {
+            const uint32_t one = singles.items[single];
+            const double lightest = runs.weight + weight(one) - rules_.capacity + slack_, heaviest = rules_.capacity - singles.weight + weight(one) - slack_;
+            double run_cost = 0, run_weight = 0;
+            std::size_t end = 0;
+            for (std::size_t first = 0; first < runs.items.size(); ++first) {
+                for (; end < runs.items.size() && (run_weight < lightest || end <= first); ++end) {
+                    run_cost += costs_[runs.items[end]];
+                    run_weight += weight(runs.items[end]);
+                }
+                if (run_weight < lightest) break;
+                const double score = std::abs((gives_single ? costs_[one] - run_cost : run_cost - costs_[one]) - gap / 2);
+                if (run_weight <= heaviest && score < best.score)
+                    best = gives_single ? Exchange{{single, 1}, {first, end - first}, score} : Exchange{{first, end - first}, {single, 1}, score};
+                run_cost -= costs_[runs.items[first]];
+                run_weight -= weight(runs.items[first]);
+            }
+        }
+    };
+    search(from, to, true);
+    search(to, from, false);
     return best;
 }
 
@@ -307,7 +351,7 @@ bool Partitioner::repair() {
             const std::size_t pairs = from.items.size() * parts[light].items.size();
             const Exchange exchange = best_relief(from, parts[light], pairs <= work);
             work -= std::min(pairs, work);
-            if (exchange.given == Exchange::nothing || (best_to != nullptr && exchange.score >= best.score)) continue;
+            if (!exchange.is_found() || (best_to != nullptr && exchange.score >= best.score)) continue;
             best = exchange;
             best_to = &parts[light];
         }
@@ -321,19 +365,18 @@ bool Partitioner::repair() {
 Partitioner::Exchange Partitioner::best_relief(const Part& from, const Part& to, bool with_swaps) const {
     const double excess = from.weight - rules_.capacity;
     Exchange best;
-    const auto consider = [&](std::size_t given, std::size_t taken) {
-        const bool is_swap = taken != Exchange::nothing;
-        const double lighter = weight(from.items[given]) - (is_swap ? weight(to.items[taken]) : 0);
-        if (lighter <= 0 || to.weight + lighter > rules_.capacity) return;
-        const double moved = costs_[from.items[given]] - (is_swap ? costs_[to.items[taken]] : 0);
+    const auto consider = [&](std::size_t given, std::size_t taken, std::size_t taken_count) {
+        const double lighter = weight(from.items[given]) - (taken_count > 0 ? weight(to.items[taken]) : 0);
+        if (lighter <= 0 || to.weight + lighter + slack_ > rules_.capacity) return;
+        const double moved = costs_[from.items[given]] - (taken_count > 0 ? costs_[to.items[taken]] : 0);
         // Costs count from 0 up, what stays too heavy for more than any of them.
         const double costlier = std::max(from.cost - moved, to.cost + moved) / (from.cost + to.cost + 1);
         const double score = costlier + 2 * std::max(0.0, excess - lighter) / excess;
-        if (best.given == Exchange::nothing || score < best.score) best = {given, taken, score};
+        if (!best.is_found() || score < best.score) best = {{given, 1}, {taken, taken_count}, score};
     };
     for (std::size_t given = 0; given < from.items.size(); ++given) {
-        if (!rules_.equal_counts) consider(given, Exchange::nothing);
-        for (std::size_t taken = 0; with_swaps && taken < to.items.size(); ++taken) consider(given, taken);
+        if (!rules_.equal_counts) consider(given, 0, 0);
+        for (std::size_t taken = 0; with_swaps && taken < to.items.size(); ++taken) consider(given, taken, 1);
     }
     return best;
 }

@@ -1,6 +1,8 @@
 #include "balance/partition.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <queue>
@@ -24,9 +26,7 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     weights_ = weights;
     rules_ = rules;
     part_of_ = part_of;
-    by_cost_.resize(costs.size());
-    std::iota(by_cost_.begin(), by_cost_.end(), 0u);
-    std::ranges::sort(by_cost_, [&](uint32_t a, uint32_t b) { return costs[a] != costs[b] ? costs[a] > costs[b] : a < b; });
+    sort_by_cost();
     whole_ = are_whole(costs);
     slack_ = are_whole(weights) ? 0 : rules.capacity * 1e-12;
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
@@ -36,6 +36,28 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     gather();
     improve();
     return true;
+}
+
+/// By radix, as sorting would otherwise be the most of the work: falling costs are rising complements of their bits, since no cost is negative.
+void Partitioner::sort_by_cost() {
+    const std::size_t count = costs_.size();
+    std::array<std::array<uint32_t, 256>, 8> digits{};
+    keyed_.resize(count);
+    sorted_.resize(count);
+    for (uint32_t item = 0; item < count; ++item) {
+        const uint64_t key = ~std::bit_cast<uint64_t>(costs_[item] + 0.0);
+        keyed_[item] = {key, item};
+        for (std::size_t d = 0; d < digits.size(); ++d) ++digits[d][(key >> (8 * d)) & 255];
+    }
+    for (std::size_t d = 0; d < digits.size(); ++d) {
+        if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;  // all alike in this digit
+        std::array<uint32_t, 256> next{};
+        for (std::size_t k = 1; k < next.size(); ++k) next[k] = next[k - 1] + digits[d][k - 1];
+        for (const Keyed& each : keyed_) sorted_[next[(each.key >> (8 * d)) & 255]++] = each;
+        keyed_.swap(sorted_);
+    }
+    by_cost_.resize(count);
+    std::ranges::transform(keyed_, by_cost_.begin(), &Keyed::item);
 }
 
 // Karmarkar and Karp's largest differencing method. Only parts that have items are kept, so the many joins of a growing state with one more item cost

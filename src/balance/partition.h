@@ -53,6 +53,7 @@ private:
         bool is_found() const { return given.count > 0; }
     };
 
+    void sort_by_cost();
     bool differencing();
     void difference();
     State merge(const State& a, const State& b);
@@ -84,6 +85,11 @@ private:
     bool whole_ = false;                   ///< costs are whole numbers whose sum is exact
     double slack_ = 0;                     ///< of the capacity, where sums of weights may be rounded
 
+    struct Keyed {
+        uint64_t key;
+        uint32_t item;
+    };
+    std::vector<Keyed> keyed_, sorted_;
     std::vector<uint32_t> by_cost_;        ///< items, costliest first, then by index
     std::vector<uint32_t> next_, last_;    ///< lists of items; last_ by the first item of a list
     std::vector<double> sum_;              ///< by the first item of a list

@@ -31,3 +31,5 @@ echo
 SAB_TORCH_LIBRARY=$(find "$PWD/build/bench" -name 'libsab_torch.so.0') $python tests/bench/memory.py
 echo
 $python tests/bench/streams.py build/bench/tests/bench/bench_streams
+echo
+$python tests/bench/partition.py

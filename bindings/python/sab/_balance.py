@@ -60,8 +60,9 @@ def partition(
     part_of = np.empty(cost_array.size, np.uint32)
     parts = whole("parts", parts, 1)
     check(lib.sab_partition(ffi.cast("double *", cost_array.ctypes.data), cost_array.size, parts, options, ffi.cast("uint32_t *", part_of.ctypes.data)))
-    order = np.argsort(part_of, kind="stable")
-    return np.split(order, np.searchsorted(part_of[order], np.arange(1, parts)))
+    order = np.argsort(part_of.astype(np.uint16) if parts <= 1 << 16 else part_of, kind="stable")  # of 16 bits by radix
+    edges = [0, *np.cumsum(np.bincount(part_of, minlength=parts)).tolist()]
+    return [order[begin:end] for begin, end in zip(edges, edges[1:])]
 
 
 def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> Any:

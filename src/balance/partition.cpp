@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <queue>
+#include <ranges>
 
 namespace sab {
 namespace {
@@ -64,12 +65,22 @@ void Partitioner::sort_by_cost() {
 // next to nothing; there is never more than one state that has fewer parts than asked for and more than one (its spread is its costliest part, which
 // no item still to come exceeds), so the blocks are about as many as the items fill.
 
-/// False when the assignment, also repaired, is not under the capacity.
+/// False when the assignment, also repaired, is not under the capacity. With equal counts, where differencing begins with whole rows of neighbours, longest
+/// first is often the better start, and costs little.
 bool Partitioner::differencing() {
     difference();
-    if (weights_.empty()) return true;
+    if (weights_.empty() && !rules_.equal_counts) return true;
     gather();
-    return is_held() || repair();
+    if (!is_held() && !repair()) return false;
+    if (!rules_.equal_counts) return true;
+    const double largest = largest_cost();
+    kept_.assign(part_of_.begin(), part_of_.end());
+    if (longest_first()) {
+        gather();
+        if (largest_cost() < largest) return true;
+    }
+    std::ranges::copy(kept_, part_of_.begin());
+    return true;
 }
 
 void Partitioner::difference() {
@@ -240,6 +251,10 @@ void Partitioner::count(Part& part) const {
         part.cost += costs_[item];
         part.weight += weight(item);
     }
+}
+
+double Partitioner::largest_cost() const {
+    return std::ranges::max(std::span(parts_).first(rules_.parts) | std::views::transform(&Part::cost));
 }
 
 bool Partitioner::is_held() const {

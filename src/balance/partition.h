@@ -66,6 +66,7 @@ private:
     bool longest_first();
     bool best_fit();
     void gather();
+    double largest_cost() const;
     bool is_held() const;
     bool repair();
     void improve();
@@ -97,7 +98,7 @@ private:
     std::vector<State> heap_;
     uint32_t width_ = 1;
     std::vector<Part> parts_;
-    std::vector<uint32_t> by_load_;
+    std::vector<uint32_t> by_load_, kept_;
 };
 
 }  // namespace sab

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 #include <queue>
-#include <ranges>
 
 namespace sab {
 namespace {
@@ -227,8 +226,10 @@ bool Partitioner::best_fit() {
     std::vector<uint64_t> places(rules_.parts, rules_.equal_counts ? costs_.size() / rules_.parts : costs_.size());
     for (const uint32_t item : by_weight) {
         std::size_t best = rules_.parts;
-        for (std::size_t part = 0; part < rules_.parts; ++part)
-            if (places[part] > 0 && (held[part] == 0 || held[part] + weights_[item] + slack_ <= rules_.capacity) && (best == rules_.parts || held[part] > held[best])) best = part;
+        for (std::size_t part = 0; part < rules_.parts; ++part) {
+            const bool fits = places[part] > 0 && held[part] + weights_[item] + (held[part] > 0 ? slack_ : 0) <= rules_.capacity;
+            if (fits && (best == rules_.parts || held[part] > held[best])) best = part;
+        }
         if (best == rules_.parts) return false;
         part_of_[item] = static_cast<uint32_t>(best);
         held[best] += weights_[item];
@@ -254,7 +255,7 @@ void Partitioner::count(Part& part) const {
 }
 
 double Partitioner::largest_cost() const {
-    return std::ranges::max(std::span(parts_).first(rules_.parts) | std::views::transform(&Part::cost));
+    return std::ranges::max_element(std::span(parts_).first(rules_.parts), {}, &Part::cost)->cost;
 }
 
 bool Partitioner::is_held() const {

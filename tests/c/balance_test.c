@@ -197,6 +197,7 @@ static void WrongPartitions_AreRefusedByName(void) {
     EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.capacity = 0: must be finite and above 0");
     options.capacity = 5;
     EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.capacity = 5: options.weights[3] = 6 alone is more");
+    EXPECT_FAILS(sab_partition(costs, 4, 9, &options, parts), SAB_E_ARGUMENT, "options.capacity = 5: options.weights[3] = 6 alone is more");
     options.capacity = 6;
     EXPECT_FAILS(sab_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT, "the weights sum to 21, which is more than 3 parts hold");
     options.capacity = 10;

@@ -150,7 +150,7 @@ macro_rules! sampler {
             ///
             /// # Errors
             ///
-            /// [`Error::NoMemory`].
+            /// [`Error::NoMemory`]; [`Error::Callback`] when a closure that makes batches failed.
             pub fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
                 self.handle.set_epoch(epoch)
             }

@@ -20,7 +20,7 @@ extern "C" {
 
 /** How items are assigned to parts at first. */
 typedef int32_t sab_partition_method;
-#define SAB_PARTITION_KARMARKAR_KARP 0 /**< largest differencing: the two most uneven partial partitions are joined, costliest part to cheapest, until one is left */
+#define SAB_PARTITION_KARMARKAR_KARP 0 /**< largest differencing: the two most uneven partial partitions are joined until one is left */
 #define SAB_PARTITION_LONGEST_FIRST 1  /**< each item, costliest first, to the part that costs least so far: faster, less even */
 
 /** What a partition must keep. */
@@ -45,10 +45,11 @@ SAB_API void sab_partition_options_init(sab_partition_options *options) SAB_NOEX
  *  sum; how long is bounded by the number of items. The same costs give the same parts on every machine.
  *
  *  A cap on weights is kept always. Where balance and cap are at odds, assignments are tried that care less and less for balance. As finding one
- *  under the cap is a bin packing problem, a tight cap that could be held may be refused: with a few items to a part and a tenth of room
- *  that does not happen.
+ *  under the cap is a bin packing problem, a tight cap that could be held may be refused; with several items to a part and some percent of
+ *  room that is rare.
  *
- *  Time for n items and k parts: about n log n; memory: some 60 bytes an item.
+ *  Time, by the machine: a quarter of a millisecond for 4,096 items on 64 parts, half a second for a million; several times that under a tight cap.
+ *  Memory: some 80 bytes an item.
  *
  *  @param costs    `count` costs, finite, at least 0, with a finite sum; may be NULL when `count` is 0
  *  @param count    number of items, at most 4,294,967,295
@@ -134,6 +135,8 @@ SAB_API sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, c
  *  than others then see their first ones again; with `drop_last` the others leave out their last ones. Two things differ from what the original does
  *  (not from what its document says): its `drop_last` leaves out nothing but lengthens the ranks, and a rank that lacks more batches than it has
  *  stays short there, while here it goes round again.
+ *
+ *  Keeps 32 bytes a batch besides.
  *
  *  @param complexity  work that each sample makes; read here, and not needed afterwards
  *  @param balancing   either `make_batches` or `max_total` must be set; `batch_size` is not used

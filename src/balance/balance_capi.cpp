@@ -28,7 +28,8 @@ double checked_sum(const double* numbers, std::size_t count, std::string_view na
                    " alone is more");
     sab::check(sum <= static_cast<double>(parts) * options.capacity, "options.capacity", options.capacity, "the weights sum to ", sum,
                ", which is more than ", parts, " parts hold");
-    sab::fail(SAB_E_ARGUMENT, "options.capacity = ", options.capacity, ": no assignment of ", count, " items to ", parts, " parts that keeps it was found");
+    sab::fail(SAB_E_ARGUMENT, "options.capacity = ", options.capacity, ": no assignment of ", count, " items to ", parts,
+              " parts that keeps it was found");
 }
 
 sab_sampler* new_load_balancing(sab::Order order, const sab_sizes* complexity, const sab_load_balancing_options* balancing,
@@ -45,9 +46,10 @@ sab_sampler* new_load_balancing(sab::Order order, const sab_sizes* complexity, c
         sab::check(given.batch_size >= 1, "balancing.batch_size", given.batch_size, "must be at least 1");
         given.max_total = 0;  // not this sampler's
     } else {
-        sab::check(given.max_total >= 0 && std::isfinite(given.max_total), "balancing.max_total", given.max_total, "must be finite and above 0 (0: not set)");
-        if (given.make_batches == nullptr) sab::check(given.max_total > 0, "balancing.max_total", given.max_total, "must be set where balancing.make_batches is not");
-        sab::check(given.make_batches == nullptr || given.max_total == 0, "balancing.max_total", given.max_total, "must not be set beside balancing.make_batches");
+        const auto check_total = [&](bool kept, const char* rule) { sab::check(kept, "balancing.max_total", given.max_total, rule); };
+        check_total(given.max_total >= 0 && std::isfinite(given.max_total), "must be finite and above 0 (0: not set)");
+        check_total(given.make_batches != nullptr || given.max_total > 0, "must be set where balancing.make_batches is not");
+        check_total(given.make_batches == nullptr || given.max_total == 0, "must not be set beside balancing.make_batches");
         given.batch_size = 0;
     }
     auto sequence = std::make_unique<sab::LoadBalancing>(order, complexity->impl, given);

@@ -34,7 +34,8 @@ LoadBalancing::LoadBalancing(Order order, const Sizes& complexity, const sab_loa
         const auto [least, most] = std::ranges::minmax_element(complexity_);
         noise_ = static_cast<uint64_t>((*most - *least) * options.random_level + 1);
         if (options.max_total > 0)
-            check(*most <= options.max_total, "balancing.max_total", options.max_total, "sample ", most - complexity_.begin(), " alone has complexity ", *most);
+            check(*most <= options.max_total, "balancing.max_total", options.max_total, "sample ", most - complexity_.begin(),
+                  " alone has complexity ", *most);
     }
     const double facts[] = {static_cast<double>(options.shuffle), static_cast<double>(options.drop_last), options.random_level,
                             static_cast<double>(options.batch_size), options.max_total};

@@ -11,12 +11,14 @@ namespace sab {
 namespace {
 
 constexpr uint32_t no_item = 0xFFFFFFFFu;
+constexpr std::size_t most_work = std::size_t{1} << 26;  // a second or two
 constexpr std::size_t most_singles = 64;  // items tried against runs of others
 
 /// Whole numbers whose sum is exact in any order.
 bool are_whole(std::span<const double> numbers) {
     constexpr double exact = 9007199254740992.0;  // 2^53
-    return std::accumulate(numbers.begin(), numbers.end(), 0.0) < exact && std::ranges::all_of(numbers, [](double each) { return each == std::floor(each); });
+    return std::accumulate(numbers.begin(), numbers.end(), 0.0) < exact &&
+           std::ranges::all_of(numbers, [](double each) { return each == std::floor(each); });
 }
 
 }  // namespace
@@ -64,8 +66,8 @@ void Partitioner::sort_by_cost() {
 // next to nothing; there is never more than one state that has fewer parts than asked for and more than one (its spread is its costliest part, which
 // no item still to come exceeds), so the blocks are about as many as the items fill.
 
-/// False when the assignment, also repaired, is not under the capacity. With equal counts, where differencing begins with whole rows of neighbours, longest
-/// first is often the better start, and costs little.
+/// False when the assignment, also repaired, is not under the capacity. With equal counts, where differencing begins with whole rows of neighbours,
+/// longest first is often the better start, and costs little.
 bool Partitioner::differencing() {
     difference();
     if (weights_.empty() && !rules_.equal_counts) return true;
@@ -95,7 +97,7 @@ void Partitioner::difference() {
     free_blocks_.clear();
     heap_.clear();
 
-    // The first of the heap is joined first: the largest spread, then the largest part, then the most parts; then blocks, any order that is always the same.
+    // Joined first: the largest spread, then the largest part, then the most parts; then by block, which is any order that is always the same.
     const auto after = [](const State& a, const State& b) {
         if (a.spread != b.spread) return a.spread < b.spread;
         if (a.largest != b.largest) return a.largest < b.largest;
@@ -169,7 +171,11 @@ Partitioner::State Partitioner::merge(const State& state, uint32_t item) {
         slots[count++] = item;
     else
         join(slots[count - 1], item);
-    for (uint32_t i = count - 1; i > 0 && before(slots[i], slots[i - 1]); --i) std::swap(slots[i], slots[i - 1]);
+    uint32_t* const last = slots + count - 1;
+    if (count > 1 && before(*last, last[-1])) {
+        const auto is_before = [&](uint32_t x, uint32_t y) { return before(x, y); };
+        std::rotate(std::lower_bound(slots, last, *last, is_before), last, last + 1);
+    }
     return described(state.block, count);
 }
 
@@ -241,9 +247,9 @@ bool Partitioner::best_fit() {
 // What follows works on the parts with their items, `parts_`, and keeps `part_of_` along.
 
 void Partitioner::gather() {
-    for (Part& part : std::span(parts_).first(rules_.parts)) part.items.clear();
+    for (Part& part : open_parts()) part.items.clear();
     for (const uint32_t item : by_cost_) parts_[part_of_[item]].items.push_back(item);
-    for (Part& part : std::span(parts_).first(rules_.parts)) count(part);
+    for (Part& part : open_parts()) count(part);
 }
 
 void Partitioner::count(Part& part) const {
@@ -254,16 +260,30 @@ void Partitioner::count(Part& part) const {
     }
 }
 
-double Partitioner::largest_cost() const {
-    return std::ranges::max_element(std::span(parts_).first(rules_.parts), {}, &Part::cost)->cost;
+std::span<Partitioner::Part> Partitioner::open_parts() { return std::span(parts_).first(rules_.parts); }
+
+/// Into by_load_, least first.
+void Partitioner::sort_parts(double Part::*load) {
+    by_load_.resize(rules_.parts);
+    std::iota(by_load_.begin(), by_load_.end(), 0u);
+    std::ranges::sort(by_load_, [&](uint32_t a, uint32_t b) {
+        const double x = parts_[a].*load, y = parts_[b].*load;
+        return x != y ? x < y : a < b;
+    });
 }
 
-bool Partitioner::is_held() const {
-    return weights_.empty() || std::ranges::all_of(std::span(parts_).first(rules_.parts), [&](const Part& part) { return part.weight <= rules_.capacity; });
+double Partitioner::largest_cost() {
+    return std::ranges::max_element(open_parts(), {}, &Part::cost)->cost;
+}
+
+bool Partitioner::is_held() {
+    if (weights_.empty()) return true;
+    return std::ranges::all_of(open_parts(), [&](const Part& part) { return part.weight <= rules_.capacity; });
 }
 
 void Partitioner::put(uint32_t item, Part& part) {
-    const auto place = std::ranges::lower_bound(part.items, item, [&](uint32_t a, uint32_t b) { return costs_[a] != costs_[b] ? costs_[a] > costs_[b] : a < b; });
+    const auto is_before = [&](uint32_t a, uint32_t b) { return costs_[a] != costs_[b] ? costs_[a] > costs_[b] : a < b; };
+    const auto place = std::ranges::lower_bound(part.items, item, is_before);
     part.items.insert(place, item);
     part_of_[item] = static_cast<uint32_t>(&part - parts_.data());
 }
@@ -282,26 +302,24 @@ void Partitioner::apply(const Exchange& exchange, Part& from, Part& to) {
     count(to);
 }
 
-/// Lowers the costliest part while that can be done, by one item at a time that goes to a cheaper part, perhaps for a smaller one. Cheapest parts first.
+/// Lowers the costliest part while that can be done, by an item at a time that goes to a cheaper part, perhaps for a smaller one. Cheapest parts first.
 void Partitioner::improve() {
-    const auto parts = std::span(parts_).first(rules_.parts);
+    const std::span<Part> parts = open_parts();
     const double mean = std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(parts.size());
-    by_load_.resize(parts.size());
-    std::iota(by_load_.begin(), by_load_.end(), 0u);
-    std::size_t work = (weights_.empty() ? 64 : 256) * (costs_.size() + parts.size());  // items and parts looked at
+    std::size_t work = std::min((weights_.empty() ? 64 : 256) * (costs_.size() + parts.size()), most_work);  // items and parts looked at
     for (bool lowered = true; lowered;) {
-        std::ranges::sort(by_load_, [&](uint32_t a, uint32_t b) { return parts[a].cost != parts[b].cost ? parts[a].cost < parts[b].cost : a < b; });
+        sort_parts(&Part::cost);
         Part& from = parts[by_load_.back()];
         if (whole_ ? from.cost - mean < 1 : from.cost <= mean) return;  // as even as it gets
         if (from.items.size() <= 1) return;                               // one item that costs most
         lowered = false;
         for (const uint32_t cheap : by_load_) {
             Part& to = parts[cheap];
-            const std::size_t looked_at = from.items.size() + to.items.size() + parts.size() / 8;
+            const std::size_t ours = from.items.size(), theirs = to.items.size(), looked_at = ours + theirs + parts.size() / 8;
             if (lowered || to.cost >= from.cost || work < looked_at) break;
             work -= looked_at;
             Exchange exchange = best_exchange(from, to);
-            const std::size_t pairs = std::min(from.items.size(), most_singles) * to.items.size() + std::min(to.items.size(), most_singles) * from.items.size();
+            const std::size_t pairs = std::min(ours, most_singles) * theirs + std::min(theirs, most_singles) * ours;
             if (!exchange.is_found() && !weights_.empty() && !rules_.equal_counts && pairs <= work) {
                 work -= pairs;
                 exchange = best_exchange_of_runs(from, to);
@@ -313,8 +331,8 @@ void Partitioner::improve() {
     }
 }
 
-/// The exchange after which the costlier of the two parts costs least, if less than before. The difference that changes sides should be half of what the
-/// parts differ by; for each item given, those that differ from it by about that are looked at.
+/// The exchange after which the costlier of the two parts costs least, if less than before. The difference that changes sides should be half of what
+/// the parts differ by; for each item given, those that differ from it by about that are looked at.
 Partitioner::Exchange Partitioner::best_exchange(const Part& from, const Part& to) const {
     const double gap = from.cost - to.cost;
     const double least = whole_ ? 0 : from.cost * 1e-12;  // a gain below that could be rounding
@@ -349,7 +367,8 @@ Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const
         const std::size_t stride = singles.items.size() / most_singles + 1;
         for (std::size_t single = 0; single < singles.items.size(); single += stride) {
             const uint32_t one = singles.items[single];
-            const double lightest = runs.weight + weight(one) - rules_.capacity + slack_, heaviest = rules_.capacity - singles.weight + weight(one) - slack_;
+            const double lightest = runs.weight + weight(one) - rules_.capacity + slack_;  // a run, for both to stay under the cap
+            const double heaviest = rules_.capacity - singles.weight + weight(one) - slack_;
             double run_cost = 0, run_weight = 0;
             std::size_t end = 0;
             for (std::size_t first = 0; first < runs.items.size(); ++first) {
@@ -373,13 +392,11 @@ Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const
 
 /// Brings parts that are too heavy under the cap, as far as the lightest parts have room; false when some stay too heavy.
 bool Partitioner::repair() {
-    const auto parts = std::span(parts_).first(rules_.parts);
+    const std::span<Part> parts = open_parts();
     constexpr std::size_t tried_parts = 8;
-    std::size_t work = 256 * costs_.size();  // pairs of items looked at
-    for (std::size_t turns = costs_.size(); turns > 0; --turns) {
-        by_load_.resize(parts.size());
-        std::iota(by_load_.begin(), by_load_.end(), 0u);
-        std::ranges::sort(by_load_, [&](uint32_t a, uint32_t b) { return parts[a].weight != parts[b].weight ? parts[a].weight < parts[b].weight : a < b; });
+    std::size_t work = std::min(256 * costs_.size(), most_work);  // items and pairs of them looked at
+    while (work > 0) {
+        sort_parts(&Part::weight);
         Part& from = parts[by_load_.back()];
         if (from.weight <= rules_.capacity) return true;
         Exchange best;
@@ -388,7 +405,7 @@ bool Partitioner::repair() {
             if (parts[light].weight >= rules_.capacity) break;
             const std::size_t pairs = from.items.size() * parts[light].items.size();
             const Exchange exchange = best_relief(from, parts[light], pairs <= work);
-            work -= std::min(pairs, work);
+            work -= std::min(work, from.items.size() + (pairs <= work ? pairs : 0));
             if (!exchange.is_found() || (best_to != nullptr && exchange.score >= best.score)) continue;
             best = exchange;
             best_to = &parts[light];

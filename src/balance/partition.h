@@ -66,8 +66,10 @@ private:
     bool longest_first();
     bool best_fit();
     void gather();
-    double largest_cost() const;
-    bool is_held() const;
+    std::span<Part> open_parts();
+    void sort_parts(double Part::*load);
+    double largest_cost();
+    bool is_held();
     bool repair();
     void improve();
     Exchange best_exchange(const Part& from, const Part& to) const;

@@ -512,6 +512,39 @@ static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
     sab_sizes_free(sizes);
 }
 
+static int32_t one_by_one(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
+    (void)ctx;
+    for (size_t i = 0; i < count; ++i) EXPECT_OK(sab_batches_add(batches, indices + i, 1));
+    return 0;
+}
+
+static void StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice(void) {
+    sab_sizes *sizes = complexities(SAMPLES);
+    struct maker maker = {0, 0, 0};
+    sab_sampler *sampler = batch_sampler(sizes, &maker, 0, 0, 2), *other = NULL;
+    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    balancing.make_batches = one_by_one;
+    sab_sampler_options options = ranks(0, 2);
+    options.epoch = 1;
+    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &other));
+    EXPECT_OK(sab_sampler_seek(other, 70));
+    unsigned char state[SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
+    EXPECT_OK(sab_sampler_state_save(other, state));
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    const int64_t first = batch.indices[0];
+    EXPECT_OK(sab_sampler_state_save(sampler, before));
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_FORMAT, "its place in the epoch cannot be");
+    EXPECT(maker.calls == 4); /* two ranks, epochs 0 and 1 */
+    EXPECT_OK(sab_sampler_state_save(sampler, after));
+    EXPECT(memcmp(before, after, sizeof before) == 0);
+    EXPECT_OK(sab_sampler_at(sampler, 0, &batch));
+    EXPECT(batch.indices[0] == first);
+    sab_sampler_free(sampler);
+    sab_sampler_free(other);
+    sab_sizes_free(sizes);
+}
+
 static int32_t wrong_index(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
     (void)ctx, (void)indices, (void)count;
     const int64_t wrong[] = {3, SAMPLES};
@@ -611,6 +644,7 @@ int main(void) {
     RUN(MaxTotal_MakesBatchesWithoutACallback);
     RUN(State_GoesOnWithTheSameOrOtherRanks);
     RUN(ACallbackThatFails_ComesBackUnchangedAndChangesNothing);
+    RUN(StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice);
     RUN(WrongLoadBalancing_IsRefusedByName);
     return finish();
 }

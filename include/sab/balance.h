@@ -42,7 +42,7 @@ SAB_API void sab_partition_options_init(sab_partition_options *options) SAB_NOEX
 /** Assigns items to parts so that the largest sum of costs is small.
  *
  *  Whatever the method, single items then move, or change places, between the costliest part and cheaper ones while that lowers the largest
- *  sum; how long is bounded by the number of items. The same costs give the same parts on every machine.
+ *  sum and it is over the mean by a hundred-thousandth; how long is bounded by the number of items. The same costs give the same parts on every machine.
  *
  *  A cap on weights is kept always. Where balance and cap are at odds, assignments are tried that care less and less for balance. As finding one
  *  under the cap is a bin packing problem, a tight cap that could be held may be refused; with several items to a part and some percent of

@@ -306,11 +306,12 @@ void Partitioner::apply(const Exchange& exchange, Part& from, Part& to) {
 void Partitioner::improve() {
     const std::span<Part> parts = open_parts();
     const double mean = std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(parts.size());
+    const double enough = std::max(mean * 1e-5, whole_ ? 1.0 : 0.0);  // less is of no use, or cannot be had of whole numbers
     std::size_t work = std::min((weights_.empty() ? 64 : 256) * (costs_.size() + parts.size()), most_work);  // items and parts looked at
     for (bool lowered = true; lowered;) {
         sort_parts(&Part::cost);
         Part& from = parts[by_load_.back()];
-        if (whole_ ? from.cost - mean < 1 : from.cost <= mean) return;  // as even as it gets
+        if (from.cost - mean < enough) return;
         if (from.items.size() <= 1) return;                               // one item that costs most
         lowered = false;
         for (const uint32_t cheap : by_load_) {

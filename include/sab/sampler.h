@@ -263,7 +263,7 @@ SAB_API sab_status sab_sampler_skipped_count(const sab_sampler *sampler, uint64_
  *
  *  @param sampler  a handle
  *  @param epoch    any number; the same on all ranks
- *  @return SAB_OK; SAB_E_ARGUMENT
+ *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK when a callback that makes batches failed
  */
 SAB_API sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch) SAB_NOEXCEPT;
 
@@ -326,7 +326,7 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
  *  @param state    what sab_sampler_state_save() wrote
  *  @param size     its length in bytes
  *  @return SAB_OK; SAB_E_FORMAT for a truncated, damaged or foreign state or a newer version; SAB_E_MISMATCH when it belongs to another
- *          plan, order or seed; SAB_E_UNSUPPORTED
+ *          plan, order or seed; SAB_E_CALLBACK when a callback that makes batches failed; SAB_E_UNSUPPORTED
  */
 SAB_API sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size) SAB_NOEXCEPT;
 

@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "balance/balanced.h"
+#include "balance/load_balancing.h"
 #include "balance/partition.h"
 #include "balance/ranks.h"
 #include "base/guard.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr std::size_t first_partition_options_size = sizeof(sab_partition_options);
 constexpr std::size_t first_balanced_options_size = sizeof(sab_balanced_options);
 constexpr std::size_t first_balance_report_size = sizeof(sab_balance_report);
+constexpr std::size_t first_load_balancing_options_size = sizeof(sab_load_balancing_options);
+constexpr std::size_t first_sampler_options_size = sizeof(sab_sampler_options);
 
 double checked_sum(const double* numbers, std::size_t count, std::string_view name) {
     double sum = 0;
@@ -33,7 +36,35 @@ double checked_sum(const double* numbers, std::size_t count, std::string_view na
                    " alone is more");
     sab::check(sum <= static_cast<double>(parts) * options.capacity, "options.capacity", options.capacity, "the weights sum to ", sum,
                ", which is more than ", parts, " parts hold");
-    sab::fail(SAB_E_ARGUMENT, "options.capacity = ", options.capacity, ": no assignment of ", count, " items to ", parts, " parts that keeps it was found");
+    sab::fail(SAB_E_ARGUMENT, "options.capacity = ", options.capacity, ": no assignment of ", count, " items to ", parts,
+              " parts that keeps it was found");
+}
+
+sab_sampler* new_load_balancing(sab::Order order, const sab_sizes* complexity, const sab_load_balancing_options* balancing,
+                                const sab_sampler_options* options) {
+    sab::require(complexity, "complexity");
+    auto given = sab::read_options(balancing, sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT, first_load_balancing_options_size);
+    const auto walk = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_sampler_options_size);
+    sab::check_sampler_options(walk);
+    sab::check(complexity->impl.count() <= sab::largest_sample_count, "complexity.count", complexity->impl.count(), "must be at most 4294967295");
+    sab::check(given.shuffle == 0 || given.shuffle == 1, "balancing.shuffle", given.shuffle, "must be 0 or 1");
+    sab::check(given.drop_last == 0 || given.drop_last == 1, "balancing.drop_last", given.drop_last, "must be 0 or 1");
+    sab::check(given.random_level >= 0 && given.random_level <= 1, "balancing.random_level", given.random_level, "must be from 0 to 1");
+    if (order == sab::Order::load_balancing) {
+        sab::check(given.batch_size >= 1, "balancing.batch_size", given.batch_size, "must be at least 1");
+        given.max_total = 0;  // not this sampler's
+    } else {
+        const auto check_total = [&](bool kept, const char* rule) { sab::check(kept, "balancing.max_total", given.max_total, rule); };
+        check_total(given.max_total >= 0 && std::isfinite(given.max_total), "must be finite and above 0 (0: not set)");
+        check_total(given.make_batches != nullptr || given.max_total > 0, "must be set where balancing.make_batches is not");
+        check_total(given.make_batches == nullptr || given.max_total == 0, "must not be set beside balancing.make_batches");
+        given.batch_size = 0;
+    }
+    auto sequence = std::make_unique<sab::LoadBalancing>(order, complexity->impl, given);
+    sab::LoadBalancing* const made = sequence.get();
+    auto* const handle = new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), walk), {}};
+    if (order == sab::Order::load_balancing_batches) made->own();
+    return handle;
 }
 
 sab::Ranks ranks_of(uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void* ctx) {
@@ -46,6 +77,27 @@ sab::Ranks ranks_of(uint64_t rank, uint64_t world_size, sab_all_gather_fn all_ga
 }  // namespace
 
 extern "C" {
+
+void sab_load_balancing_options_init(sab_load_balancing_options* options) noexcept {
+    if (options != nullptr) *options = sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT;
+}
+
+sab_status sab_load_balancing_sampler_new(const sab_sizes* complexity, const sab_load_balancing_options* balancing, const sab_sampler_options* options,
+                                          sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] { return new_load_balancing(sab::Order::load_balancing, complexity, balancing, options); });
+}
+
+sab_status sab_load_balancing_batch_sampler_new(const sab_sizes* complexity, const sab_load_balancing_options* balancing,
+                                                const sab_sampler_options* options, sab_sampler** sampler) noexcept {
+    return sab::guard_new(sampler, "sampler", [&] { return new_load_balancing(sab::Order::load_balancing_batches, complexity, balancing, options); });
+}
+
+sab_status sab_batches_add(sab_batches* batches, const int64_t* indices, size_t count) noexcept {
+    return sab::guard([&] {
+        sab::require(batches, "batches");
+        batches->impl.add(indices, count);
+    });
+}
 
 void sab_partition_options_init(sab_partition_options* options) noexcept {
     if (options != nullptr) *options = sab_partition_options SAB_PARTITION_OPTIONS_INIT;
@@ -86,7 +138,7 @@ sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_o
         sab::require(sizes, "sizes");
         sab::require(balanced, "balanced");
         const auto rules = sab::read_options(balanced, sab_balanced_options SAB_BALANCED_OPTIONS_INIT, first_balanced_options_size);
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, sizeof(sab_sampler_options));
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_sampler_options_size);
         return new sab_sampler{std::make_unique<sab::BalancedSampler>(sizes->impl, rules, given), {}};
     });
 }
@@ -134,7 +186,7 @@ sab_status sab_sharded_sampler_new(const sab_sizes* sizes, const sab_plan_option
         sab::require(sizes, "sizes");
         sab::require(plan, "plan");
         const auto rules = sab::read_options(plan, sab_plan_options SAB_PLAN_OPTIONS_INIT, sizeof(sab_plan_options));
-        auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, sizeof(sab_sampler_options));
+        auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_sampler_options_size);
         const sab::Ranks ranks = ranks_of(given.rank, given.world_size, all_gather, ctx);
         auto sequence = sab::make_sharded_sequence(sizes->impl, rules, ranks);
         sab_sampler_options own SAB_SAMPLER_OPTIONS_INIT;  // the shard is this rank's alone

@@ -40,14 +40,20 @@ private:
         std::vector<uint32_t> items;  ///< costliest first
     };
 
-    /// An item that goes to another part, perhaps for one that comes back.
-    struct Exchange {
-        static constexpr std::size_t nothing = ~std::size_t{0};
-        std::size_t given = nothing;  ///< places in the parts' items
-        std::size_t taken = nothing;
-        double score = 0;             ///< the lower, the better
+    /// Neighbours in a part's items.
+    struct Run {
+        std::size_t first = 0;
+        std::size_t count = 0;
     };
 
+    /// Items that go to another part, perhaps for some that come back.
+    struct Exchange {
+        Run given, taken;
+        double score = 0;             ///< the lower, the better
+        bool is_found() const { return given.count > 0; }
+    };
+
+    void sort_by_cost();
     bool differencing();
     void difference();
     State merge(const State& a, const State& b);
@@ -60,10 +66,14 @@ private:
     bool longest_first();
     bool best_fit();
     void gather();
-    bool is_held() const;
+    std::span<Part> open_parts();
+    void sort_parts(double Part::*load);
+    double largest_cost();
+    bool is_held();
     bool repair();
     void improve();
     Exchange best_exchange(const Part& from, const Part& to) const;
+    Exchange best_exchange_of_runs(const Part& from, const Part& to) const;
     Exchange best_relief(const Part& from, const Part& to, bool with_swaps) const;
     void apply(const Exchange& exchange, Part& from, Part& to);
     void put(uint32_t item, Part& part);
@@ -76,7 +86,13 @@ private:
     std::span<uint32_t> part_of_;
     PartitionRules rules_;
     bool whole_ = false;                   ///< costs are whole numbers whose sum is exact
+    double slack_ = 0;                     ///< of the capacity, where sums of weights may be rounded
 
+    struct Keyed {
+        uint64_t key;
+        uint32_t item;
+    };
+    std::vector<Keyed> keyed_, sorted_;
     std::vector<uint32_t> by_cost_;        ///< items, costliest first, then by index
     std::vector<uint32_t> next_, last_;    ///< lists of items; last_ by the first item of a list
     std::vector<double> sum_;              ///< by the first item of a list
@@ -84,7 +100,7 @@ private:
     std::vector<State> heap_;
     uint32_t width_ = 1;
     std::vector<Part> parts_;
-    std::vector<uint32_t> by_load_;
+    std::vector<uint32_t> by_load_, kept_;
 };
 
 }  // namespace sab

@@ -58,4 +58,18 @@ void MersenneTwister::load(std::span<const uint32_t, state_words> words) {
     used_ = words[size];
 }
 
+std::vector<uint32_t> torch_permutation(MersenneTwister& generator, std::size_t count) {
+    std::vector<uint32_t> drawn(count);
+    for (uint32_t i = 0; i < count; ++i) drawn[i] = i;
+    for (std::size_t i = 0; i + 1 < count; ++i) std::swap(drawn[i], drawn[i + generator() % (count - i)]);
+    return drawn;
+}
+
+uint64_t torch_below(MersenneTwister& generator, uint64_t range) {
+    constexpr uint64_t two_words = uint64_t{1} << 28;
+    uint64_t word = generator();
+    if (range >= two_words) word = word << 32 | generator();
+    return word % range;
+}
+
 }  // namespace sab

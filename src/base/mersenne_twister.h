@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace sab {
 
@@ -24,5 +25,10 @@ private:
     std::array<uint32_t, size> words_;
     std::size_t used_ = size;
 };
+
+/// torch.randperm(count) of a CPU generator.
+std::vector<uint32_t> torch_permutation(MersenneTwister& generator, std::size_t count);
+/// One number of torch.randint(range, ...) of a CPU generator. Ranges from 2^28 on as current versions draw them; 1.13 took one word up to 2^32.
+uint64_t torch_below(MersenneTwister& generator, uint64_t range);
 
 }  // namespace sab

@@ -33,8 +33,9 @@ Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& op
 }
 
 void Cursor::set_epoch(uint64_t epoch) {
-    arrangement_ = {options_.seed, epoch, options_.world_size, options_.worst_first};
-    sequence_->arrange(arrangement_);
+    const Arrangement arrangement{options_.seed, epoch, options_.world_size, options_.worst_first};
+    sequence_->arrange(arrangement);
+    arrangement_ = arrangement;
     start_step_ = start_position_ = step_ = 0;
     lead_ = {};
     count_steps();
@@ -324,11 +325,8 @@ void Cursor::restore(std::span<const std::byte> bytes) {
     match_state("last_step", state.last_step, static_cast<uint32_t>(options_.last_step));
     match_state("worst_first", state.worst_first, options_.worst_first);
 
-    const uint64_t batches = sequence_->batches();
     check_place(state.world_size >= 1 && state.world_size <= largest_world_size && state.group >= 1 && state.group <= largest_world_size);
-    check_place(state.start_position <= batches && state.step >= state.start_step);
-    check_place(state.lead_batches <= largest_world_size && (state.lead_batches == 0 || state.lead_position < batches));
-    check_place(state.lead_batches == 0 || state.lead_position + state.lead_batches <= state.start_position);
+    check_place(state.step >= state.start_step && state.lead_batches <= largest_world_size);
     check_place(state.budget == 0 || (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr && plan()->facts().cost != SAB_COST_CALLBACK));
 
     check_place(state.start_step <= uint64_t{1} << 62);
@@ -340,6 +338,8 @@ void Cursor::restore(std::span<const std::byte> bytes) {
         options_.world_size = state.world_size;
         arrangement_ = {options_.seed, state.epoch, state.group, options_.worst_first};
         sequence_->arrange(arrangement_);
+        check_place(state.start_position <= sequence_->batches());
+        check_place(state.lead_batches == 0 || (state.lead_position < state.start_position && state.lead_batches <= state.start_position - state.lead_position));
         start_step_ = state.start_step;
         start_position_ = state.start_position;
         lead_ = {state.lead_position, state.lead_first, state.lead_batches};

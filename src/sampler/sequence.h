@@ -35,10 +35,13 @@ struct Arrangement {
     uint64_t epoch = 0;
     uint64_t group = 1;        ///< batches that are taken together: the world size that began the epoch
     uint64_t worst_first = 0;
+    bool operator==(const Arrangement&) const = default;
 };
 
 /// Kinds of sequences, as states name them.
-enum class Order : uint32_t { native = 1, sequential = 2, size_aware = 3, worst = 4, packed = 5, balanced = 8, sharded = 9 };
+enum class Order : uint32_t {
+    native = 1, sequential = 2, size_aware = 3, worst = 4, packed = 5, load_balancing = 6, load_balancing_batches = 7, balanced = 8, sharded = 9
+};
 
 class Sequence {
 public:
@@ -46,7 +49,8 @@ public:
     virtual Order order() const = 0;
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
     virtual uint64_t skipped() const = 0;
-    virtual uint64_t batches() const = 0;      ///< in every epoch
+    virtual uint64_t batches() const = 0;      ///< as arranged
+    /// Lays out an epoch. What throws leaves it as it was laid out before; going back to that after a success does not throw.
     virtual void arrange(const Arrangement& arrangement) = 0;
     /// The plan whose batches they are, if they are a plan's.
     virtual const Plan* plan() const { return nullptr; }

@@ -58,10 +58,8 @@ void TorchOrder::begin_pass() {
     for (Lane& lane : lanes_) {
         const std::size_t count = lane.places.size();
         if (options_.shuffle == SAB_TORCH_SHUFFLE_ALL) {
-            // torch.randperm, applied to the order that the pass before left.
-            std::vector<uint32_t> drawn(count);
-            for (uint32_t i = 0; i < count; ++i) drawn[i] = i;
-            for (std::size_t i = 0; i + 1 < count; ++i) std::swap(drawn[i], drawn[i + generator_() % (count - i)]);
+            // Applied to the order that the pass before left.
+            std::vector<uint32_t> drawn = torch_permutation(generator_, count);
             for (uint32_t& place : drawn) place = lane.places[place];
             lane.places.swap(drawn);
         }

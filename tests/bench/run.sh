@@ -33,3 +33,7 @@ echo
 $python tests/bench/streams.py build/bench/tests/bench/bench_streams
 echo
 $python tests/bench/packing.py build/bench/tests/bench/bench_packing
+echo
+$python tests/bench/partition.py
+echo
+$python tests/bench/ranks.py build/lengths.npy

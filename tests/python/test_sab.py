@@ -588,7 +588,7 @@ def test_data_loader(workers):
 
 
 def test_doctests():
-    for module in (sab._sizes, sab._plan, sab._samplers):
+    for module in (sab._sizes, sab._plan, sab._samplers, sab._balance):
         result = doctest.testmod(module)
         assert result.attempted > 0 and result.failed == 0
 

@@ -11,6 +11,7 @@
 Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
+from sab._balance import LoadBalancingBatchSampler, LoadBalancingSampler, partition
 from sab._devices import Device, is_out_of_memory
 from sab._guard import MemoryGuard, MemoryGuardInfo
 from sab._max_batch import (
@@ -48,6 +49,8 @@ __all__ = [
     "DeviceMemoryError",
     "Error",
     "FormatError",
+    "LoadBalancingBatchSampler",
+    "LoadBalancingSampler",
     "MaxBatch",
     "MemoryGuard",
     "MemoryGuardInfo",
@@ -82,6 +85,7 @@ __all__ = [
     "grow_linear",
     "is_out_of_memory",
     "measurement_points",
+    "partition",
     "plan",
     "ranks",
     "verify",

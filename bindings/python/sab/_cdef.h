@@ -251,6 +251,25 @@ typedef struct sab_partition_options {
 void sab_partition_options_init(sab_partition_options *options);
 sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,
  uint32_t *part_of);
+typedef struct sab_batches sab_batches;
+sab_status sab_batches_add(sab_batches *batches, const int64_t *indices, size_t count);
+typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
+typedef struct sab_load_balancing_options {
+ size_t struct_size; 
+ int32_t shuffle; 
+ int32_t drop_last; 
+ double random_level; 
+ uint64_t batch_size; 
+ double max_total; 
+ sab_make_batches_fn make_batches; 
+ void *make_batches_ctx; 
+ void (*release)(void *ctx); 
+} sab_load_balancing_options;
+void sab_load_balancing_options_init(sab_load_balancing_options *options);
+sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing,
+ const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing,
+ const sab_sampler_options *options, sab_sampler **sampler);
 typedef struct sab_balanced_options {
  size_t struct_size; 
  uint64_t micro_batches; 

@@ -103,7 +103,7 @@ class _Sampler:
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass; the same on all ranks."""
-        check(lib.sab_sampler_set_epoch(self._handle, epoch))
+        check(lib.sab_sampler_set_epoch(self._handle, epoch), self._calls)
         self._step, self._finished, self._resumes = 0, False, False
 
     def _begin(self) -> int:
@@ -257,7 +257,7 @@ class _RandomAccessSampler(_Sampler):
             FormatError: the state is damaged or of another version; MismatchError: it belongs to another plan, seed or sampler.
         """
         state = state_dict["state"]
-        check(lib.sab_sampler_state_restore(self._handle, ffi.from_buffer(state), len(state)))
+        check(lib.sab_sampler_state_restore(self._handle, ffi.from_buffer(state), len(state)), self._calls)
         epoch, step = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         check(lib.sab_sampler_tell(self._handle, epoch, step))
         self._step = int(step[0])

@@ -957,6 +957,96 @@ extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct sab_batches {
+    _unused: [u8; 0],
+}
+extern "C" {
+    pub fn sab_batches_add(
+        batches: *mut sab_batches,
+        indices: *const i64,
+        count: usize,
+    ) -> sab_status;
+}
+pub type sab_make_batches_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        indices: *const i64,
+        count: usize,
+        batches: *mut sab_batches,
+    ) -> i32,
+>;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_load_balancing_options {
+    pub struct_size: usize,
+    pub shuffle: i32,
+    pub drop_last: i32,
+    pub random_level: f64,
+    pub batch_size: u64,
+    pub max_total: f64,
+    pub make_batches: sab_make_batches_fn,
+    pub make_batches_ctx: *mut ::core::ffi::c_void,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_load_balancing_options",
+    ][::core::mem::size_of::<sab_load_balancing_options>() - 64usize];
+    [
+        "Alignment of sab_load_balancing_options",
+    ][::core::mem::align_of::<sab_load_balancing_options>() - 8usize];
+    [
+        "Offset of field: sab_load_balancing_options::struct_size",
+    ][::core::mem::offset_of!(sab_load_balancing_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_load_balancing_options::shuffle",
+    ][::core::mem::offset_of!(sab_load_balancing_options, shuffle) - 8usize];
+    [
+        "Offset of field: sab_load_balancing_options::drop_last",
+    ][::core::mem::offset_of!(sab_load_balancing_options, drop_last) - 12usize];
+    [
+        "Offset of field: sab_load_balancing_options::random_level",
+    ][::core::mem::offset_of!(sab_load_balancing_options, random_level) - 16usize];
+    [
+        "Offset of field: sab_load_balancing_options::batch_size",
+    ][::core::mem::offset_of!(sab_load_balancing_options, batch_size) - 24usize];
+    [
+        "Offset of field: sab_load_balancing_options::max_total",
+    ][::core::mem::offset_of!(sab_load_balancing_options, max_total) - 32usize];
+    [
+        "Offset of field: sab_load_balancing_options::make_batches",
+    ][::core::mem::offset_of!(sab_load_balancing_options, make_batches) - 40usize];
+    [
+        "Offset of field: sab_load_balancing_options::make_batches_ctx",
+    ][::core::mem::offset_of!(sab_load_balancing_options, make_batches_ctx) - 48usize];
+    [
+        "Offset of field: sab_load_balancing_options::release",
+    ][::core::mem::offset_of!(sab_load_balancing_options, release) - 56usize];
+};
+extern "C" {
+    pub fn sab_load_balancing_options_init(options: *mut sab_load_balancing_options);
+}
+extern "C" {
+    pub fn sab_load_balancing_sampler_new(
+        complexity: *const sab_sizes,
+        balancing: *const sab_load_balancing_options,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_load_balancing_batch_sampler_new(
+        complexity: *const sab_sizes,
+        balancing: *const sab_load_balancing_options,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct sab_balanced_options {
     pub struct_size: usize,
     pub micro_batches: u64,

@@ -42,6 +42,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod balance;
 mod batch;
 mod error;
 pub mod memory;
@@ -53,6 +54,9 @@ mod sizes;
 pub mod stream;
 pub mod torch;
 
+pub use balance::{
+    partition, LoadBalancingBatchSampler, LoadBalancingOptions, LoadBalancingSampler, PartitionMethod, PartitionOptions,
+};
 pub use batch::{Batch, BatchRef};
 pub use error::{BoxError, Error};
 pub use pack::{PackInfo, PackMethod, PackOptions, PackedSampler};

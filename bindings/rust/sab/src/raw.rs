@@ -24,6 +24,8 @@ use crate::error::{BoxError, Error};
 use crate::sizes::Element;
 use crate::{Batch, BatchRef, LogLevel, State, TORCH_GENERATOR_WORDS};
 
+mod balance;
+pub(crate) use balance::*;
 mod memory;
 pub(crate) use memory::*;
 mod stream;

@@ -150,7 +150,7 @@ macro_rules! sampler {
             ///
             /// # Errors
             ///
-            /// [`Error::NoMemory`].
+            /// [`Error::NoMemory`]; [`Error::Callback`] when a closure that makes batches failed.
             pub fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
                 self.handle.set_epoch(epoch)
             }
@@ -398,6 +398,8 @@ pub struct WorstBatches {
 }
 
 random_access!(WorstBatches);
+
+pub(crate) use {random_access, sampler};
 
 /// Greedy batches in the order of the indices: a batch closes before its total would exceed the maximum.
 ///

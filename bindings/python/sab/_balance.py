@@ -1,0 +1,185 @@
+"""Work dealt out evenly: items to parts, samples to ranks."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._native import Calls, check, ffi, keep_exception, lib, new_options, whole
+from sab._plan import one_of
+from sab._samplers import Indices, _RandomAccessSampler, _sampler_options
+from sab._sizes import SizesLike, as_sizes
+
+METHODS = {"karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP, "longest_first": lib.SAB_PARTITION_LONGEST_FIRST}
+
+
+def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    array = np.ascontiguousarray(values, np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has {array.ndim} dimensions: must have one")
+    return array
+
+
+def partition(
+    costs: npt.ArrayLike,
+    parts: int,
+    method: str = "karmarkar_karp",
+    equal_counts: bool = False,
+    weights: Optional[npt.ArrayLike] = None,
+    capacity: Optional[float] = None,
+) -> list[Indices]:
+    """Assigns items to parts so that the largest sum of costs is small: the indices of each part, ascending.
+
+    Args:
+        costs: what each item costs, finite, at least 0.
+        parts: number of parts.
+        method: ``"karmarkar_karp"`` (largest differencing), or ``"longest_first"``, which is faster and less even. Either is followed by
+            exchanges between the costliest and cheaper parts while they help.
+        equal_counts: every part gets as many items; their number must be a multiple of ``parts``.
+        weights, capacity: a hard cap: the weights (tokens, bytes) of no part sum to more than ``capacity``.
+
+    Raises:
+        ValueError: an argument breaks a rule, or no assignment under the capacity was found.
+
+    >>> import sab
+    >>> [part.tolist() for part in sab.partition([4, 5, 6, 7, 8], 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    cost_array = _numbers("costs", costs)
+    weight_array = None if weights is None else _numbers("weights", weights)
+    if weight_array is not None and weight_array.size != cost_array.size:
+        raise ValueError(f"weights has {weight_array.size} numbers: must have as many as costs, {cost_array.size}")
+    options = new_options("sab_partition_options")
+    options.method = one_of("method", method, METHODS)
+    options.equal_counts = bool(equal_counts)
+    if weight_array is not None:
+        options.weights = ffi.cast("double *", weight_array.ctypes.data)
+    options.capacity = 0 if capacity is None else capacity
+    part_of = np.empty(cost_array.size, np.uint32)
+    parts = whole("parts", parts, 1)
+    check(lib.sab_partition(ffi.cast("double *", cost_array.ctypes.data), cost_array.size, parts, options, ffi.cast("uint32_t *", part_of.ctypes.data)))
+    order = np.argsort(part_of.astype(np.uint16) if parts <= 1 << 16 else part_of, kind="stable")  # of 16 bits by radix
+    edges = [0, *np.cumsum(np.bincount(part_of, minlength=parts)).tolist()]
+    return [order[begin:end] for begin, end in zip(edges, edges[1:])]
+
+
+def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> Any:
+    options = new_options("sab_load_balancing_options")
+    options.shuffle, options.drop_last, options.random_level = bool(shuffle), bool(drop_last), random_level
+    return options
+
+
+class LoadBalancingSampler(_RandomAccessSampler):
+    """Samples of nearly equal complexity for the ranks of each step, in the order of Bagua's ``LoadBalancingDistributedSampler``, without torch.
+
+    Samples sorted by complexity are cut into chunks of ``world_size``, one sample for each rank; the chunks are shuffled by torch's generator, seeded with
+    seed + epoch, seed for seed. All ranks take the same number of steps.
+
+    Args:
+        complexity: the work that each sample makes: anything that :class:`sab.Sizes` takes.
+        rank, world_size: this rank among the ranks.
+        shuffle: the steps in another order each epoch, or by complexity.
+        seed: the same on all ranks.
+        drop_last: leave out the samples that do not fill the last step, instead of filling it with the least complex ones.
+        random_level: from 0 (best balance) to 1 (most random): noise before sorting, as a share of the range of complexities.
+        batch_size: successive samples of the rank in a batch.
+        step_totals, output: as for :class:`sab.BucketSampler`.
+
+    >>> import sab
+    >>> [batch.tolist() for batch in sab.LoadBalancingSampler([5, 1, 4, 2], rank=1, world_size=2, shuffle=False)]
+    [[3], [0]]
+    """
+
+    def __init__(
+        self,
+        complexity: SizesLike,
+        rank: int = 0,
+        world_size: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        random_level: float = 0.0,
+        batch_size: int = 1,
+        step_totals: bool = True,
+        output: str = "numpy",
+    ) -> None:
+        balancing = _balancing_options(shuffle, drop_last, random_level)
+        balancing.batch_size = whole("batch_size", batch_size, 1)
+        options = _sampler_options(seed, rank, world_size, "split", 0, step_totals)
+        handle = ffi.new("sab_sampler **")
+        sizes = as_sizes(complexity)
+        check(lib.sab_load_balancing_sampler_new(sizes._handle, balancing, options, handle))
+        self._adopt(handle, output)
+        self._make = type(self), (complexity, rank, world_size, shuffle, seed, drop_last, random_level, batch_size, step_totals, output), {}
+
+
+MakeBatches = Callable[[Indices], Iterable[npt.ArrayLike]]
+
+
+class _BatchCalls(Calls):
+    def __init__(self, make_batches: MakeBatches) -> None:
+        super().__init__()
+        self.make_batches = make_batches
+
+
+@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
+def sab_py_make_batches(ctx: Any, indices: Any, count: int, batches: Any) -> int:
+    given = np.frombuffer(ffi.buffer(indices, count * 8), np.int64).copy() if count else np.empty(0, np.int64)
+    for each in ffi.from_handle(ctx).make_batches(given):
+        array = np.asarray(each)
+        if array.ndim != 1 or array.dtype.kind not in "iu" and array.size:
+            raise TypeError(f"a batch has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension")
+        array = np.ascontiguousarray(array, np.int64)
+        check(lib.sab_batches_add(batches, ffi.cast("int64_t *", array.ctypes.data), array.size))
+    return 0
+
+
+class LoadBalancingBatchSampler(_RandomAccessSampler):
+    """Batches of variable size, as many on each rank, of the samples that :class:`LoadBalancingSampler` deals out to it.
+
+    Ranks with fewer batches than others see their first ones again, or, with ``drop_last``, the others leave out their last ones: what
+    the document of Bagua's ``LoadBalancingDistributedBatchSampler`` says.
+
+    Args:
+        complexity, rank, world_size, shuffle, seed, random_level: as for :class:`LoadBalancingSampler`.
+        make_batches: ``make_batches(indices)`` gives the batches of a rank's samples; called for each rank here and whenever an epoch begins. Must
+            give the same batches for the same indices.
+        max_total: instead: a batch closes before its complexities would sum to more.
+        drop_last: leave out batches that not all ranks have.
+        step_totals, output: as for :class:`sab.BucketSampler`.
+
+    Raises:
+        ValueError: an argument breaks a rule, or a rank gets no batch while others do; and whatever ``make_batches`` raises.
+
+    >>> import sab
+    >>> [batch.tolist() for batch in sab.LoadBalancingBatchSampler([5, 1, 4, 2], max_total=6, shuffle=False)]
+    [[1, 3], [2], [0]]
+    """
+
+    def __init__(
+        self,
+        complexity: SizesLike,
+        make_batches: Optional[MakeBatches] = None,
+        max_total: Optional[float] = None,
+        rank: int = 0,
+        world_size: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        random_level: float = 0.0,
+        step_totals: bool = True,
+        output: str = "numpy",
+    ) -> None:
+        balancing = _balancing_options(shuffle, drop_last, random_level)
+        balancing.max_total = 0 if max_total is None else max_total
+        if make_batches is not None:
+            self._calls = _BatchCalls(make_batches)
+            balancing.make_batches, balancing.make_batches_ctx = lib.sab_py_make_batches, self._calls.handle
+        options = _sampler_options(seed, rank, world_size, "split", 0, step_totals)
+        handle = ffi.new("sab_sampler **")
+        sizes = as_sizes(complexity)
+        check(lib.sab_load_balancing_batch_sampler_new(sizes._handle, balancing, options, handle), self._calls)
+        self._adopt(handle, output)
+        self._make = type(self), (complexity, make_batches, max_total, rank, world_size, shuffle, seed, drop_last, random_level, step_totals, output), {}

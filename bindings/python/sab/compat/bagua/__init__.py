@@ -1,0 +1,1 @@
+"""``bagua.torch_api``: ``sab.compat.bagua.contrib``."""

@@ -1,0 +1,175 @@
+#include "balance/load_balancing.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "balance/partition.h"
+
+namespace sab {
+
+void Batches::add(const int64_t* batch, std::size_t count) {
+    try {
+        check(count >= 1, "count", count, "must be at least 1");
+        require(batch, "indices");
+        for (std::size_t i = 0; i < count; ++i)
+            if (batch[i] < 0 || static_cast<uint64_t>(batch[i]) >= samples)
+                fail(SAB_E_ARGUMENT, "indices[", i, "] = ", batch[i], ": must be from 0 to below the number of samples, ", samples);
+    } catch (const Error& error) {
+        if (!refusal) refusal = error;
+        throw;
+    }
+    stretches.push_back({indices.size(), count});
+    for (std::size_t i = 0; i < count; ++i) indices.push_back(static_cast<uint32_t>(batch[i]));
+}
+
+LoadBalancing::LoadBalancing(Order order, const Sizes& complexity, const sab_load_balancing_options& options)
+    : order_(order), options_(options), complexity_(complexity.count()) {
+    complexity.visit([&](auto view) {
+        for (std::size_t i = 0; i < complexity_.size(); ++i) complexity_[i] = checked_size(view[i], i);
+    });
+    if (!complexity_.empty()) {
+        const auto [least, most] = std::ranges::minmax_element(complexity_);
+        noise_ = static_cast<uint64_t>((*most - *least) * options.random_level + 1);
+        if (options.max_total > 0)
+            check(*most <= options.max_total, "balancing.max_total", options.max_total, "sample ", most - complexity_.begin(),
+                  " alone has complexity ", *most);
+    }
+    const double facts[] = {static_cast<double>(options.shuffle), static_cast<double>(options.drop_last), options.random_level,
+                            static_cast<double>(options.batch_size), options.max_total};
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+    XXH3_64bits_update(&state, facts, sizeof facts);
+    XXH3_64bits_update(&state, complexity_.data(), complexity_.size() * sizeof(double));
+    fingerprint_ = XXH3_64bits_digest(&state);
+}
+
+LoadBalancing::~LoadBalancing() {
+    if (owns_ctx_ && options_.release != nullptr) options_.release(options_.make_batches_ctx);
+}
+
+void LoadBalancing::arrange(const Arrangement& arrangement) {
+    if (now_.arrangement == arrangement) return;
+    if (before_.arrangement != arrangement) before_ = laid_out(arrangement);
+    std::swap(now_, before_);
+}
+
+LoadBalancing::Layout LoadBalancing::laid_out(const Arrangement& arrangement) const {
+    const uint64_t ranks = arrangement.group, count = complexity_.size();
+    check(ranks <= most_parts, "options.world_size", ranks, "load is balanced over at most ", most_parts, " ranks");
+    const bool drops_samples = order_ == Order::load_balancing && options_.drop_last != 0;
+    Layout layout;
+    layout.arrangement = arrangement;
+    layout.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
+
+    MersenneTwister generator(static_cast<uint32_t>(arrangement.seed + arrangement.epoch));
+    const std::vector<uint32_t> by_complexity = sorted(generator);
+    std::vector<uint32_t> chunks;
+    if (options_.shuffle != 0) {
+        chunks = torch_permutation(generator, layout.per_rank);
+    } else {
+        chunks.resize(layout.per_rank);
+        std::iota(chunks.begin(), chunks.end(), 0u);
+    }
+    layout.samples.reserve(ranks * layout.per_rank);
+    for (uint64_t rank = 0; rank < ranks; ++rank)
+        for (const uint32_t chunk : chunks) layout.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
+    if (order_ == Order::load_balancing)
+        layout.batches = (layout.per_rank / options_.batch_size + (layout.per_rank % options_.batch_size != 0)) * ranks;
+    else
+        make_batches(layout);
+    return layout;
+}
+
+/// Samples by complexity and noise, then by index.
+std::vector<uint32_t> LoadBalancing::sorted(MersenneTwister& generator) const {
+    struct Keyed {
+        double key;
+        uint32_t index;
+    };
+    std::vector<Keyed> keyed;
+    keyed.reserve(complexity_.size());
+    for (const double each : complexity_) {
+        const double more = options_.shuffle != 0 ? static_cast<double>(torch_below(generator, noise_)) : 0;
+        keyed.push_back({each + more, static_cast<uint32_t>(keyed.size())});
+    }
+    std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) { return a.key != b.key ? a.key < b.key : a.index < b.index; });
+    std::vector<uint32_t> indices;
+    indices.reserve(keyed.size());
+    for (const Keyed& each : keyed) indices.push_back(each.index);
+    return indices;
+}
+
+void LoadBalancing::make_batches(Layout& layout) const {
+    const uint64_t ranks = layout.arrangement->group;
+    sab_batches batches{{complexity_.size(), {}, {}, {}}};
+    std::vector<uint64_t> ends;  // of each rank's batches
+    uint64_t least = ~uint64_t{0}, most = 0;
+    std::size_t poorest = 0;
+    for (uint64_t rank = 0; rank < ranks; ++rank) {
+        const auto samples = std::span(layout.samples).subspan(rank * layout.per_rank, layout.per_rank);
+        make_batches(std::vector<int64_t>(samples.begin(), samples.end()), batches);
+        if (batches.impl.refusal) throw *batches.impl.refusal;
+        const uint64_t made = batches.impl.stretches.size() - (ends.empty() ? 0 : ends.back());
+        ends.push_back(batches.impl.stretches.size());
+        if (made < least) poorest = rank;
+        least = std::min(least, made);
+        most = std::max(most, made);
+    }
+    if (options_.drop_last == 0 && least == 0 && most > 0)
+        fail(SAB_E_ARGUMENT, "the batch callback made no batch for rank ", poorest, " and ", most, " for another: there is none to see again");
+    const uint64_t per_rank = options_.drop_last != 0 ? least : most;
+    layout.batches = per_rank * ranks;
+    layout.made.resize(layout.batches);
+    for (uint64_t rank = 0, first = 0; rank < ranks; first = ends[rank++])
+        for (uint64_t i = 0; i < per_rank; ++i) layout.made[i * ranks + rank] = batches.impl.stretches[first + i % (ends[rank] - first)];
+    layout.samples = std::move(batches.impl.indices);
+}
+
+void LoadBalancing::make_batches(std::span<const int64_t> indices, sab_batches& batches) const {
+    if (options_.make_batches != nullptr) {
+        call_back("the batch callback", [&] { return options_.make_batches(options_.make_batches_ctx, indices.data(), indices.size(), &batches); });
+        return;
+    }
+    double total = 0;
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        const double more = complexity_[static_cast<std::size_t>(indices[i])];
+        if (i > first && total + more > options_.max_total) {
+            batches.impl.add(&indices[first], i - first);
+            first = i;
+            total = 0;
+        }
+        total += more;
+    }
+    if (first < indices.size()) batches.impl.add(&indices[first], indices.size() - first);
+}
+
+Batches::Stretch LoadBalancing::stretch(uint64_t position) const {
+    if (!now_.made.empty()) return now_.made[position];
+    const uint64_t ranks = now_.arrangement->group, first = position / ranks * options_.batch_size;
+    return {position % ranks * now_.per_rank + first, std::min(options_.batch_size, now_.per_rank - first)};
+}
+
+double LoadBalancing::total(uint64_t position) const {
+    const Batches::Stretch part = stretch(position);
+    double total = 0;
+    for (uint64_t i = 0; i < part.count; ++i) total += complexity_[now_.samples[part.first + i]];
+    return total;
+}
+
+void LoadBalancing::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
+    const uint32_t* samples = now_.samples.data() + stretch(position).first + first;
+    std::copy_n(samples, count, batch.room(count).begin());
+    batch.longest = batch.total = 0;
+    batch.bucket = -1;
+    for (uint64_t i = 0; i < count; ++i) {
+        batch.longest = std::max(batch.longest, complexity_[samples[i]]);
+        batch.total += complexity_[samples[i]];
+    }
+    batch.padded_length = batch.longest;
+}
+
+}  // namespace sab

@@ -1,0 +1,74 @@
+#pragma once
+/// Samples sorted by complexity and dealt out in shuffled chunks, as Bagua's contrib package does it, seed for seed, without torch.
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/mersenne_twister.h"
+#include "sab/balance.h"
+#include "sampler/sequence.h"
+#include "sizes/sizes.h"
+
+namespace sab {
+
+/// The batches of one rank after another, as they are added.
+struct Batches {
+    /// Of `indices`.
+    struct Stretch {
+        uint64_t first;
+        uint64_t count;
+    };
+    uint64_t samples;               ///< indices are below
+    std::vector<uint32_t> indices;
+    std::vector<Stretch> stretches;
+    std::optional<Error> refusal;   ///< of a batch that broke a rule
+
+    void add(const int64_t* batch, std::size_t count);
+};
+
+/// Position p is batch p / group of rank p % group, and all ranks have as many, so a step is whole.
+class LoadBalancing : public Sequence {
+public:
+    LoadBalancing(Order order, const Sizes& complexity, const sab_load_balancing_options& options);
+    /// From now on the options' `release` is called when this goes.
+    void own() { owns_ctx_ = true; }
+    ~LoadBalancing() override;
+
+    Order order() const override { return order_; }
+    uint64_t fingerprint() const override { return fingerprint_; }
+    uint64_t skipped() const override { return 0; }
+    uint64_t batches() const override { return now_.batches; }
+    void arrange(const Arrangement& arrangement) override;
+    uint64_t samples(uint64_t position) const override { return stretch(position).count; }
+    double cost(uint64_t position) const override { return total(position); }
+    double total(uint64_t position) const override;
+    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
+
+private:
+    struct Layout {
+        std::optional<Arrangement> arrangement;  ///< none: nothing is laid out
+        uint64_t batches = 0;
+        uint64_t per_rank = 0;                   ///< samples of a rank
+        std::vector<uint32_t> samples;           ///< rank by rank; of batches that were made, in the order they were made in
+        std::vector<Batches::Stretch> made;      ///< by position, of a sequence whose batches are made
+    };
+    Layout laid_out(const Arrangement& arrangement) const;
+    std::vector<uint32_t> sorted(MersenneTwister& generator) const;
+    void make_batches(Layout& layout) const;
+    void make_batches(std::span<const int64_t> indices, sab_batches& batches) const;
+    Batches::Stretch stretch(uint64_t position) const;
+
+    Order order_;
+    sab_load_balancing_options options_;
+    bool owns_ctx_ = false;
+    std::vector<double> complexity_;
+    uint64_t noise_ = 1;                         ///< is drawn below
+    uint64_t fingerprint_ = 0;
+    Layout now_, before_;                        ///< before_: so that a restore that fails can go back without asking a callback
+};
+
+}  // namespace sab
+
+struct sab_batches {
+    sab::Batches impl;
+};

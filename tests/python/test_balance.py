@@ -1,0 +1,232 @@
+"""Partitions and load-balancing samplers: properties, and the order of sab.compat.bagua against its rule written out with the installed torch."""
+
+import math
+import pickle
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sab
+
+# Partitions
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 1000), max_size=80),
+    st.integers(1, 12),
+    st.sampled_from(["karmarkar_karp", "longest_first"]),
+    st.booleans(),
+)
+def test_partition_properties(costs, parts, method, equal_counts):
+    if equal_counts:
+        costs = costs[: len(costs) // parts * parts]
+    found = sab.partition(costs, parts, method=method, equal_counts=equal_counts)
+    assert len(found) == parts
+    assert sorted(index for part in found for index in part.tolist()) == list(range(len(costs)))
+    if equal_counts:
+        assert {len(part) for part in found} == {len(costs) // parts}
+    elif costs:
+        # No list schedule leaves the bound, and the exchanges only lower the maximum.
+        assert max(sum(costs[i] for i in part) for part in found) <= max(max(costs), sum(costs) / parts + max(costs) * (parts - 1) / parts)
+
+
+def test_partition_keeps_the_capacity():
+    rng = np.random.default_rng(0)
+    weights = rng.lognormal(5, 1, 640)
+    costs = weights**2
+    capacity = weights.sum() / 8 * 1.05
+    parts = sab.partition(costs, 8, weights=weights, capacity=capacity)
+    assert max(weights[part].sum() for part in parts) <= capacity
+    assert max(costs[part].sum() for part in parts) < 1.2 * costs.sum() / 8  # unlike one by one, several for one get there
+    with pytest.raises(ValueError, match="the weights sum to"):
+        sab.partition(costs, 8, weights=weights, capacity=capacity / 1.06)
+    with pytest.raises(ValueError, match="must have as many as costs"):
+        sab.partition(costs, 8, weights=weights[1:], capacity=capacity)
+    with pytest.raises(ValueError, match="costs has 2 dimensions"):
+        sab.partition([[1.0]], 1)
+    with pytest.raises(ValueError, match="'karmarkar_karp', 'longest_first'"):
+        sab.partition([1.0], 1, method="greedy")
+
+
+# Samplers
+
+COMPLEXITY = [(index * 7919) % 97 for index in range(150)]
+
+
+def by_rule(complexities, ranks, seed, shuffle=True, drop_last=False, random_level=0.0):
+    """The samples of each rank, by the published rule."""
+    torch = pytest.importorskip("torch")
+    count = len(complexities)
+    steps = count // ranks if drop_last else math.ceil(count / ranks)
+    order, chunks = list(range(count)), list(range(steps))
+    noise = [0] * count
+    if shuffle:
+        generator = torch.Generator().manual_seed(seed)
+        most = int((max(complexities) - min(complexities)) * random_level + 1)
+        noise = torch.randint(most, (count,), generator=generator).tolist()
+        chunks = torch.randperm(steps, generator=generator).tolist()
+    order.sort(key=lambda index: complexities[index] + noise[index])
+    return [[order[(chunk * ranks + rank) % count] for chunk in chunks] for rank in range(ranks)]
+
+
+def cases():
+    rng = random.Random(3)
+    for _ in range(150):
+        count = rng.choice([1, 2, 3, 7, 8, 40, 150, 301])
+        draw = rng.choice([lambda: rng.randrange(1000), lambda: rng.randrange(3), lambda: rng.random(), lambda: rng.randrange(-50, 50)])
+        yield (
+            [draw() for _ in range(count)],
+            rng.choice([1, 2, 3, 4, 8, 17]),
+            dict(seed=rng.choice([0, 1, 7, 2**32 + 5]), shuffle=rng.random() < 0.8, drop_last=rng.random() < 0.4, random_level=rng.choice([0, 0, 0.1, 0.5, 1])),
+        )
+
+
+def test_bagua_order_is_that_of_the_rule():
+    contrib = pytest.importorskip("sab.compat.bagua.contrib")
+    for complexities, ranks, options in cases():
+        expected = {epoch: by_rule(complexities, ranks, **{**options, "seed": options["seed"] + epoch}) for epoch in (0, 3)}
+        for rank in {0, ranks - 1}:
+            sampler = contrib.LoadBalancingDistributedSampler(complexities, lambda sample: sample, num_replicas=ranks, rank=rank, **options)
+            for epoch in (0, 3):
+                sampler.set_epoch(epoch)
+                assert list(sampler) == expected[epoch][rank], (complexities, ranks, rank, options, epoch)
+                assert len(sampler) == sampler.num_samples == len(expected[epoch][rank])
+                assert sampler.total_size == sampler.num_samples * ranks and sampler.epoch == epoch
+                chunks, order = sampler.shuffle_chunks()
+                assert [chunks[i][rank] for i in order] == expected[epoch][rank]
+
+
+def uneven(indices):
+    """Batches of 1, 2, 3, 1, 2, ... samples, beginning where the first index says."""
+    batches, size = [], 1 + (indices[0] if indices else 0) % 3
+    while indices:
+        batches.append(indices[:size])
+        indices, size = indices[size:], 1 + size % 3
+    return batches
+
+
+def test_bagua_batches_are_those_of_the_rule():
+    contrib = pytest.importorskip("sab.compat.bagua.contrib")
+    for complexities, ranks, options in cases():
+        made = [uneven(indices) for indices in by_rule(complexities, ranks, **{**options, "drop_last": False})]
+        for drop_last in (False, True):
+            count = (min if drop_last else max)(map(len, made))
+            for rank in {0, ranks - 1}:
+                sampler = contrib.LoadBalancingDistributedSampler(complexities, lambda sample: sample, ranks, rank, **{**options, "drop_last": False})
+                batches = contrib.LoadBalancingDistributedBatchSampler(sampler, uneven, drop_last)
+                assert list(batches) == [made[rank][i % len(made[rank])] for i in range(count)]
+                assert len(batches) == batches.total_batch == count
+        assert batches.padded_batches[ranks - 1] == list(batches)
+        batches.set_epoch(5)
+        assert sampler.epoch == 5 and len(batches) == batches.total_batch
+
+
+def test_bagua_is_a_sampler_of_torch():
+    torch = pytest.importorskip("torch")
+    from sab.compat.bagua.contrib import LoadBalancingDistributedBatchSampler, LoadBalancingDistributedSampler
+
+    dataset = torch.utils.data.TensorDataset(torch.arange(60.0).reshape(30, 2), torch.arange(30).flip(0))
+    sampler = LoadBalancingDistributedSampler(dataset, complexity_fn=lambda sample: sample[1], num_replicas=1, rank=0, shuffle=False)
+    assert isinstance(sampler, torch.utils.data.Sampler)
+    assert [labels.item() for _, labels in torch.utils.data.DataLoader(dataset, sampler=sampler)] == list(range(30))
+    batches = LoadBalancingDistributedBatchSampler(sampler, uneven)
+    assert isinstance(batches, torch.utils.data.Sampler)
+    labels = [labels.tolist() for _, labels in torch.utils.data.DataLoader(dataset, batch_sampler=batches)]
+    assert sum(labels, []) == list(range(30)) and len(labels) == len(batches)
+
+
+def test_bagua_asks_the_process_group(tmp_path):
+    torch = pytest.importorskip("torch")
+    from sab.compat.bagua.contrib import LoadBalancingDistributedSampler
+
+    if not torch.distributed.is_available():
+        pytest.skip("torch is built without torch.distributed")
+    with pytest.raises((RuntimeError, ValueError), match="process group"):
+        LoadBalancingDistributedSampler([1], lambda sample: sample)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    try:
+        sampler = LoadBalancingDistributedSampler([3, 1, 2], lambda sample: sample, shuffle=False)
+        assert (sampler.num_replicas, sampler.rank, list(sampler)) == (1, 0, [1, 2, 0])
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_bagua_refuses_what_the_original_does():
+    contrib = pytest.importorskip("sab.compat.bagua.contrib")
+    make, identity = contrib.LoadBalancingDistributedSampler, lambda sample: sample
+    for rank in (2, -1):
+        with pytest.raises(ValueError, match=rf"Invalid rank {rank}, rank should be in the interval \[0, 1\]"):
+            make([1, 2], identity, num_replicas=2, rank=rank)
+    for level in (-0.1, 1.5):
+        with pytest.raises(ValueError, match=rf"Invalid random level {level}, shoule be in the range \[0.0, 1.0\]"):
+            make([1, 2], identity, num_replicas=2, rank=0, random_level=level)
+    with pytest.raises(ValueError, match="sampler should be of LoadBalancingDistributedSampler type."):
+        contrib.LoadBalancingDistributedBatchSampler([1, 2], uneven)
+    with pytest.raises(ValueError, match="drop_last of sampler should be False"):
+        contrib.LoadBalancingDistributedBatchSampler(make([1, 2], identity, 2, 0, drop_last=True), uneven)
+
+
+def test_ranks_of_a_step_are_balanced():
+    samplers = [sab.LoadBalancingSampler(COMPLEXITY, rank, 5, seed=4) for rank in range(5)]
+    assert {len(sampler) for sampler in samplers} == {30}
+    steps = list(zip(*([COMPLEXITY[batch[0]] for batch in sampler] for sampler in samplers)))
+    assert max(max(step) - min(step) for step in steps) <= 4
+    alone = [batch.tolist() for batch in sab.LoadBalancingSampler(COMPLEXITY, 1, 5, seed=4, batch_size=4)]
+    assert sum(alone, []) == [batch[0] for batch in sab.LoadBalancingSampler(COMPLEXITY, 1, 5, seed=4)]
+    assert [len(batch) for batch in alone] == [4] * 7 + [2]
+
+
+def test_state_goes_on_with_other_ranks():
+    first = [sab.LoadBalancingBatchSampler(COMPLEXITY, uneven_arrays, rank=rank, world_size=3, seed=1) for rank in range(3)]
+    whole = [[batch.tolist() for batch in sampler] for sampler in first]
+    for sampler in first:
+        sampler.set_epoch(0)
+    walks = [iter(sampler) for sampler in first]
+    for walk in walks:
+        for _ in range(7):
+            next(walk)
+    state = first[0].state_dict()
+    rest = []
+    for rank in range(2):
+        sampler = sab.LoadBalancingBatchSampler(COMPLEXITY, uneven_arrays, rank=rank, world_size=2, seed=1)
+        sampler.load_state_dict(state)
+        rest += [index for batch in sampler for index in batch.tolist()]
+    assert sorted(rest) == sorted(index for batches in whole for batch in batches[7:] for index in batch)
+    again = pickle.loads(pickle.dumps(first[1]))
+    assert [batch.tolist() for batch in again] == whole[1]  # a pass that was broken off begins again
+
+
+def uneven_arrays(indices):
+    return uneven(indices.tolist())
+
+
+def test_what_a_callback_raises_comes_through_and_changes_nothing():
+    fails = False
+
+    def make_batches(indices):
+        if fails:
+            raise KeyError("lost")
+        return uneven(indices.tolist())
+
+    sampler = sab.LoadBalancingBatchSampler(COMPLEXITY, make_batches, world_size=2, seed=3)
+    before = sampler[4].tolist()
+    fails = True
+    with pytest.raises(KeyError, match="lost"):
+        sampler.set_epoch(1)
+    with pytest.raises(KeyError, match="lost"):
+        sab.LoadBalancingBatchSampler(COMPLEXITY, make_batches)
+    assert sampler.epoch == 0 and sampler[4].tolist() == before
+    for wrong, error, words in (
+        (lambda indices: [[len(COMPLEXITY)]], ValueError, r"indices\[0\] = 150: must be from 0 to below the number of samples, 150"),
+        (lambda indices: [[]], ValueError, "count = 0: must be at least 1"),
+        (lambda indices: [[0.5]], TypeError, "must be whole numbers"),
+        (lambda indices: 7, TypeError, "not iterable"),
+    ):
+        with pytest.raises(error, match=words):
+            sab.LoadBalancingBatchSampler(COMPLEXITY, wrong)
+    with pytest.raises(ValueError, match="max_total = 0: must be set"):
+        sab.LoadBalancingBatchSampler(COMPLEXITY)

@@ -3,6 +3,8 @@
 import math
 import pickle
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -137,6 +139,22 @@ def test_bagua_is_a_sampler_of_torch():
     assert isinstance(batches, torch.utils.data.Sampler)
     labels = [labels.tolist() for _, labels in torch.utils.data.DataLoader(dataset, batch_sampler=batches)]
     assert sum(labels, []) == list(range(30)) and len(labels) == len(batches)
+
+
+def test_bagua_without_torch():
+    program = """
+import sys
+sys.modules["torch"] = None
+from sab.compat.bagua.contrib import LoadBalancingDistributedBatchSampler, LoadBalancingDistributedSampler
+sampler = LoadBalancingDistributedSampler([3, 1, 2, 5], lambda sample: sample, num_replicas=2, rank=1, shuffle=False)
+print(list(sampler), list(LoadBalancingDistributedBatchSampler(sampler, lambda indices: [indices])))
+try:
+    LoadBalancingDistributedSampler([1], lambda sample: sample)
+except RuntimeError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said == "[2, 3] [[2, 3]]\nRequires distributed package to be available\n"
 
 
 def test_bagua_asks_the_process_group(tmp_path):

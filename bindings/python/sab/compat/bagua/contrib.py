@@ -38,6 +38,9 @@ def _distributed() -> Any:
 class LoadBalancingDistributedSampler(_TorchSampler):
     """Indices of a dataset for one rank: in each step the ranks get samples of nearly equal complexity.
 
+    Complexities stay what ``complexity_fn`` gave: where those are tensors and ``random_level`` is above 0, the original adds its noise to them in place, so
+    that every epoch adds to the noise of those before, in the dataset too where they are views of it.
+
     Args:
         dataset: what ``len()`` and an index work on.
         complexity_fn: gives the complexity of a sample, a number; called once for each.

@@ -264,6 +264,7 @@ void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_pack_op
     const auto index_of = [&](uint32_t length) {
         return static_cast<uint32_t>(std::ranges::lower_bound(packing.lengths, length, std::ranges::greater{}, &Length::length) - packing.lengths.begin());
     };
+    packing.parts.reserve(sorted.count);  // room that is not used is not touched
     WindowPacker packer(packing, options);
     // What fills a bin meets no other: those are one kind.
     if (packing.lengths[0].length == packing.capacity) packer.alone(0, packing.lengths[0].count);

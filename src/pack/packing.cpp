@@ -209,10 +209,9 @@ private:
         uint32_t node = slots_ + slot;
         tree_[node] = value;
         while (node > 1) {
+            value = std::max(value, tree_[node ^ 1]);
             node /= 2;
-            const uint32_t most = std::max(tree_[2 * node], tree_[2 * node + 1]);
-            if (tree_[node] == most) break;
-            tree_[node] = most;
+            tree_[node] = value;
         }
     }
 

@@ -20,7 +20,7 @@ constexpr uint32_t unlimited = 0xFFFFFFFFu;
 
 /// What a size gives: so many bins that it fills alone, and one sequence that is packed.
 struct Cuts {
-    uint32_t full = 0;
+    uint64_t full = 0;
     uint32_t rest = 0;
     bool has_rest = false;
 };
@@ -28,7 +28,7 @@ struct Cuts {
 Cuts cuts_of(double size, uint32_t capacity) {
     const auto tokens = static_cast<uint64_t>(size);
     if (tokens <= capacity) return {0, static_cast<uint32_t>(tokens), true};
-    return {static_cast<uint32_t>(std::min<uint64_t>(tokens / capacity, unlimited)), static_cast<uint32_t>(tokens % capacity), tokens % capacity > 0};
+    return {tokens / capacity, static_cast<uint32_t>(tokens % capacity), tokens % capacity > 0};
 }
 
 uint32_t most_sequences(const sab_pack_options& options) {
@@ -209,10 +209,9 @@ private:
         uint32_t node = slots_ + slot;
         tree_[node] = value;
         while (node > 1) {
+            value = std::max(value, tree_[node ^ 1]);
             node /= 2;
-            const uint32_t most = std::max(tree_[2 * node], tree_[2 * node + 1]);
-            if (tree_[node] == most) break;
-            tree_[node] = most;
+            tree_[node] = value;
         }
     }
 
@@ -264,6 +263,7 @@ void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_pack_op
     const auto index_of = [&](uint32_t length) {
         return static_cast<uint32_t>(std::ranges::lower_bound(packing.lengths, length, std::ranges::greater{}, &Length::length) - packing.lengths.begin());
     };
+    packing.parts.reserve(sorted.count);  // room that is not used is not touched
     WindowPacker packer(packing, options);
     // What fills a bin meets no other: those are one kind.
     if (packing.lengths[0].length == packing.capacity) packer.alone(0, packing.lengths[0].count);
@@ -302,14 +302,14 @@ void cut(Packing& packing, const Sorted& sorted, const sab_pack_options& options
             break;
         }
         const Cuts cuts = cuts_of(size, packing.capacity);
-        const uint64_t pieces = uint64_t{cuts.full} * samples;
+        const uint64_t pieces = cuts.full > largest_sample_count ? cuts.full : cuts.full * samples;
         info.sequences += pieces + (cuts.has_rest ? samples : 0);
-        if (info.sequences > largest_sample_count || pieces > largest_sample_count)
+        if (info.sequences > largest_sample_count)
             fail(SAB_E_ARGUMENT, "sizes: cut into pieces of ", packing.capacity, " they are more than ", largest_sample_count);
         info.split += cuts.full > 0 ? samples : 0;
         info.total += size * samples;
-        if (cuts.full > 0) sources.push_back({packing.capacity, pieces, {0, place, cuts.full, 0}});
-        if (cuts.has_rest) sources.push_back({cuts.rest, samples, {0, place, 1, uint64_t{cuts.full} * packing.capacity}});
+        if (cuts.full > 0) sources.push_back({packing.capacity, pieces, {0, place, static_cast<uint32_t>(cuts.full), 0}});
+        if (cuts.has_rest) sources.push_back({cuts.rest, samples, {0, place, 1, cuts.full * packing.capacity}});
     }
     if (sources.empty()) fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", sorted.count, " are longer than the capacity, ", packing.capacity);
     std::ranges::stable_sort(sources, std::ranges::greater{}, &Source::length);
@@ -324,8 +324,8 @@ void cut(Packing& packing, const Sorted& sorted, const sab_pack_options& options
     }
 }
 
-/// No packing has fewer bins. The bound L2 of Martello and Toth (1990): for a k of at most half a bin, what is longer than a bin less k is alone in
-/// its bin, as is, but for what is at least k, what is longer than half.
+/// No packing has fewer bins. L2 of Martello and Toth (1990): for any k of at most half a bin, sequences longer than a bin less k stand alone; those
+/// longer than half a bin have a bin each, too; and those of at least k go into the room that the latter leave, or into more bins.
 uint64_t lower_bound(const Packing& packing, uint32_t most) {
     const int64_t capacity = packing.capacity;
     const std::vector<Length>& lengths = packing.lengths;
@@ -341,7 +341,7 @@ uint64_t lower_bound(const Packing& packing, uint32_t most) {
     const std::size_t half = first_at_most(capacity / 2);
     int64_t bins = std::max<int64_t>(1, (sequences.back() + most - 1) / most);
     for (std::size_t i = half; i <= lengths.size(); ++i) {
-        // k is the length i - 1, or where there is none at most half a bin, all of them stand alone.
+        // k is the length before i; at first none that is to go into the room.
         const std::size_t alone = i > half ? first_at_most(capacity - lengths[i - 1].length) : 0;
         const int64_t room = (sequences[half] - sequences[alone]) * capacity - (tokens[half] - tokens[alone]);
         const int64_t over = std::max<int64_t>(0, tokens[i] - tokens[half] - room);

@@ -106,10 +106,14 @@ def histogram_packing(sizes, capacity):
 
 
 def trl_packing(sizes, capacity):
+    """With its tokens, which it moves too, and by its own default in batches of 1,000 samples."""
     import datasets
+    import pyarrow
     from trl import pack_dataset
 
-    data = datasets.Dataset.from_dict({"input_ids": [[0] * size for size in sizes.tolist()]})
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    tokens = pyarrow.ListArray.from_arrays(offsets, np.zeros(offsets[-1], np.int32))
+    data = datasets.Dataset(pyarrow.table({"input_ids": tokens}))
     begin = time.perf_counter()
     return len(pack_dataset(data, capacity, "bfd")), time.perf_counter() - begin
 
@@ -133,6 +137,17 @@ def ours(method):
         return sampler.info.bins, min(times)
 
     return run
+
+
+def imbalance(sizes, capacity, ranks=8):
+    """Sum over steps of the costliest rank's squared lengths, over that of the mean rank: of the order as it is, and of a random one."""
+    costs = []
+    for rank in range(ranks):
+        sampler = sab.PackedSampler(sizes, capacity, seed=1, rank=rank, world_size=ranks, step_totals=False)
+        costs.append([float(np.square(np.diff(row.cu_seqlens), dtype=np.float64).sum()) for row in sampler.batches()][:-1])  # the last step is split
+    costs = np.array(costs)
+    shuffled = np.random.default_rng(0).permutation(costs.ravel()).reshape(costs.shape)
+    return [each.max(axis=0).sum() / each.mean(axis=0).sum() for each in (costs, shuffled)]
 
 
 def main():
@@ -159,6 +174,12 @@ def main():
                 base = base or seconds
                 fill = int(sizes.sum(dtype=np.int64)) / (bins * capacity)
                 print(f"| {shape}, {capacity:,}: {name} | {bins:,} | {bins / bound:.5f} | {100 * fill:.3f} % | {seconds:.4f} | {seconds / base:.1f} |", flush=True)
+    print()
+    print("| costliest of 8 ranks over their mean, quadratic cost | libsab | random order |")
+    print("|---|---:|---:|")
+    for shape, make in shapes.items():
+        for capacity in (2048, 8192):
+            print("| {}, {:,} | {:.3f} | {:.3f} |".format(shape, capacity, *imbalance(make(1_000_000, capacity), capacity)), flush=True)
     if program is None:
         return
     print()

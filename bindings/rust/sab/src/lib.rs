@@ -25,6 +25,8 @@
 //! # Ok::<(), sab::Error>(())
 //! ```
 //!
+//! For attention that takes cumulative lengths, a [`PackedSampler`] lays samples end to end in rows of a fixed capacity.
+//!
 //! How large a batch the memory of a device bears, [`memory`] measures, predicts and keeps true while training. What is larger than memory,
 //! or has no end, goes through a [`stream`].
 //!

@@ -492,6 +492,34 @@ SAB_API void sab_readahead_stream_options_init(sab_readahead_stream_options *opt
  */
 SAB_API sab_status sab_readahead_stream_new(sab_stream *source, const sab_readahead_stream_options *options, sab_stream **stream) SAB_NOEXCEPT;
 
+/** How windows are packed. */
+typedef struct sab_pack_stream_options {
+    size_t struct_size;   /**< set by SAB_PACK_STREAM_OPTIONS_INIT */
+    double capacity;      /**< largest sum of the sizes of a list; finite, above 0; must be given */
+    uint64_t max_records; /**< most records in a list; 0: no limit */
+    uint64_t read_ahead;  /**< records in a window, kept in memory; from 1 to 2^31. 10,000 */
+    int32_t shuffle;      /**< the lists of a window; 1 */
+    uint64_t seed;        /**< of the shuffles */
+} sab_pack_stream_options;
+#define SAB_PACK_STREAM_OPTIONS_INIT { sizeof(sab_pack_stream_options), 0, 0, 10000, 1, 0 }
+
+/** Sets the defaults, the same bytes as SAB_PACK_STREAM_OPTIONS_INIT: for languages without C's macros.
+ *
+ *  @param options  filled whole; NULL is let be
+ */
+SAB_API void sab_pack_stream_options_init(sab_pack_stream_options *options) SAB_NOEXCEPT;
+
+/** Lists of records whose sizes sum to nearly `capacity`: rows for packed training from a stream of unknown length. A window is read and packed by best-fit
+ *  decreasing; lists that are not full wait for the next window, up to half of one. Inside a list records stand as they came. A restore reads up to eight windows again.
+ *  Where all sizes are known ahead sab_packed_sampler_new() packs better.
+ *
+ *  @param source   a stream; a map sets the sizes of its records. sab_stream_next() gives SAB_E_ARGUMENT for one that is larger than the capacity
+ *  @param options  NULL is refused, since the capacity must be given
+ *  @param stream   the new handle
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options, sab_stream **stream) SAB_NOEXCEPT;
+
 /** The batches of a stream of lists, such as sab_readahead_stream_new() makes, as a sampler for sab_next_batch(): `indices` count the records of the source from
  *  0 on, in the order in which they were read. It has one endless epoch or, of a finite source, one that ends. Its state is that of its stream: see
  *  sab_sampler_stream().

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -71,16 +72,22 @@ public:
     }
 
 protected:
-    /// Arranges items_: parts for order_. False when some of the items are carried over to the next window: keep_rest() says which.
+    /// Arranges items_: parts for order_. False when some of the items are carried over to the next window: those in rest_.
     virtual bool arrange(bool must_use_all) = 0;
     virtual void give(uint32_t part, Record& record) = 0;
     virtual void drop(uint32_t part) = 0;
-    /// Moves what is carried over to the front of items_, and takes the rest away.
-    virtual void keep_rest() { items_.clear(); }
     std::size_t given() const { return given_; }
+
+    /// Parts are given in the order in which they were made, or shuffled.
+    void order_parts(std::size_t parts, bool shuffle) {
+        order_.resize(parts);
+        std::iota(order_.begin(), order_.end(), 0u);
+        if (shuffle) random_.shuffle(order_);
+    }
 
     std::vector<Record> items_;     ///< the window
     std::vector<uint32_t> order_;   ///< its parts, as they are given
+    std::vector<uint32_t> rest_;    ///< items that are carried over, as they came
     const uint64_t window_, seed_;
     PythonRandom random_;
 
@@ -90,16 +97,14 @@ private:
     void forget() {
         items_.clear();
         order_.clear();
+        rest_.clear();
         given_ = given_since_ = windows_since_ = 0;
         has_rest_ = is_reading_ = false;
     }
 
     void read() {
         if (!is_reading_) {
-            if (has_rest_)
-                keep_rest();
-            else
-                items_.clear();
+            keep_rest();
             order_.clear();
             given_ = 0;
             wanted_ = items_.size() + window_;
@@ -122,6 +127,14 @@ private:
         has_rest_ = !arrange(is_over_ || windows_since_ + 1 >= most_windows);
         is_reading_ = false;
         ++windows_since_;
+    }
+
+    /// Moves what is carried over to the front of items_, and takes the rest away.
+    void keep_rest() {
+        for (std::size_t i = 0; i < rest_.size(); ++i)
+            if (rest_[i] != i) items_[i] = std::move(items_[rest_[i]]);
+        items_.resize(rest_.size());
+        rest_.clear();
     }
 
     Bytes before_;
@@ -149,9 +162,7 @@ public:
 
 private:
     bool arrange(bool) override {
-        order_.resize(items_.size());
-        std::iota(order_.begin(), order_.end(), 0u);
-        random_.shuffle(order_);
+        order_parts(items_.size(), true);
         return true;
     }
     /// A shuffled record lies anywhere: what comes soon is fetched ahead of time, and what it points to a little later.
@@ -166,6 +177,41 @@ private:
         record = std::move(items_[part]);
     }
     void drop(uint32_t part) override { items_[part] = Record{}; }
+};
+
+/// Sorts items by size.
+class BySize {
+public:
+    /// Numbers of the items by size, largest first, stably: by the bits of the sizes, 11 at a time, of which most are alike everywhere.
+    void sort(const std::vector<Record>& items, std::vector<uint32_t>& sorted) {
+        const std::size_t count = items.size();
+        sorted.resize(count);
+        std::iota(sorted.begin(), sorted.end(), 0u);
+        keys_.resize(count);
+        uint64_t all = ~uint64_t{0}, any = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            const uint64_t key = ~std::bit_cast<uint64_t>(items[i].view.size + 0.0);  // of no negative number: in the order of the numbers; no -0
+            keys_[i] = key;
+            all &= key;
+            any |= key;
+        }
+        other_.resize(count);
+        constexpr int digit = 11;
+        for (int shift = 0; shift < 64; shift += digit) {
+            constexpr uint64_t mask = (1u << digit) - 1;
+            if (((any ^ all) >> shift & mask) == 0) continue;
+            std::array<uint32_t, mask + 1> places{};
+            for (const uint64_t key : keys_) ++places[key >> shift & mask];
+            uint32_t place = 0;
+            for (uint32_t& number : places) place += std::exchange(number, place);
+            for (const uint32_t item : sorted) other_[places[keys_[item] >> shift & mask]++] = item;
+            std::swap(sorted, other_);
+        }
+    }
+
+private:
+    std::vector<uint64_t> keys_;
+    std::vector<uint32_t> other_;
 };
 
 class ReadAhead : public Ahead {
@@ -190,15 +236,13 @@ private:
     };
 
     bool arrange(bool must_use_all) override {
-        sort();
+        by_size_.sort(items_, sorted_);
         const bool uses_all = options_.carry_over == 0 || must_use_all;
         if (uses_all)
             cut();
         else
             choose();
-        order_.resize(batches_.size());
-        std::iota(order_.begin(), order_.end(), 0u);
-        if (options_.shuffle != 0) random_.shuffle(order_);
+        order_parts(batches_.size(), options_.shuffle != 0);
         return uses_all;
     }
 
@@ -211,33 +255,6 @@ private:
     }
     void drop(uint32_t part) override {
         for (uint32_t i = batches_[part].begin; i < batches_[part].end; ++i) items_[sorted_[i]] = Record{};
-    }
-
-    /// Numbers of the items by size, largest first, stably: by the bits of the sizes, 11 at a time, of which most are alike everywhere.
-    void sort() {
-        const std::size_t count = items_.size();
-        sorted_.resize(count);
-        std::iota(sorted_.begin(), sorted_.end(), 0u);
-        keys_.resize(count);
-        uint64_t all = ~uint64_t{0}, any = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            const uint64_t key = ~std::bit_cast<uint64_t>(items_[i].view.size + 0.0);  // of no negative number: in the order of the numbers; no -0
-            keys_[i] = key;
-            all &= key;
-            any |= key;
-        }
-        other_.resize(count);
-        constexpr int digit = 11;
-        for (int shift = 0; shift < 64; shift += digit) {
-            constexpr uint64_t mask = (1u << digit) - 1;
-            if (((any ^ all) >> shift & mask) == 0) continue;
-            std::array<uint32_t, mask + 1> places{};
-            for (const uint64_t key : keys_) ++places[key >> shift & mask];
-            uint32_t place = 0;
-            for (uint32_t& number : places) place += std::exchange(number, place);
-            for (const uint32_t item : sorted_) other_[places[keys_[item] >> shift & mask]++] = item;
-            std::swap(sorted_, other_);
-        }
     }
 
     void cut() {
@@ -328,20 +345,86 @@ private:
         std::ranges::sort(rest_);  // as they came
     }
 
-    void keep_rest() override {
-        for (std::size_t i = 0; i < rest_.size(); ++i)
-            if (rest_[i] != i) items_[i] = std::move(items_[rest_[i]]);
-        items_.resize(rest_.size());
-        rest_.clear();
-    }
-
     sab_readahead_stream_options options_;
     Context context_;
-    std::vector<uint32_t> sorted_, other_, rest_, ends_;
+    BySize by_size_;
+    std::vector<uint32_t> sorted_, other_, ends_;
     std::vector<char> is_used_;
     std::vector<double> sums_;
-    std::vector<uint64_t> keys_;
     std::vector<Batch> batches_;
+};
+
+/// Windows packed by best-fit decreasing: each record, largest first, goes where it leaves the least room.
+class Pack : public Ahead {
+public:
+    Pack(StreamPtr&& source, const sab_pack_stream_options& options) : Ahead(std::move(source), options.read_ahead, options.seed), options_(options) {}
+
+    void describe(Description& description) const override {
+        const Description::Replayed replayed(description);
+        source_->describe(description);
+        description.add("pack");
+        for (const uint64_t number : {options_.read_ahead, options_.max_records, static_cast<uint64_t>(options_.shuffle), options_.seed}) description.add(number);
+        description.add(options_.capacity);
+    }
+    StreamPtr fresh() const override { return std::make_unique<Pack>(source_->fresh(), options_); }
+
+private:
+    struct Bin {
+        double used = 0;
+        std::vector<uint32_t> items;
+    };
+
+    bool arrange(bool must_use_all) override {
+        by_size_.sort(items_, sorted_);
+        if (const double largest = items_.empty() ? 0 : items_[sorted_[0]].view.size; largest > options_.capacity)
+            fail(SAB_E_ARGUMENT, "options.capacity = ", options_.capacity, ": a record of size ", largest, " does not fit");
+        bins_.clear();
+        std::multimap<double, uint32_t> open;  // by the room that is left
+        for (const uint32_t item : sorted_) {
+            const double size = items_[item].view.size;
+            auto place = open.lower_bound(size);
+            uint32_t bin = 0;
+            if (place == open.end()) {
+                bin = static_cast<uint32_t>(bins_.size());
+                bins_.emplace_back();
+            } else {
+                bin = place->second;
+                open.erase(place);
+            }
+            bins_[bin].used += size;
+            bins_[bin].items.push_back(item);
+            const bool is_full = options_.max_records > 0 && bins_[bin].items.size() == options_.max_records;
+            if (!is_full) open.emplace(options_.capacity - bins_[bin].used, bin);
+        }
+        // The emptiest wait for the next window, as long as that is half of it at most.
+        if (!must_use_all) {
+            std::ranges::stable_sort(bins_, std::ranges::greater{}, &Bin::used);
+            while (!bins_.empty() && bins_.back().used < well_filled * options_.capacity && rest_.size() + bins_.back().items.size() <= window_ / 2) {
+                rest_.insert(rest_.end(), bins_.back().items.begin(), bins_.back().items.end());
+                bins_.pop_back();
+            }
+            std::ranges::sort(rest_);  // as they came
+        }
+        for (Bin& bin : bins_) std::ranges::sort(bin.items);
+        order_parts(bins_.size(), options_.shuffle != 0);
+        return must_use_all || rest_.empty();
+    }
+
+    void give(uint32_t part, Record& record) override {
+        auto list = std::make_unique<List>();
+        list->reserve(bins_[part].items.size());
+        for (const uint32_t item : bins_[part].items) list->add(std::move(items_[item]));
+        record = list_record(std::move(list));
+    }
+    void drop(uint32_t part) override {
+        for (const uint32_t item : bins_[part].items) items_[item] = Record{};
+    }
+
+    static constexpr double well_filled = 0.995;
+    sab_pack_stream_options options_;
+    BySize by_size_;
+    std::vector<uint32_t> sorted_;
+    std::vector<Bin> bins_;
 };
 
 class BufferedShuffle : public Over {
@@ -448,6 +531,13 @@ void check_readahead(const sab_readahead_stream_options& options) {
 StreamPtr make_readahead(StreamPtr&& source, const sab_readahead_stream_options& options) {
     check_readahead(options);
     return std::make_unique<ReadAhead>(std::move(source), options, context_of(options.ctx, options.release));
+}
+
+StreamPtr make_pack(StreamPtr&& source, const sab_pack_stream_options& options) {
+    check(options.capacity > 0 && std::isfinite(options.capacity), "options.capacity", options.capacity, "must be finite and above 0");
+    check(options.read_ahead >= 1 && options.read_ahead <= most_records / 2, "options.read_ahead", options.read_ahead, "must be from 1 to 2^31");
+    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle, "must be 0 or 1");
+    return std::make_unique<Pack>(std::move(source), options);
 }
 
 StreamPtr make_block_shuffle(StreamPtr&& source, uint64_t block_size, uint64_t seed) {

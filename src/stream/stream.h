@@ -95,6 +95,7 @@ StreamPtr make_block_shuffle(StreamPtr&& source, uint64_t block_size, uint64_t s
 StreamPtr make_buffered_shuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed);
 StreamPtr make_readahead(StreamPtr&& source, const sab_readahead_stream_options& options);
 void check_readahead(const sab_readahead_stream_options& options);
+StreamPtr make_pack(StreamPtr&& source, const sab_pack_stream_options& options);
 StreamPtr make_prefetch(StreamPtr&& source, uint64_t buffer_size);
 /// Records of the same sizes whose bytes are their number, 8 bytes.
 StreamPtr make_numbered(StreamPtr&& source);

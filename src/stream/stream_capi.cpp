@@ -330,6 +330,17 @@ sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stre
     });
 }
 
+void sab_pack_stream_options_init(sab_pack_stream_options* options) noexcept {
+    if (options != nullptr) *options = sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT;
+}
+
+sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options* options, sab_stream** stream) noexcept {
+    return guard_over(source, stream, [&](sab::StreamPtr&& under) {
+        sab::require(options, "options");
+        return sab::make_pack(std::move(under), options_of(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
+    });
+}
+
 sab_status sab_readahead_sampler_new(sab_stream* source, const sab_readahead_stream_options* options, sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(source, "source");

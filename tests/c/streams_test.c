@@ -579,6 +579,65 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
     sab_plan_free(plan);
 }
 
+/* Packing */
+
+static void Pack_FillsItsListsAndLosesNothing(void) {
+    enum { RECORDS = 20000 };
+    for (uint64_t limit = 0; limit <= 4; limit += 4) {
+        sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT;
+        options.capacity = 512;
+        options.max_records = limit;
+        options.read_ahead = 1000;
+        static unsigned char bytes[512];
+        static sab_record given[RECORDS];
+        random_state = 5;
+        for (int i = 0; i < RECORDS; ++i) {
+            const size_t length = 1 + (size_t)(below(20) == 0 ? below(500) : below(100));
+            given[i] = (sab_record){SAB_RECORD_BYTES, (double)length, bytes, length};
+        }
+        sab_stream *stream = NULL;
+        sab_record record = SAB_RECORD_INIT;
+        EXPECT_OK(sab_list_stream_new(given, RECORDS, NULL, &stream));
+        EXPECT_OK(sab_pack_stream_new(stream, &options, &stream));
+        size_t records = 0, lists = 0;
+        double total = 0;
+        while (sab_stream_next(stream, &record) == SAB_OK) {
+            EXPECT(record.kind == SAB_RECORD_LIST && record.size <= 512 && record.length > 0);
+            EXPECT(limit == 0 || record.length <= limit);
+            records += record.length;
+            total += record.size;
+            ++lists;
+        }
+        EXPECT(records == RECORDS);
+        if (limit == 0) EXPECT(total / (512 * (double)lists) > 0.995);
+        sab_stream_free(stream);
+    }
+}
+
+static void Pack_RefusesWhatDoesNotFit(void) {
+    const sab_record long_one[] = {{SAB_RECORD_BYTES, 3, "abc", 3}, {SAB_RECORD_BYTES, 6, "abcdef", 6}};
+    sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT, same;
+    sab_pack_stream_options_init(&same);
+    EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 && same.shuffle == 1 && same.capacity == 0 && same.max_records == 0);
+    sab_stream *source = NULL, *stream = NULL;
+    sab_record record = SAB_RECORD_INIT;
+    EXPECT_OK(sab_list_stream_new(long_one, 2, NULL, &source));
+    EXPECT_FAILS(sab_pack_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.capacity = 0");
+    options.capacity = NAN;
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.capacity = nan");
+    options.capacity = 5;
+    options.read_ahead = 0;
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.read_ahead = 0");
+    options.read_ahead = 5;
+    options.shuffle = 2;
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.shuffle = 2");
+    options.shuffle = 1;
+    EXPECT_OK(sab_pack_stream_new(source, &options, &stream));
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "options.capacity = 5: a record of size 6 does not fit");
+    sab_stream_free(stream);
+}
+
 /* Following and cancelling */
 
 static int32_t cancel_third(void *ctx, uint64_t done, uint64_t total) {
@@ -614,7 +673,8 @@ static sab_stream *any_pipeline(uint64_t seed) {
         sab_stream *source = stream;
         sab_readahead_stream_options carrying = SAB_READAHEAD_STREAM_OPTIONS_INIT;
         sab_record initial = SAB_RECORD_INIT;
-        switch (below(16)) {
+        sab_pack_stream_options packing = SAB_PACK_STREAM_OPTIONS_INIT;
+        switch (below(17)) {
             case 0: EXPECT_OK(sab_batch_stream_new(source, 1 + below(6), &stream)); break;
             case 1: EXPECT_OK(sab_flatten_stream_new(source, &stream)); break;
             case 2: EXPECT_OK(sab_window_stream_new(source, 1 + below(5), &stream)); break;
@@ -642,6 +702,13 @@ static sab_stream *any_pipeline(uint64_t seed) {
                 carrying.carry_over = 1;
                 carrying.seed = below(9);
                 EXPECT_OK(sab_readahead_stream_new(source, &carrying, &stream));
+                break;
+            case 15: /* room for lists of lists */
+                packing.read_ahead = 1 + below(20);
+                packing.capacity = 1e7 * (1 + (double)below(3));
+                packing.max_records = below(5);
+                packing.seed = below(9);
+                EXPECT_OK(sab_pack_stream_new(source, &packing, &stream));
                 break;
             default:
                 sources[0] = source;
@@ -897,6 +964,8 @@ int main(void) {
     RUN(Source_ThatCannotRewind_SaysSo);
     RUN(Objects_AreLetGoOfOnceEachAndGoThroughStates);
     RUN(Sampler_OfAStream_CountsItsRecords);
+    RUN(Pack_FillsItsListsAndLosesNothing);
+    RUN(Pack_RefusesWhatDoesNotFit);
     RUN(Progress_OfALongWindow_Cancels);
     RUN(SavedAnywhere_GoesOnTheSame);
     RUN(Restore_OfADamagedState_IsRefusedAndBeginsAgain);

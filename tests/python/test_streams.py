@@ -327,6 +327,16 @@ def test_a_stream_may_be_collected_in_its_own_thread():
     assert list(numbers(3)) == [0, 1, 2]
 
 
+def test_packing_fills_rows_and_loses_nothing(chunks):
+    rows = list(Stream.from_files(chunks).pack(512, 300, max_records=40, key=lambda text: 1 + len(text) % 300, seed=1))
+    assert all(sum(1 + len(text) % 300 for text in row) <= 512 and len(row) <= 40 for row in rows)
+    assert sorted(text for row in rows for text in row) == sorted(Stream.from_files(chunks))
+    assert rows != list(Stream.from_files(chunks).pack(512, 300, max_records=40, key=lambda text: 1 + len(text) % 300, seed=2))
+    assert list(numbers(7).pack(6, key=float, shuffle=False)) == [[0, 6], [1, 5], [2, 4], [3]]
+    with pytest.raises(ValueError, match="a record of size 7 does not fit"):
+        list(numbers(8).pack(6, key=float))
+
+
 # States
 
 
@@ -334,7 +344,7 @@ def any_pipeline(seed):
     draw = random.Random(seed)
     stream = Stream.from_items([i * 37 % 101 for i in range(60)], shuffle=draw.random() < 0.5, seed=seed)
     for _ in range(draw.randrange(1, 5)):
-        stage = draw.randrange(9)
+        stage = draw.randrange(10)
         if stage == 0:
             stream = stream.map(str).map(len if draw.random() < 0.1 else int)
         elif stage == 1:
@@ -351,6 +361,8 @@ def any_pipeline(seed):
             stream = stream.recurrent(lambda state, x: (state + 1, x + state % 3), 0)
         elif stage == 7:
             stream = stream.random_map(lambda r, x: x + r.randrange(4), seed=seed)
+        elif stage == 8:
+            stream = stream.pack(300, draw.randrange(1, 30), key=lambda x: x % 200, seed=seed).flatten()
         else:
             stream = stream.select_many(lambda x: [x] * (1 + x % 2))
     return stream
@@ -553,6 +565,9 @@ def test_arguments_that_cannot_be():
         (lambda: numbers().block_shuffle(1.5), TypeError, "block_size = 1.5"),
         (lambda: numbers().readahead(), ValueError, "a budget or a batch_size"),
         (lambda: numbers().readahead(budget=5, key="size"), ValueError, "key = 'size'"),
+        (lambda: numbers().pack(5, key="size"), ValueError, "key = 'size'"),
+        (lambda: numbers().pack(5, max_records=0), ValueError, "max_records = 0"),
+        (lambda: next(numbers().pack(-5)), ValueError, "options.capacity = -5"),
         (lambda: next(numbers().readahead(budget=5, boundary_key=str, carry_over=True)), ValueError, "carry_over = 1: does not go with"),
         (lambda: numbers().map(3), TypeError, "function = 3"),
         (lambda: numbers().zip(3), TypeError, "must be a Stream"),

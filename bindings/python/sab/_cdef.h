@@ -682,6 +682,16 @@ typedef struct sab_readahead_stream_options {
 } sab_readahead_stream_options;
 void sab_readahead_stream_options_init(sab_readahead_stream_options *options);
 sab_status sab_readahead_stream_new(sab_stream *source, const sab_readahead_stream_options *options, sab_stream **stream);
+typedef struct sab_pack_stream_options {
+ size_t struct_size; 
+ double capacity; 
+ uint64_t max_records; 
+ uint64_t read_ahead; 
+ int32_t shuffle; 
+ uint64_t seed; 
+} sab_pack_stream_options;
+void sab_pack_stream_options_init(sab_pack_stream_options *options);
+sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options, sab_stream **stream);
 sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
 sab_status sab_sampler_stream(sab_sampler *sampler, sab_stream **stream);
 sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);

@@ -247,7 +247,7 @@ class Stream:
         return self._then("select", _function("function", function, optional=True), is_text=False)
 
     def flatten(self) -> "Stream":
-        """The records of lists that :meth:`batch`, :meth:`window`, :meth:`zip` and :meth:`readahead` made."""
+        """The records of lists that :meth:`batch`, :meth:`window`, :meth:`zip`, :meth:`readahead` and :meth:`pack` made."""
         return self._then("flatten")
 
     def recurrent(self, function: Callable[[Any, Any], "tuple[Any, Any]"], initial: Any = None) -> "Stream":
@@ -323,12 +323,28 @@ class Stream:
                 again. Not with ``boundary_key``.
             seed: of the shuffles.
         """
-        if not (callable(key) or key in ("len", "words", "bytes")):
-            raise ValueError(f"key = {key!r}: must be 'len', 'words', 'bytes' or a function")
+        _check_key(key)
         size = batch_size if batch_size is None or callable(batch_size) else whole("batch_size", batch_size, 1)
         if size is None and not budget > 0:
             raise ValueError("budget = 0: a budget or a batch_size must be given")
         return self._then("readahead", whole("read_ahead", read_ahead, 1), float(budget), size, key, boundary_key, bool(shuffle), bool(carry_over), whole("seed", seed))
+
+    def pack(
+        self, capacity: float, read_ahead: int = 10_000, *, max_records: Optional[int] = None, key: Key = "len", shuffle: bool = True, seed: int = 0
+    ) -> "Stream":
+        """Lists of records whose sizes sum to nearly ``capacity``: rows for packed training. A window is packed by best-fit decreasing; what fills no row waits for the next.
+
+        Args:
+            capacity: of a list. A larger record is an error.
+            read_ahead: records of a window.
+            max_records: most records of a list; None: no limit.
+            key: the size of a record, as for :meth:`readahead`.
+            shuffle: the lists of a window.
+            seed: of the shuffles.
+        """
+        _check_key(key)
+        most = 0 if max_records is None else whole("max_records", max_records, 1)
+        return self._then("pack", whole("read_ahead", read_ahead, 1), float(capacity), most, key, bool(shuffle), whole("seed", seed))
 
     # ---- running ----
 
@@ -450,6 +466,11 @@ class Stream:
 
 def _float_of_bytes(record: bytes) -> float:
     return float(struct.unpack("=d", record)[0])
+
+
+def _check_key(key: Any) -> None:
+    if not (callable(key) or key in ("len", "words", "bytes")):
+        raise ValueError(f"key = {key!r}: must be 'len', 'words', 'bytes' or a function")
 
 
 def _function(name: str, function: Any, optional: bool = False) -> Any:
@@ -591,15 +612,26 @@ def _prefetch(pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int) 
     check(lib.sab_prefetch_stream_new(place[0], buffer_size, place))
 
 
-def _readahead(
-    pipeline: _Pipeline, place: Any, is_text: bool, read_ahead: int, budget: float, size: Any, key: Any, boundary_key: Any, shuffle: bool, carry_over: bool, seed: int
-) -> None:
+def _set_sizes(pipeline: _Pipeline, place: Any, is_text: bool, key: Any) -> None:
     if key == "len" and is_text:
         check(lib.sab_py_map_new(place[0], pipeline.stage(), 3, 0, place))
     elif key == "words":
         check(lib.sab_py_map_new(place[0], pipeline.stage(), 4, 0, place))
     elif callable(key):
         check(lib.sab_py_map_new(place[0], pipeline.stage(key, is_text=is_text), 2, 0, place))
+
+
+def _pack(pipeline: _Pipeline, place: Any, is_text: bool, read_ahead: int, capacity: float, most: int, key: Any, shuffle: bool, seed: int) -> None:
+    _set_sizes(pipeline, place, is_text, key)
+    options = new_options("sab_pack_stream_options")
+    options.capacity, options.max_records, options.read_ahead, options.shuffle, options.seed = capacity, most, read_ahead, shuffle, seed
+    check(lib.sab_pack_stream_new(place[0], options, place))
+
+
+def _readahead(
+    pipeline: _Pipeline, place: Any, is_text: bool, read_ahead: int, budget: float, size: Any, key: Any, boundary_key: Any, shuffle: bool, carry_over: bool, seed: int
+) -> None:
+    _set_sizes(pipeline, place, is_text, key)
     options = new_options("sab_readahead_stream_options")
     options.read_ahead, options.budget, options.shuffle, options.carry_over, options.seed = read_ahead, budget, shuffle, carry_over, seed
     if isinstance(size, int):
@@ -628,4 +660,5 @@ _STEPS: dict[str, Callable[..., None]] = {
     "buffered_shuffle": _buffered_shuffle,
     "prefetch": _prefetch,
     "readahead": _readahead,
+    "pack": _pack,
 }

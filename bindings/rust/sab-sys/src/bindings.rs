@@ -2969,6 +2969,53 @@ extern "C" {
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_pack_stream_options {
+    pub struct_size: usize,
+    pub capacity: f64,
+    pub max_records: u64,
+    pub read_ahead: u64,
+    pub shuffle: i32,
+    pub seed: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_pack_stream_options",
+    ][::core::mem::size_of::<sab_pack_stream_options>() - 48usize];
+    [
+        "Alignment of sab_pack_stream_options",
+    ][::core::mem::align_of::<sab_pack_stream_options>() - 8usize];
+    [
+        "Offset of field: sab_pack_stream_options::struct_size",
+    ][::core::mem::offset_of!(sab_pack_stream_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_pack_stream_options::capacity",
+    ][::core::mem::offset_of!(sab_pack_stream_options, capacity) - 8usize];
+    [
+        "Offset of field: sab_pack_stream_options::max_records",
+    ][::core::mem::offset_of!(sab_pack_stream_options, max_records) - 16usize];
+    [
+        "Offset of field: sab_pack_stream_options::read_ahead",
+    ][::core::mem::offset_of!(sab_pack_stream_options, read_ahead) - 24usize];
+    [
+        "Offset of field: sab_pack_stream_options::shuffle",
+    ][::core::mem::offset_of!(sab_pack_stream_options, shuffle) - 32usize];
+    [
+        "Offset of field: sab_pack_stream_options::seed",
+    ][::core::mem::offset_of!(sab_pack_stream_options, seed) - 40usize];
+};
+extern "C" {
+    pub fn sab_pack_stream_options_init(options: *mut sab_pack_stream_options);
+}
+extern "C" {
+    pub fn sab_pack_stream_new(
+        source: *mut sab_stream,
+        options: *const sab_pack_stream_options,
+        stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
 extern "C" {
     pub fn sab_readahead_sampler_new(
         source: *mut sab_stream,

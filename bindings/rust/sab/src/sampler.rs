@@ -399,7 +399,6 @@ pub struct WorstBatches {
 
 random_access!(WorstBatches);
 
-pub(crate) use {random_access, sampler};
 
 /// Greedy batches in the order of the indices: a batch closes before its total would exceed the maximum.
 ///

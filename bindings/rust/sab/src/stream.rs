@@ -484,6 +484,59 @@ impl FilesOptions {
     }
 }
 
+/// How [`Stream::pack`] packs windows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
+pub struct PackOptions {
+    capacity: f64,
+    max_records: u64,
+    read_ahead: u64,
+    shuffle: bool,
+    seed: u64,
+}
+
+impl PackOptions {
+    /// Lists whose sizes sum to at most `capacity`, of any number of records, from windows of 10,000, shuffled by seed 0.
+    pub const fn new(capacity: f64) -> Self {
+        PackOptions { capacity, max_records: 0, read_ahead: 10_000, shuffle: true, seed: 0 }
+    }
+
+    /// Most records in a list; 0: no limit.
+    pub const fn max_records(mut self, records: u64) -> Self {
+        self.max_records = records;
+        self
+    }
+
+    /// Records in a window.
+    pub const fn read_ahead(mut self, records: u64) -> Self {
+        self.read_ahead = records;
+        self
+    }
+
+    /// Whether the lists of a window are shuffled.
+    pub const fn shuffle(mut self, wanted: bool) -> Self {
+        self.shuffle = wanted;
+        self
+    }
+
+    /// Of the shuffles.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    fn raw(&self) -> sys::sab_pack_stream_options {
+        sys::sab_pack_stream_options {
+            struct_size: size_of::<sys::sab_pack_stream_options>(),
+            capacity: self.capacity,
+            max_records: self.max_records,
+            read_ahead: self.read_ahead,
+            shuffle: i32::from(self.shuffle),
+            seed: self.seed,
+        }
+    }
+}
+
 /// How batches are made ahead. A budget, a batch size or a closure of batch sizes must be given.
 #[must_use]
 pub struct ReadaheadOptions {
@@ -994,6 +1047,26 @@ impl Stream {
     pub fn readahead(self, options: ReadaheadOptions) -> Result<Self, Error> {
         let (options, limits) = options.parts();
         Ok(Stream { handle: self.handle.readahead(options, limits)? })
+    }
+
+    /// Lists of records whose sizes sum to nearly the capacity: rows for packed training. A window is packed by best-fit decreasing; what fills no
+    /// list waits for the next window.
+    ///
+    /// ```
+    /// use sab::stream::{ListOptions, PackOptions, Stream};
+    ///
+    /// let stream = Stream::list(["aaaa", "b", "cc", "ddd", "ee"], &ListOptions::new())?;
+    /// let mut rows = stream.pack(&PackOptions::new(6.0).shuffle(false))?;
+    /// let first: Vec<_> = rows.next().unwrap()?.records().map(|record| record.bytes()).collect();
+    /// assert_eq!(first, [b"aaaa".as_slice(), b"cc"]);
+    /// # Ok::<(), sab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for options that break a rule; later, for a record larger than the capacity.
+    pub fn pack(self, options: &PackOptions) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.pack(&options.raw())? })
     }
 
     /// The same records, taken ahead of time by a thread: at most so many, 1 to 2^32. It begins with the first record that is taken, and runs

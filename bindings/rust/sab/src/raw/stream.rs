@@ -626,6 +626,11 @@ impl StreamHandle {
         self.over(None, |source, stream| unsafe { sys::sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream) })
     }
 
+    pub(crate) fn pack(self, options: &sys::sab_pack_stream_options) -> Result<Self, Error> {
+        // SAFETY: a live handle, options that live as long as the call, and room for a handle.
+        self.over(None, |source, stream| unsafe { sys::sab_pack_stream_new(source, options, stream) })
+    }
+
     /// Puts the closures into the options, and gives them to be kept.
     fn limits(&self, options: &mut sys::sab_readahead_stream_options, limits: Limits) -> Shared<dyn Send> {
         options.batch_size_fn = limits.batch_size.is_some().then_some(batch_size_trampoline as _);

@@ -399,7 +399,6 @@ pub struct WorstBatches {
 
 random_access!(WorstBatches);
 
-
 /// Greedy batches in the order of the indices: a batch closes before its total would exceed the maximum.
 ///
 /// A sample over the maximum alone is skipped, counted, and said on the log.

@@ -1,30 +1,44 @@
-/// Bytes as a saved state, with the checksum made right. What is accepted leaves the sampler somewhere in its epoch.
+/// Bytes as a saved state of a bucket or a balanced sampler, with the checksum made right. What is accepted leaves the sampler somewhere in its epoch.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "fuzz.h"
 
-static sab_plan* make_plan() {
+static sab_sizes* make_sizes() {
     static uint8_t sizes[60];
     for (size_t i = 0; i < sizeof sizes; ++i) sizes[i] = static_cast<uint8_t>(1 + i * 37 % 50);
     sab_sizes* handle = nullptr;
+    PROMISE(sab_sizes_new(sizes, sizeof sizes, SAB_UINT8, nullptr, &handle) == SAB_OK);
+    return handle;
+}
+
+static sab_plan* make_plan(const sab_sizes* sizes) {
     sab_plan* plan = nullptr;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.budget = 100;
-    PROMISE(sab_sizes_new(sizes, sizeof sizes, SAB_UINT8, nullptr, &handle) == SAB_OK && sab_plan_new(handle, &options, &plan) == SAB_OK);
-    sab_sizes_free(handle);
+    PROMISE(sab_plan_new(sizes, &options, &plan) == SAB_OK);
     return plan;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    static sab_plan* const plan = make_plan();
+    static sab_sizes* const sizes = make_sizes();
+    static sab_plan* const plan = make_plan(sizes);
     Input input(data, size);
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     options.world_size = 1 + input.take<uint8_t>() % 8;
     options.rank = input.take<uint8_t>() % options.world_size;
     options.last_step = input.take<uint8_t>() % 3;
     sab_sampler* sampler = nullptr;
-    PROMISE(sab_bucket_sampler_new(plan, &options, &sampler) == SAB_OK);
+    const uint8_t kind = input.take<uint8_t>();
+    if (kind % 2 == 0) {
+        PROMISE(sab_bucket_sampler_new(plan, &options, &sampler) == SAB_OK);
+    } else {
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.max_total = 100;
+        balanced.micro_batches = 1 + kind / 2 % 4;
+        balanced.cost = SAB_COST_QUADRATIC;
+        PROMISE(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler) == SAB_OK);
+    }
     uint8_t state[SAB_STATE_SIZE];
     PROMISE(sab_sampler_state_save(sampler, state) == SAB_OK);
     while (input.left() > 0) {
@@ -39,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     PROMISE(sab_sampler_batch_count(sampler, &count) == SAB_OK && sab_sampler_tell(sampler, &epoch, &step) == SAB_OK && step <= count);
     sab_batch batch = SAB_BATCH_INIT;
     while (sab_next_batch(sampler, &batch) == SAB_OK) ++walked;
-    PROMISE(walked == count - step && walked <= 120);  // a step has a sample, some twice where a last step wraps around
+    PROMISE(walked == count - step && walked <= 480);  // a step has a sample, some twice where a last step wraps around
     sab_sampler_free(sampler);
     return 0;
 }

@@ -368,6 +368,10 @@ fn closures_of_ranks_come_back() {
         Ok::<_, Mine>(())
     };
     sampler.check_ranks(0, 1, gathers).unwrap();
+    let Err(Error::Mismatch(message)) = sampler.check_ranks(0, 1, |_, _| Ok::<_, Mine>(())) else {
+        panic!("nothing was gathered")
+    };
+    assert!(message.contains("place 0 of 1 does not hold"));
     assert!(argument(sampler.check_ranks(1, 1, gathers)).contains("rank = 1"));
     assert!(argument(sampler.check_ranks(0, 0, gathers)).contains("world_size = 0"));
 }

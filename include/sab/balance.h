@@ -272,7 +272,7 @@ SAB_API sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, 
  *  @param ctx   the pointer given with the callback
  *  @param mine  `size` bytes of this rank
  *  @param size  bytes of each rank
- *  @param all   room for world size times `size` bytes, to be filled in the order of the ranks
+ *  @param all   room for world size times `size` bytes, to be filled in the order of the ranks. What no rank can have given is refused with SAB_E_MISMATCH
  *  @return 0; anything else is a failure, such as a rank that never came, and comes back unchanged through sab_last_callback_code()
  */
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);

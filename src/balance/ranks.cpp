@@ -138,6 +138,7 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
         fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.state.world_size, ", but there are ", ranks.world_size, " ranks");
     std::vector<uint64_t> seen_at(told.size(), ranks.world_size);
     for (std::size_t i = 0; i < told.size(); ++i) {
+        if (told[i].rank >= ranks.world_size) fail(SAB_E_MISMATCH, "all_gather: place ", i, " holds rank ", told[i].rank, " of ", ranks.world_size, ", which no rank gave");
         uint64_t& other = seen_at[told[i].rank];
         if (other < ranks.world_size) fail(SAB_E_MISMATCH, "ranks: the samplers of ranks ", other, " and ", i, " were both made with rank ", told[i].rank);
         other = i;

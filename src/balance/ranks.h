@@ -29,6 +29,8 @@ struct Ranks {
         // Where it failed by a call of this library, that said why.
         const std::string_view why = sab_last_error_message();
         if (code != 0) throw Error(SAB_E_CALLBACK, text("all_gather failed with code ", code, why.empty() ? "" : ": ", why), code);
+        if (std::memcmp(all.data() + rank * count, mine, count * sizeof(Item)) != 0)
+            fail(SAB_E_MISMATCH, "all_gather: place ", rank, " of ", world_size, " does not hold the bytes that rank ", rank, " gave: all must be filled in the order of the ranks");
         return all;
     }
 };

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <map>
 
@@ -73,6 +74,7 @@ public:
             if (shards[r].status != SAB_OK)
                 fail(SAB_E_ARGUMENT, "sizes: those of rank ", r, " break a rule, which it was told: ", sab_status_name(static_cast<sab_status>(shards[r].status)));
             if (shards[r].options != mine.options) fail(SAB_E_MISMATCH, "plan: its options, or the world size, are not the same on ranks ", ranks.rank, " and ", r);
+            if (shards[r].levels > largest_sample_count) fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", shards[r].levels, " distinct sizes, which no rank gave");
             most_levels = std::max(most_levels, shards[r].levels);
         }
         check(most_levels > 0, "sizes.count", 0, "must be at least 1 on some rank");
@@ -156,10 +158,14 @@ private:
         uint64_t count = 0;
         for (std::size_t r = 0; r < ranks_; ++r)
             for (std::size_t i = 0; i < shards[r].levels; ++i) {
-                sums[all[r * width + i].size] += all[r * width + i].count;
-                count += all[r * width + i].count;
+                const Bar& bar = all[r * width + i];
+                const bool ascends = i == 0 || bar.size > all[r * width + i - 1].size;
+                if (!(bar.size >= 0 && std::isfinite(bar.size) && ascends && bar.count >= 1 && bar.count <= largest_sample_count))
+                    fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", bar.count, " samples of size ", bar.size, ", which no rank gave");
+                sums[bar.size] += bar.count;
+                count += bar.count;
+                check(count <= largest_sample_count, "sizes.count", count, "must be at most 4294967295 over all ranks");
             }
-        check(count <= largest_sample_count, "sizes.count", count, "must be at most 4294967295 over all ranks");
         Sorted sorted;
         sorted.count = count;
         sorted.level_first.push_back(0);

@@ -689,6 +689,62 @@ static void ranks_that_disagree(void) {
     sab_plan_free(plan);
 }
 
+/* Says of rank 1 what rank 0 says of itself, but for 8 bytes in one round. */
+typedef struct liar {
+    int round;
+    int lies_in;
+    size_t at; /* from the end of what rank 1 gave */
+    uint64_t lie;
+} liar;
+
+static int32_t lie(void *ctx, const void *mine, size_t size, void *all) {
+    liar *const own = ctx;
+    const uint64_t one = 1;
+    memcpy(all, mine, size);
+    memcpy((char *)all + size, mine, size);
+    if (own->round == 0 && size == 16) memcpy((char *)all + 24, &one, 8); /* the greeting of sab_sampler_check_ranks() */
+    if (own->round++ == own->lies_in) memcpy((char *)all + 2 * size - own->at, &own->lie, 8);
+    return 0;
+}
+
+static int32_t forget(void *ctx, const void *mine, size_t size, void *all) {
+    (void)ctx;
+    (void)mine;
+    (void)size;
+    (void)all;
+    return 0;
+}
+
+static void what_no_rank_gave_is_refused(void) {
+    const int32_t three[3] = {1, 2, 3};
+    const double not_a_number = NAN, negative = -1, twice = 2;
+    uint64_t nan_bits, negative_bits, two_bits;
+    memcpy(&nan_bits, &not_a_number, 8);
+    memcpy(&negative_bits, &negative, 8);
+    memcpy(&two_bits, &twice, 8);
+    const liar liars[] = {{0, 0, 16, 1ull << 62}, {0, 1, 16, nan_bits}, {0, 1, 16, negative_bits}, {0, 1, 16, two_bits},
+                          {0, 1, 8, 0},           {0, 1, 8, 1ull << 40}, {0, 2, 8, 0}};
+    sab_sizes *sizes = sizes_of(three, 3);
+    const sab_plan_options plan = budget(10);
+    const sab_sampler_options options = on(0, 2);
+    sab_sampler *sampler = NULL;
+    for (size_t i = 0; i < COUNT(liars); ++i) {
+        liar own = liars[i];
+        EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, lie, &own, &sampler), SAB_E_MISMATCH, own.lies_in < 2 ? "all_gather: place 1" : "rank 1 could not make it");
+    }
+    EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, forget, NULL, &sampler), SAB_E_MISMATCH, "all_gather: place 0 of 2");
+    liar honest = {0, -1, 0, 0}, own = {0, 1, 8, 2};
+    EXPECT_OK(sab_sharded_sampler_new(sizes, &plan, &options, lie, &honest, &sampler));
+    sab_sampler_free(sampler);
+    sab_sizes_free(sizes);
+    sab_plan *whole = a_plan();
+    sampler = rank_of(whole, 0, 2);
+    EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, lie, &own), SAB_E_MISMATCH, "all_gather: place 1 holds rank 2 of 2");
+    EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, forget, NULL), SAB_E_MISMATCH, "all_gather: place 0 of 2");
+    sab_sampler_free(sampler);
+    sab_plan_free(whole);
+}
+
 static void stores_need_libtorch(void) {
     sab_torch_store *store = NULL;
     EXPECT_FAILS(sab_torch_store_new(NULL, 1, 0, 1, 1, &store), SAB_E_ARGUMENT, "host");
@@ -718,6 +774,7 @@ int main(void) {
     RUN(shards);
     RUN(shards_that_break_a_rule);
     RUN(ranks_that_disagree);
+    RUN(what_no_rank_gave_is_refused);
     RUN(stores_need_libtorch);
     return finish();
 }

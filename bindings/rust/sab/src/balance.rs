@@ -20,6 +20,15 @@ pub enum PartitionMethod {
     LongestFirst,
 }
 
+impl PartitionMethod {
+    pub(crate) fn raw(self) -> sys::sab_partition_method {
+        match self {
+            PartitionMethod::KarmarkarKarp => sys::SAB_PARTITION_KARMARKAR_KARP,
+            PartitionMethod::LongestFirst => sys::SAB_PARTITION_LONGEST_FIRST,
+        }
+    }
+}
+
 /// What a [`partition`] must keep.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
@@ -68,11 +77,7 @@ impl<'a> PartitionOptions<'a> {
 ///
 /// [`Error::Argument`] for a cost or weight that is negative or not finite, and when no assignment under the capacity was found.
 pub fn partition(costs: &[f64], parts: u64, options: &PartitionOptions<'_>) -> Result<Vec<u32>, Error> {
-    let method = match options.method {
-        PartitionMethod::KarmarkarKarp => sys::SAB_PARTITION_KARMARKAR_KARP,
-        PartitionMethod::LongestFirst => sys::SAB_PARTITION_LONGEST_FIRST,
-    };
-    raw::partition(costs, parts, method, options.equal_counts, options.cap)
+    raw::partition(costs, parts, options.method.raw(), options.equal_counts, options.cap)
 }
 
 /// How a [`LoadBalancingSampler`] or [`LoadBalancingBatchSampler`] balances load.

@@ -23,7 +23,7 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off.
     pub step_samples: u64,
     /// Sum of sizes of this step over all ranks: `total / step_total` is the weight of a mean over tokens. -1 when
-    /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off.
+    /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off, and from a sharded sampler on more than one rank.
     pub step_total: f64,
     /// Balanced sampler: which of the rank's micro-batches of the step this is, from 0; 0 elsewhere.
     pub micro_batch: u64,

@@ -27,6 +27,8 @@ pub enum Error {
     Internal(String),
     /// The device's memory does not suffice: even for a batch of one, or for a batch of [`Plan::verify`](crate::Plan::verify).
     DeviceMemory(String),
+    /// Somebody did not come in time, such as the ranks that the message names.
+    Timeout(String),
 }
 
 impl fmt::Display for Error {
@@ -41,7 +43,8 @@ impl fmt::Display for Error {
             | Error::Mismatch(message)
             | Error::Unsupported(message)
             | Error::Internal(message)
-            | Error::DeviceMemory(message) => f.write_str(message),
+            | Error::DeviceMemory(message)
+            | Error::Timeout(message) => f.write_str(message),
         }
     }
 }

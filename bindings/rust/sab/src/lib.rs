@@ -30,6 +30,17 @@
 //! How large a batch the memory of a device bears, [`memory`] measures, predicts and keeps true while training. What is larger than memory,
 //! or has no end, goes through a [`stream`].
 //!
+//! Which sampler for what, beside [`BucketSampler`]:
+//!
+//! - [`SequentialSampler`]: the batches of a plan unshuffled, for evaluation; [`Plan::worst_batches`]: the costliest of them.
+//! - [`PackedSampler`]: samples laid end to end in rows of a fixed length.
+//! - [`BalancedSampler`]: batches without padding that cost all ranks, and all micro-batches, the same.
+//! - [`ShardedSampler`]: samples that are spread over the ranks, each of which knows only its own.
+//! - [`SizeAwareSampler`], [`SizeAwareStream`], [`ReadaheadSampler`]: greedy batches in the order of the samples.
+//! - [`LoadBalancingSampler`], [`LoadBalancingBatchSampler`], [`TorchSampler`]: the orders of other libraries, seed for seed.
+//!
+//! Which rank this is, [`ranks_from_environment`] and [`data_rank`] say; whether all ranks agree, `check_ranks` of a sampler.
+//!
 //! # Rules that hold everywhere
 //!
 //! - Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds, nodes). Indices are positions in the
@@ -50,6 +61,7 @@ mod error;
 pub mod memory;
 mod pack;
 mod plan;
+mod ranks;
 mod raw;
 mod sampler;
 mod sizes;
@@ -63,6 +75,7 @@ pub use batch::{Batch, BatchRef};
 pub use error::{BoxError, Error};
 pub use pack::{PackInfo, PackMethod, PackOptions, PackedSampler};
 pub use plan::{Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
+pub use ranks::{data_rank, ranks_from_environment, BalanceReport, BalancedOptions, BalancedSampler, ShardedSampler};
 pub use sampler::{
     BucketSampler, LastStep, PlanSampler, ReadaheadSampler, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream,
     State, TorchOptions, TorchSampler, TorchShuffle, WorstBatches, STATE_SIZE, TORCH_GENERATOR_WORDS,

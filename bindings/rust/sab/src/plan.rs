@@ -42,6 +42,22 @@ pub enum Cost {
     Terms(Vec<CostTerm>),
 }
 
+impl Cost {
+    /// The same as terms.
+    pub(crate) fn terms(self) -> Vec<CostTerm> {
+        let term = |coefficient, count_power, length_power| CostTerm { coefficient, count_power, length_power };
+        match self {
+            Cost::Padded => vec![term(1.0, 1, 1)],
+            Cost::Quadratic => vec![term(1.0, 1, 2)],
+            Cost::Polynomial(coefficients) => {
+                let power = |i: usize| if i == 0 { (0, 0) } else { (1, i as u32 - 1) };
+                coefficients.into_iter().enumerate().map(|(i, each)| term(each, power(i).0, power(i).1)).collect()
+            }
+            Cost::Terms(terms) => terms,
+        }
+    }
+}
+
 /// One term of a cost: coefficient * count^count_power * length^length_power.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostTerm {
@@ -54,7 +70,7 @@ pub struct CostTerm {
 }
 
 impl CostTerm {
-    fn raw(&self) -> sys::sab_cost_term {
+    pub(crate) fn raw(&self) -> sys::sab_cost_term {
         sys::sab_cost_term { coefficient: self.coefficient, count_power: self.count_power, length_power: self.length_power }
     }
 }
@@ -99,7 +115,7 @@ pub enum Oversize {
 /// ```
 #[must_use]
 pub struct PlanOptions<'f> {
-    parts: PlanParts<'f>,
+    pub(crate) parts: PlanParts<'f>,
 }
 
 impl Default for PlanOptions<'_> {

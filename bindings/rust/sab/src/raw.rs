@@ -28,6 +28,8 @@ mod balance;
 pub(crate) use balance::*;
 mod memory;
 pub(crate) use memory::*;
+mod ranks;
+pub(crate) use ranks::*;
 mod stream;
 pub(crate) use stream::*;
 
@@ -82,6 +84,7 @@ fn check(status: sys::sab_status) -> Result<sys::sab_status, Error> {
         sys::SAB_E_MISMATCH => Error::Mismatch(message),
         sys::SAB_E_UNSUPPORTED => Error::Unsupported(message),
         sys::SAB_E_DEVICE_MEMORY => Error::DeviceMemory(message),
+        sys::SAB_E_TIMEOUT => Error::Timeout(message),
         _ => Error::Internal(message),
     })
 }
@@ -207,6 +210,18 @@ fn progress_failure<'f>(
     guarded: &'f mut Option<Guarded<Progress<'_>>>,
     none: &'f mut Option<Failure>,
 ) -> &'f mut Option<Failure> {
+    guarded.as_mut().map_or(none, |guarded| &mut guarded.failure)
+}
+
+/// The callback and context of an optional cost closure.
+fn cost_parts(guarded: &mut Option<Guarded<Box<CostFn<'_>>>>) -> (sys::sab_cost_fn, *mut c_void) {
+    match guarded {
+        Some(guarded) => (Some(cost_trampoline), guarded.context()),
+        None => (None, null_mut()),
+    }
+}
+
+fn cost_failure<'f>(guarded: &'f mut Option<Guarded<Box<CostFn<'_>>>>, none: &'f mut Option<Failure>) -> &'f mut Option<Failure> {
     guarded.as_mut().map_or(none, |guarded| &mut guarded.failure)
 }
 
@@ -411,6 +426,34 @@ pub(crate) struct PlanParts<'f> {
     pub(crate) progress: Option<Box<ProgressFn<'f>>>,
 }
 
+impl PlanParts<'_> {
+    /// Runs a constructor with the options. It gives the status, what was made, and how a closure of its own failed.
+    fn make<H>(
+        mut self,
+        construct: impl FnOnce(&sys::sab_plan_options) -> (sys::sab_status, Option<H>, Option<Failure>),
+    ) -> Result<H, Error> {
+        let mut cost = self.cost.map(Guarded::new);
+        let mut progress = self.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
+        let options = &mut self.options;
+        options.boundaries = elements(&self.boundaries);
+        options.boundary_count = self.boundaries.len();
+        options.batch_sizes = elements(&self.batch_sizes);
+        options.batch_size_count = self.batch_sizes.len();
+        options.coefficients = elements(&self.coefficients);
+        options.coefficient_count = self.coefficients.len();
+        options.cost_terms = elements(&self.cost_terms);
+        options.cost_term_count = self.cost_terms.len();
+        (options.cost_fn, options.cost_ctx) = cost_parts(&mut cost);
+        (options.progress, options.progress_ctx) = progress_parts(&mut progress);
+        let (status, handle, mut failure) = construct(options);
+        let result = check_with(
+            status,
+            &mut [&mut failure, cost_failure(&mut cost, &mut None), progress_failure(&mut progress, &mut None)],
+        );
+        made(result, handle)
+    }
+}
+
 /// The options of a packing whose closure is still Rust's.
 pub(crate) struct PackParts<'f> {
     pub(crate) options: sys::sab_pack_options,
@@ -431,31 +474,13 @@ impl PlanHandle {
         owned(pointer, |pointer| PlanHandle { pointer })
     }
 
-    pub(crate) fn new(sizes: &SizesHandle<'_>, mut parts: PlanParts<'_>) -> Result<Self, Error> {
-        let mut cost = parts.cost.map(Guarded::new);
-        let mut progress = parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
-        let options = &mut parts.options;
-        options.boundaries = elements(&parts.boundaries);
-        options.boundary_count = parts.boundaries.len();
-        options.batch_sizes = elements(&parts.batch_sizes);
-        options.batch_size_count = parts.batch_sizes.len();
-        options.coefficients = elements(&parts.coefficients);
-        options.coefficient_count = parts.coefficients.len();
-        options.cost_terms = elements(&parts.cost_terms);
-        options.cost_term_count = parts.cost_terms.len();
-        if let Some(cost) = &mut cost {
-            options.cost_fn = Some(cost_trampoline);
-            options.cost_ctx = cost.context();
-        }
-        (options.progress, options.progress_ctx) = progress_parts(&mut progress);
-        let mut pointer = null_mut();
-        // SAFETY: a live handle; arrays and closures in the options outlive the call, the only time they are used.
-        let status = unsafe { sys::sab_plan_new(sizes.pointer.as_ptr(), options, &mut pointer) };
-        let handle = Self::own(pointer);
-        let mut none = None;
-        let cost_failure = cost.as_mut().map_or(&mut none, |cost| &mut cost.failure);
-        let result = check_with(status, &mut [cost_failure, progress_failure(&mut progress, &mut None)]);
-        made(result, handle)
+    pub(crate) fn new(sizes: &SizesHandle<'_>, parts: PlanParts<'_>) -> Result<Self, Error> {
+        parts.make(|options| {
+            let mut pointer = null_mut();
+            // SAFETY: a live handle; arrays and closures in the options outlive the call, the only time they are used.
+            let status = unsafe { sys::sab_plan_new(sizes.pointer.as_ptr(), options, &mut pointer) };
+            (status, Self::own(pointer), None)
+        })
     }
 
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {

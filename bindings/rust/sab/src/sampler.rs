@@ -238,6 +238,38 @@ macro_rules! random_access {
             pub fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
                 self.handle.restore(state)
             }
+
+            /// Checks that all ranks hold the same: version of the order, data, seed, epoch, step, world size, policies; and that each
+            /// rank is there once. To be called on all ranks after their samplers are made or restored.
+            ///
+            /// `rank` and `world_size` are of the processes that `all_gather(mine, all)` joins: it fills `all`, world size times as long
+            /// as `mine`, with what each of them gave, in the order of the ranks. Such is
+            /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called twice, with some 200 bytes at most.
+            ///
+            /// ```
+            /// use sab::{BucketSampler, Error, Plan, PlanOptions, SamplerOptions, Sizes};
+            ///
+            /// let plan = Plan::new(&Sizes::copied(&[30u8, 10, 20])?, PlanOptions::new().batch_size(2))?;
+            /// let sampler = BucketSampler::new(&plan, &SamplerOptions::new())?;
+            /// sampler.check_ranks(0, 1, |mine, all| {
+            ///     all.copy_from_slice(mine);      // the only rank
+            ///     Ok::<_, Error>(())
+            /// })?;
+            /// # Ok::<(), Error>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Mismatch`], on all ranks, names those that differ from most, what in, and both values; [`Error::Callback`] from the
+            /// closure; [`Error::Unsupported`] where there is no state.
+            pub fn check_ranks<E: Into<$crate::BoxError>>(
+                &self,
+                rank: u64,
+                world_size: u64,
+                mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,
+            ) -> Result<(), Error> {
+                self.handle.check_ranks(rank, world_size, &mut |mine, all| all_gather(mine, all).map_err(Into::into))
+            }
         }
     };
 }

@@ -55,9 +55,10 @@ static void StatusName_KnowsEveryStatus(void) {
                  {SAB_E_IO, "SAB_E_IO"},             {SAB_E_FORMAT, "SAB_E_FORMAT"},
                  {SAB_E_MISMATCH, "SAB_E_MISMATCH"}, {SAB_E_UNSUPPORTED, "SAB_E_UNSUPPORTED"},
                  {SAB_E_INTERNAL, "SAB_E_INTERNAL"},
-                 {SAB_E_DEVICE_MEMORY, "SAB_E_DEVICE_MEMORY"}};
+                 {SAB_E_DEVICE_MEMORY, "SAB_E_DEVICE_MEMORY"},
+                 {SAB_E_TIMEOUT, "SAB_E_TIMEOUT"}};
     for (size_t i = 0; i < COUNT(known); ++i) EXPECT(strcmp(sab_status_name(known[i].status), known[i].name) == 0 && known[i].status <= 1);
-    EXPECT(strcmp(sab_status_name(-11), "unknown status") == 0 && strcmp(sab_status_name(INT32_MIN), "unknown status") == 0);
+    EXPECT(strcmp(sab_status_name(-12), "unknown status") == 0 && strcmp(sab_status_name(INT32_MIN), "unknown status") == 0);
 }
 
 static void Message_IsCutBetweenCharacters(void) {

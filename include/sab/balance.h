@@ -282,7 +282,7 @@ typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, v
  *
  *  @param sampler     a sampler with random access
  *  @param rank        of this process among those that `all_gather` joins
- *  @param world_size  number of them
+ *  @param world_size  number of them, 1 to 2^20
  *  @param all_gather  called twice: 16 bytes, so that ranks that fail or differ in version are heard, and some 200
  *  @param ctx         handed to `all_gather`
  *  @return SAB_OK, on all ranks; SAB_E_MISMATCH, on all ranks, with a message that names the ranks that differ from most, what in, and both values;
@@ -301,7 +301,7 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  *
  *  @param sizes       of this rank's samples, maybe none; read during the call only
  *  @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same on all ranks
- *  @param options     rank and world size are those of the shards; `seed` and `epoch` the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used
+ *  @param options     rank and world size (at most 2^20) are those of the shards; `seed` and `epoch` the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used
  *  @param all_gather  called three times: 24 bytes, all sizes and counts, and a hash of all; not kept
  *  @param ctx         handed to `all_gather`
  *  @param sampler     the new handle; free with sab_sampler_free()

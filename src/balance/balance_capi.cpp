@@ -68,7 +68,7 @@ sab_sampler* new_load_balancing(sab::Order order, const sab_sizes* complexity, c
 }
 
 sab::Ranks ranks_of(uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void* ctx) {
-    sab::check(world_size >= 1 && world_size <= sab::largest_world_size, "world_size", world_size, "must be from 1 to 2^32 - 1");
+    sab::check(world_size >= 1 && world_size <= sab::most_parts, "world_size", world_size, "must be from 1 to 2^20");
     sab::check(rank < world_size, "rank", rank, "must be below the world size, ", world_size);
     sab::require(reinterpret_cast<const void*>(all_gather), "all_gather");
     return {rank, world_size, all_gather, ctx};

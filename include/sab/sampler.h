@@ -28,7 +28,8 @@ typedef struct sab_sampler sab_sampler;
 typedef struct sab_batch {
     size_t struct_size;     /**< set by SAB_BATCH_INIT */
     const int64_t *indices; /**< `count` sample indices; they belong to the sampler and stay valid until the next call on it */
-    uint64_t count;         /**< samples; 0 only in the last step, when fewer samples than ranks are left (loss weight 0) */
+    uint64_t count;         /**< samples; 0 only in the last step, when fewer samples than ranks (or micro-batches of all ranks) are left, and on ranks whose shard has fewer
+                                 of a bucket than it has steps (loss weight 0) */
     double longest;         /**< largest size in the batch */
     double total;           /**< sum of the sizes */
     double padded_length;   /**< length to pad to: `longest` rounded up to the plan's `length_multiple`, or the bucket's length under `max_shapes`;

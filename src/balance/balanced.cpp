@@ -270,15 +270,15 @@ void BalancedSampler::cut(const Progress& progress) {
 void BalancedSampler::even_out() {
     Place& middle = starts_[starts_.size() - 2];
     const Place begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
-    const auto weight_of_places = [&] {
-        double sum = 0;
-        for (const uint32_t place : places_) sum += level(place).weight;
-        return sum;
-    };
     take(begin, end);
-    const double half = weight_of_places() / 2;
+    double left = 0;
+    for (const uint32_t place : places_) left += level(place).weight / 2;
     places_.clear();
-    for (middle = begin; weight_of_places() < half;) append(middle, parts());
+    for (middle = begin; left > 0 && middle != end;) {
+        const std::size_t count = places_.size();
+        append(middle, parts());
+        for (std::size_t i = count; i < places_.size(); ++i) left -= level(places_[i]).weight;
+    }
     const bool fits = middle.unit < end.unit && assign();
     if (fits) take(middle, end);
     if (!fits || !assign()) middle = before;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/guard.h"
@@ -101,8 +102,8 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
     const bool has_both = most > 0 && memory;
     capacity_ = has_both ? 1 : most > 0 ? most : memory ? memory->capacity() : 0;
     // Sums of whole numbers are exact. Others are rounded, differently in each order: a little room sees to it that none of them is over the cap.
-    const bool is_exact = !memory && std::ranges::all_of(sorted_.level_size, [](double size) { return size == std::floor(size); });
-    if (!is_exact) capacity_ *= 1 - rounding;
+    has_whole_sizes_ = std::ranges::all_of(sorted_.level_size, [](double size) { return size == std::floor(size); });
+    if (memory || !has_whole_sizes_) capacity_ *= 1 - rounding;
 
     kept_ = sorted_.count;
     level_of_.resize(sorted_.count);
@@ -353,7 +354,13 @@ void BalancedSampler::fill(uint64_t position, PlacedBatch& placed) {
         batch.longest = std::max(batch.longest, size);
         batch.total += size;
     }
-    batch.padded_length = batch.longest;
+    batch.padded_length = batch.total;
+    batch.is_row = true;
+    batch.cu_seqlens.clear();
+    if (has_whole_sizes_ && batch.total <= std::numeric_limits<int32_t>::max()) {
+        batch.cu_seqlens.push_back(0);
+        for (std::size_t i = begin; i < end; ++i) batch.cu_seqlens.push_back(batch.cu_seqlens.back() + static_cast<int32_t>(sorted_.level_size[level_of_[dealt_[i]]]));
+    }
     placed.epoch = run_.epoch;
     placed.step = run_.first_step + step;
     placed.step_samples = places_.size();

@@ -99,6 +99,7 @@ private:
     std::vector<Level> levels_;
     uint64_t kept_ = 0;               ///< sorted places below are not too large for these caps
     double mean_cost_ = 0, mean_weight_ = 0;
+    bool has_whole_sizes_ = false;
 
     Run run_;
     std::vector<Band> bands_;

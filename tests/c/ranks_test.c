@@ -69,13 +69,15 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
                 sab_batch batch = SAB_BATCH_INIT;
                 EXPECT_OK(sab_next_batch(samplers[r], &batch));
                 double total = 0, longest = 0;
+                EXPECT(batch.cu_seqlens != NULL && batch.starts == NULL && batch.cu_seqlens[0] == 0);
                 for (uint64_t i = 0; i < batch.count; ++i) {
+                    EXPECT(batch.cu_seqlens[i + 1] - batch.cu_seqlens[i] == sizes[batch.indices[i]]);
                     ++seen[batch.indices[i]];
                     total += sizes[batch.indices[i]];
                     longest = fmax(longest, sizes[batch.indices[i]]);
                     cost += cost_of(balanced, sizes[batch.indices[i]]);
                 }
-                EXPECT(batch.total == total && batch.longest == longest && batch.padded_length == longest);
+                EXPECT(batch.total == total && batch.longest == longest && batch.padded_length == total && batch.padded_total == total);
                 EXPECT(batch.step == step && batch.micro_batch == m && batch.micro_batches == balanced->micro_batches && batch.bucket == -1);
                 EXPECT(balanced->max_total == 0 || total <= balanced->max_total);
                 step_total += total;
@@ -306,7 +308,7 @@ static void caps_hold_whatever_the_rounding(void) {
         EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t steps = 0;
-        for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) EXPECT(batch.total <= 1.5);
+        for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) EXPECT(batch.total <= 1.5 && batch.cu_seqlens == NULL);
         EXPECT(steps > 100);
         sab_sampler_free(sampler);
     }

@@ -50,12 +50,14 @@ def test_every_sample_once_in_even_steps_under_the_cap(world_size, micro_batches
     for rank, batches in enumerate(ranks):
         for batch in batches:
             assert batch.total == SIZES[batch.indices].sum() <= 1000 and batch.micro_batches == micro_batches
+            assert (np.diff(batch.cu_seqlens) == SIZES[batch.indices]).all() and batch.padded_total == batch.total
             costs[batch.step, rank] += (SIZES[batch.indices] ** 2.0).sum()
     for step in range(len(costs)):
         parts = [batch for batches in ranks for batch in batches if batch.step == step]
         assert {batch.step_samples for batch in parts} == {sum(batch.count for batch in parts)}
         assert {batch.step_total for batch in parts} == {sum(batch.total for batch in parts)}
     report = balanced(world_size=world_size, micro_batches=micro_batches).report()
+    assert f"{report.rank_imbalance:.4f}" in str(report)
     assert report.steps == len(costs) and report.time == pytest.approx(costs.max(1).sum()) and report.least_time == pytest.approx(costs.sum() / world_size)
     assert report.rank_imbalance == pytest.approx((costs.max(1) / costs.mean(1)).mean())
 

@@ -229,6 +229,18 @@ class BalanceReport(NamedTuple):
     time: float
     least_time: float
 
+    def __str__(self) -> str:
+        rows = [
+            ("samples", f"{self.samples:,}"),
+            ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
+            ("steps", f"{self.steps:,}"),
+            ("share of the caps that is filled", f"{100 * self.fill:.2f} %" if self.fill else "no cap"),
+            ("rank imbalance (1: none), the largest", f"{self.rank_imbalance:.4f}, {self.largest_rank_imbalance:.3f}"),
+            ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
+            ("time spent waiting", f"{100 * (1 - self.least_time / self.time) if self.time else 0:.2f} %"),
+        ]
+        return "\n".join(f"{name:<40}{value:>22}" for name, value in rows)
+
 
 class BalancedSampler(_RandomAccessSampler):
     """Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens or memory.

@@ -5,13 +5,13 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
-#include <queue>
 
 namespace sab {
 namespace {
 
 constexpr uint32_t no_item = 0xFFFFFFFFu;
 constexpr std::size_t most_work = std::size_t{1} << 26;  // a second or two
+constexpr std::size_t most_skipped = 8;   // parts without room, an item
 constexpr std::size_t most_singles = 64;  // items tried against runs of others
 
 /// Whole numbers whose sum is exact in any order.
@@ -21,20 +21,83 @@ bool are_whole(std::span<const double> numbers) {
            std::ranges::all_of(numbers, [](double each) { return each == std::floor(each); });
 }
 
+/// Parts by loads that only grow: those in the heap may be behind.
+class LeastLoads {
+public:
+    struct Load {
+        double load;
+        uint32_t part;
+        bool operator<(const Load& other) const { return load != other.load ? load > other.load : part > other.part; }
+    };
+
+    explicit LeastLoads(const std::vector<double>& loads) : loads_(loads) {
+        for (const double load : loads) heap_.push_back({load, static_cast<uint32_t>(heap_.size())});
+    }
+
+    /// Puts the part with the least load first, without those that are not open; false when none is left.
+    template <class IsOpen>
+    bool settle(IsOpen&& is_open) {
+        while (!heap_.empty()) {
+            const auto [load, part] = first();
+            if (!is_open(part)) {
+                take();
+            } else if (load != loads_[part]) {
+                take();
+                add({loads_[part], part});
+            } else {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    const Load& first() const { return heap_.front(); }
+    Load take() {
+        std::pop_heap(heap_.begin(), heap_.end());
+        const Load load = heap_.back();
+        heap_.pop_back();
+        return load;
+    }
+    void add(const Load& load) {
+        heap_.push_back(load);
+        std::push_heap(heap_.begin(), heap_.end());
+    }
+
+private:
+    const std::vector<double>& loads_;
+    std::vector<Load> heap_;
+};
+
+/// What a sum of some of so many numbers, added in any order and taken from again, may be off by, as a share of the largest sum.
+double rounding(std::size_t count) { return 0x1p-50 * static_cast<double>(count + 1); }
+
 }  // namespace
 
+bool is_impossible(std::span<const double> weights, uint64_t parts, double capacity) {
+    if (std::ranges::any_of(weights, [&](double each) { return each > capacity; })) return true;
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0), room = static_cast<double>(parts) * capacity;
+    return sum > room && (are_whole(weights) || sum - room > room * rounding(weights.size()));
+}
+
 bool Partitioner::partition(std::span<const double> costs, std::span<const double> weights, const PartitionRules& rules, std::span<uint32_t> part_of) {
+    if (!weights.empty() && is_impossible(weights, rules.parts, rules.capacity)) return false;
     costs_ = costs;
     weights_ = weights;
     rules_ = rules;
     part_of_ = part_of;
     sort_by_cost();
     whole_ = are_whole(costs);
-    slack_ = are_whole(weights) ? 0 : rules.capacity * 1e-12;
+    slack_ = are_whole(weights) ? 0 : rules.capacity * rounding(weights.size());
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
 
-    const bool is_found = rules.method == SAB_PARTITION_LONGEST_FIRST ? longest_first() || differencing() : differencing() || longest_first();
-    if (!is_found && !best_fit()) return false;
+    bool is_found = rules.method == SAB_PARTITION_LONGEST_FIRST ? longest_first() || differencing() : differencing() || longest_first();
+    for (const double slack : {0.0, slack_}) {  // without, a tight cap may be found that only rounding stands against
+        if (is_found) break;
+        if (!best_fit(slack)) continue;
+        gather();
+        is_found = is_held();
+    }
+    if (!is_found) return false;
     gather();
     improve();
     return true;
@@ -64,7 +127,7 @@ void Partitioner::sort_by_cost() {
 
 // Karmarkar and Karp's largest differencing method. Only parts that have items are kept, so the many joins of a growing state with one more item cost
 // next to nothing; there is never more than one state that has fewer parts than asked for and more than one (its spread is its costliest part, which
-// no item still to come exceeds), so the blocks are about as many as the items fill.
+// no item still to come exceeds), so the blocks are about as many as the items fill. A full state is a heap, so what it takes in costs by its own size.
 
 /// False when the assignment, also repaired, is not under the capacity. With equal counts, where differencing begins with whole rows of neighbours,
 /// longest first is often the better start, and costs little.
@@ -119,22 +182,23 @@ void Partitioner::difference() {
     if (rules_.equal_counts) {
         for (; single < count; single += parts) {
             const uint32_t block = new_block();
-            std::copy_n(by_cost_.begin() + single, parts, slots_.begin() + std::ptrdiff_t{block} * width_);
-            push(described(block, parts));
+            std::reverse_copy(by_cost_.begin() + single, by_cost_.begin() + single + parts, slots_of(block));
+            push(full(block, costs_[by_cost_[single]], true));
         }
     }
     const auto spread_of_single = [&] { return parts > 1 ? costs_[by_cost_[single]] : 0; };
     const auto is_single_first = [&] { return single < count && (heap_.empty() || spread_of_single() > heap_.front().spread); };
     const auto open_single = [&] {
-        const uint32_t block = new_block();
-        slots_[std::size_t{block} * width_] = by_cost_[single++];
-        return described(block, 1);
+        const uint32_t block = new_block(), item = by_cost_[single++];
+        *slots_of(block) = item;
+        return parts == 1 ? full(block, costs_[item], true) : State{costs_[item], costs_[item], 1, block, true};
     };
     while (heap_.size() + (count - single) > 1) {
         const State first = is_single_first() ? open_single() : pop();
         push(heap_.empty() || is_single_first() ? merge(first, by_cost_[single++]) : merge(first, pop()));
     }
     const State all = heap_.empty() ? open_single() : heap_.front();
+    std::sort(slots_of(all.block), slots_of(all.block) + all.slots, [&](uint32_t a, uint32_t b) { return before(a, b); });
     for (uint32_t slot = 0; slot < all.slots; ++slot)
         for (uint32_t item = slots_[std::size_t{all.block} * width_ + slot]; item != no_item; item = next_[item]) part_of_[item] = slot;
 }
@@ -151,10 +215,10 @@ uint32_t Partitioner::new_block() {
 
 bool Partitioner::before(uint32_t a, uint32_t b) const { return sum_[a] != sum_[b] ? sum_[a] > sum_[b] : a < b; }
 
-Partitioner::State Partitioner::described(uint32_t block, uint32_t slots) const {
-    const uint32_t* first = slots_.data() + std::size_t{block} * width_;
-    const double largest = sum_[first[0]];
-    return {slots == rules_.parts ? largest - sum_[first[slots - 1]] : largest, largest, slots, block};
+uint32_t* Partitioner::slots_of(uint32_t block) { return slots_.data() + std::size_t{block} * width_; }
+
+Partitioner::State Partitioner::full(uint32_t block, double largest, bool is_sorted) {
+    return {largest - sum_[*slots_of(block)], largest, static_cast<uint32_t>(rules_.parts), block, is_sorted};
 }
 
 void Partitioner::join(uint32_t part, uint32_t other) {
@@ -163,83 +227,123 @@ void Partitioner::join(uint32_t part, uint32_t other) {
     sum_[part] += sum_[other];
 }
 
-/// The item goes to the cheapest part, which then moves up to its place.
-Partitioner::State Partitioner::merge(const State& state, uint32_t item) {
-    uint32_t* slots = slots_.data() + std::size_t{state.block} * width_;
-    uint32_t count = state.slots;
-    if (count < rules_.parts)
-        slots[count++] = item;
-    else
-        join(slots[count - 1], item);
-    uint32_t* const last = slots + count - 1;
-    if (count > 1 && before(*last, last[-1])) {
-        const auto is_before = [&](uint32_t x, uint32_t y) { return before(x, y); };
-        std::rotate(std::lower_bound(slots, last, *last, is_before), last, last + 1);
+/// A part takes the place of the first of a heap, the cheapest.
+void Partitioner::replace_first(uint32_t* heap, uint32_t part) const {
+    const std::size_t count = rules_.parts;
+    std::size_t hole = 0;
+    for (std::size_t child = 1; child < count; child = 2 * hole + 1) {
+        if (child + 1 < count && before(heap[child], heap[child + 1])) ++child;
+        if (!before(part, heap[child])) break;
+        heap[hole] = heap[child];
+        hole = child;
     }
-    return described(state.block, count);
+    heap[hole] = part;
 }
 
-/// The costliest part of the one takes the cheapest of the other, and so on.
+/// The item goes to the cheapest part.
+Partitioner::State Partitioner::merge(const State& state, uint32_t item) {
+    uint32_t* const slots = slots_of(state.block);
+    if (state.slots == rules_.parts) {
+        const uint32_t part = *slots;
+        join(part, item);
+        replace_first(slots, part);
+        return full(state.block, std::max(state.largest, sum_[part]), false);
+    }
+    slots[state.slots] = item;
+    if (state.slots + 1 < rules_.parts) return {state.spread, state.largest, state.slots + 1, state.block, true};
+    std::reverse(slots, slots + rules_.parts);
+    return full(state.block, state.largest, true);
+}
+
+/// The costliest part of the one takes the cheapest of the other, and so on. One of them is full.
 Partitioner::State Partitioner::merge(const State& a, const State& b) {
-    uint32_t* left = slots_.data() + std::size_t{a.block} * width_;
-    const uint32_t* right = slots_.data() + std::size_t{b.block} * width_;
+    uint32_t* const left = slots_of(a.block);
+    uint32_t* const right = slots_of(b.block);
     const auto parts = static_cast<uint32_t>(rules_.parts);
-    const uint32_t shared = a.slots + b.slots > parts ? a.slots + b.slots - parts : 0;  // parts with items of both
-    for (uint32_t i = 0; i < shared; ++i) join(left[a.slots - shared + i], right[b.slots - 1 - i]);
-    std::copy_n(right, b.slots - shared, left + a.slots);
-    const uint32_t count = a.slots + b.slots - shared;
-    std::sort(left, left + count, [&](uint32_t x, uint32_t y) { return before(x, y); });
-    free_blocks_.push_back(b.block);
-    return described(a.block, count);
+    const auto is_cheaper = [&](uint32_t x, uint32_t y) { return before(y, x); };
+    const bool is_full = a.slots == parts;
+    double largest = 0;
+    if (is_full && b.slots == parts) {
+        if (!a.is_sorted) std::sort(left, left + parts, is_cheaper);
+        if (!b.is_sorted) std::sort(right, right + parts, is_cheaper);
+        for (uint32_t i = 0; i < parts; ++i) join(left[i], right[parts - 1 - i]);
+        std::sort(left, left + parts, is_cheaper);
+        free_blocks_.push_back(b.block);
+        return full(a.block, sum_[left[parts - 1]], true);
+    }
+    const State &large = is_full ? a : b, &small = is_full ? b : a;
+    uint32_t* const heap = is_full ? left : right;
+    uint32_t* const taken = is_full ? right : left;
+    const auto is_after = [&](uint32_t x, uint32_t y) { return before(x, y); };
+    for (uint32_t i = 0; i < small.slots; ++i) {
+        std::pop_heap(heap, heap + parts - i, is_after);
+        const uint32_t cheapest = heap[parts - 1 - i];
+        const uint32_t part = is_full ? cheapest : taken[i];
+        join(part, is_full ? taken[i] : cheapest);
+        largest = std::max(largest, sum_[part]);
+        heap[parts - 1 - i] = part;
+    }
+    for (uint32_t i = small.slots; i-- > 0;) std::push_heap(heap, heap + parts - i, is_after);
+    free_blocks_.push_back(small.block);
+    return full(large.block, std::max(large.largest, largest), false);
 }
 
-/// Each item to the part that costs least so far and has room.
+/// Each item to the part that costs least so far and has room; to the lightest, once too many were without room.
 bool Partitioner::longest_first() {
-    struct Load {
-        double cost;
-        uint32_t part;
-        bool operator>(const Load& other) const { return cost != other.cost ? cost > other.cost : part > other.part; }
-    };
-    std::vector<Load> storage(rules_.parts);
-    for (uint32_t part = 0; part < rules_.parts; ++part) storage[part] = {0, part};
-    std::priority_queue<Load, std::vector<Load>, std::greater<>> open({}, std::move(storage));
-    std::vector<double> held(weights_.empty() ? 0 : rules_.parts);
-    std::vector<uint32_t> places(rules_.equal_counts ? rules_.parts : 0, static_cast<uint32_t>(costs_.size() / rules_.parts));
-    std::vector<Load> without_room;
+    const auto parts = static_cast<uint32_t>(rules_.parts);
+    std::vector<double> cost(parts), held(weights_.empty() ? 0 : parts);
+    std::vector<uint32_t> places(rules_.equal_counts ? parts : 0, static_cast<uint32_t>(costs_.size() / parts));
+    std::size_t work = most_skipped * costs_.size();
+    LeastLoads by_cost(cost), by_weight(held);
+    std::vector<LeastLoads::Load> without_room;
+    const auto is_open = [&](uint32_t part) { return places.empty() || places[part] > 0; };
     for (const uint32_t item : by_cost_) {
-        while (!open.empty() && !held.empty() && held[open.top().part] + weights_[item] > rules_.capacity) {
-            without_room.push_back(open.top());
-            open.pop();
+        const auto fits = [&](uint32_t part) { return held.empty() || held[part] == 0 || held[part] + weights_[item] + slack_ <= rules_.capacity; };
+        bool is_found = by_cost.settle(is_open);
+        while (is_found && work > 0 && !fits(by_cost.first().part)) {
+            without_room.push_back(by_cost.take());
+            is_found = by_cost.settle(is_open);
+            --work;
         }
-        if (open.empty()) return false;
-        Load load = open.top();
-        open.pop();
-        part_of_[item] = load.part;
-        load.cost += costs_[item];
-        if (!held.empty()) held[load.part] += weights_[item];
-        if (places.empty() || --places[load.part] > 0) open.push(load);
-        for (const Load& each : without_room) open.push(each);
+        uint32_t part = is_found ? by_cost.first().part : no_item;
+        if (!is_found || !fits(part)) {
+            if (!by_weight.settle(is_open) || !fits(by_weight.first().part)) return false;
+            part = by_weight.first().part;
+        }
+        part_of_[item] = part;
+        cost[part] += costs_[item];
+        if (!held.empty()) held[part] += weights_[item];
+        if (!places.empty()) --places[part];
+        for (const LeastLoads::Load& each : without_room) by_cost.add(each);
         without_room.clear();
     }
     return true;
 }
 
+void Partitioner::move(Ranking& ranking, uint32_t part, double from, double to, bool stays) {
+    auto node = ranking.extract({from, part});
+    if (!stays) return;
+    node.value().first = to;
+    ranking.insert(std::move(node));
+}
+
 /// Each item, heaviest first, to the part with the least room that suffices: balance comes later.
-bool Partitioner::best_fit() {
+bool Partitioner::best_fit(double slack) {
     std::vector<uint32_t> by_weight = by_cost_;
     std::ranges::stable_sort(by_weight, [&](uint32_t a, uint32_t b) { return weights_[a] > weights_[b]; });
-    std::vector<double> held(rules_.parts);
+    const auto last = static_cast<uint32_t>(rules_.parts - 1);
+    Ranking open;  // of parts counted from the last, so that the first one is found among those equally full
+    for (uint32_t part = 0; part <= last; ++part) open.emplace_hint(open.end(), 0, part);
     std::vector<uint64_t> places(rules_.parts, rules_.equal_counts ? costs_.size() / rules_.parts : costs_.size());
     for (const uint32_t item : by_weight) {
-        std::size_t best = rules_.parts;
-        for (std::size_t part = 0; part < rules_.parts; ++part) {
-            const bool fits = places[part] > 0 && held[part] + weights_[item] + (held[part] > 0 ? slack_ : 0) <= rules_.capacity;
-            if (fits && (best == rules_.parts || held[part] > held[best])) best = part;
-        }
-        if (best == rules_.parts) return false;
-        part_of_[item] = static_cast<uint32_t>(best);
-        held[best] += weights_[item];
-        --places[best];
+        const double weight = weights_[item];
+        auto after = open.upper_bound({rules_.capacity - slack - weight, last});
+        while (after != open.begin() && std::prev(after)->first + weight + slack > rules_.capacity) after = open.lower_bound({std::prev(after)->first, 0});
+        if (after == open.begin()) after = open.upper_bound({0, last});  // alone it is no sum
+        if (after == open.begin()) return false;
+        const auto [held, part] = *std::prev(after);
+        part_of_[item] = last - part;
+        move(open, part, held, held + weight, --places[last - part] > 0);
     }
     return true;
 }
@@ -262,14 +366,12 @@ void Partitioner::count(Part& part) const {
 
 std::span<Partitioner::Part> Partitioner::open_parts() { return std::span(parts_).first(rules_.parts); }
 
-/// Into by_load_, least first.
-void Partitioner::sort_parts(double Part::*load) {
-    by_load_.resize(rules_.parts);
-    std::iota(by_load_.begin(), by_load_.end(), 0u);
-    std::ranges::sort(by_load_, [&](uint32_t a, uint32_t b) {
-        const double x = parts_[a].*load, y = parts_[b].*load;
-        return x != y ? x < y : a < b;
-    });
+/// Parts that cost, or weigh, least first.
+Partitioner::Ranking Partitioner::ranked(double Part::*load) {
+    std::vector<std::pair<double, uint32_t>> parts(rules_.parts);
+    for (uint32_t part = 0; part < rules_.parts; ++part) parts[part] = {parts_[part].*load, part};
+    std::ranges::sort(parts);
+    return Ranking(parts.begin(), parts.end());
 }
 
 double Partitioner::largest_cost() {
@@ -278,7 +380,18 @@ double Partitioner::largest_cost() {
 
 bool Partitioner::is_held() {
     if (weights_.empty()) return true;
-    return std::ranges::all_of(open_parts(), [&](const Part& part) { return part.weight <= rules_.capacity; });
+    return std::ranges::all_of(open_parts(), [&](const Part& part) { return is_held(part); });
+}
+
+/// Whether its weights, added up in the order of the items, are within the capacity.
+bool Partitioner::is_held(const Part& part) const {
+    if (part.weight + slack_ <= rules_.capacity) return true;
+    if (part.weight - slack_ > rules_.capacity) return false;
+    std::vector<uint32_t> items = part.items;
+    std::ranges::sort(items);
+    double sum = 0;
+    for (const uint32_t item : items) sum += weight(item);
+    return sum <= rules_.capacity;
 }
 
 void Partitioner::put(uint32_t item, Part& part) {
@@ -288,18 +401,21 @@ void Partitioner::put(uint32_t item, Part& part) {
     part_of_[item] = static_cast<uint32_t>(&part - parts_.data());
 }
 
-void Partitioner::apply(const Exchange& exchange, Part& from, Part& to) {
+void Partitioner::apply(const Exchange& exchange, uint32_t from, uint32_t to, double Part::*load, Ranking& ranking) {
     const auto cut = [](Part& part, const Run& run) {
         const auto first = part.items.begin() + static_cast<std::ptrdiff_t>(run.first), end = first + static_cast<std::ptrdiff_t>(run.count);
         const std::vector<uint32_t> items(first, end);
         part.items.erase(first, end);
         return items;
     };
-    const std::vector<uint32_t> given = cut(from, exchange.given), taken = cut(to, exchange.taken);
-    for (const uint32_t item : taken) put(item, from);
-    for (const uint32_t item : given) put(item, to);
-    count(from);
-    count(to);
+    const std::vector<uint32_t> given = cut(parts_[from], exchange.given), taken = cut(parts_[to], exchange.taken);
+    for (const uint32_t item : taken) put(item, parts_[from]);
+    for (const uint32_t item : given) put(item, parts_[to]);
+    for (const uint32_t part : {from, to}) {
+        const double before = parts_[part].*load;
+        count(parts_[part]);
+        move(ranking, part, before, parts_[part].*load);
+    }
 }
 
 /// Lowers the costliest part while that can be done, by an item at a time that goes to a cheaper part, perhaps for a smaller one. Cheapest parts first.
@@ -307,17 +423,20 @@ void Partitioner::improve() {
     const std::span<Part> parts = open_parts();
     const double mean = std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(parts.size());
     const double enough = std::max(mean * 1e-5, whole_ ? 1.0 : 0.0);  // less is of no use, or cannot be had of whole numbers
-    std::size_t work = std::min((weights_.empty() ? 64 : 256) * (costs_.size() + parts.size()), most_work);  // items and parts looked at
+    if (largest_cost() - mean < enough) return;
+    std::size_t work = std::min((weights_.empty() ? 64 : 256) * (costs_.size() + parts.size()), most_work);  // items looked at
+    const std::size_t try_work = std::bit_width(parts.size()), exchange_work = try_work * try_work;  // memory is the less at hand, the more there is
+    Ranking by_cost = ranked(&Part::cost);
     for (bool lowered = true; lowered;) {
-        sort_parts(&Part::cost);
-        Part& from = parts[by_load_.back()];
+        const uint32_t costliest = by_cost.rbegin()->second;
+        const Part& from = parts[costliest];
         if (from.cost - mean < enough) return;
         if (from.items.size() <= 1) return;                               // one item that costs most
         lowered = false;
-        for (const uint32_t cheap : by_load_) {
-            Part& to = parts[cheap];
-            const std::size_t ours = from.items.size(), theirs = to.items.size(), looked_at = ours + theirs + parts.size() / 8;
-            if (lowered || to.cost >= from.cost || work < looked_at) break;
+        for (const auto& [cost, cheap] : by_cost) {
+            const Part& to = parts[cheap];
+            const std::size_t ours = from.items.size(), theirs = to.items.size(), looked_at = ours + theirs + try_work;
+            if (cost >= from.cost || work < looked_at) break;
             work -= looked_at;
             Exchange exchange = best_exchange(from, to);
             const std::size_t pairs = std::min(ours, most_singles) * theirs + std::min(theirs, most_singles) * ours;
@@ -326,8 +445,10 @@ void Partitioner::improve() {
                 exchange = best_exchange_of_runs(from, to);
             }
             if (!exchange.is_found()) continue;
-            apply(exchange, from, to);
+            work -= std::min(work, ours + theirs + exchange_work);
+            apply(exchange, costliest, cheap, &Part::cost, by_cost);
             lowered = true;
+            break;
         }
     }
 }
@@ -393,26 +514,29 @@ Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const
 
 /// Brings parts that are too heavy under the cap, as far as the lightest parts have room; false when some stay too heavy.
 bool Partitioner::repair() {
-    const std::span<Part> parts = open_parts();
     constexpr std::size_t tried_parts = 8;
+    const std::size_t try_work = std::bit_width(rules_.parts), exchange_work = try_work * try_work;
     std::size_t work = std::min(256 * costs_.size(), most_work);  // items and pairs of them looked at
+    Ranking by_weight = ranked(&Part::weight);
     while (work > 0) {
-        sort_parts(&Part::weight);
-        Part& from = parts[by_load_.back()];
-        if (from.weight <= rules_.capacity) return true;
+        const uint32_t heaviest = by_weight.rbegin()->second;
+        const Part& from = parts_[heaviest];
+        if (from.weight + slack_ <= rules_.capacity) return true;
         Exchange best;
-        Part* best_to = nullptr;
-        for (const uint32_t light : std::span(by_load_).first(std::min(tried_parts, by_load_.size()))) {
-            if (parts[light].weight >= rules_.capacity) break;
-            const std::size_t pairs = from.items.size() * parts[light].items.size();
-            const Exchange exchange = best_relief(from, parts[light], pairs <= work);
-            work -= std::min(work, from.items.size() + (pairs <= work ? pairs : 0));
-            if (!exchange.is_found() || (best_to != nullptr && exchange.score >= best.score)) continue;
+        uint32_t best_to = 0;
+        auto light = by_weight.begin();
+        for (std::size_t tried = 0; tried < tried_parts && light != by_weight.end() && light->first < rules_.capacity; ++tried, ++light) {
+            const Part& to = parts_[light->second];
+            const std::size_t pairs = from.items.size() * to.items.size();
+            const Exchange exchange = best_relief(from, to, pairs <= work);
+            work -= std::min(work, from.items.size() + try_work + (pairs <= work ? pairs : 0));
+            if (!exchange.is_found() || (best.is_found() && exchange.score >= best.score)) continue;
             best = exchange;
-            best_to = &parts[light];
+            best_to = light->second;
         }
-        if (best_to == nullptr) return false;
-        apply(best, from, *best_to);
+        if (!best.is_found()) return is_held();
+        work -= std::min(work, from.items.size() + parts_[best_to].items.size() + exchange_work);
+        apply(best, heaviest, best_to, &Part::weight, by_weight);
     }
     return is_held();
 }

@@ -2,7 +2,9 @@
 /// Items to parts, so that the costliest part costs little more than the mean.
 
 #include <cstdint>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sab/balance.h"
@@ -18,19 +20,25 @@ struct PartitionRules {
     double capacity = 0;        ///< of the weights of a part; used when there are weights
 };
 
+/// Whether one weight, or all together, are more than the capacity allows, so that no search is needed.
+bool is_impossible(std::span<const double> weights, uint64_t parts, double capacity);
+
 /// Keeps its scratch memory between calls.
 class Partitioner {
 public:
-    /// Fills `part_of`; false when no assignment under the capacity was found. Costs and weights are finite and at least 0; no weights: no cap.
+    /// Fills `part_of`; false when no assignment under the capacity was found: the weights of a part, added up in the order
+    /// of the items, are never more. Costs and weights are finite and at least 0; no weights: no cap.
     bool partition(std::span<const double> costs, std::span<const double> weights, const PartitionRules& rules, std::span<uint32_t> part_of);
 
 private:
-    /// Karmarkar-Karp: a partial partition. Its parts that have items stand in `slots_`, costliest first; a part is named by the first of its items.
+    /// Karmarkar-Karp: a partial partition. Its parts that have items stand in `slots_`: where all have, as a heap, the cheapest in front; otherwise
+    /// costliest first. A part is named by the first of its items.
     struct State {
         double spread;   ///< costliest less cheapest part
         double largest;
         uint32_t slots;  ///< parts with items
         uint32_t block;  ///< where in slots_, in blocks of `width_`
+        bool is_sorted;  ///< a heap that is sorted
     };
 
     /// A part of the assignment that is being improved.
@@ -39,6 +47,8 @@ private:
         double weight = 0;
         std::vector<uint32_t> items;  ///< costliest first
     };
+
+    using Ranking = std::set<std::pair<double, uint32_t>>;  ///< parts by a load, then by index
 
     /// Neighbours in a part's items.
     struct Run {
@@ -58,24 +68,28 @@ private:
     void difference();
     State merge(const State& a, const State& b);
     State merge(const State& state, uint32_t item);
-    State described(uint32_t block, uint32_t slots) const;
+    State full(uint32_t block, double largest, bool is_sorted);
     uint32_t new_block();
+    uint32_t* slots_of(uint32_t block);
+    void replace_first(uint32_t* heap, uint32_t part) const;
     void join(uint32_t part, uint32_t other);
     bool before(uint32_t a, uint32_t b) const;
 
     bool longest_first();
-    bool best_fit();
+    bool best_fit(double slack);
+    static void move(Ranking& ranking, uint32_t part, double from, double to, bool stays = true);
     void gather();
     std::span<Part> open_parts();
-    void sort_parts(double Part::*load);
+    Ranking ranked(double Part::*load);
     double largest_cost();
     bool is_held();
+    bool is_held(const Part& part) const;
     bool repair();
     void improve();
     Exchange best_exchange(const Part& from, const Part& to) const;
     Exchange best_exchange_of_runs(const Part& from, const Part& to) const;
     Exchange best_relief(const Part& from, const Part& to, bool with_swaps) const;
-    void apply(const Exchange& exchange, Part& from, Part& to);
+    void apply(const Exchange& exchange, uint32_t from, uint32_t to, double Part::*load, Ranking& ranking);
     void put(uint32_t item, Part& part);
     void count(Part& part) const;
 
@@ -96,11 +110,11 @@ private:
     std::vector<uint32_t> by_cost_;        ///< items, costliest first, then by index
     std::vector<uint32_t> next_, last_;    ///< lists of items; last_ by the first item of a list
     std::vector<double> sum_;              ///< by the first item of a list
-    std::vector<uint32_t> slots_, free_blocks_, merged_;
+    std::vector<uint32_t> slots_, free_blocks_;
     std::vector<State> heap_;
     uint32_t width_ = 1;
     std::vector<Part> parts_;
-    std::vector<uint32_t> by_load_, kept_;
+    std::vector<uint32_t> kept_;
 };
 
 }  // namespace sab

@@ -162,6 +162,100 @@ static void TightCapacity_IsFoundByPackingAlone(void) {
     EXPECT(largest_of(costs, 5, 2, &options) == 17);
 }
 
+/* .1 + .2 + .3 is more than .6, .3 + .2 + .1 is not: the order of the items counts, whatever they cost. */
+static void Capacity_IsThatOfSumsInTheOrderOfTheItems(void) {
+    const double rising[] = {.1, .2, .3}, falling[] = {.3, .2, .1}, costs[][3] = {{1, 2, 3}, {3, 2, 1}, {2, 2, 2}};
+    for (sab_partition_method method = 0; method < 2; ++method)
+        for (size_t i = 0; i < COUNT(costs); ++i) {
+            sab_partition_options options = by(method);
+            options.capacity = .6;
+            options.weights = rising;
+            EXPECT_FAILS(sab_partition(costs[i], 3, 1, &options, part_of), SAB_E_ARGUMENT, "the weights sum to 0.6000000000000001, which is more than 1 parts hold");
+            options.weights = falling;
+            EXPECT_OK(sab_partition(costs[i], 3, 1, &options, part_of));
+        }
+}
+
+/* Caps that the sums of some parts meet exactly, in one order and not in another. */
+static void TightCapacities_OfTenths_AreKept(void) {
+    double costs[40], weights[40];
+    random_state = 9;
+    int held = 0;
+    for (int round = 0; round < 2000; ++round) {
+        const uint64_t parts = 1 + random_below(5);
+        const size_t count = parts * (1 + random_below(8));
+        double sums[5] = {0}, most = 0;
+        for (size_t i = 0; i < count; ++i) {
+            weights[i] = (1 + random_below(9)) / 10.0;
+            costs[i] = round % 2 ? weights[i] : random_below(1000);
+            sums[i % parts] += weights[i];
+        }
+        for (uint64_t part = 0; part < parts; ++part) most = fmax(most, sums[part]);
+        sab_partition_options options = by(round / 2 % 2);
+        options.weights = weights;
+        options.capacity = most;
+        options.equal_counts = round % 5 == 0;
+        if (sab_partition(costs, count, parts, &options, part_of) != SAB_OK) continue;
+        largest_of(costs, count, parts, &options); /* sums in the order of the items */
+        ++held;
+    }
+    EXPECT(held > 1800);
+}
+
+/* As many parts as there may be, or half as many as items: hours, if each item or exchange looked at them all. */
+static void ManyParts_TakeAboutTheTimeOfSorting(void) {
+    enum { items = 200000 };
+    double *costs = malloc(items * sizeof *costs), *weights = malloc(items * sizeof *weights), *sums = malloc(items * sizeof *sums);
+    uint32_t *found = malloc(items * sizeof *found);
+    random_state = 3;
+    for (int i = 0; i < items; ++i) {
+        costs[i] = random_below(1 << 24);
+        weights[i] = random_below(1 << 24) / 3.0;
+    }
+    const uint64_t parts[] = {1000, items / 2, items, 1 << 20};
+    for (size_t p = 0; p < COUNT(parts); ++p)
+        for (sab_partition_method method = 0; method < 2; ++method)
+            for (int capped = 0; capped < 2; ++capped)
+                for (int equal_counts = 0; equal_counts < 2 && (!equal_counts || items % parts[p] == 0); ++equal_counts) {
+                    sab_partition_options options = by(method);
+                    options.equal_counts = equal_counts;
+                    if (capped) {
+                        options.weights = weights;
+                        options.capacity = fmax((1 << 24) / 3.0, items / (double)parts[p] * (1 << 23) / 3.0 * 1.1);
+                    }
+                    EXPECT_OK(sab_partition(costs, items, parts[p], &options, found));
+                    double largest = 0;
+                    memset(sums, 0, items * sizeof *sums);
+                    for (int i = 0; i < items && p < 3; ++i) largest = fmax(largest, sums[found[i]] += costs[i]);
+                    const double mean = items / (double)parts[p] * (1 << 23);
+                    EXPECT(largest < fmax((capped ? 2 : 1.01) * mean, 1 << 24));
+                    if (!capped) continue;
+                    memset(sums, 0, items * sizeof *sums);
+                    for (int i = 0; i < items && p < 3; ++i) EXPECT((sums[found[i]] += weights[i]) <= options.capacity);
+                }
+    free(costs);
+    free(weights);
+    free(sums);
+    free(found);
+}
+
+/* Room for all together and for each alone is seen before any search. */
+static void ImpossibleCapacities_AreRefusedAtOnce(void) {
+    enum { items = 500000 };
+    double *costs = malloc(items * sizeof *costs);
+    uint32_t *found = malloc(items * sizeof *found);
+    for (int i = 0; i < items; ++i) costs[i] = 1 + i % 7;
+    sab_partition_options options = SAB_PARTITION_OPTIONS_INIT;
+    options.weights = costs;
+    options.capacity = 8;
+    for (int i = 0; i < 100; ++i)
+        EXPECT_FAILS(sab_partition(costs, items, items / 4, &options, found), SAB_E_ARGUMENT, "which is more than 125000 parts hold");
+    costs[items - 1] = 9;
+    for (int i = 0; i < 100; ++i) EXPECT_FAILS(sab_partition(costs, items, items, &options, found), SAB_E_ARGUMENT, "options.weights[499999] = 9 alone is more");
+    free(costs);
+    free(found);
+}
+
 static void WrongPartitions_AreRefusedByName(void) {
     const double costs[] = {1, 2, 3, 4}, weights[] = {5, 5, 5, 6};
     double broken[] = {1, 2, NAN, 4};
@@ -635,6 +729,10 @@ int main(void) {
     RUN(EqualCosts_ArePartedTheSameEveryTime);
     RUN(Capacity_IsKeptWhereItCanBe);
     RUN(TightCapacity_IsFoundByPackingAlone);
+    RUN(Capacity_IsThatOfSumsInTheOrderOfTheItems);
+    RUN(TightCapacities_OfTenths_AreKept);
+    RUN(ManyParts_TakeAboutTheTimeOfSorting);
+    RUN(ImpossibleCapacities_AreRefusedAtOnce);
     RUN(WrongPartitions_AreRefusedByName);
     RUN(LoadBalancing_GivesThePublishedOrder);
     RUN(LoadBalancing_CoversEverySampleInEqualSteps);

@@ -210,6 +210,13 @@ void BalancedSampler::append(Place& at, uint64_t most) {
     at = count == left ? Place{at.unit + 1, 0} : Place{at.unit, at.offset + count};
 }
 
+/// Of the samples in places_ from one on.
+double BalancedSampler::weight_from(std::size_t first) const {
+    double sum = 0;
+    for (std::size_t i = first; i < places_.size(); ++i) sum += level(places_[i]).weight;
+    return sum;
+}
+
 /// Where the step that begins at a place ends: its samples are then in places_. Says whether more would have fitted.
 BalancedSampler::Place BalancedSampler::next_start(Place at, bool& is_full) {
     const Place begin = at;
@@ -219,23 +226,23 @@ BalancedSampler::Place BalancedSampler::next_start(Place at, bool& is_full) {
     double weight = 0, largest = 0;
     is_full = false;
     while (at.unit < end_unit && places_.size() < most) {
-        // At first one for each micro-batch, which always fits; then of a cohort as many at a time, so that each gets another.
+        // Of a cohort as many at a time as there are micro-batches, so that each gets another.
         const Place before = at;
         const std::size_t count = places_.size();
-        append(at, std::min(most - count, count < all ? all - count : all));
+        append(at, std::min(most - count, all));
         if (capacity_ == 0) continue;
-        double more = 0;
-        for (std::size_t i = count; i < places_.size(); ++i) {
-            more += level(places_[i]).weight;
-            largest = std::max(largest, level(places_[i]).weight);
+        if (count > 0 && weight + weight_from(count) > room()) {
+            is_full = count >= all;
+            if (is_full || !assign()) {
+                places_.resize(count);
+                at = before;
+            }
+            if (is_full) break;
+            // Every micro-batch gets something: what there is, or one for each that would have nothing, which always fits.
+            if (places_.size() == count) append(at, std::min(most - count, all - count));
         }
-        if (count >= all && weight + more > room()) {
-            places_.resize(count);
-            at = before;
-            is_full = true;
-            break;
-        }
-        weight += more;
+        weight += weight_from(count);
+        for (std::size_t i = count; i < places_.size(); ++i) largest = std::max(largest, level(places_[i]).weight);
     }
     is_full = is_full || (samples_ > 0 && places_.size() == samples_) || (capacity_ > 0 && weight + mean_weight_ > room());
     // The least loaded micro-batch holds at most the mean, so that any sample finds a place where the mean and the largest do not exceed the capacity together.
@@ -272,13 +279,12 @@ void BalancedSampler::even_out() {
     Place& middle = starts_[starts_.size() - 2];
     const Place begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
     take(begin, end);
-    double left = 0;
-    for (const uint32_t place : places_) left += level(place).weight / 2;
+    double left = weight_from(0) / 2;
     places_.clear();
     for (middle = begin; left > 0 && middle != end;) {
         const std::size_t count = places_.size();
         append(middle, parts());
-        for (std::size_t i = count; i < places_.size(); ++i) left -= level(places_[i]).weight;
+        left -= weight_from(count);
     }
     const bool fits = middle.unit < end.unit && assign();
     if (fits) take(middle, end);

@@ -81,6 +81,7 @@ private:
     void take(Place at, Place end);
     void cut(const Progress& progress);
     void even_out();
+    double weight_from(std::size_t first) const;
     Place next_start(Place at, bool& is_full);
     bool assign();
     void load(uint64_t step);

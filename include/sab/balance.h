@@ -80,7 +80,8 @@ SAB_API sab_status sab_batches_add(sab_batches *batches, const int64_t *indices,
 
 /** Makes batches of the samples of one rank.
  *
- *  Must give the same batches whenever it is given the same indices, since every rank makes those of all ranks.
+ *  Must give the same batches whenever it is given the same indices, since every rank makes those of all ranks. A batch without samples fails the call, as
+ *  sab_batches_add() says; no batch at all is none for that rank.
  *
  *  @param ctx      the pointer given with the callback
  *  @param indices  the samples of a rank in the order of the epoch; dies when the callback returns

@@ -43,7 +43,7 @@ double checked_sum(const double* numbers, std::size_t count, std::string_view na
 sab_sampler* new_load_balancing(sab::Order order, const sab_sizes* complexity, const sab_load_balancing_options* balancing,
                                 const sab_sampler_options* options) {
     sab::require(complexity, "complexity");
-    auto given = sab::read_options(balancing, sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT, first_load_balancing_options_size);
+    auto given = sab::read_options(balancing, sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT, first_load_balancing_options_size, "balancing");
     const auto walk = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_sampler_options_size);
     sab::check_sampler_options(walk);
     sab::check(complexity->impl.count() <= sab::largest_sample_count, "complexity.count", complexity->impl.count(), "must be at most 4294967295");

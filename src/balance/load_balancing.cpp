@@ -28,7 +28,7 @@ void Batches::add(const int64_t* batch, std::size_t count) {
 LoadBalancing::LoadBalancing(Order order, const Sizes& complexity, const sab_load_balancing_options& options)
     : order_(order), options_(options), complexity_(complexity.count()) {
     complexity.visit([&](auto view) {
-        for (std::size_t i = 0; i < complexity_.size(); ++i) complexity_[i] = checked_size(view[i], i);
+        for (std::size_t i = 0; i < complexity_.size(); ++i) complexity_[i] = checked_size(view[i], i, "complexity");
     });
     if (!complexity_.empty()) {
         const auto [least, most] = std::ranges::minmax_element(complexity_);

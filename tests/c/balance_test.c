@@ -669,7 +669,7 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
         sab_load_balancing_options options;
         const char *words;
     } wrong[] = {
-        {{4, 1, 0, 0, 1, 0, NULL, NULL, NULL}, "options.struct_size = 4"},
+        {{4, 1, 0, 0, 1, 0, NULL, NULL, NULL}, "balancing.struct_size = 4"},
         {{sizeof options, 2, 0, 0, 1, 0, NULL, NULL, NULL}, "balancing.shuffle = 2: must be 0 or 1"},
         {{sizeof options, 1, -1, 0, 1, 0, NULL, NULL, NULL}, "balancing.drop_last = -1: must be 0 or 1"},
         {{sizeof options, 1, 0, 1.5, 1, 0, NULL, NULL, NULL}, "balancing.random_level = 1.5: must be from 0 to 1"},
@@ -699,7 +699,7 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     const double negative[] = {1, -1};
     sab_sizes *broken = NULL;
     EXPECT_OK(sab_sizes_new(negative, 2, SAB_FLOAT64, NULL, &broken));
-    EXPECT_FAILS(sab_load_balancing_sampler_new(broken, NULL, NULL, &sampler), SAB_E_ARGUMENT, "sizes[1] = -1: must not be negative");
+    EXPECT_FAILS(sab_load_balancing_sampler_new(broken, NULL, NULL, &sampler), SAB_E_ARGUMENT, "complexity[1] = -1: must not be negative");
     sab_sizes_free(broken);
 
     sab_sampler *batches = NULL;

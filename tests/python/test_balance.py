@@ -54,6 +54,43 @@ def test_partition_keeps_the_capacity():
         sab.partition([1.0], 1, method="greedy")
 
 
+def test_rounding_of_the_capacity_is_that_of_the_order_of_the_items():
+    for costs in ([1, 2, 3], [3, 2, 1]):
+        with pytest.raises(ValueError, match="the weights sum to 0.6000000000000001"):
+            sab.partition(costs, 1, weights=[0.1, 0.2, 0.3], capacity=0.6)
+        assert len(sab.partition(costs, 1, weights=[0.3, 0.2, 0.1], capacity=0.6)[0]) == 3
+
+
+def test_as_many_parts_as_there_may_be():
+    costs = np.random.default_rng(0).random(2**18)
+    parts = sab.partition(costs, 2**17)
+    assert len(parts) == 2**17 and max(costs[part].sum() for part in parts) < 1.01
+    capped = sab.partition(costs, 2**17, weights=costs, capacity=1.2)
+    assert max(costs[part].sum() for part in capped) < 1.01
+
+
+def test_wrong_arguments_are_named():
+    sampler, batches = sab.LoadBalancingSampler, sab.LoadBalancingBatchSampler
+    for call, error, words in (
+        (lambda: sab.partition(5, 2), ValueError, "costs has 0 dimensions"),
+        (lambda: sab.partition([5], 2**64), ValueError, r"parts = 18446744073709551616: must be below 2\*\*64"),
+        (lambda: sab.partition([5], 2, weights=[1], capacity="x"), TypeError, "capacity = 'x': must be a number"),
+        (lambda: sab.partition([5], 2, equal_counts="no"), TypeError, "equal_counts = 'no': must be True or False"),
+        (lambda: sampler([1], seed=1.5), TypeError, "seed = 1.5: must be a whole number"),
+        (lambda: sampler([1], rank=1.0), TypeError, "rank = 1.0: must be a whole number"),
+        (lambda: sampler([1], batch_size=2**64), ValueError, "batch_size = 18446744073709551616"),
+        (lambda: sampler([1], random_level="x"), TypeError, "random_level = 'x': must be a number"),
+        (lambda: sampler([1], shuffle="no"), TypeError, "shuffle = 'no': must be True or False"),
+        (lambda: sampler([1], drop_last=2), TypeError, "drop_last = 2: must be True or False"),
+        (lambda: sampler([1, math.nan]), ValueError, r"complexity\[1\] = -?nan: must be a number"),
+        (lambda: batches([1], max_total="x"), TypeError, "max_total = 'x': must be a number"),
+        (lambda: batches([1], 5), TypeError, "make_batches = 5: must be a function"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+    assert len(sampler([1, 2], shuffle=np.True_, drop_last=0, random_level=np.float32(0.5))) == 2
+
+
 # Samplers
 
 COMPLEXITY = [(index * 7919) % 97 for index in range(150)]
@@ -100,6 +137,45 @@ def test_bagua_order_is_that_of_the_rule():
                 assert sampler.total_size == sampler.num_samples * ranks and sampler.epoch == epoch
                 chunks, order = sampler.shuffle_chunks()
                 assert [chunks[i][rank] for i in order] == expected[epoch][rank]
+
+
+def test_bagua_takes_numbers_of_any_type():
+    contrib = pytest.importorskip("sab.compat.bagua.contrib")
+    torch = pytest.importorskip("torch")
+    rng = random.Random(8)
+    narrow = [rng.randrange(-128, 128) for _ in range(60)]
+    types = [np.int8, np.int16, np.int32] + [lambda each, dtype=dtype: torch.tensor(each, dtype=dtype) for dtype in (torch.int8, torch.int16, torch.int32)]
+    tiny = [-1.0 + each * 2.0**-53 for each in rng.sample(range(1000), 60)] + [-1e9, 5.0]
+    huge = [2**60 + each for each in rng.sample(range(1000), 60)] + [-(2**70)]
+    for values, convert, levels in [(narrow, each, (0, 0.3, 1)) for each in types] + [(tiny, float, (0, 1e-8)), (tiny[:60], float, (0, 1)), (huge, int, (0,)), (huge[:60], int, (0, 0.5))]:
+        for level in levels:
+            for shuffle in (True, False):
+                expected = by_rule(values, 3, 11, shuffle, random_level=level)
+                sampler = contrib.LoadBalancingDistributedSampler([convert(each) for each in values], lambda each: each, 3, 1, shuffle, 11, random_level=level)
+                assert list(sampler) == expected[1]
+                batches = contrib.LoadBalancingDistributedBatchSampler(sampler, lambda indices: [indices])
+                assert batches.padded_batches == [[each] for each in expected]
+
+
+def test_bagua_batches_of_an_epoch_are_made_once():
+    contrib = pytest.importorskip("sab.compat.bagua.contrib")
+    calls = []
+
+    def batch_fn(indices):
+        calls.append(indices)
+        if len(calls) == 5:
+            raise KeyError("lost")
+        return uneven(indices)
+
+    sampler = contrib.LoadBalancingDistributedSampler(list(range(20)), lambda each: each, 3, 1)
+    batches = contrib.LoadBalancingDistributedBatchSampler(sampler, batch_fn)
+    before = batches.padded_batches
+    assert before == batches.padded_batches and before[1] == list(batches) and len(calls) == 3
+    with pytest.raises(KeyError, match="lost"):
+        batches.set_epoch(1)
+    assert sampler.epoch == 0 and batches.padded_batches == before and list(batches) == before[1]
+    batches.set_epoch(1)
+    assert sampler.epoch == 1 and batches.padded_batches != before
 
 
 def uneven(indices):

@@ -102,8 +102,12 @@ def test_errors_and_skipped():
         sab.PackedSampler([1], 0)
     with pytest.raises(ValueError, match="capacity = -1"):
         sab.PackedSampler([1], -1)
-    with pytest.raises(ValueError, match="capacity = 1180591620717411303424: must be below"):
-        sab.PackedSampler([1], 1 << 70)
+    with pytest.raises(ValueError, match=f"capacity = {10**30}: must be below"):
+        sab.PackedSampler([1], 10**30)
+    with pytest.raises(TypeError, match="split = 'no': must be True or False"):
+        sab.PackedSampler([1], 10, split="no")
+    with pytest.raises(TypeError, match="seed = 1.5"):
+        sab.PackedSampler([1], 10, seed=1.5)
     with pytest.raises(TypeError, match="capacity = 1.5"):
         sab.PackedSampler([1], 1.5)
     with pytest.raises(ValueError, match="method = 'worst'"):

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, check, ffi, keep_exception, lib, new_options, whole
+from sab._native import Calls, check, ffi, flag, keep_exception, lib, new_options, real, whole
 from sab._plan import one_of
 from sab._samplers import Indices, _RandomAccessSampler, _sampler_options
 from sab._sizes import SizesLike, as_sizes
@@ -16,10 +16,10 @@ METHODS = {"karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP, "longest_first": 
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    array = np.ascontiguousarray(values, np.float64)
+    array = np.asarray(values, np.float64)
     if array.ndim != 1:
         raise ValueError(f"{name} has {array.ndim} dimensions: must have one")
-    return array
+    return np.ascontiguousarray(array)
 
 
 def partition(
@@ -38,7 +38,7 @@ def partition(
         method: ``"karmarkar_karp"`` (largest differencing), or ``"longest_first"``, which is faster and less even. Either is followed by
             exchanges between the costliest and cheaper parts while they help.
         equal_counts: every part gets as many items; their number must be a multiple of ``parts``.
-        weights, capacity: a hard cap: the weights (tokens, bytes) of no part sum to more than ``capacity``.
+        weights, capacity: a hard cap: the weights (tokens, bytes) of no part, added up in the order of the items, sum to more than ``capacity``.
 
     Raises:
         ValueError: an argument breaks a rule, or no assignment under the capacity was found.
@@ -53,10 +53,10 @@ def partition(
         raise ValueError(f"weights has {weight_array.size} numbers: must have as many as costs, {cost_array.size}")
     options = new_options("sab_partition_options")
     options.method = one_of("method", method, METHODS)
-    options.equal_counts = bool(equal_counts)
+    options.equal_counts = flag("equal_counts", equal_counts)
     if weight_array is not None:
         options.weights = ffi.cast("double *", weight_array.ctypes.data)
-    options.capacity = 0 if capacity is None else capacity
+    options.capacity = 0 if capacity is None else real("capacity", capacity)
     part_of = np.empty(cost_array.size, np.uint32)
     parts = whole("parts", parts, 1)
     check(lib.sab_partition(ffi.cast("double *", cost_array.ctypes.data), cost_array.size, parts, options, ffi.cast("uint32_t *", part_of.ctypes.data)))
@@ -67,7 +67,8 @@ def partition(
 
 def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> Any:
     options = new_options("sab_load_balancing_options")
-    options.shuffle, options.drop_last, options.random_level = bool(shuffle), bool(drop_last), random_level
+    options.shuffle, options.drop_last = flag("shuffle", shuffle), flag("drop_last", drop_last)
+    options.random_level = real("random_level", random_level)
     return options
 
 
@@ -173,8 +174,10 @@ class LoadBalancingBatchSampler(_RandomAccessSampler):
         output: str = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
-        balancing.max_total = 0 if max_total is None else max_total
+        balancing.max_total = 0 if max_total is None else real("max_total", max_total)
         if make_batches is not None:
+            if not callable(make_batches):
+                raise TypeError(f"make_batches = {make_batches!r}: must be a function")
             self._calls = _BatchCalls(make_batches)
             balancing.make_batches, balancing.make_batches_ctx = lib.sab_py_make_batches, self._calls.handle
         options = _sampler_options(seed, rank, world_size, "split", 0, step_totals)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import sys
 import weakref
 from typing import Any, Callable, Optional, Sequence
 
+import numpy as np
+
 from sab._sab import ffi, lib  # type: ignore[import-not-found,unused-ignore]
 
-__all__ = ["Cancelled", "Error", "FormatError", "MismatchError", "SkippedWarning", "UnsupportedError", "Calls", "DeviceMemoryError", "check", "ffi", "keep_exception", "lib", "path_bytes", "whole"]
+__all__ = ["Cancelled", "Error", "FormatError", "MismatchError", "SkippedWarning", "UnsupportedError", "Calls", "DeviceMemoryError", "check", "ffi", "flag", "keep_exception", "lib", "path_bytes", "real", "whole"]
 
 Progress = Callable[[int, int], Any]
 
@@ -144,9 +147,26 @@ def whole(name: str, value: Any, least: int = 0) -> int:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} = {value!r}: must be a whole number") from None
-    if not least <= number < 1 << 64:
-        raise ValueError(f"{name} = {number}: must be {'at least ' + str(least) if number < least else 'below 2**64'}")
+    if number < least:
+        raise ValueError(f"{name} = {number}: must be at least {least}")
+    if number >= 1 << 64:
+        raise ValueError(f"{name} = {number}: must be below 2**64")
     return number
+
+
+def real(name: str, value: Any) -> float:
+    """A number, or an error that names it."""
+    try:
+        return math.ldexp(value, 0)  # unlike float(), takes no text
+    except TypeError:
+        raise TypeError(f"{name} = {value!r}: must be a number") from None
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, or an error that names it: "no" would be true."""
+    if not isinstance(value, (bool, int, np.bool_)) or value not in (0, 1):
+        raise TypeError(f"{name} = {value!r}: must be True or False")
+    return bool(value)
 
 
 def path_bytes(path: "str | os.PathLike[str]") -> bytes:

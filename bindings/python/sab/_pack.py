@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options, whole
+from sab._native import Calls, Progress, SkippedWarning, check, ffi, flag, lib, new_options, whole
 from sab._plan import one_of
 from sab._samplers import Indices, _RandomAccessSampler, _sampler_options
 from sab._sizes import SizesLike, as_sizes
@@ -82,8 +82,8 @@ class PackedSampler(_RandomAccessSampler):
         pack = new_options("sab_pack_options")
         pack.method = one_of("method", method, _METHODS)
         for name, value in (("capacity", capacity), ("max_sequences", max_sequences), ("window", window)):
-            setattr(pack, name, min(whole(name, value), (1 << 64) - 1))
-        pack.split = bool(split)
+            setattr(pack, name, whole(name, value))
+        pack.split = flag("split", split)
         pack.oversize = one_of("oversize", oversize, _OVERSIZE)
         calls = Calls(progress=progress, what="packing")
         pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, SkippedWarning, check, ffi, lib, new_options
+from sab._native import Calls, SkippedWarning, check, ffi, lib, new_options, whole
 from sab._plan import LAST_STEPS, Plan, one_of
 from sab._sizes import SizesLike, as_sizes
 
@@ -279,9 +279,7 @@ def _remake(kind: Any, arguments: tuple[Any, ...], options: dict[str, Any], stat
 def _sampler_options(seed: int, rank: int, world_size: int, last_step: str, worst_first: int, step_totals: bool) -> Any:
     options = new_options("sab_sampler_options")
     for name, value in (("seed", seed), ("rank", rank), ("world_size", world_size), ("worst_first", worst_first)):
-        if not 0 <= value < 1 << 64:
-            raise ValueError(f"{name} = {value}: must be from 0 to below 2**64")
-    options.seed, options.rank, options.world_size, options.worst_first = seed, rank, world_size, worst_first
+        setattr(options, name, whole(name, value))
     options.last_step = one_of("last_step", last_step, LAST_STEPS)
     options.step_totals = step_totals
     return options

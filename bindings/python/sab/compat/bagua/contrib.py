@@ -35,11 +35,23 @@ def _distributed() -> Any:
     return distributed
 
 
+def _places(values: List[Any]) -> "np.ndarray[Any, Any]":
+    """The place of each among the distinct values, in the order of Python's comparison."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    places, place = np.zeros(len(values)), 0
+    for before, index in zip(order, order[1:]):
+        place += values[before] < values[index]
+        places[index] = place
+    return places
+
+
 class LoadBalancingDistributedSampler(_TorchSampler):
     """Indices of a dataset for one rank: in each step the ranks get samples of nearly equal complexity.
 
     Complexities stay what ``complexity_fn`` gave: where those are tensors and ``random_level`` is above 0, the original adds its noise to them in place, so
-    that every epoch adds to the noise of those before, in the dataset too where they are views of it.
+    that every epoch adds to the noise of those before, in the dataset too where they are views of it. Tensors and numpy's numbers are compared, subtracted and
+    added to as Python's are, so a narrow type does not wrap. Noise of a range of 2^28 or more is drawn as current versions of torch do (1.13 drew it
+    otherwise), and is then added to negative numbers as far as the least of them is exactly taken away.
 
     Args:
         dataset: what ``len()`` and an index work on.
@@ -79,26 +91,44 @@ class LoadBalancingDistributedSampler(_TorchSampler):
 
         self.item_complexity_map = {index: complexity_fn(dataset[index]) for index in range(count)}
         self.ordered_item_complexity_map = OrderedDict(sorted(self.item_complexity_map.items(), key=lambda item: item[1]))
-        most, least = max(self.item_complexity_map.values()), min(self.item_complexity_map.values())
+        values = [each.item() if hasattr(each, "item") else each for each in self.item_complexity_map.values()]
+        most, least = max(values), min(values)
         if random_level < 0.0 or random_level > 1.0:
             raise ValueError(f"Invalid random level {random_level}, shoule be in the range [0.0, 1.0]")
         self.random_number = int((most - least) * random_level + 1)
 
-        # Only differences matter: shifted, negative complexities are numbers that the core takes.
-        shift = least if least < 0 else 0
-        self._complexity = np.array([float(each - shift) for each in self.item_complexity_map.values()])
-        self._random_level = random_level
+        # The core takes numbers of at least 0 and adds noise to them in double. Of others it gets what stands for their order, noise and all.
+        self._values: Optional[List[Any]] = None
+        self._random_level = float(random_level)
+        if all(isinstance(each, (int, float)) and 0 <= each <= 2**52 for each in values):
+            self._complexity = np.array(values, np.float64)
+        elif not shuffle or self.random_number == 1:
+            self._complexity, self._random_level = _places(values), 0.0
+        elif self.random_number < 2**28:
+            self._values = values
+        else:
+            self._complexity = np.array([float(each - least) for each in values])
+
+    def _balancing(self) -> Tuple["np.ndarray[Any, Any]", float]:
+        """The complexities of this epoch and the random level, for the core."""
+        if self._values is None:
+            return self._complexity, self._random_level
+        # The words that torch draws for this noise are those that the core draws, one for each, when there is none.
+        words = np.random.RandomState((self.seed + self.epoch) % 2**32).randint(0, 2**32, len(self._values), np.uint32)
+        noise = (words % np.uint32(self.random_number)).tolist()
+        return _places([value + more for value, more in zip(self._values, noise)]), 0.0
 
     def _of_rank(self, rank: int) -> List[int]:
         # One batch is the whole epoch of a rank. The order depends on the sum of seed and epoch alone.
+        complexity, random_level = self._balancing()
         core = sab.LoadBalancingSampler(
-            self._complexity,
+            complexity,
             rank,
             self.num_replicas,
             self.shuffle,
             (self.seed + self.epoch) % 2**64,
             self.drop_last,
-            self._random_level,
+            random_level,
             batch_size=max(1, self.num_samples),
             output="list",
         )
@@ -128,7 +158,7 @@ class LoadBalancingDistributedBatchSampler(_TorchSampler):
 
     Args:
         sampler: a :class:`LoadBalancingDistributedSampler` without ``drop_last``.
-        batch_fn: ``batch_fn(indices)`` gives a list of lists; called for each rank, here and by :meth:`set_epoch`.
+        batch_fn: ``batch_fn(indices)`` gives a list of lists; called for each rank, here and by :meth:`set_epoch`, which changes nothing where it fails.
         drop_last: see above.
 
     Raises:
@@ -144,24 +174,31 @@ class LoadBalancingDistributedBatchSampler(_TorchSampler):
         self.num_replicas, self.rank = sampler.num_replicas, sampler.rank
         self.generate_batches()
 
-    def _of_rank(self, rank: int) -> List[List[int]]:
+    def generate_batches(self) -> None:
+        """Makes the batches of the sampler's epoch."""
+        made: List[List[List[int]]] = []
+
+        def make_batches(indices: Any) -> List[Any]:
+            batches = [np.asarray(batch) for batch in self.batch_fn(indices.tolist())]
+            made.append([batch.tolist() for batch in batches])
+            return batches
+
+        complexity, random_level = self.sampler._balancing()
         core = sab.LoadBalancingBatchSampler(
-            self.sampler._complexity,
-            lambda indices: self.batch_fn(indices.tolist()),
-            rank=rank,
+            complexity,
+            make_batches,
+            rank=self.rank,
             world_size=self.num_replicas,
             shuffle=self.sampler.shuffle,
             seed=(self.sampler.seed + self.sampler.epoch) % 2**64,
             drop_last=self.drop_last,
-            random_level=self.sampler._random_level,
-            output="list",
+            random_level=random_level,
         )
-        return list(core)
+        self.total_batch, self._made = len(core), made
 
-    def generate_batches(self) -> None:
-        """Makes the batches of the sampler's epoch."""
-        self._batches = self._of_rank(self.rank)
-        self.total_batch = len(self._batches)
+    def _of_rank(self, rank: int) -> List[List[int]]:
+        made = self._made[rank]
+        return [made[i % len(made)] for i in range(self.total_batch)]
 
     @property
     def padded_batches(self) -> List[List[List[int]]]:
@@ -169,12 +206,17 @@ class LoadBalancingDistributedBatchSampler(_TorchSampler):
         return [self._of_rank(rank) for rank in range(self.num_replicas)]
 
     def __iter__(self) -> Iterator[List[int]]:
-        return iter(self._batches)
+        return iter(self._of_rank(self.rank))
 
     def __len__(self) -> int:
         return self.total_batch
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the batches of an epoch; the same on all ranks."""
+        before = self.sampler.epoch
         self.sampler.set_epoch(epoch)
-        self.generate_batches()
+        try:
+            self.generate_batches()
+        except BaseException:
+            self.sampler.set_epoch(before)
+            raise

@@ -166,7 +166,7 @@ typedef struct sab_balanced_options {
     size_t memory_term_count;    /**< number of `memory_terms`; 0: no such cap */
     double memory_budget;        /**< hard cap: no micro-batch needs more by `memory_terms` */
     double fill;                 /**< share of all caps together that a step's samples may take: the rest is room in which costs are evened out. In (0, 1]; 0.95 */
-    sab_cost cost;               /**< what a micro-batch costs: the sum over its samples of the cost of one sample of that length, without padding. SAB_COST_PADDED: its
+    sab_cost cost;               /**< what a micro-batch costs: the sum over its samples of the cost of one sample of that length, without padding, which must never decrease with it. SAB_COST_PADDED: its
                                       size; SAB_COST_QUADRATIC: its square; SAB_COST_POLYNOMIAL, SAB_COST_TERMS (a fitted model) and SAB_COST_CALLBACK as
                                       for plans, of a batch of one */
     const double *coefficients;  /**< POLYNOMIAL: read during the call */
@@ -195,18 +195,21 @@ SAB_API void sab_balanced_options_init(sab_balanced_options *options) SAB_NOEXCE
  *
  *  Each epoch permutes the samples. A step takes the next ones, up to `samples` or until the caps are full, and deals them out by sab_partition(): every rank
  *  takes as many micro-batches, costs are near the mean, no cap is ever exceeded, no sample is lost or repeated, and the ranks need not talk to each other.
- *  Samples so large that they alone are more than a sixteenth of a micro-batch's cost come in cohorts of neighbours in size, one for each micro-batch of a step, since
- *  nothing else could outweigh them.
+ *  Samples that cost more than an eighth of a mean micro-batch come in cohorts of neighbours in size, one for each micro-batch of a step, since little else could outweigh
+ *  them.
  *
  *  sab_batch: `step` is the optimizer's step; `micro_batch` and `micro_batches` say where in it the batch stands; `step_samples` and `step_total` are those of the
  *  whole step, over all ranks and micro-batches: count / step_samples or total / step_total is the weight of a mean. They cost nothing here: `step_totals` of the
  *  options is not used, nor is `worst_first`. Positions (seek, tell, at, count) are micro-batches of this rank. `last_step`: samples that fill no step are dealt
- *  out nevertheless (SPLIT; a micro-batch is empty where there are fewer samples than micro-batches), left out, or filled up from the epoch's beginning.
+ *  out nevertheless (SPLIT: a micro-batch of the last step is empty where there are fewer samples than micro-batches, loss weight 0), left out, or filled up from the epoch's beginning.
+ *  A step is full when it has `samples`, or no sample of mean size would fit any more.
  *
- *  A state goes on with any other world size, `micro_batches`, `samples` and caps, from between two steps; inside a step only with the same.
+ *  A state goes on with any other world size, `micro_batches`, `samples`, cost and caps, from between two steps; inside a step only with the same. Samples that are too large for lower
+ *  caps are left out from there on; those that were too large for the caps that began the epoch come with the next one.
  *
- *  Time: an epoch begins with one pass over the samples, some 30 ns each, more where caps are tight; a step costs a partition of its samples. Memory: 8 bytes a sample and
- *  16 a step.
+ *  Time: an epoch begins with one pass over the samples, in the constructor, sab_sampler_set_epoch() and sab_sampler_state_restore(): some 50 ns each, and where a step has a sample
+ *  larger than the room that `fill` leaves in its micro-batch, as much again as a partition of the step costs, which is some 100 ns a sample. Making a step costs a partition, too. Memory:
+ *  8 bytes a sample, 40 a distinct size, 16 a step.
  *
  *  @param sizes     read during the call only
  *  @param balanced  see there; NULL is refused
@@ -305,12 +308,12 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  *
  *  @param sizes       of this rank's samples, maybe none; read during the call only
  *  @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same on all ranks
- *  @param options     rank and world size (at most 2^20) are those of the shards; `seed` and `epoch` the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used
- *  @param all_gather  called three times: 24 bytes, all sizes and counts, and a hash of all; not kept
+ *  @param options     rank and world size (at most 2^20) are those of the shards; `seed` and `epoch` must be the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used
+ *  @param all_gather  called three times: 24 bytes, distinct sizes and their counts, and 16 bytes; not kept
  *  @param ctx         handed to `all_gather`
  *  @param sampler     the new handle; free with sab_sampler_free()
- *  @return SAB_OK, on all ranks; SAB_E_ARGUMENT, on all ranks where the sizes of one break a rule: the message names the rank; SAB_E_MISMATCH where the options differ;
- *          SAB_E_CALLBACK
+ *  @return SAB_OK, on all ranks; SAB_E_ARGUMENT, on all ranks where the sizes of one break a rule: the message names the rank; SAB_E_MISMATCH where the options differ
+ *          or a rank failed otherwise; SAB_E_CALLBACK. A rank whose handles or structs are refused (NULL, struct_size) does not take part
  */
 SAB_API sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx,
                                            sab_sampler **sampler) SAB_NOEXCEPT;

@@ -28,12 +28,13 @@ typedef struct sab_sampler sab_sampler;
 typedef struct sab_batch {
     size_t struct_size;     /**< set by SAB_BATCH_INIT */
     const int64_t *indices; /**< `count` sample indices; they belong to the sampler and stay valid until the next call on it */
-    uint64_t count;         /**< samples; 0 only in the last step, when fewer samples than ranks are left (loss weight 0) */
+    uint64_t count;         /**< samples; 0 only in the last step, when fewer samples than ranks (or micro-batches of all ranks) are left, and on ranks whose shard has fewer
+                                 of a bucket than it has steps (loss weight 0) */
     double longest;         /**< largest size in the batch */
     double total;           /**< sum of the sizes */
     double padded_length;   /**< length to pad to: `longest` rounded up to the plan's `length_multiple`, or the bucket's length under `max_shapes`;
-                                 packed sampler: the capacity */
-    double padded_total;    /**< count * padded_length; packed sampler: the capacity, since the sequences share one row */
+                                 packed sampler: the capacity; balanced sampler: `total`, since nothing is padded */
+    double padded_total;    /**< count * padded_length; packed and balanced samplers: padded_length, since the sequences share one row */
     int64_t bucket;         /**< index of the bucket in the plan; -1 where there are no buckets */
     uint64_t epoch;         /**< epoch of the batch */
     uint64_t step;          /**< step of the batch in its epoch, from 0 */
@@ -43,8 +44,8 @@ typedef struct sab_batch {
                                  sampler was told not to work it out */
     uint64_t micro_batch;   /**< balanced sampler: which of the rank's micro-batches of the step this is, from 0; 0 elsewhere */
     uint64_t micro_batches; /**< balanced sampler: micro-batches that each rank takes in a step; 1 elsewhere */
-    const int32_t *cu_seqlens; /**< packed sampler: `count` + 1 cumulative lengths, the first 0; theirs are the lifetime and owner of `indices`.
-                                    NULL elsewhere */
+    const int32_t *cu_seqlens; /**< packed sampler, and balanced sampler of whole-number sizes that sum to less than 2^31: `count` + 1 cumulative lengths, the first
+                                    0; theirs are the lifetime and owner of `indices`. NULL elsewhere */
     const int64_t *starts;  /**< packed sampler that splits samples: where each of the `count` sequences begins in its sample; as `indices`. NULL elsewhere */
 } sab_batch;
 #define SAB_BATCH_INIT { sizeof(sab_batch), NULL, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 1, NULL, NULL }

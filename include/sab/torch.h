@@ -84,7 +84,8 @@ SAB_API sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t
  *  @param mine   `size` bytes of this rank
  *  @param size   bytes of each rank, the same on all
  *  @param all    room for world size times `size` bytes; filled in the order of the ranks
- *  @return SAB_OK; SAB_E_TIMEOUT with the number of the rank that did not come; SAB_E_MISMATCH where ranks gave other sizes; SAB_E_IO when rank 0 is gone
+ *  @return SAB_OK; SAB_E_TIMEOUT, on all ranks that came, with the number of one that did not; SAB_E_MISMATCH where ranks gave other sizes; SAB_E_IO when rank 0 is gone.
+ *          Rank 0, which holds the store, stays until the others have heard the outcome
  */
 SAB_API int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all) SAB_NOEXCEPT;
 

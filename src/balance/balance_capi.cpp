@@ -188,7 +188,7 @@ sab_status sab_sharded_sampler_new(const sab_sizes* sizes, const sab_plan_option
         const auto rules = sab::read_options(plan, sab_plan_options SAB_PLAN_OPTIONS_INIT, sizeof(sab_plan_options));
         auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_sampler_options_size);
         const sab::Ranks ranks = ranks_of(given.rank, given.world_size, all_gather, ctx);
-        auto sequence = sab::make_sharded_sequence(sizes->impl, rules, ranks);
+        auto sequence = sab::make_sharded_sequence(sizes->impl, rules, {given.seed, given.epoch}, ranks);
         sab_sampler_options own SAB_SAMPLER_OPTIONS_INIT;  // the shard is this rank's alone
         own.seed = given.seed;
         own.epoch = given.epoch;

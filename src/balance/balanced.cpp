@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/guard.h"
@@ -14,22 +15,37 @@
 namespace sab {
 namespace {
 
-constexpr double heavy_share = 1.0 / 16;  // of a micro-batch's mean cost
-constexpr double band_width = 0.98;       // costs in a band, to the largest
+constexpr double heavy_share = 1.0 / 8;   // of a micro-batch's mean cost
+constexpr double band_width = 0.99;       // sizes in a band, to the largest
+constexpr double rounding = 1e-9;         // of sums of as many numbers as there may be samples in a micro-batch
 constexpr uint64_t ahead_count = 1024;    // units permuted at once
 
-/// Checks and prices what a micro-batch needs: a constant, and so much for each length.
-Cost memory_cost(const sab_balanced_options& balanced) {
-    require(balanced.memory_terms, "balanced.memory_terms");
-    const std::span terms(balanced.memory_terms, balanced.memory_term_count);
-    for (std::size_t i = 0; i < terms.size(); ++i) {
-        const bool is_constant = terms[i].count_power == 0 && terms[i].length_power == 0;
-        if (terms[i].count_power != 1 && !is_constant)
-            fail(SAB_E_ARGUMENT, "balanced.memory_terms[", i, "].count_power = ", terms[i].count_power,
-                 ": must be 1, or 0 with a length_power of 0: what a batch without padding needs is a sum over its samples");
+/// What a micro-batch needs by the caller's terms: a constant, and so much for each sample.
+class Memory {
+public:
+    explicit Memory(const sab_balanced_options& balanced) : terms_(balanced.memory_terms, balanced.memory_term_count) {
+        require(balanced.memory_terms, "balanced.memory_terms");
+        const Cost checked(SAB_COST_TERMS, Cost::coefficients_of(terms_), nullptr, nullptr);
+        for (std::size_t i = 0; i < terms_.size(); ++i)
+            if (terms_[i].count_power != 1 && !(terms_[i].count_power == 0 && terms_[i].length_power == 0))
+                fail(SAB_E_ARGUMENT, "balanced.memory_terms[", i, "].count_power = ", terms_[i].count_power,
+                     ": must be 1, or 0 with a length_power of 0: what a batch without padding needs is a sum over its samples");
+        check(std::isfinite(balanced.memory_budget) && balanced.memory_budget > checked.constant(), "balanced.memory_budget", balanced.memory_budget,
+              "must be finite and more than the constant of balanced.memory_terms, ", checked.constant());
+        capacity_ = balanced.memory_budget - checked.constant();
     }
-    return {SAB_COST_TERMS, Cost::coefficients_of(terms), nullptr, nullptr};
-}
+    double capacity() const { return capacity_; }
+    double of_sample(double size) const {
+        double sum = 0;
+        for (const sab_cost_term& term : terms_) sum += term.count_power == 1 ? term.coefficient * std::pow(size, static_cast<int>(term.length_power)) : 0;
+        if (!(sum >= 0 && std::isfinite(sum))) fail(SAB_E_ARGUMENT, "balanced.memory_terms: a sample of length ", size, " needs ", sum, ": must be finite and not negative");
+        return sum;
+    }
+
+private:
+    std::span<const sab_cost_term> terms_;
+    double capacity_ = 0;
+};
 
 }  // namespace
 
@@ -70,55 +86,53 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     run_.epoch = options.epoch;
     run_.cohort = parts();
     run_.heavy = heavy_of(run_.cohort);
+    run_.kept = kept_;
     arrange();
     cut(progress);
 }
 
 /// Costs and weights of the distinct sizes, and how many samples are not too large.
 void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& cost) {
-    Cost memory;
-    double memory_capacity = 0;
-    if (balanced.memory_term_count > 0) {
-        memory = memory_cost(balanced);
-        check(std::isfinite(balanced.memory_budget) && balanced.memory_budget > memory.constant(), "balanced.memory_budget", balanced.memory_budget,
-              "must be finite and more than the constant of balanced.memory_terms, ", memory.constant());
-        memory_capacity = balanced.memory_budget - memory.constant();
-    } else {
+    std::optional<Memory> memory;
+    if (balanced.memory_term_count > 0)
+        memory.emplace(balanced);
+    else
         check(balanced.memory_budget == 0, "balanced.memory_budget", balanced.memory_budget, "goes with balanced.memory_terms only");
-    }
-    const bool has_both = balanced.max_total > 0 && memory_capacity > 0;
-    capacity_ = has_both ? 1 : balanced.max_total > 0 ? balanced.max_total : memory_capacity;
+    const double most = balanced.max_total;
+    const bool has_both = most > 0 && memory;
+    capacity_ = has_both ? 1 : most > 0 ? most : memory ? memory->capacity() : 0;
+    // Sums of whole numbers are exact. Others are rounded, differently in each order: a little room sees to it that none of them is over the cap.
+    has_whole_sizes_ = std::ranges::all_of(sorted_.level_size, [](double size) { return size == std::floor(size); });
+    if (memory || !has_whole_sizes_) capacity_ *= 1 - rounding;
 
     kept_ = sorted_.count;
     level_of_.resize(sorted_.count);
     double all_cost = 0, all_weight = 0;
     for (std::size_t i = 0; i < sorted_.level_size.size(); ++i) {
         const double size = sorted_.level_size[i];
-        Level level{cost(1, size), size};
-        if (!(level.cost >= 0 && std::isfinite(level.cost))) fail(SAB_E_ARGUMENT, "balanced.cost: a sample of length ", size, " costs ", level.cost, ": must be finite and not negative");
-        if (memory_capacity > 0) {
-            const double needs = memory(1, size) - memory.constant();
-            if (!(needs >= 0 && std::isfinite(needs)))
-                fail(SAB_E_ARGUMENT, "balanced.memory_terms: a sample of length ", size, " needs ", needs, ": must be finite and not negative");
-            // Where the sum of the larger shares keeps to 1, each sum of shares does.
-            level.weight = has_both ? std::max(size / balanced.max_total, needs / memory_capacity) : needs;
-        }
-        levels_.push_back(level);
         const uint32_t begin = sorted_.level_first[i], end = sorted_.level_first[i + 1];
         std::fill(level_of_.begin() + begin, level_of_.begin() + end, static_cast<uint32_t>(i));
-        if (i > 0 && (level.cost < levels_[i - 1].cost || level.weight < levels_[i - 1].weight))
-            fail(SAB_E_ARGUMENT, "balanced.cost: length ", size, " costs or needs less than length ", sorted_.level_size[i - 1], ": must never decrease");
-        if (capacity_ > 0 && level.weight > capacity_) {
+        const double needs = memory ? memory->of_sample(size) : 0;
+        if (begin >= kept_ || (most > 0 && size > most) || (memory && needs > memory->capacity())) {
             kept_ = std::min<uint64_t>(kept_, begin);
+            levels_.push_back({0, capacity_});
             continue;
         }
+        Level level{cost(1, size), size};
+        if (!(level.cost >= 0 && std::isfinite(level.cost))) fail(SAB_E_ARGUMENT, "balanced.cost: a sample of length ", size, " costs ", level.cost, ": must be finite and not negative");
+        // Where the sum of the larger shares keeps to 1, each sum of shares does.
+        if (memory) level.weight = has_both ? std::max(size / most, needs / memory->capacity()) : needs;
+        if (capacity_ > 0) level.weight = std::min(level.weight, capacity_);
+        levels_.push_back(level);
+        if (i > 0 && (level.cost < levels_[i - 1].cost || level.weight < levels_[i - 1].weight))
+            fail(SAB_E_ARGUMENT, "balanced.cost: length ", size, " costs or needs less than length ", sorted_.level_size[i - 1], ": must never decrease");
         all_cost += level.cost * (end - begin);
         all_weight += level.weight * (end - begin);
     }
     const uint64_t over = sorted_.count - kept_;
     if (over > 0 && (balanced.oversize == SAB_OVERSIZE_ERROR || kept_ == 0))
         fail(SAB_E_ARGUMENT, "sizes[", sorted_.order[kept_], "] = ", sorted_.level_size[level_of_[kept_]], ": must be at most ",
-             balanced.max_total > 0 ? "balanced.max_total" : "balanced.memory_budget", " alone (", over, " of ", sorted_.count, " samples are not)");
+             most > 0 ? "balanced.max_total" : "balanced.memory_budget", " alone (", over, " of ", sorted_.count, " samples are not)");
     if (over > 0) log(SAB_LOG_WARNING, text("skipped ", over, " of ", sorted_.count, " samples: each over the cap of a micro-batch alone"));
     if (!std::isfinite(all_cost)) fail(SAB_E_ARGUMENT, "balanced.cost: costs must have a finite sum");
     mean_cost_ = all_cost / static_cast<double>(kept_);
@@ -129,7 +143,7 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
 uint64_t BalancedSampler::rules() const {
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
-    for (const uint64_t number : {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), kept_}) XXH3_64bits_update(&hash, &number, sizeof number);
+    for (const uint64_t number : {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), uint64_t{kept_}}) XXH3_64bits_update(&hash, &number, sizeof number);
     for (const double number : {share_, capacity_}) XXH3_64bits_update(&hash, &number, sizeof number);
     XXH3_64bits_update(&hash, levels_.data(), levels_.size() * sizeof(Level));
     return XXH3_64bits_digest(&hash);
@@ -141,13 +155,14 @@ uint64_t BalancedSampler::heavy_of(uint64_t cohort) const {
     const auto all_parts = static_cast<double>(parts());
     double step_samples = static_cast<double>(samples_);
     if (capacity_ > 0 && mean_weight_ > 0) {
-        const double room = share_ * capacity_ * all_parts / mean_weight_;
-        step_samples = samples_ > 0 ? std::min(step_samples, room) : room;
+        const double fitting = room() / mean_weight_;
+        step_samples = samples_ > 0 ? std::min(step_samples, fitting) : fitting;
     }
     if (step_samples == 0) step_samples = static_cast<double>(kept_);  // samples that take no room
     const double least = heavy_share * mean_cost_ * step_samples / all_parts;
-    const auto first = std::ranges::partition_point(levels_, [&](const Level& each) { return each.cost <= least; });
-    const uint64_t place = sorted_.level_first[static_cast<std::size_t>(first - levels_.begin())];
+    const auto kept_levels = std::span(levels_).first(level_of_[kept_ - 1] + std::size_t{1});
+    const auto first = std::ranges::partition_point(kept_levels, [&](const Level& each) { return each.cost <= least; });
+    const uint64_t place = sorted_.level_first[static_cast<std::size_t>(first - kept_levels.begin())];
     return place < kept_ ? (kept_ - place) / cohort * cohort : 0;
 }
 
@@ -156,9 +171,10 @@ void BalancedSampler::arrange() {
     const auto key = [&](Purpose purpose, uint64_t which) { return permutation_key(options_.seed, run_.epoch, purpose, which); };
     bands_.clear();
     for (uint64_t rank = 0; rank < run_.heavy;) {
-        const double least = band_width * level(static_cast<uint32_t>(kept_ - 1 - rank)).cost;
-        const auto first = std::ranges::partition_point(levels_, [&](const Level& each) { return each.cost < least; });
-        const uint64_t end = std::min<uint64_t>(run_.heavy, kept_ - sorted_.level_first[static_cast<std::size_t>(first - levels_.begin())]);
+        // By size, not by cost: whoever goes on with another cost must find the same order.
+        const double least = band_width * sorted_.level_size[level_of_[run_.kept - 1 - rank]];
+        const auto first = std::ranges::lower_bound(sorted_.level_size, least) - sorted_.level_size.begin();
+        const uint64_t end = std::min<uint64_t>(run_.heavy, run_.kept - sorted_.level_first[static_cast<std::size_t>(first)]);
         bands_.push_back({end, Permutation(end - rank, key(Purpose::cohorts, bands_.size()))});
         rank = end;
     }
@@ -176,57 +192,66 @@ uint32_t BalancedSampler::permuted(uint64_t unit) {
     return ahead_[unit - ahead_first_];
 }
 
-/// Takes what is left of a unit, or the first `most` samples of that, into places_.
+/// Takes what is left of a unit, or the first `most` samples of that, into places_: but for those that are too large now.
 void BalancedSampler::append(Place& at, uint64_t most) {
     const uint32_t unit = permuted(at.unit % units());
     const bool is_cohort = unit < cohorts();
     const uint64_t left = (is_cohort ? run_.cohort : 1) - at.offset, count = std::min(left, most);
-    if (!is_cohort) {
-        places_.push_back(unit - static_cast<uint32_t>(cohorts()));
-    } else {
-        for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t i = 0; i < count; ++i) {
+        uint64_t place = unit - cohorts();
+        if (is_cohort) {
             const uint64_t rank = unit * run_.cohort + at.offset + i;
             const auto band = std::ranges::upper_bound(bands_, rank, {}, &Band::end);
             const uint64_t first = band->end - band->places.count();
-            places_.push_back(static_cast<uint32_t>(kept_ - 1 - (first + band->places(rank - first))));
+            place = run_.kept - 1 - (first + band->places(rank - first));
         }
+        if (place < kept_) places_.push_back(static_cast<uint32_t>(place));
     }
     at = count == left ? Place{at.unit + 1, 0} : Place{at.unit, at.offset + count};
 }
 
-/// Where the step that begins at a place ends: its samples are then in places_.
-BalancedSampler::Place BalancedSampler::next_start(Place at) {
+/// Of the samples in places_ from one on.
+double BalancedSampler::weight_from(std::size_t first) const {
+    double sum = 0;
+    for (std::size_t i = first; i < places_.size(); ++i) sum += level(places_[i]).weight;
+    return sum;
+}
+
+/// Where the step that begins at a place ends: its samples are then in places_. Says whether more would have fitted.
+BalancedSampler::Place BalancedSampler::next_start(Place at, bool& is_full) {
     const Place begin = at;
-    const uint64_t end_unit = options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : units();
-    const double all_parts = static_cast<double>(parts()), room = share_ * capacity_ * all_parts;
-    const uint64_t most = samples_ > 0 ? samples_ : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept_, parts()) : kept_;
+    const uint64_t all = parts(), end_unit = options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : units();
+    const uint64_t most = samples_ > 0 ? samples_ : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept_, all) : kept_;
     places_.clear();
     double weight = 0, largest = 0;
+    is_full = false;
     while (at.unit < end_unit && places_.size() < most) {
+        // Of a cohort as many at a time as there are micro-batches, so that each gets another.
         const Place before = at;
         const std::size_t count = places_.size();
-        append(at, most - count);
+        append(at, std::min(most - count, all));
         if (capacity_ == 0) continue;
-        double more = 0, largest_more = 0;
-        for (std::size_t i = count; i < places_.size(); ++i) {
-            const double each = level(places_[i]).weight;
-            more += each;
-            largest_more = std::max(largest_more, each);
+        if (count > 0 && weight + weight_from(count) > room()) {
+            is_full = count >= all;
+            if (is_full || !assign()) {
+                places_.resize(count);
+                at = before;
+            }
+            if (is_full) break;
+            // Every micro-batch gets something: what there is, or one for each that would have nothing, which always fits.
+            if (places_.size() == count) append(at, std::min(most - count, all - count));
         }
-        if (count > 0 && weight + more > room) {
-            places_.resize(count);
-            at = before;
-            break;
-        }
-        weight += more;
-        largest = std::max(largest, largest_more);
+        weight += weight_from(count);
+        for (std::size_t i = count; i < places_.size(); ++i) largest = std::max(largest, level(places_[i]).weight);
     }
+    is_full = is_full || (samples_ > 0 && places_.size() == samples_) || (capacity_ > 0 && weight + mean_weight_ > room());
     // The least loaded micro-batch holds at most the mean, so that any sample finds a place where the mean and the largest do not exceed the capacity together.
-    if (capacity_ > 0 && weight / all_parts + largest > capacity_) {
-        const std::size_t all = places_.size();
-        std::size_t count = all;
-        while (count > 1 && !assign()) places_.resize(count -= std::max<std::size_t>(1, count / 64));
-        if (count < all) {
+    if (capacity_ > 0 && places_.size() > all && weight / static_cast<double>(all) + largest > capacity_) {
+        const std::size_t taken = places_.size();
+        std::size_t count = taken;
+        while (count > all && !assign()) places_.resize(count = std::max<std::size_t>(all, count - std::max<std::size_t>(1, count / 32)));
+        if (count < taken) {
+            is_full = true;
             places_.clear();
             for (at = begin; places_.size() < count;) append(at, count - places_.size());
         }
@@ -240,14 +265,36 @@ void BalancedSampler::cut(const Progress& progress) {
     loaded_.reset();
     const uint64_t end = units();
     for (Place at = run_.first; at.unit < end;) {
-        at = next_start(at);
-        if (at.unit >= end && options_.last_step == SAB_LAST_STEP_DROP) {
-            const bool is_full = samples_ > 0 && places_.size() == samples_;
-            if (!is_full) break;
-        }
+        bool is_full = false;
+        at = next_start(at, is_full);
+        if (at.unit >= end && (places_.empty() || (options_.last_step == SAB_LAST_STEP_DROP && !is_full))) break;
         starts_.push_back(at);
         if (starts_.size() % 64 == 0) progress.report(std::min(at.unit, end), end);
+        if (at.unit >= end && !is_full && samples_ == 0 && options_.last_step == SAB_LAST_STEP_SPLIT && starts_.size() > 2) even_out();
     }
+}
+
+/// A last step of a few samples would be uneven: it shares those of the step before, half of the weight each.
+void BalancedSampler::even_out() {
+    Place& middle = starts_[starts_.size() - 2];
+    const Place begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
+    take(begin, end);
+    double left = weight_from(0) / 2;
+    places_.clear();
+    for (middle = begin; left > 0 && middle != end;) {
+        const std::size_t count = places_.size();
+        append(middle, parts());
+        left -= weight_from(count);
+    }
+    const bool fits = middle.unit < end.unit && assign();
+    if (fits) take(middle, end);
+    if (!fits || !assign()) middle = before;
+}
+
+/// Takes the samples between two places.
+void BalancedSampler::take(Place at, Place end) {
+    places_.clear();
+    while (at != end) append(at, at.unit == end.unit ? end.offset - at.offset : run_.cohort);
 }
 
 /// Deals the samples in places_ to the micro-batches of the step; false when they do not fit.
@@ -266,11 +313,7 @@ bool BalancedSampler::assign() {
 void BalancedSampler::load(uint64_t step) {
     if (loaded_ == step) return;
     loaded_.reset();
-    places_.clear();
-    for (Place at = starts_[step]; at != starts_[step + 1];) {
-        const Place end = starts_[step + 1];
-        append(at, at.unit == end.unit ? end.offset - at.offset : run_.cohort);
-    }
+    take(starts_[step], starts_[step + 1]);
     if (!assign()) fail(SAB_E_INTERNAL, "balanced sampler: a step does not fit its micro-batches");
     total_ = 0;
     for (const uint32_t place : places_) total_ += sorted_.level_size[level_of_[place]];
@@ -317,7 +360,13 @@ void BalancedSampler::fill(uint64_t position, PlacedBatch& placed) {
         batch.longest = std::max(batch.longest, size);
         batch.total += size;
     }
-    batch.padded_length = batch.longest;
+    batch.padded_length = batch.total;
+    batch.is_row = true;
+    batch.cu_seqlens.clear();
+    if (has_whole_sizes_ && batch.total <= std::numeric_limits<int32_t>::max()) {
+        batch.cu_seqlens.push_back(0);
+        for (std::size_t i = begin; i < end; ++i) batch.cu_seqlens.push_back(batch.cu_seqlens.back() + static_cast<int32_t>(sorted_.level_size[level_of_[dealt_[i]]]));
+    }
     placed.epoch = run_.epoch;
     placed.step = run_.first_step + step;
     placed.step_samples = places_.size();
@@ -363,7 +412,7 @@ BatchBlock BalancedSampler::next_block(PlacedBatch& scratch, std::size_t most, s
 }
 
 void BalancedSampler::set_epoch(uint64_t epoch) {
-    run_ = {epoch, parts(), heavy_of(parts()), {}, 0, 0};
+    run_ = {epoch, parts(), heavy_of(parts()), kept_, {}, 0, 0, 0};
     position_ = 0;
     arrange();
     cut({});
@@ -377,7 +426,8 @@ void BalancedSampler::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
     state.seed = options_.seed;
     state.epoch = run_.epoch;
     state.step = position_;
-    state.start_step = run_.first_position;
+    state.start_step = run_.took_over;
+    state.budget = static_cast<double>(run_.kept);
     state.start_position = starts_[step].unit;
     state.world_size = options_.world_size;
     state.group = run_.cohort;
@@ -399,7 +449,9 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
     const uint64_t micro_batches = state.lead_batches >> 32;
     const Place place{state.start_position, state.lead_batches & 0xFFFFFFFFu};
     check_place(micro_batches >= 1 && micro_batches <= most_parts && state.group >= 1 && state.group <= most_parts && state.world_size >= 1);
-    check_place(state.worst_first <= kept_ && state.worst_first % state.group == 0 && place.offset < state.group);
+    check_place(state.budget >= 1 && state.budget <= static_cast<double>(sorted_.count) && state.budget == std::floor(state.budget));
+    const auto kept = static_cast<uint64_t>(state.budget);
+    check_place(state.worst_first <= kept && state.worst_first % state.group == 0 && place.offset < state.group);
     check_place(state.step >= state.start_step && state.step <= uint64_t{1} << 62 && state.lead_position <= state.step);
     const bool is_alike = state.lead_first == rules_ && state.world_size == options_.world_size && micro_batches == micro_batches_;
     const uint64_t inside = (state.step - state.start_step) % micro_batches;
@@ -411,9 +463,9 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
     const uint64_t position = position_;
     std::vector<Place> starts = starts_;
     try {
-        run_ = {state.epoch, state.group, state.worst_first, {}, 0, 0};
+        run_ = {state.epoch, state.group, state.worst_first, kept, {}, 0, 0, 0};
         arrange();
-        check_place(place.offset == 0 || (place.unit < units() && permuted(place.unit) < cohorts()));
+        check_place(place.offset == 0 || permuted(place.unit % units()) < cohorts());
         position_ = state.step;
         if (is_alike && state.start_step == 0) {  // nothing took over yet: all of the epoch can be reached
             cut({});
@@ -422,6 +474,7 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
             run_.first = place;
             run_.first_step = state.lead_position;
             run_.first_position = state.step - inside;
+            run_.took_over = is_alike ? state.start_step : state.step;
             cut({});
             check_place(state.step <= batch_count());
         }
@@ -463,7 +516,7 @@ void BalancedSampler::report(const Progress& progress, sab_balance_report& repor
         cost += sum;
     }
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
-    report.dropped = options_.last_step == SAB_LAST_STEP_DROP && run_.first_position == 0 ? kept_ - seen : 0;
+    report.dropped = options_.last_step == SAB_LAST_STEP_DROP && run_.first_position == 0 ? kept_ - seen : 0;  // what came before is not known
     report.fill = capacity_ > 0 ? weight / (capacity_ * static_cast<double>(parts()) * steps) : 0;
     report.rank_imbalance = rank_imbalance / steps;
     report.micro_batch_imbalance = micro_batch_imbalance / steps;

@@ -53,12 +53,14 @@ private:
         uint64_t epoch = 0;
         uint64_t cohort = 1;          ///< micro-batches of a step, over all ranks, of those who began the epoch
         uint64_t heavy = 0;           ///< samples in cohorts, a multiple of that
-        Place first;
+        uint64_t kept = 0;            ///< sorted places below were not too large for those
+        Place first;                  ///< of what can be reached
         uint64_t first_step = 0;
         uint64_t first_position = 0;  ///< micro-batches that each rank had taken
+        uint64_t took_over = 0;       ///< position at which these options took over: first_position, or before it
     };
 
-    /// Samples that cost nearly the same, by descending cost up to `end`: they change places from epoch to epoch.
+    /// Samples of nearly the same size, by descending size up to `end`: they change places from epoch to epoch.
     struct Band {
         uint64_t end;
         Permutation places;
@@ -66,7 +68,8 @@ private:
 
     uint64_t parts() const { return options_.world_size * micro_batches_; }
     uint64_t cohorts() const { return run_.heavy / run_.cohort; }
-    uint64_t units() const { return cohorts() + (kept_ - run_.heavy); }
+    uint64_t units() const { return cohorts() + (run_.kept - run_.heavy); }
+    double room() const { return share_ * capacity_ * static_cast<double>(parts()); }
     const Level& level(uint32_t place) const { return levels_[level_of_[place]]; }
     uint64_t heavy_of(uint64_t cohort) const;
     uint64_t rules() const;
@@ -75,9 +78,11 @@ private:
     void arrange();
     uint32_t permuted(uint64_t unit);
     void append(Place& at, uint64_t most);
+    void take(Place at, Place end);
     void cut(const Progress& progress);
-    Place next_start(Place at);
-    bool is_full_at(Place at) const;
+    void even_out();
+    double weight_from(std::size_t first) const;
+    Place next_start(Place at, bool& is_full);
     bool assign();
     void load(uint64_t step);
     void fill(uint64_t position, PlacedBatch& batch);
@@ -93,8 +98,9 @@ private:
     Sorted sorted_;
     std::vector<uint32_t> level_of_;  ///< by sorted place
     std::vector<Level> levels_;
-    uint64_t kept_ = 0;               ///< sorted places below are not too large
+    uint64_t kept_ = 0;               ///< sorted places below are not too large for these caps
     double mean_cost_ = 0, mean_weight_ = 0;
+    bool has_whole_sizes_ = false;
 
     Run run_;
     std::vector<Band> bands_;

@@ -46,8 +46,8 @@ constexpr Field fields[] = {
     {"epoch", [](const State& s) { return s.epoch; }},
     {"step", [](const State& s) { return s.step; }},
     {"last_step", [](const State& s) -> uint64_t { return s.last_step; }},
-    {"worst_first", [](const State& s) { return s.worst_first; }},
-    {"checksum of its other options", [](const State& s) { return s.checksum; }},
+    {"worst_first", [](const State& s) { return s.order == static_cast<uint32_t>(Order::balanced) ? 0 : s.worst_first; }},
+    {"checksum of its other options (budget, cost, caps and the like)", [](const State& s) { return s.checksum; }},
 };
 
 /// "rank 2 has seed 8, the others 7": those that differ from what most have.

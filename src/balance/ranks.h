@@ -40,6 +40,6 @@ std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is
 void check_ranks(const Sampler& sampler, const Ranks& ranks);
 
 /// Steps of the samples of this rank's shard, as many as the others take of theirs.
-std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Ranks& ranks);
+std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Arrangement& arrangement, const Ranks& ranks);
 
 }  // namespace sab

@@ -27,8 +27,14 @@ struct Bar {
     uint64_t count;
 };
 
+/// What each rank made of the bars of all.
+struct Made {
+    uint64_t plan;   ///< 0: it could not be made
+    uint64_t order;  ///< hash of the shard's samples by size
+};
+
 /// Of all that says what the plan is, but for callbacks.
-uint64_t hash_of(const sab_plan_options& options, const Ranks& ranks) {
+uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement, const Ranks& ranks) {
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
     const auto add = [&](const auto& value) { XXH3_64bits_update(&hash, &value, sizeof value); };
@@ -38,6 +44,8 @@ uint64_t hash_of(const sab_plan_options& options, const Ranks& ranks) {
     };
     add(uint64_t{order_version});
     add(ranks.world_size);
+    add(arrangement.seed);
+    add(arrangement.epoch);
     for (const int32_t value : {options.buckets, options.cost, options.tail, options.oversize}) add(value);
     for (const double value : {options.budget, options.padding_target, options.length_multiple}) add(value);
     for (const uint64_t value : {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size, options.batch_size_multiple, uint64_t{options.max_shapes}}) add(value);
@@ -54,9 +62,9 @@ uint64_t hash_of(const sab_plan_options& options, const Ranks& ranks) {
 
 class ShardedSequence : public Sequence {
 public:
-    ShardedSequence(const Sizes& sizes, const sab_plan_options& options, const Ranks& ranks) : ranks_(ranks.world_size), rank_(ranks.rank) {
+    ShardedSequence(const Sizes& sizes, const sab_plan_options& options, const Arrangement& arrangement, const Ranks& ranks) : ranks_(ranks.world_size), rank_(ranks.rank) {
         // A rank that fails tells the others instead of leaving them waiting.
-        Shard mine{SAB_OK, 0, hash_of(options, ranks)};
+        Shard mine{SAB_OK, 0, hash_of(options, arrangement, ranks)};
         std::exception_ptr failure;
         try {
             check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail, "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
@@ -66,14 +74,18 @@ public:
         } catch (const Error& error) {
             failure = std::current_exception();
             mine.status = error.status();
+        } catch (...) {
+            failure = std::current_exception();
+            mine.status = SAB_E_NO_MEMORY;
         }
         const std::vector<Shard> shards = ranks.gather(&mine, 1);
         if (failure) std::rethrow_exception(failure);
         uint64_t most_levels = 0;
         for (std::size_t r = 0; r < shards.size(); ++r) {
             if (shards[r].status != SAB_OK)
-                fail(SAB_E_ARGUMENT, "sizes: those of rank ", r, " break a rule, which it was told: ", sab_status_name(static_cast<sab_status>(shards[r].status)));
-            if (shards[r].options != mine.options) fail(SAB_E_MISMATCH, "plan: its options, or the world size, are not the same on ranks ", ranks.rank, " and ", r);
+                fail(shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH, "sizes: rank ", r, " failed, and was told why: ",
+                     sab_status_name(static_cast<sab_status>(shards[r].status)));
+            if (shards[r].options != mine.options) fail(SAB_E_MISMATCH, "plan: its options, the seed, the epoch or the world size are not the same on ranks ", ranks.rank, " and ", r);
             if (shards[r].levels > largest_sample_count) fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", shards[r].levels, " distinct sizes, which no rank gave");
             most_levels = std::max(most_levels, shards[r].levels);
         }
@@ -83,17 +95,20 @@ public:
         for (std::size_t i = 0; i < own_.level_size.size(); ++i) bars[i] = {own_.level_size[i], own_.level_first[i + 1] - own_.level_first[i]};
         const std::vector<Bar> all = ranks.gather(bars.data(), bars.size());
 
-        uint64_t told = 0;  // of the plan; 0: none could be made
+        // Of the plan, and of what only this rank knows: which of its samples have which size.
+        Made made{0, own_.order == nullptr ? 0 : XXH3_64bits(own_.order.get(), own_.count * sizeof(uint32_t))};
         try {
             lay_out(all, shards, options);
-            told = fingerprint_ | 1;
-        } catch (const Error&) {
+            made.plan = XXH3_64bits_withSeed(all.data(), all.size() * sizeof(Bar), plan_->fingerprint()) | 1;
+        } catch (...) {
             failure = std::current_exception();
         }
-        const std::vector<uint64_t> plans = ranks.gather(&told, 1);
+        const std::vector<Made> plans = ranks.gather(&made, 1);
         if (failure) std::rethrow_exception(failure);
         for (std::size_t r = 0; r < plans.size(); ++r)
-            if (plans[r] != told) fail(SAB_E_MISMATCH, "plan: rank ", r, plans[r] == 0 ? " could not make it" : " made another one", ", though the options are the same: is its cost?");
+            if (plans[r].plan != made.plan)
+                fail(SAB_E_MISMATCH, "plan: rank ", r, plans[r].plan == 0 ? " could not make it" : " made another one", ", though the options are the same: is its cost?");
+        fingerprint_ = XXH3_64bits(plans.data(), plans.size() * sizeof(Made));
         arrange({});
     }
 
@@ -208,7 +223,6 @@ private:
             steps += (most + buckets[b].batch_size - 1) / buckets[b].batch_size;
             last_step_.push_back(steps);
         }
-        fingerprint_ = XXH3_64bits_withSeed(all.data(), all.size() * sizeof(Bar), plan_->fingerprint());
     }
 
     uint64_t own_count(std::size_t bucket) const { return counts_[bucket * ranks_ + rank_]; }
@@ -252,8 +266,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Ranks& ranks) {
-    return std::make_unique<ShardedSequence>(sizes, plan, ranks);
+std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Arrangement& arrangement, const Ranks& ranks) {
+    return std::make_unique<ShardedSequence>(sizes, plan, arrangement, ranks);
 }
 
 }  // namespace sab

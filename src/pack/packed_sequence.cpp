@@ -30,6 +30,7 @@ void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Bat
     batch.longest = batch.total = 0;
     batch.padded_length = count > 0 ? packing_.capacity : 0;
     batch.bucket = -1;
+    batch.is_row = true;
     uint64_t done = 0;
     for (const Part* part = &packing_.parts[packing_.kinds[which].part_begin]; done < count; ++part) {
         if (first >= part->count) {

@@ -24,7 +24,7 @@ struct PlacedBatch {
 /// As the C ABI shows it; `indices` live as long as `placed` is not changed.
 inline sab_batch shown(const PlacedBatch& placed) {
     const Batch& b = placed.batch;
-    const double rows = b.cu_seqlens.empty() ? static_cast<double>(b.count) : 1;  // what is packed is one row
+    const double rows = b.is_row ? 1 : static_cast<double>(b.count);
     return {sizeof(sab_batch), b.buffer.data(), b.count, b.longest, b.total, b.padded_length, rows * b.padded_length, b.bucket,
             placed.epoch, placed.step, placed.step_samples, placed.step_total, placed.micro_batch, placed.micro_batches,
             b.cu_seqlens.empty() ? nullptr : b.cu_seqlens.data(), b.starts.empty() ? nullptr : b.starts.data()};

@@ -18,6 +18,7 @@ struct Batch {
     double total = 0;
     double padded_length = 0;
     int64_t bucket = -1;
+    bool is_row = false;              ///< its samples lie end to end
     std::vector<int32_t> cu_seqlens;  ///< of packed batches, else empty
     std::vector<int64_t> starts;      ///< of packed batches that may hold pieces: grows as `buffer` does; else empty
 

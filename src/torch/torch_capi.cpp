@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -173,7 +174,7 @@ sab_status sab_torch_store_new(const char* host, uint16_t port, uint64_t rank, u
         const sab_torch_component& table = opened();
         auto made = std::make_unique<sab_torch_store>();
         sab_torch_message message{};
-        check_done(table.new_store(host, port, rank, world_size, static_cast<uint64_t>(timeout * 1000) + 1, &made->impl, &message), message);
+        check_done(table.new_store(host, port, rank, world_size, static_cast<uint64_t>(std::ceil(timeout * 1000)), &made->impl, &message), message);
         return made.release();
     });
 }

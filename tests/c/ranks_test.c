@@ -69,13 +69,15 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
                 sab_batch batch = SAB_BATCH_INIT;
                 EXPECT_OK(sab_next_batch(samplers[r], &batch));
                 double total = 0, longest = 0;
+                EXPECT(batch.cu_seqlens != NULL && batch.starts == NULL && batch.cu_seqlens[0] == 0);
                 for (uint64_t i = 0; i < batch.count; ++i) {
+                    EXPECT(batch.cu_seqlens[i + 1] - batch.cu_seqlens[i] == sizes[batch.indices[i]]);
                     ++seen[batch.indices[i]];
                     total += sizes[batch.indices[i]];
                     longest = fmax(longest, sizes[batch.indices[i]]);
                     cost += cost_of(balanced, sizes[batch.indices[i]]);
                 }
-                EXPECT(batch.total == total && batch.longest == longest && batch.padded_length == longest);
+                EXPECT(batch.total == total && batch.longest == longest && batch.padded_length == total && batch.padded_total == total);
                 EXPECT(batch.step == step && batch.micro_batch == m && batch.micro_batches == balanced->micro_batches && batch.bucket == -1);
                 EXPECT(balanced->max_total == 0 || total <= balanced->max_total);
                 step_total += total;
@@ -225,6 +227,115 @@ static void a_state_inside_a_step(void) {
     sab_sampler_free(sampler);
     go_on(2, 3, 0, -1, again, seen);
     EXPECT(all_are(seen, SAMPLES, 1));
+}
+
+/* What is left of an epoch that other options began: no sample twice, and none lost but those that no longer fit. */
+static void a_state_goes_on_with_other_costs_and_caps(void) {
+    const int32_t *sizes = skewed();
+    for (int i = 0; i < 6; ++i) {
+        sab_balanced_options before = SAB_BALANCED_OPTIONS_INIT, after = SAB_BALANCED_OPTIONS_INIT;
+        before.max_total = i % 2 == 0 ? 1000 : 850;
+        before.micro_batches = 1 + (uint64_t)i % 3;
+        before.cost = SAB_COST_QUADRATIC;
+        after = before;
+        if (i < 2) after.cost = SAB_COST_PADDED;
+        if (i >= 2) after.max_total = i < 4 ? 400 : 2000;
+        after.oversize = SAB_OVERSIZE_SKIP;
+        int seen[SAMPLES] = {0};
+        unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
+        for (int part = 0; part < 2; ++part)
+            for (uint64_t r = 0; r < 4; ++r) {
+                const sab_sampler_options options = on(r, 4);
+                sab_sampler *sampler = balanced_with(part == 0 ? &before : &after, &options);
+                if (part == 1) {
+                    EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+                    EXPECT_OK(sab_sampler_state_save(sampler, again)); /* and once more, as if this rank had been replaced */
+                    EXPECT_OK(sab_sampler_state_restore(sampler, again, sizeof again));
+                    unsigned char third[SAB_STATE_SIZE];
+                    EXPECT_OK(sab_sampler_state_save(sampler, third));
+                    EXPECT(memcmp(again, third, sizeof third) == 0);
+                }
+                sab_batch batch = SAB_BATCH_INIT;
+                for (uint64_t k = 0; part == 1 || k < 3 * before.micro_batches; ++k) {
+                    if (sab_next_batch(sampler, &batch) != SAB_OK) break;
+                    EXPECT(batch.total <= (part == 0 ? before : after).max_total);
+                    for (uint64_t j = 0; j < batch.count; ++j) ++seen[batch.indices[j]];
+                }
+                if (part == 0 && r == 3) EXPECT_OK(sab_sampler_state_save(sampler, state));
+                sab_sampler_free(sampler);
+            }
+        for (int k = 0; k < SAMPLES; ++k) EXPECT(seen[k] == 1 || (seen[k] == 0 && i >= 2 && i < 4 && sizes[k] > 400));
+    }
+}
+
+static void the_end_of_an_epoch_is_a_state_too(void) {
+    for (int policy = SAB_LAST_STEP_SPLIT; policy <= SAB_LAST_STEP_WRAP; ++policy)
+        for (uint64_t samples = 3; samples < 90; samples += 13) {
+            sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+            balanced.micro_batches = 3;
+            balanced.samples = samples;
+            sab_sampler_options options = on(0, 1);
+            options.last_step = policy;
+            sab_sampler *sampler = balanced_with(&balanced, &options);
+            int seen[SAMPLES] = {0};
+            walk(sampler, seen);
+            unsigned char state[SAB_STATE_SIZE];
+            EXPECT_OK(sab_sampler_state_save(sampler, state));
+            EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+            EXPECT(walk(sampler, seen) == 0);
+            sab_sampler_free(sampler);
+        }
+}
+
+static void caps_hold_whatever_the_rounding(void) {
+    static double sizes[SAMPLES];
+    random_state = 7;
+    for (int i = 0; i < SAMPLES; ++i) sizes[i] = 0.1 * (1 + any_below(9));
+    const sab_cost_term terms[] = {{1e17, 0, 0}, {1, 1, 1}};
+    sab_sizes *handle = NULL;
+    EXPECT_OK(sab_sizes_new(sizes, SAMPLES, SAB_FLOAT64, NULL, &handle));
+    for (int i = 0; i < 2; ++i) {
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.fill = 1;
+        balanced.max_total = 1.5;
+        if (i == 1) {
+            balanced.memory_terms = terms;
+            balanced.memory_term_count = 2;
+            balanced.memory_budget = 1e17 + 16;
+        }
+        const sab_sampler_options options = on(0, 2);
+        sab_sampler *sampler = NULL;
+        EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
+        sab_batch batch = SAB_BATCH_INIT;
+        uint64_t steps = 0;
+        for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) EXPECT(batch.total <= 1.5 && batch.cu_seqlens == NULL);
+        EXPECT(steps > 100);
+        sab_sampler_free(sampler);
+    }
+    sab_sizes_free(handle);
+}
+
+/* A few light samples among heavy ones. */
+static void no_micro_batch_is_empty_before_the_last_step(void) {
+    static int32_t sizes[SAMPLES];
+    for (int i = 0; i < SAMPLES; ++i) sizes[i] = i % 50 == 0 ? 10 : 90 + i % 11;
+    sab_sizes *handle = sizes_of(sizes, SAMPLES);
+    for (uint64_t r = 0; r < 8; ++r) {
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.max_total = 100;
+        const sab_sampler_options options = on(r, 8);
+        sab_sampler *sampler = NULL;
+        uint64_t count = 0;
+        EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
+        EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+        sab_batch batch = SAB_BATCH_INIT;
+        for (uint64_t step = 0; step + 1 < count; ++step) {
+            EXPECT_OK(sab_next_batch(sampler, &batch));
+            EXPECT(batch.count > 0);
+        }
+        sab_sampler_free(sampler);
+    }
+    sab_sizes_free(handle);
 }
 
 static void foreign_states(void) {
@@ -615,8 +726,12 @@ static void shards_that_break_a_rule(void) {
     jobs[2].plan.budget = 11;
     on_all(make_sharded, jobs, 3);
     for (int i = 0; i < 3; ++i) EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, "options") != NULL);
-    for (int i = 0; i < 3; ++i) jobs[i].count = 0;
     jobs[2].plan.budget = 10;
+    jobs[1].options.seed = 12;
+    on_all(make_sharded, jobs, 3);
+    for (int i = 0; i < 3; ++i) EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, "seed") != NULL);
+    jobs[1].options.seed = 11;
+    for (int i = 0; i < 3; ++i) jobs[i].count = 0;
     on_all(make_sharded, jobs, 3);
     for (int i = 0; i < 3; ++i) EXPECT(jobs[i].status == SAB_E_ARGUMENT && strstr(jobs[i].message, "sizes.count") != NULL);
     for (int i = 0; i < 3; ++i) {
@@ -628,6 +743,22 @@ static void shards_that_break_a_rule(void) {
     job one = {.sizes = good, .count = 3, .plan = budget(10), .options = on(0, 1), .member = {.fails = 1}};
     on_all(make_sharded, &one, 1);
     EXPECT(one.status == SAB_E_CALLBACK && strstr(one.message, "55") != NULL && one.sampler == NULL);
+}
+
+static void a_state_belongs_to_its_shards(void) {
+    const int32_t up[4] = {1, 2, 3, 4}, down[4] = {4, 3, 2, 1};
+    unsigned char state[SAB_STATE_SIZE];
+    for (int i = 0; i < 2; ++i) {
+        job jobs[2] = {{.sizes = up, .count = 4}, {.sizes = i == 0 ? up : down, .count = 4}};
+        for (int r = 0; r < 2; ++r) {
+            jobs[r].plan = budget(4);
+            jobs[r].options = on((uint64_t)r, 2);
+        }
+        on_all(make_sharded, jobs, 2);
+        if (i == 0) EXPECT_OK(sab_sampler_state_save(jobs[0].sampler, state));
+        for (int r = 0; r < 2 && i == 1; ++r) EXPECT_FAILS(sab_sampler_state_restore(jobs[r].sampler, state, sizeof state), SAB_E_MISMATCH, "fingerprint");
+        free_all(jobs, 2);
+    }
 }
 
 static void ranks_that_disagree(void) {
@@ -723,7 +854,7 @@ static void what_no_rank_gave_is_refused(void) {
     memcpy(&negative_bits, &negative, 8);
     memcpy(&two_bits, &twice, 8);
     const liar liars[] = {{0, 0, 16, 1ull << 62}, {0, 1, 16, nan_bits}, {0, 1, 16, negative_bits}, {0, 1, 16, two_bits},
-                          {0, 1, 8, 0},           {0, 1, 8, 1ull << 40}, {0, 2, 8, 0}};
+                          {0, 1, 8, 0},           {0, 1, 8, 1ull << 40}, {0, 2, 16, 0}};
     sab_sizes *sizes = sizes_of(three, 3);
     const sab_plan_options plan = budget(10);
     const sab_sampler_options options = on(0, 2);
@@ -764,6 +895,10 @@ int main(void) {
     RUN(last_steps);
     RUN(a_state_goes_on_with_other_ranks);
     RUN(a_state_inside_a_step);
+    RUN(a_state_goes_on_with_other_costs_and_caps);
+    RUN(the_end_of_an_epoch_is_a_state_too);
+    RUN(caps_hold_whatever_the_rounding);
+    RUN(no_micro_batch_is_empty_before_the_last_step);
     RUN(foreign_states);
     RUN(memory_caps);
     RUN(costs_of_all_kinds);
@@ -773,6 +908,7 @@ int main(void) {
     RUN(meshes);
     RUN(shards);
     RUN(shards_that_break_a_rule);
+    RUN(a_state_belongs_to_its_shards);
     RUN(ranks_that_disagree);
     RUN(what_no_rank_gave_is_refused);
     RUN(stores_need_libtorch);

@@ -135,13 +135,22 @@ def disagree(rank, world_size):
 def never_come(rank, world_size):
     sampler = sab.BucketSampler(sab.plan(SIZES, budget=600), rank=rank, world_size=world_size)
     if rank == 1:
-        time.sleep(3)  # is there, but does not call
+        time.sleep(4)  # is there, but does not call
         return None
+    time.sleep(rank / 4)  # rank 0 gives up first, and tells
     try:
         sab.check_ranks(sampler, timeout=1)
     except TimeoutError as error:
-        dist.distributed_c10d._get_default_store().add("seen", 1)
         return str(error)
+    return None
+
+
+def fail_alone(rank, world_size):
+    """Rank 1 fails before it could say anything of its samples."""
+    try:
+        sab.ShardedSampler(["a"] if rank == 1 else [1, 2], budget=10, timeout=60)
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
     return None
 
 
@@ -178,8 +187,6 @@ def run(job, rank, world_size, port, arguments, out):
     dist.init_process_group("gloo")
     assert sab.ranks() == (rank, world_size)
     out.write_text(json.dumps(globals()[job](rank, world_size, **arguments)))
-    if job == "never_come":
-        time.sleep(1)  # rank 0 holds the store
     os._exit(0)
 
 

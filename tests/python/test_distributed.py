@@ -54,6 +54,11 @@ def test_a_rank_that_never_comes_is_named():
     assert said[0] == said[2] == "rank 1 of 3 did not come within 1 s"
 
 
+def test_a_rank_that_fails_alone_is_told_of_everywhere():
+    said = run("fail_alone", 3)
+    assert said[1].startswith("TypeError") and said[0] == said[2] == "MismatchError: rank 1 failed, and was told why"
+
+
 def test_tensor_parallel_ranks_share_their_samples():
     said = run("groups", 4)
     assert said[0] == said[1] and said[2] == said[3] and said[0] != said[2]

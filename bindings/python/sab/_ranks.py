@@ -9,9 +9,9 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Unio
 
 import numpy as np
 
-from sab._native import Calls, Progress, SkippedWarning, UnsupportedError, check, ffi, lib, new_options, whole
+from sab._native import Calls, MismatchError, Progress, SkippedWarning, UnsupportedError, check, ffi, lib, new_options, whole
 from sab._plan import one_of, plan_options
-from sab._samplers import _RandomAccessSampler, _sampler_options
+from sab._samplers import _RandomAccessSampler, _remake, _sampler_options
 from sab._sizes import SizesLike, as_sizes
 
 Gather = Callable[[bytes], Sequence[bytes]]
@@ -48,13 +48,13 @@ def ranks(group: Any = None) -> tuple[int, int]:
     return int(rank[0]), int(world_size[0])
 
 
-def data_rank(mesh: Any, rank: Optional[int] = None, *, data: Iterable[str] = ("dp", "data")) -> tuple[int, int]:
+def data_rank(mesh: Any, rank: Optional[int] = None, *, data: "str | Iterable[str] | None" = None) -> tuple[int, int]:
     """``(rank, world_size)`` for samplers of a process in a mesh of parallelisms: processes that share the same samples (tensor, context, pipeline parallel) get the same.
 
     Args:
         mesh: the length of each axis by its name, the last one fastest; or a DeviceMesh of torch with names.
         rank: of the process; None: that of :func:`ranks`.
-        data: names of the axes along which processes take different samples.
+        data: names of the axes along which processes take different samples; None: those of "dp" and "data" that there are.
 
     >>> data_rank({"pp": 2, "dp": 4, "tp": 8}, rank=45)
     (1, 4)
@@ -71,20 +71,26 @@ def data_rank(mesh: Any, rank: Optional[int] = None, *, data: Iterable[str] = ("
             number = number * length + place
     else:
         shape, number = dict(mesh), ranks()[0] if rank is None else whole("rank", rank)
-    wanted = set(data)
-    if not wanted & set(shape):
-        raise ValueError(f"data = {sorted(wanted)}: none is an axis of the mesh, {list(shape)}")
+    wanted = {"dp", "data"} & set(shape) if data is None else {data} if isinstance(data, str) else set(data)
+    if not wanted or not wanted <= set(shape):
+        raise ValueError(f"data = {data!r}: must name axes of the mesh, which has {', '.join(map(repr, shape))}")
     lengths = [whole(f"mesh[{name!r}]", length, 1) for name, length in shape.items()]
     own, world_size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
     check(lib.sab_data_rank(lengths, [int(name in wanted) for name in shape], len(lengths), number, own, world_size))
     return int(own[0]), int(world_size[0])
 
 
-_rounds: dict[tuple[int, ...], int] = {}
+_FINE, _MISSING, _UNLIKE = b"\0", b"\1", b"\2"  # first byte of what rank 0 tells
+_GRACE = 10.0  # seconds that rank 0 stays for others to hear it
 
 
 def _torch_gather(group: Any, timeout: float) -> Gather:
-    """Gathers through the store that the process group was made with: unlike a collective it can say who did not come."""
+    """Gathers through the store that the process group was made with: unlike a collective it can say who did not come.
+
+    Rank 0 collects, and tells all what it has got, or who is missing: so all hear the same.
+    """
+    if not 0 < timeout <= 1e6:
+        raise ValueError(f"timeout = {timeout}: must be above 0 and at most 1000000 seconds")
     dist = _torch_distributed()
     if dist is None:
         return lambda mine: [mine]
@@ -92,35 +98,94 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
     c10d = dist.distributed_c10d
     store = c10d._get_default_store()
     members = tuple(range(world_size)) if group is None else tuple(c10d.get_global_rank(group, each) for each in range(world_size))
+    prefix = "sab/" + "-".join(map(str, members if group is not None else ())) + "/"
+
+    def wait_for(counter: str, least: int, end: float) -> bool:
+        pause = 0.001
+        while store.add(counter, 0) < least:
+            if time.monotonic() > end:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        return True
+
+    def not_come(missing: "list[int]") -> bytes:
+        names = ", ".join(str(members[each]) for each in missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
+        return _MISSING + f"rank{'s' if len(missing) > 1 else ''} {names} of {world_size} did not come within {timeout:g} s".encode()
+
+    def collect(key: str, size: int) -> bytes:
+        end = time.monotonic() + timeout
+        missing = [each for each in range(world_size) if not wait_for(f"{key}{each}/set", 1, end)]
+        values = [bytes(store.get(f"{key}{each}")) for each in range(world_size) if each not in missing]
+        unlike = [each for each, value in enumerate(values) if len(value) != size]
+        told = _FINE + b"".join(values)
+        if missing:
+            told = not_come(missing)
+        elif unlike:
+            told = _UNLIKE + f"rank {members[unlike[0]]} gave {len(values[unlike[0]])} bytes, rank {members[0]} {size}: they do not call the same".encode()
+        store.set(key + "all", told)
+        store.add(key + "all/set", 1)
+        wait_for(key + "heard", len(values) - 1, time.monotonic() + _GRACE)  # this process may hold the store
+        return told
+
+    def hear(key: str) -> bytes:
+        begin = time.monotonic()
+        # Where rank 0 is there, its time counts, which began at most as much later.
+        if not wait_for(key + "all/set", 1, begin + timeout) and not (
+            store.add(f"{key}0/set", 0) > 0 and wait_for(key + "all/set", 1, begin + 2 * timeout + _GRACE)
+        ):
+            return not_come([0])
+        told = bytes(store.get(key + "all"))
+        store.add(key + "heard", 1)
+        return told
 
     def gather(mine: bytes) -> list[bytes]:
-        _rounds[members] = _rounds.get(members, 0) + 1
-        key = "sab/" + "-".join(map(str, members if group is not None else ())) + f"/{_rounds[members]}/"
+        key = f"{prefix}{store.add(f'{prefix}round/{rank}', 1)}/"
         store.set(f"{key}{rank}", mine)
         store.add(f"{key}{rank}/set", 1)
-        end = time.monotonic() + timeout
-
-        def wait_for(counter: str, least: int) -> bool:
-            pause = 0.001
-            while store.add(key + counter, 0) < least:
-                if time.monotonic() > end:
-                    return False
-                time.sleep(pause)
-                pause = min(2 * pause, 0.05)
-            return True
-
-        gathered = []
-        for each in range(world_size):
-            if not wait_for(f"{each}/set", 1):
-                missing = [str(members[other]) for other in range(each, world_size) if store.add(f"{key}{other}/set", 0) < 1]
-                raise TimeoutError(f"rank{'s' if len(missing) > 1 else ''} {', '.join(missing[:8])} of {world_size} did not come within {timeout:g} s")
-            gathered.append(bytes(store.get(f"{key}{each}")))
-        store.add(f"{key}read", 1)
-        if rank == 0:  # which holds the store, as a rule: it must not go before all have read
-            wait_for("read", world_size)
-        return gathered
+        told = collect(key, len(mine)) if rank == 0 else hear(key)
+        if told[:1] != _FINE:
+            raise (TimeoutError if told[:1] == _MISSING else MismatchError)(told[1:].decode())
+        return [told[1 + each * len(mine) : 1 + (each + 1) * len(mine)] for each in range(world_size)]
 
     return gather
+
+
+def _joined(group: Any, gather: Optional[Gather], rank: Optional[int], world_size: Optional[int], timeout: float) -> tuple[Gather, int, int]:
+    """How to reach the other ranks, which one this is, and how many there are."""
+    if gather is None:
+        own, size = ranks(group) if group is not None or _torch_distributed() is not None else (0, 1)
+        gather = _torch_gather(group, timeout)
+    elif rank is None or world_size is None:
+        raise TypeError("rank and world_size must be given with gather")
+    else:
+        own, size = whole("rank", rank), whole("world_size", world_size, 1)
+    reach = gather
+
+    def checked(mine: bytes) -> Sequence[bytes]:
+        gathered = reach(mine)
+        if len(gathered) != size:
+            raise ValueError(f"gather: gave {len(gathered)} values: must give {size}, one for each rank")
+        return gathered
+
+    return checked, own, size
+
+
+def _together(gather: Gather, begin: Callable[[], Any]) -> Any:
+    """What `begin` gives on this rank. Where it fails on one, all hear of it instead of waiting for it."""
+    failure: Optional[BaseException] = None
+    made = None
+    try:
+        made = begin()
+    except BaseException as error:  # Ctrl-C, too
+        failure = error
+    statuses = gather(b"\0" if failure is None else b"\1")
+    if failure is not None:
+        raise failure
+    for rank, status in enumerate(statuses):
+        if status != b"\0":
+            raise MismatchError(f"rank {rank} failed, and was told why")
+    return made
 
 
 def check_ranks(sampler: Any, *, group: Any = None, gather: Optional[Gather] = None, rank: Optional[int] = None, world_size: Optional[int] = None, timeout: float = 300) -> None:
@@ -135,28 +200,18 @@ def check_ranks(sampler: Any, *, group: Any = None, gather: Optional[Gather] = N
     Raises:
         MismatchError: on all ranks, naming those that differ, what in, and both values; TimeoutError: naming the ranks that did not come.
     """
-    if gather is None:
-        own, size = ranks(group) if group is not None or _torch_distributed() is not None else (0, 1)
-        gather = _torch_gather(group, timeout)
-    elif rank is None or world_size is None:
-        raise TypeError("rank and world_size must be given with gather")
-    else:
-        own, size = rank, world_size
-    calls = Calls(gather=_checked(gather, size))
-    handle = sampler._handle
-    if hasattr(sampler, "_seek"):
-        sampler._seek(sampler._step)
+    reach, own, size = _joined(group, gather, rank, world_size, timeout)
+
+    def begin() -> Any:
+        if sampler._handle == ffi.NULL:
+            raise ValueError("sampler: is closed")
+        if hasattr(sampler, "_seek"):
+            sampler._seek(sampler._step)
+        return sampler._handle
+
+    handle = _together(reach, begin)
+    calls = Calls(gather=reach)
     check(lib.sab_sampler_check_ranks(handle, own, size, lib.sab_py_all_gather, calls.handle), calls)
-
-
-def _checked(gather: Gather, world_size: int) -> Gather:
-    def checked(mine: bytes) -> Sequence[bytes]:
-        gathered = gather(mine)
-        if len(gathered) != world_size:
-            raise ValueError(f"gather: gave {len(gathered)} values: must give {world_size}, one for each rank")
-        return gathered
-
-    return checked
 
 
 class BalanceReport(NamedTuple):
@@ -174,12 +229,25 @@ class BalanceReport(NamedTuple):
     time: float
     least_time: float
 
+    def __str__(self) -> str:
+        rows = [
+            ("samples", f"{self.samples:,}"),
+            ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
+            ("steps", f"{self.steps:,}"),
+            ("share of the caps that is filled", f"{100 * self.fill:.2f} %" if self.fill else "no cap"),
+            ("rank imbalance (1: none), the largest", f"{self.rank_imbalance:.4f}, {self.largest_rank_imbalance:.3f}"),
+            ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
+            ("time spent waiting", f"{100 * (1 - self.least_time / self.time) if self.time else 0:.2f} %"),
+        ]
+        return "\n".join(f"{name:<40}{value:>22}" for name, value in rows)
+
 
 class BalancedSampler(_RandomAccessSampler):
     """Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens or memory.
 
     For batches without padding (packed, nested, variable-length attention), whose cost is not their number of tokens. Iterating gives this rank's micro-batches;
     :meth:`batches` says of each its ``step``, ``micro_batch``, and the totals of the step over all ranks. ``len()``, :meth:`batch` and states count micro-batches.
+    In the last step a micro-batch may be empty, where fewer samples than micro-batches are left: its loss weighs nothing, but its rank must take part in the step.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
@@ -189,7 +257,7 @@ class BalancedSampler(_RandomAccessSampler):
         micro_batches: that each rank takes in a step: gradient accumulation, a pipeline to be filled.
         fill: share of the caps that a step's samples may take; the rest is room in which costs are evened out.
         cost: of a sample: ``"linear"``, ``"quadratic"`` (attention), coefficients ``c`` of ``c[0] + c[1] + c[2] * length + ...`` as for plans, a :class:`sab.MemoryModel`
-            fitted to times, or a function ``cost(length)``.
+            fitted to times, or a function ``cost(length)``; must never decrease.
         method: ``"karmarkar_karp"`` or ``"longest_first"``.
         oversize: samples over a cap alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
         seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
@@ -257,10 +325,9 @@ class BalancedSampler(_RandomAccessSampler):
         handle = ffi.new("sab_sampler **")
         check(lib.sab_balanced_sampler_new(source._handle, options, _sampler_options(seed, rank, world_size, last_step, 0, True), handle), calls)
         self._adopt(handle, output)
-        kept: Any = sizes if isinstance(sizes, np.ndarray) else np.array([source[i] for i in range(len(source))]) if isinstance(sizes, type(source)) else sizes
         self._make = (
             type(self),
-            (kept,),
+            (source,),
             {
                 "samples": samples, "max_total": max_total, "memory": memory, "memory_budget": memory_budget, "micro_batches": micro_batches, "fill": fill, "cost": cost,
                 "method": method, "oversize": oversize, "seed": seed, "rank": rank, "world_size": world_size, "last_step": last_step, "output": output,
@@ -268,6 +335,11 @@ class BalancedSampler(_RandomAccessSampler):
         )  # fmt: skip
         if self.skipped_count:
             warnings.warn(f"{self.skipped_count} of {len(source)} samples are over the cap alone and are skipped", SkippedWarning, stacklevel=2)
+
+    def __reduce__(self) -> Any:
+        kind, (source,), options = self._make
+        kept = source._keep if source._keep is not None else np.array([source[i] for i in range(len(source))])
+        return _remake, (kind, (kept,), options, self.state_dict(), self._resumes)
 
     def report(self, progress: "bool | Progress | None" = None) -> BalanceReport:
         """How even the current epoch is on all ranks, before any training."""
@@ -306,20 +378,15 @@ class ShardedSampler(_RandomAccessSampler):
         output: str = "numpy",
         **plan: Any,
     ) -> None:
-        if gather is None:
-            own, size = ranks(group) if group is not None or _torch_distributed() is not None else (0, 1)
-            gather = _torch_gather(group, timeout)
-        elif rank is None or world_size is None:
-            raise TypeError("rank and world_size must be given with gather")
-        else:
-            own, size = rank, world_size
-        options, calls, keep = plan_options(budget, **plan)
-        joined = Calls(gather=_checked(gather, size))
-        source = as_sizes(sizes)
+        reach, own, size = _joined(group, gather, rank, world_size, timeout)
+
+        def begin() -> Any:
+            return as_sizes(sizes), plan_options(budget, **plan), _sampler_options(seed, own, size, "split", 0, True), one_of("output", output, {"numpy": 0, "list": 1})
+
+        source, (options, calls, keep), order, _ = _together(reach, begin)
+        joined = Calls(gather=reach)
         handle = ffi.new("sab_sampler **")
-        status = lib.sab_sharded_sampler_new(
-            source._handle, options, _sampler_options(seed, own, size, "split", 0, True), lib.sab_py_all_gather, joined.handle, handle
-        )
+        status = lib.sab_sharded_sampler_new(source._handle, options, order, lib.sab_py_all_gather, joined.handle, handle)
         del keep
         check(status, joined if joined.exception is not None else calls)
         self._adopt(handle, output)

@@ -37,36 +37,79 @@ public:
         }
     }
 
+    /// Rank 0 collects, and tells all what it has got, or who is missing: so all hear the same.
     void all_gather(const void* mine, std::size_t size, void* all) {
         const std::string round = "sab/" + std::to_string(rounds_++) + "/";
-        const auto end = Clock::now() + timeout_;
         const auto* const bytes = static_cast<const uint8_t*>(mine);
+        std::vector<uint8_t> told;
         try {
             store_->set(round + std::to_string(rank_), std::vector<uint8_t>(bytes, bytes + size));
-            for (uint64_t rank = 0; rank < world_size_; ++rank) {
-                const std::string key = round + std::to_string(rank);
-                if (!wait(key, end)) refuse_missing(round, rank);
-                const std::vector<uint8_t> value = store_->get(key);
-                if (value.size() != size)
-                    throw Refusal(SAB_E_MISMATCH, "rank " + std::to_string(rank) + " gave " + std::to_string(value.size()) + " bytes, rank " + std::to_string(rank_) + " " +
-                                                      std::to_string(size) + ": they do not call the same");
-                if (size > 0) std::memcpy(static_cast<uint8_t*>(all) + rank * size, value.data(), size);
-            }
-            // The store is in rank 0, which must not go before all have read.
-            const std::string done = round + "done";
-            if (store_->add(round + "read", 1) == static_cast<int64_t>(world_size_)) store_->set(done, {1});
-            if (rank_ == 0) wait(done, end);
+            told = rank_ == 0 ? collect(round, size) : hear(round);
         } catch (const Refusal&) {
             throw;
         } catch (const std::exception& error) {
             throw Refusal(SAB_E_IO, where_ + " failed: " + first_line(error));
         }
+        if (told.at(0) != fine) throw Refusal(told[0] == missing ? SAB_E_TIMEOUT : SAB_E_MISMATCH, std::string(told.begin() + 1, told.end()));
+        if (told.size() != 1 + world_size_ * size) throw Refusal(SAB_E_MISMATCH, "rank " + std::to_string(rank_) + " gave " + std::to_string(size) + " bytes, others did not: they do not call the same");
+        if (size > 0) std::memcpy(all, told.data() + 1, told.size() - 1);
     }
 
 private:
+    static constexpr uint8_t fine = 0, missing = 1, unlike = 2;  ///< first byte of what rank 0 tells
+    static constexpr milliseconds grace{10000};                  ///< that rank 0 stays for others to hear it
+
+    std::vector<uint8_t> collect(const std::string& round, std::size_t size) {
+        const auto end = Clock::now() + timeout_;
+        std::vector<uint8_t> told{fine};
+        std::string problem;
+        uint64_t came = 0, absent = 0, first_absent = 0;
+        for (uint64_t rank = 0; rank < world_size_; ++rank) {
+            const std::string key = round + std::to_string(rank);
+            if (!wait(key, end)) {
+                if (absent++ == 0) first_absent = rank;
+                continue;
+            }
+            ++came;
+            const std::vector<uint8_t> value = store_->get(key);
+            if (value.size() != size && problem.empty())
+                problem = "rank " + std::to_string(rank) + " gave " + std::to_string(value.size()) + " bytes, rank 0 " + std::to_string(size) + ": they do not call the same";
+            told.insert(told.end(), value.begin(), value.end());
+        }
+        if (absent > 0) problem = not_come(first_absent, absent - 1);
+        if (!problem.empty()) {
+            told.assign(1, absent > 0 ? missing : unlike);
+            told.insert(told.end(), problem.begin(), problem.end());
+        }
+        store_->set(round + "all", told);
+        // The store is in this process, which must not go before those that came have heard.
+        const auto heard_by = Clock::now() + grace;
+        while (store_->add(round + "heard", 0) < static_cast<int64_t>(came) - 1 && Clock::now() < heard_by) std::this_thread::sleep_for(milliseconds(2));
+        if (absent == 0) {
+            for (uint64_t rank = 0; rank < world_size_; ++rank) store_->deleteKey(round + std::to_string(rank));
+            store_->deleteKey(round + "all");
+        }
+        return told;
+    }
+
+    std::vector<uint8_t> hear(const std::string& round) {
+        const auto begin = Clock::now();
+        // Where rank 0 is there, its time counts, which began at most as much later.
+        if (!wait(round + "all", begin + timeout_) && (!store_->check({round + "0"}) || !wait(round + "all", begin + 2 * timeout_ + grace)))
+            throw Refusal(SAB_E_TIMEOUT, not_come(0, 0));
+        const std::vector<uint8_t> told = store_->get(round + "all");
+        store_->add(round + "heard", 1);
+        return told;
+    }
+
     static std::string first_line(const std::exception& error) {
         const std::string what = error.what();
         return what.substr(0, what.find('\n'));
+    }
+
+    std::string not_come(uint64_t first, uint64_t more) const {
+        const auto time = timeout_.count() % 1000 == 0 ? std::to_string(timeout_.count() / 1000) + " s" : std::to_string(timeout_.count()) + " ms";
+        return "rank " + std::to_string(first) + (more > 0 ? " and " + std::to_string(more) + " more" : "") + " of " + std::to_string(world_size_) + " did not come within " + time;
     }
 
     /// False when the time is over. Asks again and again: after a wait() that timed out older stores take its late answer for that of the next question.
@@ -76,13 +119,6 @@ private:
             std::this_thread::sleep_for(pause);
         }
         return true;
-    }
-
-    [[noreturn]] void refuse_missing(const std::string& round, uint64_t first) {
-        uint64_t more = 0;
-        for (uint64_t rank = first + 1; rank < world_size_; ++rank) more += store_->check({round + std::to_string(rank)}) ? 0 : 1;
-        throw Refusal(SAB_E_TIMEOUT, "rank " + std::to_string(first) + (more > 0 ? " and " + std::to_string(more) + " more" : "") + " of " + std::to_string(world_size_) +
-                                         " did not come within " + std::to_string(timeout_.count()) + " ms");
     }
 
     const std::string where_;

@@ -424,7 +424,7 @@ void Partitioner::improve() {
     const double mean = std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(parts.size());
     const double enough = std::max(mean * 1e-5, whole_ ? 1.0 : 0.0);  // less is of no use, or cannot be had of whole numbers
     if (largest_cost() - mean < enough) return;
-    std::size_t work = std::min((weights_.empty() ? 64 : 256) * (costs_.size() + parts.size()), most_work);  // items looked at
+    std::size_t work = std::min((weights_.empty() ? 64 : 512) * (costs_.size() + parts.size()), most_work);  // items looked at
     const std::size_t try_work = std::bit_width(parts.size()), exchange_work = try_work * try_work;  // memory is the less at hand, the more there is
     Ranking by_cost = ranked(&Part::cost);
     for (bool lowered = true; lowered;) {

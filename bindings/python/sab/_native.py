@@ -147,10 +147,8 @@ def whole(name: str, value: Any, least: int = 0) -> int:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} = {value!r}: must be a whole number") from None
-    if number < least:
-        raise ValueError(f"{name} = {number}: must be at least {least}")
-    if number >= 1 << 64:
-        raise ValueError(f"{name} = {number}: must be below 2**64")
+    if not least <= number < 1 << 64:
+        raise ValueError(f"{name} = {number}: must be {'at least ' + str(least) if number < least else 'below 2**64'}")
     return number
 
 

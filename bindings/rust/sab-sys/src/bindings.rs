@@ -73,6 +73,9 @@ pub const SAB_FRAMING_LINES: i32 = 0;
 pub const SAB_FRAMING_LENGTH: i32 = 1;
 pub const SAB_ON_ERROR_STOP: i32 = 0;
 pub const SAB_ON_ERROR_SKIP: i32 = 1;
+pub const SAB_THRESHOLDS_LEAST_TOTAL: i32 = 0;
+pub const SAB_THRESHOLDS_LEAST_WORST: i32 = 1;
+pub const SAB_THRESHOLDS_RANDOMISED: i32 = 2;
 pub type sab_status = i32;
 extern "C" {
     pub fn sab_status_name(status: sab_status) -> *const ::core::ffi::c_char;
@@ -3034,5 +3037,144 @@ extern "C" {
         source: *mut sab_stream,
         buffer_size: u64,
         stream: *mut *mut sab_stream,
+    ) -> sab_status;
+}
+pub type sab_thresholds_method = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_thresholds_options {
+    pub struct_size: usize,
+    pub method: sab_thresholds_method,
+    pub cost: sab_cost,
+    pub cost_per_sample: i32,
+    pub num_trials: u32,
+    pub tolerate: i64,
+    pub seed: u64,
+    pub starts: *const u64,
+    pub coefficients: *const f64,
+    pub coefficient_count: usize,
+    pub cost_terms: *const sab_cost_term,
+    pub cost_term_count: usize,
+    pub cost_fn: sab_cost_fn,
+    pub cost_ctx: *mut ::core::ffi::c_void,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_thresholds_options",
+    ][::core::mem::size_of::<sab_thresholds_options>() - 112usize];
+    [
+        "Alignment of sab_thresholds_options",
+    ][::core::mem::align_of::<sab_thresholds_options>() - 8usize];
+    [
+        "Offset of field: sab_thresholds_options::struct_size",
+    ][::core::mem::offset_of!(sab_thresholds_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_thresholds_options::method",
+    ][::core::mem::offset_of!(sab_thresholds_options, method) - 8usize];
+    [
+        "Offset of field: sab_thresholds_options::cost",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost) - 12usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_per_sample",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_per_sample) - 16usize];
+    [
+        "Offset of field: sab_thresholds_options::num_trials",
+    ][::core::mem::offset_of!(sab_thresholds_options, num_trials) - 20usize];
+    [
+        "Offset of field: sab_thresholds_options::tolerate",
+    ][::core::mem::offset_of!(sab_thresholds_options, tolerate) - 24usize];
+    [
+        "Offset of field: sab_thresholds_options::seed",
+    ][::core::mem::offset_of!(sab_thresholds_options, seed) - 32usize];
+    [
+        "Offset of field: sab_thresholds_options::starts",
+    ][::core::mem::offset_of!(sab_thresholds_options, starts) - 40usize];
+    [
+        "Offset of field: sab_thresholds_options::coefficients",
+    ][::core::mem::offset_of!(sab_thresholds_options, coefficients) - 48usize];
+    [
+        "Offset of field: sab_thresholds_options::coefficient_count",
+    ][::core::mem::offset_of!(sab_thresholds_options, coefficient_count) - 56usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_terms",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_terms) - 64usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_term_count",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_term_count) - 72usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_fn",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_fn) - 80usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_ctx",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_ctx) - 88usize];
+    [
+        "Offset of field: sab_thresholds_options::progress",
+    ][::core::mem::offset_of!(sab_thresholds_options, progress) - 96usize];
+    [
+        "Offset of field: sab_thresholds_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_thresholds_options, progress_ctx) - 104usize];
+};
+extern "C" {
+    pub fn sab_thresholds_options_init(options: *mut sab_thresholds_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_thresholds_info {
+    pub struct_size: usize,
+    pub total: f64,
+    pub worst: f64,
+    pub largest_difference: f64,
+    pub even: u64,
+    pub repeated: u64,
+    pub not_tolerated: u64,
+    pub extreme: u64,
+    pub narrow: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_thresholds_info",
+    ][::core::mem::size_of::<sab_thresholds_info>() - 72usize];
+    [
+        "Alignment of sab_thresholds_info",
+    ][::core::mem::align_of::<sab_thresholds_info>() - 8usize];
+    [
+        "Offset of field: sab_thresholds_info::struct_size",
+    ][::core::mem::offset_of!(sab_thresholds_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_thresholds_info::total",
+    ][::core::mem::offset_of!(sab_thresholds_info, total) - 8usize];
+    [
+        "Offset of field: sab_thresholds_info::worst",
+    ][::core::mem::offset_of!(sab_thresholds_info, worst) - 16usize];
+    [
+        "Offset of field: sab_thresholds_info::largest_difference",
+    ][::core::mem::offset_of!(sab_thresholds_info, largest_difference) - 24usize];
+    [
+        "Offset of field: sab_thresholds_info::even",
+    ][::core::mem::offset_of!(sab_thresholds_info, even) - 32usize];
+    [
+        "Offset of field: sab_thresholds_info::repeated",
+    ][::core::mem::offset_of!(sab_thresholds_info, repeated) - 40usize];
+    [
+        "Offset of field: sab_thresholds_info::not_tolerated",
+    ][::core::mem::offset_of!(sab_thresholds_info, not_tolerated) - 48usize];
+    [
+        "Offset of field: sab_thresholds_info::extreme",
+    ][::core::mem::offset_of!(sab_thresholds_info, extreme) - 56usize];
+    [
+        "Offset of field: sab_thresholds_info::narrow",
+    ][::core::mem::offset_of!(sab_thresholds_info, narrow) - 64usize];
+};
+extern "C" {
+    pub fn sab_find_thresholds(
+        lengths: *const sab_sizes,
+        k: u64,
+        options: *const sab_thresholds_options,
+        thresholds: *mut f64,
+        info: *mut sab_thresholds_info,
     ) -> sab_status;
 }

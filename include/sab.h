@@ -20,7 +20,7 @@
  *
  *      sab_stream   pipelines of records that go on where they stopped    sab/stream.h
  *      sab_find_thresholds
- *                   batches cut into groups of like lengths               sab/group.h
+ *      sab_grouping batches cut into groups of like lengths               sab/group.h
  *
  *  Rules that hold everywhere and are not repeated at each function:
  *

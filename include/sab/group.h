@@ -2,7 +2,8 @@
  *  Batches cut into groups of like lengths, so that each group is padded to its own longest.
  *
  *  sab_find_thresholds() decides, once for a data set, where to cut: lengths up to the first threshold are one group, those above it up to the second the
- *  next, and those above the last one the last.
+ *  next, and those above the last one the last. sab_grouping does so with the samples of a batch, or of anything: it says in which order to take them, group
+ *  by group, and how to get back, for any runtime that can index by an array.
  */
 #ifndef SAB_GROUP_H
 #define SAB_GROUP_H
@@ -88,6 +89,97 @@ typedef struct sab_thresholds_info {
  */
 SAB_API sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds,
                                        sab_thresholds_info *info) SAB_NOEXCEPT;
+
+/* ---- Groupings ---- */
+
+/** Samples, such as those of a batch, in groups: which sample is in which, and how to reorder what belongs to them, there and back. Immutable, shareable. */
+typedef struct sab_grouping sab_grouping;
+
+/** One length of the samples, and where it is cut. */
+typedef struct sab_grouping_dimension {
+    const sab_sizes *lengths;  /**< of all samples */
+    const double *thresholds;  /**< in any order, no two equal, none NaN */
+    size_t threshold_count;    /**< at least 1 */
+} sab_grouping_dimension;
+
+/** Groups samples by one or several of their lengths, such as residues of a protein and atoms of its ligand.
+ *
+ *  Each dimension is cut into the lengths up to its first threshold, those above it up to the second, ..., those above its last one. Samples that lie in the same interval of every
+ *  dimension are a group. There are no empty groups. They come in ascending order of the first dimension's interval, then the second's, and so on.
+ *
+ *  Time: some 10 ns a sample and dimension.
+ *
+ *  @param dimensions  `count` of them, with as many samples each; read during the call only
+ *  @param count       1 to 64
+ *  @param grouping    the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** All samples in one group.
+ *
+ *  @param samples   number of samples, at most 4,294,967,295
+ *  @param grouping  the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_uni_new(size_t samples, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** Groups given as the number of each sample's group.
+ *
+ *  @param group_of  `samples` numbers, from 0 to below `groups`; may be NULL when there are no samples
+ *  @param samples   number of samples, at most 4,294,967,295
+ *  @param groups    number of groups, at most 4,294,967,295; any of them may be empty
+ *  @param grouping  the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** Groups given as the samples of each, in an order that is kept.
+ *
+ *  @param indices   the samples of the first group, then those of the second, ...: each sample exactly once; may be NULL when there are none
+ *  @param counts    samples of each group, any of them 0; may be NULL when there are no groups
+ *  @param groups    number of `counts`, at most 4,294,967,295
+ *  @param grouping  the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** Groups of consecutive samples.
+ *
+ *  @param counts    samples of each group, any of them 0; may be NULL when there are no groups
+ *  @param groups    number of `counts`, at most 4,294,967,295
+ *  @param grouping  the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** What a grouping is. The arrays are the grouping's and live as long as it does. */
+typedef struct sab_groups {
+    size_t struct_size;         /**< set by SAB_GROUPS_INIT */
+    uint64_t samples;           /**< number of samples */
+    uint64_t groups;            /**< number of groups */
+    uint64_t dimensions;        /**< of lengths; 0 where the groups were given */
+    const int64_t *offsets;     /**< groups + 1: group g stands at the places from offsets[g] to below offsets[g + 1] */
+    const int64_t *permutation; /**< the sample at each place; in a group by ascending index, or as they were given */
+    const int64_t *inverse;     /**< the place of each sample: inverse[permutation[place]] == place. Puts what was computed group by group back in order */
+    const int64_t *group_of;    /**< the group of each sample */
+    const int64_t *intervals;   /**< groups * dimensions: the interval of each group, from 0, in its first dimension, its second, ...; NULL without dimensions */
+} sab_groups;
+#define SAB_GROUPS_INIT { sizeof(sab_groups), 0, 0, 0, NULL, NULL, NULL, NULL, NULL }
+
+/** Shows a grouping.
+ *
+ *  @param grouping  a handle
+ *  @param groups    filled on SAB_OK; its struct_size must be set
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups) SAB_NOEXCEPT;
+
+/** Gives the handle back.
+ *
+ *  @param grouping  a handle or NULL
+ */
+SAB_API void sab_grouping_free(sab_grouping *grouping) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

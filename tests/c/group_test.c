@@ -1,4 +1,4 @@
-/* Thresholds between groups of like lengths. */
+/* Thresholds between groups of like lengths, and samples in groups. */
 #include <math.h>
 
 #include "helpers.h"
@@ -305,6 +305,183 @@ static void thresholds_refusals(void) {
     sab_sizes_free(none);
 }
 
+/* Groupings */
+
+static int are(const int64_t *given, const int64_t *expected, size_t count) { return memcmp(given, expected, count * sizeof *given) == 0; }
+#define ARE(given, ...) are(given, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+/* What holds of every grouping. */
+static sab_groups shown(const sab_grouping *grouping) {
+    sab_groups all = SAB_GROUPS_INIT;
+    EXPECT_OK(sab_grouping_get(grouping, &all));
+    EXPECT(all.offsets[0] == 0 && all.offsets[all.groups] == (int64_t)all.samples && (all.dimensions > 0 || all.intervals == NULL));
+    for (uint64_t g = 0; g < all.groups; ++g) {
+        EXPECT(all.offsets[g] <= all.offsets[g + 1]);
+        for (int64_t place = all.offsets[g]; place < all.offsets[g + 1]; ++place)
+            EXPECT(all.inverse[all.permutation[place]] == place && all.group_of[all.permutation[place]] == (int64_t)g);
+    }
+    return all;
+}
+
+static void one_length_in_groups(void) {
+    const int32_t numbers[] = {16, 1, 5, 64, 4, 1};
+    const double thresholds[] = {16, 1, 2, 4}; /* in any order; none is above 1 and up to 2 */
+    sab_sizes *sizes = sizes_of(numbers, 6);
+    const sab_grouping_dimension dimension = {sizes, thresholds, 4};
+    sab_grouping *grouping = NULL;
+    EXPECT_OK(sab_grouping_thresholds_new(&dimension, 1, &grouping));
+    sab_sizes_free(sizes);
+    const sab_groups all = shown(grouping);
+    EXPECT(all.samples == 6 && all.groups == 4 && all.dimensions == 1);
+    EXPECT(ARE(all.offsets, 0, 2, 3, 5, 6) && ARE(all.permutation, 1, 5, 4, 0, 2, 3) && ARE(all.inverse, 3, 0, 4, 5, 2, 1));
+    EXPECT(ARE(all.group_of, 2, 0, 2, 3, 1, 0) && ARE(all.intervals, 0, 2, 3, 4));
+    sab_grouping_free(grouping);
+}
+
+static void two_lengths_in_groups(void) {
+    const int32_t residues[] = {10, 20, 12, 30, 11}, atoms[] = {3, 6, 20, 4, 2};
+    const double residue_threshold = 15, atom_thresholds[] = {5, 10};
+    sab_sizes *first = sizes_of(residues, 5), *second = sizes_of(atoms, 5);
+    const sab_grouping_dimension dimensions[] = {{first, &residue_threshold, 1}, {second, atom_thresholds, 2}};
+    sab_grouping *grouping = NULL;
+    EXPECT_OK(sab_grouping_thresholds_new(dimensions, 2, &grouping));
+    const sab_groups all = shown(grouping);
+    EXPECT(all.groups == 4 && all.dimensions == 2 && ARE(all.offsets, 0, 2, 3, 4, 5));
+    EXPECT(ARE(all.permutation, 0, 4, 2, 3, 1) && ARE(all.intervals, 0, 0, 0, 2, 1, 0, 1, 1));
+    sab_grouping_free(grouping);
+    sab_sizes_free(first);
+    sab_sizes_free(second);
+}
+
+static void many_dimensions_as_a_slow_way_has_them(void) {
+    for (int round = 0; round < 200; ++round) {
+        enum { samples = 60 };
+        const size_t dims = 1 + any_below(4);
+        int32_t numbers[4][samples];
+        double thresholds[4][3];
+        sab_sizes *sizes[4];
+        sab_grouping_dimension dimensions[4];
+        for (size_t d = 0; d < dims; ++d) {
+            for (int i = 0; i < samples; ++i) numbers[d][i] = (int32_t)any_below(12);
+            for (int t = 0; t < 3; ++t) thresholds[d][t] = 4 * t + any_below(8) / 2.0;
+            sizes[d] = sizes_of(numbers[d], samples);
+            dimensions[d] = (sab_grouping_dimension){sizes[d], thresholds[d], 1 + any_below(3)};
+        }
+        sab_grouping *grouping = NULL;
+        EXPECT_OK(sab_grouping_thresholds_new(dimensions, dims, &grouping));
+        const sab_groups all = shown(grouping);
+        int64_t key[samples] = {0};
+        for (size_t d = 0; d < dims; ++d)
+            for (int i = 0; i < samples; ++i) {
+                int64_t interval = 0;
+                for (size_t t = 0; t < dimensions[d].threshold_count; ++t) interval += numbers[d][i] > thresholds[d][t];
+                EXPECT(all.intervals[(size_t)all.group_of[i] * dims + d] == interval);
+                key[i] = 4 * key[i] + interval;
+            }
+        for (int place = 1; place < samples; ++place) {
+            const int64_t before = all.permutation[place - 1], here = all.permutation[place];
+            EXPECT(key[before] < key[here] || (key[before] == key[here] && before < here));
+            EXPECT((key[before] == key[here]) == (all.group_of[before] == all.group_of[here]));
+        }
+        for (size_t d = 0; d < dims; ++d) sab_sizes_free(sizes[d]);
+        sab_grouping_free(grouping);
+    }
+}
+
+static void given_groups(void) {
+    const int64_t group_of[] = {2, 0, 2, 0};
+    sab_grouping *grouping = NULL;
+    EXPECT_OK(sab_grouping_predefined_new(group_of, 4, 4, &grouping));
+    sab_groups all = shown(grouping);
+    EXPECT(all.groups == 4 && all.dimensions == 0 && ARE(all.offsets, 0, 2, 2, 4, 4) && ARE(all.permutation, 1, 3, 0, 2) && ARE(all.group_of, 2, 0, 2, 0));
+    sab_grouping_free(grouping);
+
+    const int64_t indices[] = {3, 0, 2, 1};
+    const uint64_t counts[] = {1, 0, 3};
+    EXPECT_OK(sab_grouping_partition_new(indices, counts, 3, &grouping));
+    all = shown(grouping);
+    EXPECT(all.groups == 3 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 3, 0, 2, 1) && ARE(all.inverse, 1, 3, 2, 0) && ARE(all.group_of, 2, 2, 2, 0));
+    sab_grouping_free(grouping);
+
+    EXPECT_OK(sab_grouping_consecutive_new(counts, 3, &grouping));
+    all = shown(grouping);
+    EXPECT(all.samples == 4 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 0, 1, 2, 3) && ARE(all.group_of, 0, 2, 2, 2));
+    sab_grouping_free(grouping);
+
+    EXPECT_OK(sab_grouping_uni_new(3, &grouping));
+    all = shown(grouping);
+    EXPECT(all.groups == 1 && ARE(all.offsets, 0, 3) && ARE(all.permutation, 0, 1, 2) && ARE(all.group_of, 0, 0, 0));
+    sab_grouping_free(grouping);
+}
+
+static void groupings_of_nothing(void) {
+    sab_grouping *grouping = NULL;
+    EXPECT_OK(sab_grouping_uni_new(0, &grouping));
+    EXPECT(shown(grouping).groups == 1);
+    sab_grouping_free(grouping);
+    EXPECT_OK(sab_grouping_predefined_new(NULL, 0, 0, &grouping));
+    EXPECT(shown(grouping).groups == 0);
+    sab_grouping_free(grouping);
+    EXPECT_OK(sab_grouping_partition_new(NULL, NULL, 0, &grouping));
+    EXPECT(shown(grouping).groups == 0);
+    sab_grouping_free(grouping);
+    EXPECT_OK(sab_grouping_consecutive_new(NULL, 0, &grouping));
+    sab_grouping_free(grouping);
+    sab_sizes *none = sizes_of(NULL, 0);
+    const double threshold = 1;
+    const sab_grouping_dimension dimension = {none, &threshold, 1};
+    EXPECT_OK(sab_grouping_thresholds_new(&dimension, 1, &grouping));
+    const sab_groups all = shown(grouping);
+    EXPECT(all.groups == 0 && all.samples == 0 && all.dimensions == 1);
+    sab_grouping_free(grouping);
+    sab_sizes_free(none);
+    sab_grouping_free(NULL);
+}
+
+static void groupings_refusals(void) {
+    sab_sizes *sizes = powers_of_four(), *fewer = sizes_of(lengths(3), 3);
+    const double wrong[] = {1, 2, 1, NAN}, negative = -1;
+    sab_grouping *grouping = NULL;
+    sab_grouping_dimension two[] = {{sizes, wrong, 2}, {fewer, wrong, 2}};
+    EXPECT_FAILS(sab_grouping_thresholds_new(NULL, 1, &grouping), SAB_E_ARGUMENT, "dimensions = NULL");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 0, &grouping), SAB_E_ARGUMENT, "count = 0: must be from 1 to 64");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, NULL), SAB_E_ARGUMENT, "grouping = NULL");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 2, &grouping), SAB_E_ARGUMENT, "dimensions[1].lengths.count = 3: must be that of dimensions[0], 85");
+    two[0].threshold_count = 3;
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].thresholds holds 1 twice");
+    two[0].threshold_count = 4;
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].thresholds[3] = nan");
+    two[0].threshold_count = 0;
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].threshold_count = 0");
+    two[0] = (sab_grouping_dimension){NULL, wrong, 1};
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].lengths = NULL");
+    sab_sizes *bad = NULL;
+    EXPECT_OK(sab_sizes_new(&negative, 1, SAB_FLOAT64, NULL, &bad));
+    two[0].lengths = bad;
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "sizes[0] = -1");
+    const int64_t numbers[] = {0, 2}, twice[] = {1, 1};
+    const uint64_t counts[] = {1, 1}, many[] = {1, UINT64_MAX};
+    EXPECT_FAILS(sab_grouping_predefined_new(numbers, 2, 2, &grouping), SAB_E_ARGUMENT, "group_of[1] = 2: must be at least 0 and below the number of groups, 2");
+    EXPECT_FAILS(sab_grouping_predefined_new(NULL, 2, 2, &grouping), SAB_E_ARGUMENT, "group_of = NULL");
+    EXPECT_FAILS(sab_grouping_predefined_new(NULL, 0, SIZE_MAX, &grouping), SAB_E_ARGUMENT, "groups = ");
+    EXPECT_FAILS(sab_grouping_partition_new(numbers, counts, 2, &grouping), SAB_E_ARGUMENT, "indices[1] = 2: must be at least 0 and below the number of samples, 2");
+    EXPECT_FAILS(sab_grouping_partition_new(twice, counts, 2, &grouping), SAB_E_ARGUMENT, "indices[1] = 1: stands there for the second time");
+    EXPECT_FAILS(sab_grouping_partition_new(NULL, counts, 2, &grouping), SAB_E_ARGUMENT, "indices = NULL");
+    EXPECT_FAILS(sab_grouping_consecutive_new(many, 2, &grouping), SAB_E_ARGUMENT, "counts[1] = 18446744073709551615: there must be at most 4294967295 samples, with 1");
+    EXPECT_FAILS(sab_grouping_consecutive_new(NULL, 2, &grouping), SAB_E_ARGUMENT, "counts = NULL");
+    EXPECT_FAILS(sab_grouping_uni_new(SIZE_MAX, &grouping), SAB_E_ARGUMENT, "samples = ");
+    EXPECT(grouping == NULL);
+    sab_groups all = SAB_GROUPS_INIT;
+    EXPECT_FAILS(sab_grouping_get(NULL, &all), SAB_E_ARGUMENT, "grouping = NULL");
+    EXPECT_OK(sab_grouping_uni_new(1, &grouping));
+    all.struct_size = 1;
+    EXPECT_FAILS(sab_grouping_get(grouping, &all), SAB_E_ARGUMENT, "groups.struct_size = 1");
+    sab_grouping_free(grouping);
+    sab_sizes_free(bad);
+    sab_sizes_free(fewer);
+    sab_sizes_free(sizes);
+}
+
 int main(void) {
     RUN(exact_methods_equal_trying_all);
     RUN(equal_costs_are_found_by_all);
@@ -314,5 +491,11 @@ int main(void) {
     RUN(an_empty_sample_costs_as_much_as_the_shortest);
     RUN(many_lengths_by_a_callback);
     RUN(thresholds_refusals);
+    RUN(one_length_in_groups);
+    RUN(two_lengths_in_groups);
+    RUN(many_dimensions_as_a_slow_way_has_them);
+    RUN(given_groups);
+    RUN(groupings_of_nothing);
+    RUN(groupings_refusals);
     return finish();
 }

@@ -1,7 +1,8 @@
-"""Thresholds: exact ones against trying all and never worse than randomised ones; sab.compat.asym against its rule written out."""
+"""Thresholds: exact ones against trying all and never worse than randomised ones; groupings; sab.compat.asym against its rules written out."""
 
 import itertools
 import math
+import pickle
 import random
 import time
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sab
+from sab.compat.asym import grouper
 from sab.compat.asym import precompute_grouper_thresholds as asym
 
 
@@ -187,3 +189,100 @@ def test_find_thresholds_refusals():
         sab.find_thresholds([1, 2, 2], 2)
     with pytest.raises(sab.Cancelled):
         sab.find_thresholds(range(1, 100), 5, progress=lambda done, total: False)
+
+
+# Groupings
+
+
+def check_grouping(grouping, samples):
+    """What holds of every grouping."""
+    assert grouping.offsets[0] == 0 and grouping.offsets[-1] == samples and len(grouping) == len(grouping.offsets) - 1
+    assert grouping.permutation[grouping.inverse].tolist() == grouping.inverse[grouping.permutation].tolist() == list(range(samples))
+    for number, indices in enumerate(grouping):
+        assert (grouping.group_of[indices] == number).all()
+    values = np.arange(samples) * 7
+    assert (values[grouping.permutation][grouping.inverse] == values).all()
+    copy = pickle.loads(pickle.dumps(grouping))
+    assert [indices.tolist() for indices in copy] == [indices.tolist() for indices in grouping]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 40), st.lists(st.lists(st.integers(-2, 12), min_size=1, max_size=4, unique=True), min_size=1, max_size=3), st.integers(0, 99))
+def test_groups_by_several_lengths(samples, thresholds, seed):
+    rng = np.random.default_rng(seed)
+    lengths = [rng.integers(0, 12, samples).astype(rng.choice([np.int32, np.float64, np.uint8])) for _ in thresholds]
+    grouping = sab.Grouping.by_thresholds(*zip(lengths, thresholds))
+    keys = [tuple(int(sum(each[i] > threshold for threshold in cuts)) for each, cuts in zip(lengths, thresholds)) for i in range(samples)]
+    expected = [[i for i in range(samples) if keys[i] == key] for key in sorted(set(keys))]
+    assert [indices.tolist() for indices in grouping] == expected
+    assert grouping.intervals.tolist() == [list(key) for key in sorted(set(keys))]
+    assert grouping.intervals.shape == (len(grouping), len(thresholds))
+    check_grouping(grouping, samples)
+
+
+def test_given_groups():
+    for grouping, expected in (
+        (sab.Grouping.uni(3), [[0, 1, 2]]),
+        (sab.Grouping.predefined([2, 0, 2]), [[1], [], [0, 2]]),
+        (sab.Grouping.predefined(np.array([0, 1, 0], np.uint8), groups=3), [[0, 2], [1], []]),
+        (sab.Grouping.partition([[2, 0], [], [1]]), [[2, 0], [], [1]]),
+        (sab.Grouping.partition([]), []),
+        (sab.Grouping.consecutive([1, 0, 2]), [[0], [], [1, 2]]),
+        (sab.Grouping.predefined([]), []),
+    ):
+        assert [indices.tolist() for indices in grouping] == expected
+        assert grouping.intervals.shape == (len(expected), 0)
+        check_grouping(grouping, sum(map(len, expected)))
+    assert repr(sab.Grouping.uni(3)) == "<sab.Grouping: 3 samples in 1 groups>"
+
+
+def test_groupings_refusals():
+    for call, words in (
+        (lambda: sab.Grouping.by_thresholds(), "count = 0: must be from 1 to 64"),
+        (lambda: sab.Grouping.by_thresholds(([1, 2], [1]), ([1], [1])), r"dimensions\[1\].lengths.count = 1"),
+        (lambda: sab.Grouping.by_thresholds(([1, 2], [1, 1])), "holds 1 twice"),
+        (lambda: sab.Grouping.by_thresholds(([1, 2], [[1]])), "thresholds of dimension 0 have 2 dimensions"),
+        (lambda: sab.Grouping.by_thresholds(([1, -2], [1])), r"sizes\[1\] = -2"),
+        (lambda: sab.Grouping.predefined([0, -1]), r"group_of\[1\] = -1"),
+        (lambda: sab.Grouping.predefined([0.5]), "group_of has dtype float64"),
+        (lambda: sab.Grouping.partition([[0, 1], [1]]), r"indices\[2\] = 1: stands there for the second time"),
+        (lambda: sab.Grouping.partition([[0, 1], [3]]), r"indices\[2\] = 3"),
+        (lambda: sab.Grouping.consecutive([1, -1]), "counts holds -1"),
+        (lambda: sab.Grouping.uni(-1), "samples = -1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    with pytest.raises(TypeError, match="made by by_thresholds"):
+        sab.Grouping()
+
+
+class Shaped:
+    """A datum as asym's groupers see it."""
+
+    def __init__(self, shape):
+        self.shape = shape
+        self.value = self
+
+    def get(self, keys):
+        assert keys == ["protein"]
+        return self
+
+
+class Signature:
+    prestack_ldim_map = {"res": (["protein"], 1)}
+
+
+def test_asym_groupers():
+    data = [Shaped((8, length)) for length in (10, 20, 12, 30)]
+    assert grouper.LengthThresholdGrouper("res", [25, 15]).get_data_partition(data, Signature()) == [[0, 2], [1], [3]]
+    assert grouper.LengthThresholdGrouper("res", [5, 12]).get_data_partition(data, Signature()) == [[0, 2], [1, 3]]
+    assert [grouper.LengthThresholdGrouper("res", [5, 12]).get_subgroup_idx(length) for length in (4, 5, 6, 12, 13)] == [0, 0, 1, 1, 2]
+    assert grouper.LengthThresholdGrouper("res", [5]).get_partition_from_lengths([]) == []
+    assert grouper.UniGrouper().get_data_partition(data, None) == [[0, 1, 2, 3]]
+    assert grouper.PredefinedGrouper([[3, 0], [1, 2]]).get_data_partition(data, None) == [[3, 0], [1, 2]]
+    assert grouper.PredefinedConsecutiveGrouper([1, 3]).get_data_partition(data, None) == [[0], [1, 2, 3]]
+    with pytest.raises(ValueError, match="the partition is one of 3"):
+        grouper.PredefinedConsecutiveGrouper([1, 2]).get_data_partition(data, None)
+    for wrong in ([], [3, 3]):
+        with pytest.raises(ValueError, match="must be at least one, no two equal"):
+            grouper.LengthThresholdGrouper("res", wrong)

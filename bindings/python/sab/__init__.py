@@ -13,7 +13,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 
 from sab._balance import LoadBalancingBatchSampler, LoadBalancingSampler, partition
 from sab._devices import Device, is_out_of_memory
-from sab._group import Thresholds, find_thresholds
+from sab._group import Grouping, Thresholds, find_thresholds
 from sab._guard import MemoryGuard, MemoryGuardInfo
 from sab._max_batch import (
     MaxBatch,
@@ -50,6 +50,7 @@ __all__ = [
     "DeviceMemoryError",
     "Error",
     "FormatError",
+    "Grouping",
     "LoadBalancingBatchSampler",
     "LoadBalancingSampler",
     "MaxBatch",

@@ -731,3 +731,27 @@ typedef struct sab_thresholds_info {
 } sab_thresholds_info;
 sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds,
  sab_thresholds_info *info);
+typedef struct sab_grouping sab_grouping;
+typedef struct sab_grouping_dimension {
+ const sab_sizes *lengths; 
+ const double *thresholds; 
+ size_t threshold_count; 
+} sab_grouping_dimension;
+sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping);
+sab_status sab_grouping_uni_new(size_t samples, sab_grouping **grouping);
+sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping);
+sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping);
+sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping);
+typedef struct sab_groups {
+ size_t struct_size; 
+ uint64_t samples; 
+ uint64_t groups; 
+ uint64_t dimensions; 
+ const int64_t *offsets; 
+ const int64_t *permutation; 
+ const int64_t *inverse; 
+ const int64_t *group_of; 
+ const int64_t *intervals; 
+} sab_groups;
+sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups);
+void sab_grouping_free(sab_grouping *grouping);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -96,3 +96,116 @@ def find_thresholds(
     info.struct_size = ffi.sizeof("sab_thresholds_info")
     check(lib.sab_find_thresholds(sizes._handle, k, options, ffi.cast("double *", thresholds.ctypes.data), info), calls)
     return Thresholds(thresholds, *(getattr(info, field) for field in Thresholds._fields[1:]))
+
+
+class Grouping:
+    """Samples in groups: the order that takes them group by group, and the way back. Made by one of the class methods; picklable; an iterator over the groups' indices.
+
+    Attributes:
+        offsets: int64, one more than there are groups: group ``g`` stands at the places ``offsets[g]`` to below ``offsets[g + 1]``.
+        permutation: int64, the sample at each place: ``values[grouping.permutation]`` has them group by group.
+        inverse: int64, the place of each sample: ``grouped[grouping.inverse]`` puts them back in order.
+        group_of: int64, the group of each sample.
+        intervals: int64 of shape (groups, dimensions): between which thresholds each group lies; no columns where the groups were given.
+
+    >>> import sab
+    >>> grouping = sab.Grouping.by_thresholds(([16, 1, 5, 64], [4, 16]))
+    >>> [indices.tolist() for indices in grouping]
+    [[1], [0, 2], [3]]
+    >>> grouping.permutation[grouping.inverse].tolist()
+    [0, 1, 2, 3]
+    """
+
+    offsets: npt.NDArray[np.int64]
+    permutation: npt.NDArray[np.int64]
+    inverse: npt.NDArray[np.int64]
+    group_of: npt.NDArray[np.int64]
+    intervals: npt.NDArray[np.int64]
+
+    def __init__(self) -> None:
+        raise TypeError("made by by_thresholds(), uni(), predefined(), partition() or consecutive()")
+
+    @classmethod
+    def _made(cls, status: int, handle: Any) -> "Grouping":
+        check(status)
+        owned = ffi.gc(handle[0], lib.sab_grouping_free)
+        groups = ffi.new("sab_groups *")
+        groups.struct_size = ffi.sizeof("sab_groups")
+        check(lib.sab_grouping_get(owned, groups))
+
+        def copied(pointer: Any, count: int) -> npt.NDArray[np.int64]:
+            return np.frombuffer(ffi.buffer(pointer, 8 * count), np.int64).copy() if count else np.empty(0, np.int64)
+
+        made = cls.__new__(cls)
+        made.offsets = copied(groups.offsets, groups.groups + 1)
+        made.permutation, made.inverse, made.group_of = (copied(each, groups.samples) for each in (groups.permutation, groups.inverse, groups.group_of))
+        made.intervals = copied(groups.intervals, groups.groups * groups.dimensions).reshape(groups.groups, groups.dimensions)
+        return made
+
+    @classmethod
+    def by_thresholds(cls, *dimensions: "tuple[SizesLike, npt.ArrayLike]") -> "Grouping":
+        """Groups by one or several lengths, each a pair of what :class:`sab.Sizes` takes and thresholds: up to the first, above it up to the second, ..., above the last.
+
+        Samples in the same interval of every dimension are a group; there are no empty ones; the first dimension counts most for their order.
+        """
+        sizes = [as_sizes(lengths) for lengths, _ in dimensions]
+        thresholds = [np.ascontiguousarray(cuts, np.float64) for _, cuts in dimensions]
+        given = ffi.new("sab_grouping_dimension[]", len(dimensions))
+        for number, (each, cuts) in enumerate(zip(sizes, thresholds)):
+            if cuts.ndim != 1:
+                raise ValueError(f"thresholds of dimension {number} have {cuts.ndim} dimensions: must have one")
+            given[number].lengths = each._handle
+            given[number].thresholds, given[number].threshold_count = ffi.cast("double *", cuts.ctypes.data), cuts.size
+        handle = ffi.new("sab_grouping **")
+        return cls._made(lib.sab_grouping_thresholds_new(given, len(dimensions), handle), handle)
+
+    @classmethod
+    def uni(cls, samples: int) -> "Grouping":
+        """All samples in one group."""
+        handle = ffi.new("sab_grouping **")
+        return cls._made(lib.sab_grouping_uni_new(whole("samples", samples), handle), handle)
+
+    @classmethod
+    def predefined(cls, group_of: npt.ArrayLike, groups: Optional[int] = None) -> "Grouping":
+        """Groups given as the number of each sample's group, below ``groups``: by default one more than the largest."""
+        numbers = _whole_numbers("group_of", group_of, np.int64)
+        groups = (int(numbers.max()) + 1 if numbers.size else 0) if groups is None else whole("groups", groups)
+        handle = ffi.new("sab_grouping **")
+        return cls._made(lib.sab_grouping_predefined_new(ffi.cast("int64_t *", numbers.ctypes.data), numbers.size, max(groups, 0), handle), handle)
+
+    @classmethod
+    def partition(cls, parts: Sequence[npt.ArrayLike]) -> "Grouping":
+        """Groups given as the samples of each, in an order that is kept; each sample exactly once."""
+        arrays = [_whole_numbers("parts", part, np.int64) for part in parts]
+        counts = np.array([array.size for array in arrays], np.uint64)
+        indices = np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+        handle = ffi.new("sab_grouping **")
+        status = lib.sab_grouping_partition_new(ffi.cast("int64_t *", indices.ctypes.data), ffi.cast("uint64_t *", counts.ctypes.data), counts.size, handle)
+        return cls._made(status, handle)
+
+    @classmethod
+    def consecutive(cls, counts: npt.ArrayLike) -> "Grouping":
+        """Groups of consecutive samples, so many in each."""
+        numbers = _whole_numbers("counts", counts, np.uint64)
+        handle = ffi.new("sab_grouping **")
+        return cls._made(lib.sab_grouping_consecutive_new(ffi.cast("uint64_t *", numbers.ctypes.data), numbers.size, handle), handle)
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return self.offsets.size - 1
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.int64]]:
+        """The indices of each group's samples."""
+        return (self.permutation[begin:end] for begin, end in zip(self.offsets, self.offsets[1:]))
+
+    def __repr__(self) -> str:
+        return f"<sab.Grouping: {self.permutation.size:,} samples in {len(self):,} groups>"
+
+
+def _whole_numbers(name: str, values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.asarray(values)
+    if array.ndim != 1 or array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"{name} has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension")
+    if array.size and dtype is np.uint64 and array.min() < 0:
+        raise ValueError(f"{name} holds {array.min()}: must be at least 0")
+    return np.ascontiguousarray(array, dtype)

@@ -3178,3 +3178,123 @@ extern "C" {
         info: *mut sab_thresholds_info,
     ) -> sab_status;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_grouping {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_grouping_dimension {
+    pub lengths: *const sab_sizes,
+    pub thresholds: *const f64,
+    pub threshold_count: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_grouping_dimension",
+    ][::core::mem::size_of::<sab_grouping_dimension>() - 24usize];
+    [
+        "Alignment of sab_grouping_dimension",
+    ][::core::mem::align_of::<sab_grouping_dimension>() - 8usize];
+    [
+        "Offset of field: sab_grouping_dimension::lengths",
+    ][::core::mem::offset_of!(sab_grouping_dimension, lengths) - 0usize];
+    [
+        "Offset of field: sab_grouping_dimension::thresholds",
+    ][::core::mem::offset_of!(sab_grouping_dimension, thresholds) - 8usize];
+    [
+        "Offset of field: sab_grouping_dimension::threshold_count",
+    ][::core::mem::offset_of!(sab_grouping_dimension, threshold_count) - 16usize];
+};
+extern "C" {
+    pub fn sab_grouping_thresholds_new(
+        dimensions: *const sab_grouping_dimension,
+        count: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_uni_new(
+        samples: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_predefined_new(
+        group_of: *const i64,
+        samples: usize,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_partition_new(
+        indices: *const i64,
+        counts: *const u64,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_consecutive_new(
+        counts: *const u64,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_groups {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub groups: u64,
+    pub dimensions: u64,
+    pub offsets: *const i64,
+    pub permutation: *const i64,
+    pub inverse: *const i64,
+    pub group_of: *const i64,
+    pub intervals: *const i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_groups"][::core::mem::size_of::<sab_groups>() - 72usize];
+    ["Alignment of sab_groups"][::core::mem::align_of::<sab_groups>() - 8usize];
+    [
+        "Offset of field: sab_groups::struct_size",
+    ][::core::mem::offset_of!(sab_groups, struct_size) - 0usize];
+    [
+        "Offset of field: sab_groups::samples",
+    ][::core::mem::offset_of!(sab_groups, samples) - 8usize];
+    [
+        "Offset of field: sab_groups::groups",
+    ][::core::mem::offset_of!(sab_groups, groups) - 16usize];
+    [
+        "Offset of field: sab_groups::dimensions",
+    ][::core::mem::offset_of!(sab_groups, dimensions) - 24usize];
+    [
+        "Offset of field: sab_groups::offsets",
+    ][::core::mem::offset_of!(sab_groups, offsets) - 32usize];
+    [
+        "Offset of field: sab_groups::permutation",
+    ][::core::mem::offset_of!(sab_groups, permutation) - 40usize];
+    [
+        "Offset of field: sab_groups::inverse",
+    ][::core::mem::offset_of!(sab_groups, inverse) - 48usize];
+    [
+        "Offset of field: sab_groups::group_of",
+    ][::core::mem::offset_of!(sab_groups, group_of) - 56usize];
+    [
+        "Offset of field: sab_groups::intervals",
+    ][::core::mem::offset_of!(sab_groups, intervals) - 64usize];
+};
+extern "C" {
+    pub fn sab_grouping_get(
+        grouping: *const sab_grouping,
+        groups: *mut sab_groups,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_free(grouping: *mut sab_grouping);
+}

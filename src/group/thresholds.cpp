@@ -23,10 +23,18 @@ class Groups {
 public:
     Groups(Sorted sorted, Cost cost, bool per_sample) : sorted_(std::move(sorted)), cost_(std::move(cost)) {
         double most = 0;  // a callback's answers are checked where they are given
-        if (per_sample || cost_.is_proportional()) {
+        const bool is_polynomial = cost_.kind() == SAB_COST_POLYNOMIAL;
+        if (per_sample || is_polynomial || cost_.is_proportional()) {
+            if (!per_sample) constant_ = cost_.constant();
+            Cost one = cost_;
+            if (is_polynomial && !per_sample) {
+                std::vector<double> coefficients = cost_.coefficients();
+                coefficients[0] = 0;
+                one = Cost(SAB_COST_POLYNOMIAL, std::move(coefficients), nullptr, nullptr);
+            }
             one_.reserve(levels());
-            for (std::size_t level = 0; level < levels(); ++level) one_.push_back(cost_(1, length(level)));
-            most = *std::ranges::max_element(one_) * static_cast<double>(sorted_.count);
+            for (std::size_t level = 0; level < levels(); ++level) one_.push_back(one(1, length(level)));
+            most = constant_ + *std::ranges::max_element(one_) * static_cast<double>(sorted_.count);
         } else if (cost_.kind() != SAB_COST_CALLBACK) {
             most = cost_(sorted_.count, length(levels() - 1));
         }
@@ -35,14 +43,17 @@ public:
 
     std::size_t levels() const { return sorted_.level_size.size(); }
     double threshold(std::size_t level) const { return sorted_.level_size[level]; }
-    bool is_per_sample() const { return !one_.empty(); }
+    bool is_linear() const { return !one_.empty(); }  ///< a group costs constant() + count * one()[its longest level]
     const Cost& cost() const { return cost_; }
+    double constant() const { return constant_; }
+    const double* one() const { return one_.data(); }
+    const uint32_t* first() const { return sorted_.level_first.data(); }  ///< samples below each level
 
     /// Of the levels [begin, end).
     double operator()(std::size_t begin, std::size_t end) const {
         const uint32_t count = sorted_.level_first[end] - sorted_.level_first[begin];
         if (count == 0) return 0;
-        return is_per_sample() ? one_[end - 1] * count : cost_(count, length(end - 1));
+        return is_linear() ? constant_ + one_[end - 1] * count : cost_(count, length(end - 1));
     }
 
     /// What the exact methods rely on, as far as it can be seen without asking a callback for more.
@@ -51,7 +62,7 @@ public:
             if (one_[level] < one_[level - 1])
                 fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(level), ") = ", one_[level], " is less than cost(1, ", length(level - 1), ") = ", one_[level - 1],
                      ": must never decrease");
-        if (is_per_sample() || cost_.kind() != SAB_COST_TERMS) return;
+        if (is_linear() || cost_.kind() != SAB_COST_TERMS) return;
         const double one = cost_(1, length(0)), two = cost_(2, length(0));
         if (!(one >= 0 && two >= one))
             fail(SAB_E_ARGUMENT, "options.cost_terms: cost(1, ", length(0), ") = ", one, " and cost(2, ", length(0), ") = ", two,
@@ -66,7 +77,8 @@ private:
 
     Sorted sorted_;
     Cost cost_;
-    std::vector<double> one_;  ///< cost of one sample of each level, where a group's is its count times that
+    double constant_ = 0;
+    std::vector<double> one_;
 };
 
 using Levels = std::vector<uint32_t>;  // of the thresholds, ascending
@@ -75,7 +87,11 @@ using Levels = std::vector<uint32_t>;  // of the thresholds, ascending
 template <class Use>
 Levels with_costs(const Groups& groups, const Use& use) {
     const std::size_t levels = groups.levels();
-    if (groups.is_per_sample() || groups.cost().kind() != SAB_COST_CALLBACK || levels > most_tabled)
+    if (groups.is_linear())
+        return use(Rows::divided, [constant = groups.constant(), one = groups.one(), first = groups.first()](std::size_t begin, std::size_t end) {
+            return constant + one[end - 1] * (first[end] - first[begin]);
+        });
+    if (groups.cost().kind() != SAB_COST_CALLBACK || levels > most_tabled)
         return use(Rows::divided, [&](std::size_t begin, std::size_t end) { return groups(begin, end); });
     std::vector<double> table(levels * (levels + 1));
     for (std::size_t begin = 0; begin < levels; ++begin)

@@ -107,7 +107,7 @@ typedef struct sab_grouping_dimension {
  *  Each dimension is cut into the lengths up to its first threshold, those above it up to the second, ..., those above its last one. Samples that lie in the same interval of every
  *  dimension are a group. There are no empty groups. They come in ascending order of the first dimension's interval, then the second's, and so on.
  *
- *  Time: some 10 ns a sample and dimension.
+ *  Time: some 50 ns a sample. Memory: 24 bytes a sample.
  *
  *  @param dimensions  `count` of them, with as many samples each; read during the call only
  *  @param count       1 to 64

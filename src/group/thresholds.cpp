@@ -117,7 +117,13 @@ Levels least_worst(const Groups& groups, std::size_t k, const Progress& progress
     groups.check_rising();
     const std::size_t levels = groups.levels();
     return with_costs(groups, [&](Rows rows, const auto& cost) {
-        const auto suffices = [&](double most) {
+        // Groups as long as `most` allows, from the shortest length on: whether k + 1 reach the end, the costliest, and the cheapest that was too long.
+        struct Walk {
+            bool suffices;
+            double largest, least_refused;
+        };
+        const auto walk = [&](double most) {
+            Walk found{false, 0, std::numeric_limits<double>::infinity()};
             std::size_t begin = 0;
             for (std::size_t group = 0; group <= k && begin < levels; ++group) {
                 std::size_t fits = begin, too_far = levels + 1;
@@ -125,19 +131,25 @@ Levels least_worst(const Groups& groups, std::size_t k, const Progress& progress
                     const std::size_t middle = fits + (too_far - fits) / 2;
                     (cost(begin, middle) <= most ? fits : too_far) = middle;
                 }
-                if (fits == begin) return false;
+                if (fits < levels) found.least_refused = std::min(found.least_refused, cost(begin, fits + 1));
+                if (fits == begin) return found;
+                found.largest = std::max(found.largest, cost(begin, fits));
                 begin = fits;
             }
-            return begin == levels;
+            found.suffices = begin == levels;
+            return found;
         };
-        // Numbers from 0 on stand in the order of their bits, so halving finds the very number.
-        uint64_t too_little = 0, enough = std::bit_cast<uint64_t>(cost(0, levels) + 0.0);
-        if (suffices(0)) enough = 0;
-        while (enough > too_little + 1) {
-            const uint64_t middle = too_little + (enough - too_little) / 2;
-            (suffices(std::bit_cast<double>(middle)) ? enough : too_little) = middle;
+        // Numbers from 0 on stand in the order of their bits. What is too little remains so up to the cheapest group refused; enough is never more than the
+        // costliest group made.
+        double low = cost(levels - 1, levels) + 0.0, most = cost(0, levels) + 0.0;
+        while (low < most) {
+            const uint64_t from = std::bit_cast<uint64_t>(low), middle = from + (std::bit_cast<uint64_t>(most) - from) / 2;
+            const Walk found = walk(std::bit_cast<double>(middle));
+            if (found.suffices)  // the bounds are for callbacks that do not say the same twice
+                most = std::min(found.largest + 0.0, std::bit_cast<double>(middle));
+            else
+                low = std::max(found.least_refused, std::bit_cast<double>(middle + 1));
         }
-        const double most = std::bit_cast<double>(enough);
         const auto capped = [&](std::size_t begin, std::size_t end) {
             const double given = cost(begin, end);
             return given <= most ? given : std::numeric_limits<double>::infinity();

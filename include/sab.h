@@ -19,6 +19,8 @@
  *                   what needs LibTorch, loaded on demand                 sab/torch.h
  *
  *      sab_stream   pipelines of records that go on where they stopped    sab/stream.h
+ *      sab_find_thresholds
+ *      sab_grouping batches cut into groups of like lengths               sab/group.h
  *
  *  Rules that hold everywhere and are not repeated at each function:
  *
@@ -50,5 +52,6 @@
 #include "sab/memory.h"
 #include "sab/torch.h"
 #include "sab/stream.h"
+#include "sab/group.h"
 
 #endif

@@ -1,7 +1,8 @@
 #include "plan/edges.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "plan/least_cuts.h"
 
 namespace sab {
 
@@ -60,45 +61,8 @@ std::vector<uint32_t> Cutter::optimal_ends(std::size_t count, const Progress& pr
     std::vector<double> longest(levels + 1);
     for (std::size_t j = 1; j <= levels; ++j) longest[j] = padded_at(edges[j] - 1);
 
-    // best[j]: least padded total of the places before edge j in k buckets; from[k][j]: where the last of them begins.
-    std::vector<double> best(levels + 1), next(levels + 1);
-    for (std::size_t j = 1; j <= levels; ++j) best[j] = (edges[j] - begin_) * longest[j];
-    best[0] = 0;
-    std::vector<std::vector<uint32_t>> from(count + 1);
-    for (std::size_t k = 2; k <= count; ++k) {
-        progress.report(k, count);
-        from[k].resize(levels + 1);
-        struct Task {
-            std::size_t low, high, from_low, from_high;
-        };
-        std::vector<Task> tasks{{k, levels, k - 1, levels - 1}};
-        while (!tasks.empty()) {
-            const Task task = tasks.back();
-            tasks.pop_back();
-            if (task.low > task.high) continue;
-            const std::size_t middle = (task.low + task.high) / 2;
-            double least = std::numeric_limits<double>::infinity();
-            std::size_t where = task.from_low;
-            for (std::size_t i = task.from_low; i <= std::min(task.from_high, middle - 1); ++i) {
-                const double padded = best[i] + (edges[middle] - edges[i]) * longest[middle];
-                if (padded < least) {
-                    least = padded;
-                    where = i;
-                }
-            }
-            next[middle] = least;
-            from[k][middle] = static_cast<uint32_t>(where);
-            tasks.push_back({middle + 1, task.high, where, task.from_high});
-            if (middle > 0) tasks.push_back({task.low, middle - 1, task.from_low, where});
-        }
-        best.swap(next);
-    }
-    std::vector<uint32_t> ends(count);
-    std::size_t j = levels;
-    for (std::size_t k = count; k >= 1; --k) {
-        ends[k - 1] = edges[j];
-        if (k > 1) j = from[k][j];
-    }
+    std::vector<uint32_t> ends = least_cuts(levels, count, Rows::divided, false, progress, [&](std::size_t i, std::size_t j) { return (edges[j] - edges[i]) * longest[j]; });
+    for (uint32_t& end : ends) end = edges[end];
     return ends;
 }
 

@@ -37,3 +37,5 @@ echo
 $python tests/bench/partition.py
 echo
 $python tests/bench/ranks.py build/lengths.npy
+echo
+$python tests/bench/thresholds.py build/lengths.npy

@@ -146,6 +146,50 @@ static sab_pack_options wild_pack_options(void) {
     return pack;
 }
 
+static void wild_thresholds(const sab_sizes *lengths) {
+    sab_thresholds_options options = SAB_THRESHOLDS_OPTIONS_INIT;
+    sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
+    double thresholds[256];
+    if (below(2)) options.method = below(8) ? (int32_t)below(3) : any_choice();
+    if (below(3) == 0) options.cost = any_choice();
+    if (below(3) == 0) options.cost_per_sample = any_choice();
+    options.num_trials = (uint32_t)below(5);
+    if (below(3) == 0) options.tolerate = below(4) ? (int64_t)below(99) : (int64_t)any();
+    if (options.tolerate > 1000) options.tolerate = 1000;
+    options.seed = any();
+    for (int i = 0; i < 64; ++i) words[i] = below(30) ? below(20) : any_count();
+    const uint64_t k = below(4) ? below(9) : any_count();
+    options.starts = below(4) == 0 && k <= 9 ? words : NULL;
+    options.coefficients = MAYBE(reals);
+    options.coefficient_count = below(5);
+    options.cost_fn = below(8) ? wild_cost : NULL;
+    options.progress = below(2) ? wild_progress : NULL;
+    if (below(20) == 0) options.struct_size = below(sizeof options + 1);
+    if (below(20) == 0) info.struct_size = below(sizeof info + 1);
+    note(sab_find_thresholds(lengths, k, MAYBE(&options), MAYBE(thresholds), MAYBE(&info)));
+}
+
+static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
+    sab_grouping *grouping = NULL;
+    for (int i = 0; i < 64; ++i) {
+        longs[i] = below(60) ? (int64_t)below(6) : (int64_t)any();
+        words[i] = below(60) ? below(6) : any_count();
+        if (words[i] > 300 && words[i] <= 4294967295u) words[i] = 300; /* as many as there are indices, and memory */
+    }
+    const sab_grouping_dimension dimensions[] = {{first, MAYBE(reals), below(9)}, {second, MAYBE(reals), below(9)}};
+    switch (below(5)) {
+        case 0: note(sab_grouping_thresholds_new(MAYBE(dimensions), below(8) ? below(3) : 65 + below(100), &grouping)); break;
+        case 1: note(sab_grouping_uni_new(below(2) ? below(99) : SIZE_MAX - below(9), below(8) ? &grouping : NULL)); break;
+        case 2: note(sab_grouping_predefined_new(MAYBE(longs), below(64), below(8) ? below(9) : SIZE_MAX, &grouping)); break;
+        case 3: note(sab_grouping_partition_new(MAYBE(longs), MAYBE(words), below(3), &grouping)); break;
+        default: note(sab_grouping_consecutive_new(MAYBE(words), below(9), &grouping)); break;
+    }
+    sab_groups groups = SAB_GROUPS_INIT;
+    if (below(16) == 0) groups.struct_size = below(sizeof groups + 1);
+    note(sab_grouping_get(grouping, MAYBE(&groups)));
+    sab_grouping_free(grouping);
+}
+
 static void call(void) {
     sab_sizes **size = &sizes[below(HANDLES)];
     sab_plan **plan = &plans[below(HANDLES)];
@@ -166,7 +210,7 @@ static void call(void) {
     sab_sizes_options sizes_options = SAB_SIZES_OPTIONS_INIT;
     if (below(4) == 0) sizes_options.copy = any_choice();
     if (below(8) == 0) sizes_options.columns = any_choice();
-    switch (below(26)) {
+    switch (below(28)) {
         case 0:
             sab_sizes_free(*size);
             *size = NULL;
@@ -256,6 +300,8 @@ static void call(void) {
             note(sab_pack_skipped(*sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         }
+        case 26: wild_thresholds(*size); break;
+        case 27: wild_grouping(*size, sizes[below(HANDLES)]); break;
     }
 }
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sab
+from sab.compat.asym import precompute_grouper_thresholds
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 
@@ -588,7 +589,7 @@ def test_data_loader(workers):
 
 
 def test_doctests():
-    for module in (sab._sizes, sab._plan, sab._samplers, sab._balance):
+    for module in (sab._sizes, sab._plan, sab._samplers, sab._balance, sab._group, precompute_grouper_thresholds):
         result = doctest.testmod(module)
         assert result.attempted > 0 and result.failed == 0
 

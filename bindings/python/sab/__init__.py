@@ -13,6 +13,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 
 from sab._balance import LoadBalancingBatchSampler, LoadBalancingSampler, partition
 from sab._devices import Device, is_out_of_memory
+from sab._group import Grouping, Thresholds, find_thresholds
 from sab._guard import MemoryGuard, MemoryGuardInfo
 from sab._max_batch import (
     MaxBatch,
@@ -49,6 +50,7 @@ __all__ = [
     "DeviceMemoryError",
     "Error",
     "FormatError",
+    "Grouping",
     "LoadBalancingBatchSampler",
     "LoadBalancingSampler",
     "MaxBatch",
@@ -71,6 +73,7 @@ __all__ = [
     "Sizes",
     "SkippedWarning",
     "Stream",
+    "Thresholds",
     "UnsupportedError",
     "Verification",
     "check_ranks",
@@ -80,6 +83,7 @@ __all__ = [
     "data_rank",
     "find_executable_batch_size",
     "find_max_batch",
+    "find_thresholds",
     "grow_batch",
     "grow_doubling",
     "grow_linear",

@@ -695,3 +695,63 @@ sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options
 sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
 sab_status sab_sampler_stream(sab_sampler *sampler, sab_stream **stream);
 sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);
+#define SAB_THRESHOLDS_LEAST_TOTAL 0
+#define SAB_THRESHOLDS_LEAST_WORST 1
+#define SAB_THRESHOLDS_RANDOMISED 2
+typedef int32_t sab_thresholds_method;
+typedef struct sab_thresholds_options {
+ size_t struct_size; 
+ sab_thresholds_method method; 
+ sab_cost cost; 
+ int32_t cost_per_sample; 
+ uint32_t num_trials; 
+ int64_t tolerate; 
+ uint64_t seed; 
+ const uint64_t *starts; 
+ const double *coefficients; 
+ size_t coefficient_count; 
+ const sab_cost_term *cost_terms; 
+ size_t cost_term_count; 
+ sab_cost_fn cost_fn; 
+ void *cost_ctx; 
+ sab_progress_fn progress; 
+ void *progress_ctx; 
+} sab_thresholds_options;
+void sab_thresholds_options_init(sab_thresholds_options *options);
+typedef struct sab_thresholds_info {
+ size_t struct_size; 
+ double total; 
+ double worst; 
+ double largest_difference; 
+ uint64_t even; 
+ uint64_t repeated; 
+ uint64_t not_tolerated; 
+ uint64_t extreme; 
+ uint64_t narrow; 
+} sab_thresholds_info;
+sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds,
+ sab_thresholds_info *info);
+typedef struct sab_grouping sab_grouping;
+typedef struct sab_grouping_dimension {
+ const sab_sizes *lengths; 
+ const double *thresholds; 
+ size_t threshold_count; 
+} sab_grouping_dimension;
+sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping);
+sab_status sab_grouping_uni_new(size_t samples, sab_grouping **grouping);
+sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping);
+sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping);
+sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping);
+typedef struct sab_groups {
+ size_t struct_size; 
+ uint64_t samples; 
+ uint64_t groups; 
+ uint64_t dimensions; 
+ const int64_t *offsets; 
+ const int64_t *permutation; 
+ const int64_t *inverse; 
+ const int64_t *group_of; 
+ const int64_t *intervals; 
+} sab_groups;
+sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups);
+void sab_grouping_free(sab_grouping *grouping);

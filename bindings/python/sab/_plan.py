@@ -216,6 +216,26 @@ class Plan:
         return f"<sab.Plan: {self.sample_count:,} samples in {self.batch_count:,} batches, {self._info.buckets:,} buckets>"
 
 
+def set_cost(options: Any, cost: Cost, calls: Calls) -> "list[Any]":
+    """Sets the cost of any options that have one; gives what they then point to."""
+    if callable(cost):
+        options.cost, options.cost_fn, options.cost_ctx = lib.SAB_COST_CALLBACK, lib.sab_py_cost, calls.handle
+        return []
+    if hasattr(cost, "_cost_terms"):
+        terms = cost._cost_terms()
+        options.cost, options.cost_terms, options.cost_term_count = lib.SAB_COST_TERMS, terms, len(terms)
+        return [terms]
+    if isinstance(cost, str):
+        options.cost = one_of("cost", cost, _COSTS)
+        return []
+    coefficients = np.ascontiguousarray(cost, np.float64)
+    if coefficients.ndim != 1:
+        raise ValueError(f"cost has {coefficients.ndim} dimensions: coefficients must have one")
+    options.cost = lib.SAB_COST_POLYNOMIAL
+    options.coefficients, options.coefficient_count = ffi.cast("double *", coefficients.ctypes.data), coefficients.size
+    return [coefficients]
+
+
 def plan_options(
     budget: Optional[float] = None,
     *,
@@ -242,7 +262,7 @@ def plan_options(
     def array(values: Any, dtype: Any, ctype: str) -> tuple[Any, int]:
         values = np.ascontiguousarray(values, dtype)
         if values.ndim != 1:
-            raise ValueError(f"boundaries, batch_size and cost coefficients must have one dimension, not {values.ndim}")
+            raise ValueError(f"boundaries and batch_size must have one dimension, not {values.ndim}")
         keep.append(values)
         return ffi.cast(ctype, values.ctypes.data), values.size
 
@@ -272,16 +292,7 @@ def plan_options(
         if numbers.dtype.kind not in "iu" or (numbers < 1).any():
             raise ValueError(f"batch_size = {batch_size}: must be whole numbers of at least 1")
         options.batch_sizes, options.batch_size_count = array(numbers, np.uint64, "uint64_t *")
-    if callable(cost):
-        options.cost, options.cost_fn, options.cost_ctx = lib.SAB_COST_CALLBACK, lib.sab_py_cost, calls.handle
-    elif hasattr(cost, "_cost_terms"):
-        terms = cost._cost_terms()
-        options.cost, options.cost_terms, options.cost_term_count = lib.SAB_COST_TERMS, terms, len(terms)
-    elif isinstance(cost, str):
-        options.cost = one_of("cost", cost, _COSTS)
-    else:
-        options.cost = lib.SAB_COST_POLYNOMIAL
-        options.coefficients, options.coefficient_count = array(cost, np.float64, "double *")
+    keep.extend(set_cost(options, cost, calls))
     if max_batch_size is not None:
         if max_batch_size < 1:
             raise ValueError(f"max_batch_size = {max_batch_size}: must be at least 1")

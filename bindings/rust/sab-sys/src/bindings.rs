@@ -73,6 +73,9 @@ pub const SAB_FRAMING_LINES: i32 = 0;
 pub const SAB_FRAMING_LENGTH: i32 = 1;
 pub const SAB_ON_ERROR_STOP: i32 = 0;
 pub const SAB_ON_ERROR_SKIP: i32 = 1;
+pub const SAB_THRESHOLDS_LEAST_TOTAL: i32 = 0;
+pub const SAB_THRESHOLDS_LEAST_WORST: i32 = 1;
+pub const SAB_THRESHOLDS_RANDOMISED: i32 = 2;
 pub type sab_status = i32;
 extern "C" {
     pub fn sab_status_name(status: sab_status) -> *const ::core::ffi::c_char;
@@ -3035,4 +3038,263 @@ extern "C" {
         buffer_size: u64,
         stream: *mut *mut sab_stream,
     ) -> sab_status;
+}
+pub type sab_thresholds_method = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_thresholds_options {
+    pub struct_size: usize,
+    pub method: sab_thresholds_method,
+    pub cost: sab_cost,
+    pub cost_per_sample: i32,
+    pub num_trials: u32,
+    pub tolerate: i64,
+    pub seed: u64,
+    pub starts: *const u64,
+    pub coefficients: *const f64,
+    pub coefficient_count: usize,
+    pub cost_terms: *const sab_cost_term,
+    pub cost_term_count: usize,
+    pub cost_fn: sab_cost_fn,
+    pub cost_ctx: *mut ::core::ffi::c_void,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_thresholds_options",
+    ][::core::mem::size_of::<sab_thresholds_options>() - 112usize];
+    [
+        "Alignment of sab_thresholds_options",
+    ][::core::mem::align_of::<sab_thresholds_options>() - 8usize];
+    [
+        "Offset of field: sab_thresholds_options::struct_size",
+    ][::core::mem::offset_of!(sab_thresholds_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_thresholds_options::method",
+    ][::core::mem::offset_of!(sab_thresholds_options, method) - 8usize];
+    [
+        "Offset of field: sab_thresholds_options::cost",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost) - 12usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_per_sample",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_per_sample) - 16usize];
+    [
+        "Offset of field: sab_thresholds_options::num_trials",
+    ][::core::mem::offset_of!(sab_thresholds_options, num_trials) - 20usize];
+    [
+        "Offset of field: sab_thresholds_options::tolerate",
+    ][::core::mem::offset_of!(sab_thresholds_options, tolerate) - 24usize];
+    [
+        "Offset of field: sab_thresholds_options::seed",
+    ][::core::mem::offset_of!(sab_thresholds_options, seed) - 32usize];
+    [
+        "Offset of field: sab_thresholds_options::starts",
+    ][::core::mem::offset_of!(sab_thresholds_options, starts) - 40usize];
+    [
+        "Offset of field: sab_thresholds_options::coefficients",
+    ][::core::mem::offset_of!(sab_thresholds_options, coefficients) - 48usize];
+    [
+        "Offset of field: sab_thresholds_options::coefficient_count",
+    ][::core::mem::offset_of!(sab_thresholds_options, coefficient_count) - 56usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_terms",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_terms) - 64usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_term_count",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_term_count) - 72usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_fn",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_fn) - 80usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_ctx",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_ctx) - 88usize];
+    [
+        "Offset of field: sab_thresholds_options::progress",
+    ][::core::mem::offset_of!(sab_thresholds_options, progress) - 96usize];
+    [
+        "Offset of field: sab_thresholds_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_thresholds_options, progress_ctx) - 104usize];
+};
+extern "C" {
+    pub fn sab_thresholds_options_init(options: *mut sab_thresholds_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_thresholds_info {
+    pub struct_size: usize,
+    pub total: f64,
+    pub worst: f64,
+    pub largest_difference: f64,
+    pub even: u64,
+    pub repeated: u64,
+    pub not_tolerated: u64,
+    pub extreme: u64,
+    pub narrow: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_thresholds_info",
+    ][::core::mem::size_of::<sab_thresholds_info>() - 72usize];
+    [
+        "Alignment of sab_thresholds_info",
+    ][::core::mem::align_of::<sab_thresholds_info>() - 8usize];
+    [
+        "Offset of field: sab_thresholds_info::struct_size",
+    ][::core::mem::offset_of!(sab_thresholds_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_thresholds_info::total",
+    ][::core::mem::offset_of!(sab_thresholds_info, total) - 8usize];
+    [
+        "Offset of field: sab_thresholds_info::worst",
+    ][::core::mem::offset_of!(sab_thresholds_info, worst) - 16usize];
+    [
+        "Offset of field: sab_thresholds_info::largest_difference",
+    ][::core::mem::offset_of!(sab_thresholds_info, largest_difference) - 24usize];
+    [
+        "Offset of field: sab_thresholds_info::even",
+    ][::core::mem::offset_of!(sab_thresholds_info, even) - 32usize];
+    [
+        "Offset of field: sab_thresholds_info::repeated",
+    ][::core::mem::offset_of!(sab_thresholds_info, repeated) - 40usize];
+    [
+        "Offset of field: sab_thresholds_info::not_tolerated",
+    ][::core::mem::offset_of!(sab_thresholds_info, not_tolerated) - 48usize];
+    [
+        "Offset of field: sab_thresholds_info::extreme",
+    ][::core::mem::offset_of!(sab_thresholds_info, extreme) - 56usize];
+    [
+        "Offset of field: sab_thresholds_info::narrow",
+    ][::core::mem::offset_of!(sab_thresholds_info, narrow) - 64usize];
+};
+extern "C" {
+    pub fn sab_find_thresholds(
+        lengths: *const sab_sizes,
+        k: u64,
+        options: *const sab_thresholds_options,
+        thresholds: *mut f64,
+        info: *mut sab_thresholds_info,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_grouping {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_grouping_dimension {
+    pub lengths: *const sab_sizes,
+    pub thresholds: *const f64,
+    pub threshold_count: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_grouping_dimension",
+    ][::core::mem::size_of::<sab_grouping_dimension>() - 24usize];
+    [
+        "Alignment of sab_grouping_dimension",
+    ][::core::mem::align_of::<sab_grouping_dimension>() - 8usize];
+    [
+        "Offset of field: sab_grouping_dimension::lengths",
+    ][::core::mem::offset_of!(sab_grouping_dimension, lengths) - 0usize];
+    [
+        "Offset of field: sab_grouping_dimension::thresholds",
+    ][::core::mem::offset_of!(sab_grouping_dimension, thresholds) - 8usize];
+    [
+        "Offset of field: sab_grouping_dimension::threshold_count",
+    ][::core::mem::offset_of!(sab_grouping_dimension, threshold_count) - 16usize];
+};
+extern "C" {
+    pub fn sab_grouping_thresholds_new(
+        dimensions: *const sab_grouping_dimension,
+        count: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_uni_new(
+        samples: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_predefined_new(
+        group_of: *const i64,
+        samples: usize,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_partition_new(
+        indices: *const i64,
+        counts: *const u64,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_consecutive_new(
+        counts: *const u64,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_groups {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub groups: u64,
+    pub dimensions: u64,
+    pub offsets: *const i64,
+    pub permutation: *const i64,
+    pub inverse: *const i64,
+    pub group_of: *const i64,
+    pub intervals: *const i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_groups"][::core::mem::size_of::<sab_groups>() - 72usize];
+    ["Alignment of sab_groups"][::core::mem::align_of::<sab_groups>() - 8usize];
+    [
+        "Offset of field: sab_groups::struct_size",
+    ][::core::mem::offset_of!(sab_groups, struct_size) - 0usize];
+    [
+        "Offset of field: sab_groups::samples",
+    ][::core::mem::offset_of!(sab_groups, samples) - 8usize];
+    [
+        "Offset of field: sab_groups::groups",
+    ][::core::mem::offset_of!(sab_groups, groups) - 16usize];
+    [
+        "Offset of field: sab_groups::dimensions",
+    ][::core::mem::offset_of!(sab_groups, dimensions) - 24usize];
+    [
+        "Offset of field: sab_groups::offsets",
+    ][::core::mem::offset_of!(sab_groups, offsets) - 32usize];
+    [
+        "Offset of field: sab_groups::permutation",
+    ][::core::mem::offset_of!(sab_groups, permutation) - 40usize];
+    [
+        "Offset of field: sab_groups::inverse",
+    ][::core::mem::offset_of!(sab_groups, inverse) - 48usize];
+    [
+        "Offset of field: sab_groups::group_of",
+    ][::core::mem::offset_of!(sab_groups, group_of) - 56usize];
+    [
+        "Offset of field: sab_groups::intervals",
+    ][::core::mem::offset_of!(sab_groups, intervals) - 64usize];
+};
+extern "C" {
+    pub fn sab_grouping_get(
+        grouping: *const sab_grouping,
+        groups: *mut sab_groups,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_free(grouping: *mut sab_grouping);
 }

@@ -39,6 +39,8 @@
 //! - [`SizeAwareSampler`], [`SizeAwareStream`], [`ReadaheadSampler`]: greedy batches in the order of the samples.
 //! - [`LoadBalancingSampler`], [`LoadBalancingBatchSampler`], [`TorchSampler`]: the orders of other libraries, seed for seed.
 //!
+//! Batches that are run in groups of like lengths: [`find_thresholds`] says where to cut, [`Grouping`] which sample is in which group.
+//!
 //! Which rank this is, [`ranks_from_environment`] and [`data_rank`] say; whether all ranks agree, `check_ranks` of a sampler.
 //!
 //! # Rules that hold everywhere
@@ -58,6 +60,7 @@
 mod balance;
 mod batch;
 mod error;
+mod group;
 pub mod memory;
 mod pack;
 mod plan;
@@ -73,6 +76,7 @@ pub use balance::{
 };
 pub use batch::{Batch, BatchRef};
 pub use error::{BoxError, Error};
+pub use group::{find_thresholds, Grouping, Thresholds, ThresholdsMethod, ThresholdsOptions};
 pub use pack::{PackInfo, PackMethod, PackOptions, PackedSampler};
 pub use plan::{Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
 pub use ranks::{data_rank, ranks_from_environment, BalanceReport, BalancedOptions, BalancedSampler, ShardedSampler};

@@ -1,0 +1,211 @@
+"""Batches cut into groups of like lengths."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, NamedTuple, Optional, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sab._native import Calls, Progress, check, ffi, lib, new_options, whole
+from sab._plan import Cost, set_cost
+from sab._sizes import SizesLike, as_sizes
+
+_METHODS = {"least_total": lib.SAB_THRESHOLDS_LEAST_TOTAL, "least_worst": lib.SAB_THRESHOLDS_LEAST_WORST, "randomised": lib.SAB_THRESHOLDS_RANDOMISED}
+
+
+class Thresholds(NamedTuple):
+    """What :func:`find_thresholds` found, and what the groups cost, each being one batch.
+
+    The last five count how searches of ``method="randomised"`` ended: with groups of the same cost, in circles, by ``tolerate``, at the shortest or longest
+    length, beside another threshold.
+    """
+
+    thresholds: npt.NDArray[np.float64]
+    total: float
+    worst: float
+    largest_difference: float
+    even: int
+    repeated: int
+    not_tolerated: int
+    extreme: int
+    narrow: int
+
+
+def find_thresholds(
+    lengths: SizesLike,
+    k: int,
+    cost: Cost = "padded",
+    *,
+    method: str = "least_total",
+    cost_per_sample: bool = False,
+    num_trials: int = 100,
+    tolerate: Optional[int] = None,
+    seed: int = 0,
+    starts: Optional[npt.ArrayLike] = None,
+    progress: "bool | Progress | None" = None,
+) -> Thresholds:
+    """Finds ``k`` lengths that cut a data set into ``k + 1`` groups: up to the first, above it up to the second, ..., above the last.
+
+    Args:
+        lengths: anything that :class:`sab.Sizes` takes.
+        k: number of thresholds, below the number of distinct lengths.
+        cost: what a group costs, of its count and its longest length: as for :func:`sab.plan`.
+        method: ``"least_total"``: the groups that cost least in sum, exactly; ``"least_worst"``: those whose costliest costs least, exactly;
+            ``"randomised"``: groups of about the same cost, by asym's greedy search from random places.
+        cost_per_sample: a group costs ``count * cost(1, longest)``; a function is then called once for each distinct length only.
+        num_trials, tolerate: of ``"randomised"``: searches, and how many steps of each need not make the largest difference between neighbours smaller (by default twice the
+            number of distinct lengths).
+        seed: of ``"randomised"``: searches begin at ``random.Random(seed).sample(range(distinct lengths), k)``.
+        starts: instead, an array of ``num_trials`` rows of ``k`` numbers of distinct lengths.
+        progress: True for a bar, or ``progress(done, total)``.
+
+    Raises:
+        ValueError: an argument breaks a rule; and whatever the cost raises.
+
+    >>> import sab
+    >>> sab.find_thresholds([1] * 64 + [4] * 16 + [16] * 4 + [64], k=3).thresholds.tolist()
+    [1.0, 4.0, 16.0]
+    """
+    if method not in _METHODS:
+        raise ValueError(f"method = {method!r}: must be one of {', '.join(map(repr, _METHODS))}")
+    k = whole("k", k, 1)
+    options = new_options("sab_thresholds_options")
+    calls = Calls(cost=cost if callable(cost) else None, progress=progress, what="thresholds")
+    keep = set_cost(options, cost, calls)
+    options.method = _METHODS[method]
+    options.cost_per_sample = bool(cost_per_sample)
+    options.num_trials = whole("num_trials", num_trials, 1)
+    if tolerate is not None:
+        options.tolerate = whole("tolerate", tolerate)
+    options.seed = whole("seed", seed)
+    if starts is not None:
+        rows: npt.NDArray[Any] = np.asarray(starts)
+        if rows.shape != (num_trials, k) or rows.dtype.kind not in "iu" or (rows < 0).any():
+            raise ValueError(f"starts has shape {rows.shape} and dtype {rows.dtype}: must be ({num_trials}, {k}) whole numbers of at least 0")
+        rows = np.ascontiguousarray(rows, np.uint64)
+        keep.append(rows)
+        options.starts = ffi.cast("uint64_t *", rows.ctypes.data)
+    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+    sizes = as_sizes(lengths)
+    # Checked by the library as well, but not before there is room for them.
+    if k >= max(len(sizes), 1):
+        raise ValueError(f"k = {k}: must be below the number of lengths, {len(sizes)}")
+    thresholds = np.empty(k, np.float64)
+    info = ffi.new("sab_thresholds_info *")
+    info.struct_size = ffi.sizeof("sab_thresholds_info")
+    check(lib.sab_find_thresholds(sizes._handle, k, options, ffi.cast("double *", thresholds.ctypes.data), info), calls)
+    return Thresholds(thresholds, *(getattr(info, field) for field in Thresholds._fields[1:]))
+
+
+class Grouping:
+    """Samples in groups: the order that takes them group by group, and the way back. Made by one of the class methods; picklable; an iterator over the groups' indices.
+
+    Attributes:
+        offsets: int64, one more than there are groups: group ``g`` stands at the places ``offsets[g]`` to below ``offsets[g + 1]``.
+        permutation: int64, the sample at each place: ``values[grouping.permutation]`` has them group by group.
+        inverse: int64, the place of each sample: ``grouped[grouping.inverse]`` puts them back in order.
+        group_of: int64, the group of each sample.
+        intervals: int64 of shape (groups, dimensions): between which thresholds each group lies; no columns where the groups were given.
+
+    >>> import sab
+    >>> grouping = sab.Grouping.by_thresholds(([16, 1, 5, 64], [4, 16]))
+    >>> [indices.tolist() for indices in grouping]
+    [[1], [0, 2], [3]]
+    >>> grouping.permutation[grouping.inverse].tolist()
+    [0, 1, 2, 3]
+    """
+
+    offsets: npt.NDArray[np.int64]
+    permutation: npt.NDArray[np.int64]
+    inverse: npt.NDArray[np.int64]
+    group_of: npt.NDArray[np.int64]
+    intervals: npt.NDArray[np.int64]
+
+    def __init__(self) -> None:
+        raise TypeError("made by by_thresholds(), uni(), predefined(), partition() or consecutive()")
+
+    @classmethod
+    def _made(cls, status: int, handle: Any) -> "Grouping":
+        check(status)
+        owned = ffi.gc(handle[0], lib.sab_grouping_free)
+        groups = ffi.new("sab_groups *")
+        groups.struct_size = ffi.sizeof("sab_groups")
+        check(lib.sab_grouping_get(owned, groups))
+
+        def copied(pointer: Any, count: int) -> npt.NDArray[np.int64]:
+            return np.frombuffer(ffi.buffer(pointer, 8 * count), np.int64).copy() if count else np.empty(0, np.int64)
+
+        made = cls.__new__(cls)
+        made.offsets = copied(groups.offsets, groups.groups + 1)
+        made.permutation, made.inverse, made.group_of = (copied(each, groups.samples) for each in (groups.permutation, groups.inverse, groups.group_of))
+        made.intervals = copied(groups.intervals, groups.groups * groups.dimensions).reshape(groups.groups, groups.dimensions)
+        return made
+
+    @classmethod
+    def by_thresholds(cls, *dimensions: "tuple[SizesLike, npt.ArrayLike]") -> "Grouping":
+        """Groups by one or several lengths, each a pair of what :class:`sab.Sizes` takes and thresholds: up to the first, above it up to the second, ..., above the last.
+
+        Samples in the same interval of every dimension are a group; there are no empty ones; the first dimension counts most for their order.
+        """
+        sizes = [as_sizes(lengths) for lengths, _ in dimensions]
+        thresholds = [np.ascontiguousarray(cuts, np.float64) for _, cuts in dimensions]
+        given = ffi.new("sab_grouping_dimension[]", len(dimensions))
+        for number, (each, cuts) in enumerate(zip(sizes, thresholds)):
+            if cuts.ndim != 1:
+                raise ValueError(f"thresholds of dimension {number} have {cuts.ndim} dimensions: must have one")
+            given[number].lengths = each._handle
+            given[number].thresholds, given[number].threshold_count = ffi.cast("double *", cuts.ctypes.data), cuts.size
+        handle = ffi.new("sab_grouping **")
+        return cls._made(lib.sab_grouping_thresholds_new(given, len(dimensions), handle), handle)
+
+    @classmethod
+    def uni(cls, samples: int) -> "Grouping":
+        """All samples in one group."""
+        handle = ffi.new("sab_grouping **")
+        return cls._made(lib.sab_grouping_uni_new(whole("samples", samples), handle), handle)
+
+    @classmethod
+    def predefined(cls, group_of: npt.ArrayLike, groups: Optional[int] = None) -> "Grouping":
+        """Groups given as the number of each sample's group, below ``groups``: by default one more than the largest."""
+        numbers = _whole_numbers("group_of", group_of, np.int64)
+        groups = (int(numbers.max()) + 1 if numbers.size else 0) if groups is None else whole("groups", groups)
+        handle = ffi.new("sab_grouping **")
+        return cls._made(lib.sab_grouping_predefined_new(ffi.cast("int64_t *", numbers.ctypes.data), numbers.size, max(groups, 0), handle), handle)
+
+    @classmethod
+    def partition(cls, parts: Sequence[npt.ArrayLike]) -> "Grouping":
+        """Groups given as the samples of each, in an order that is kept; each sample exactly once."""
+        arrays = [_whole_numbers("parts", part, np.int64) for part in parts]
+        counts = np.array([array.size for array in arrays], np.uint64)
+        indices = np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+        handle = ffi.new("sab_grouping **")
+        status = lib.sab_grouping_partition_new(ffi.cast("int64_t *", indices.ctypes.data), ffi.cast("uint64_t *", counts.ctypes.data), counts.size, handle)
+        return cls._made(status, handle)
+
+    @classmethod
+    def consecutive(cls, counts: npt.ArrayLike) -> "Grouping":
+        """Groups of consecutive samples, so many in each."""
+        numbers = _whole_numbers("counts", counts, np.uint64)
+        handle = ffi.new("sab_grouping **")
+        return cls._made(lib.sab_grouping_consecutive_new(ffi.cast("uint64_t *", numbers.ctypes.data), numbers.size, handle), handle)
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return self.offsets.size - 1
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.int64]]:
+        """The indices of each group's samples."""
+        return (self.permutation[begin:end] for begin, end in zip(self.offsets, self.offsets[1:]))
+
+    def __repr__(self) -> str:
+        return f"<sab.Grouping: {self.permutation.size:,} samples in {len(self):,} groups>"
+
+
+def _whole_numbers(name: str, values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.asarray(values)
+    if array.ndim != 1 or array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"{name} has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension")
+    if array.size and dtype is np.uint64 and array.min() < 0:
+        raise ValueError(f"{name} holds {array.min()}: must be at least 0")
+    return np.ascontiguousarray(array, dtype)

@@ -1,0 +1,1 @@
+"""``asym``: ``sab.compat.asym.grouper`` and ``sab.compat.asym.precompute_grouper_thresholds``."""

@@ -1,0 +1,188 @@
+/** @file group.h
+ *  Batches cut into groups of like lengths, so that each group is padded to its own longest.
+ *
+ *  sab_find_thresholds() decides, once for a data set, where to cut: lengths up to the first threshold are one group, those above it up to the second the
+ *  next, and those above the last one the last. sab_grouping does so with the samples of a batch, or of anything: it says in which order to take them, group
+ *  by group, and how to get back, for any runtime that can index by an array.
+ */
+#ifndef SAB_GROUP_H
+#define SAB_GROUP_H
+
+#include "sab/base.h"
+#include "sab/plan.h"
+#include "sab/sizes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Thresholds ---- */
+
+/** What thresholds are best. */
+typedef int32_t sab_thresholds_method;
+#define SAB_THRESHOLDS_LEAST_TOTAL 0 /**< those whose groups cost least in sum: exact, by dynamic programming over the distinct lengths */
+#define SAB_THRESHOLDS_LEAST_WORST 1 /**< those whose costliest group costs least, by bisection, and of these the ones whose groups cost least in sum: exact */
+#define SAB_THRESHOLDS_RANDOMISED 2  /**< groups that cost about the same, by a greedy search from random places: that of asym. The threshold between the two
+                                          neighbours whose costs differ most moves by one distinct length towards the costlier, again and again */
+
+/** How to find thresholds. */
+typedef struct sab_thresholds_options {
+    size_t struct_size;              /**< set by SAB_THRESHOLDS_OPTIONS_INIT */
+    sab_thresholds_method method;    /**< SAB_THRESHOLDS_LEAST_TOTAL */
+    sab_cost cost;                   /**< what a group costs, of its count and its longest length; SAB_COST_PADDED */
+    int32_t cost_per_sample;         /**< 1: a group costs count * cost(1, longest), and a callback is asked once for each distinct length only; 0 (default) */
+    uint32_t num_trials;             /**< RANDOMISED: searches, of which the one with the most even groups counts; at least 1. 100 */
+    int64_t tolerate;                /**< RANDOMISED: a search ends when more than so many steps have not made the largest difference smaller; at least 0. -1 (default):
+                                          twice the number of distinct lengths */
+    uint64_t seed;                   /**< RANDOMISED: of the places where searches begin, those of CPython's `random.Random(seed).sample`; 0 */
+    const uint64_t *starts;          /**< RANDOMISED: instead, num_trials * k of them: for each search k of the distinct lengths, by number from 0, ascending in length, in any
+                                          order, no two equal; read during the call. NULL */
+    const double *coefficients;      /**< POLYNOMIAL: c[0], c[1], ...; read during the call */
+    size_t coefficient_count;        /**< number of `coefficients` */
+    const sab_cost_term *cost_terms; /**< TERMS, such as those of a memory model; read during the call */
+    size_t cost_term_count;          /**< number of `cost_terms` */
+    sab_cost_fn cost_fn;             /**< CALLBACK: called during the call */
+    void *cost_ctx;                  /**< handed to `cost_fn` */
+    sab_progress_fn progress;        /**< follows and may cancel; NULL */
+    void *progress_ctx;              /**< handed to `progress` */
+} sab_thresholds_options;
+#define SAB_THRESHOLDS_OPTIONS_INIT \
+    { sizeof(sab_thresholds_options), SAB_THRESHOLDS_LEAST_TOTAL, SAB_COST_PADDED, 0, 100, -1, 0, NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL }
+
+/** Sets the defaults, the same bytes as SAB_THRESHOLDS_OPTIONS_INIT: for languages without C's macros.
+ *
+ *  @param options  filled whole; NULL is let be
+ */
+SAB_API void sab_thresholds_options_init(sab_thresholds_options *options) SAB_NOEXCEPT;
+
+/** What groups by thresholds cost, when each is one batch. A group without samples costs nothing. */
+typedef struct sab_thresholds_info {
+    size_t struct_size;        /**< set by SAB_THRESHOLDS_INFO_INIT */
+    double total;              /**< sum of the groups' costs */
+    double worst;              /**< cost of the costliest group */
+    double largest_difference; /**< of the costs of two neighbours: what the randomised search makes small */
+    uint64_t even;             /**< RANDOMISED: searches that ended with groups of the same cost ("perfect") */
+    uint64_t repeated;         /**< searches that went back to where they were two steps before ("repeated") */
+    uint64_t not_tolerated;    /**< searches ended by `tolerate` ("could not tolerate") */
+    uint64_t extreme;          /**< searches whose threshold could go no further, at the shortest or longest length ("extreme") */
+    uint64_t narrow;           /**< searches whose threshold could go no further, beside another one ("narrow gap") */
+} sab_thresholds_info;
+#define SAB_THRESHOLDS_INFO_INIT { sizeof(sab_thresholds_info), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** Finds `k` thresholds, which cut lengths into `k` + 1 groups.
+ *
+ *  Thresholds are lengths that occur, ascending. The last one is the longest, and its group above empty, only where a group more would cost more (LEAST_TOTAL, for costs
+ *  with a constant), or where a randomised search ended there.
+ *
+ *  The exact methods rely on costs that never decrease with count or length. LEAST_TOTAL also relies on this: a sample more costs at least as much in a group that is larger
+ *  or longer. Formulas and `cost_per_sample` grant it; a callback of count and length may break it and is nevertheless answered exactly up to 1,024 distinct lengths, being asked about
+ *  all possible groups; beyond, it is asked some (k + 1) * d * log2(d) times of d distinct lengths.
+ *
+ *  Time: that of sorting by counting, then some (k + 1) * d * log2(d) costs. Memory: 4 * (k + 1) * d bytes.
+ *
+ *  @param lengths     read during the call only; a length of zero costs as much as the shortest above zero
+ *  @param k           number of thresholds, at least 1 and below the number of distinct lengths
+ *  @param options     NULL: the defaults
+ *  @param thresholds  room for `k` numbers, filled on SAB_OK
+ *  @param info        filled on SAB_OK, its struct_size must be set; or NULL
+ *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK from `cost_fn`; SAB_E_CANCELLED
+ */
+SAB_API sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds,
+                                       sab_thresholds_info *info) SAB_NOEXCEPT;
+
+/* ---- Groupings ---- */
+
+/** Samples, such as those of a batch, in groups: which sample is in which, and how to reorder what belongs to them, there and back. Immutable, shareable. */
+typedef struct sab_grouping sab_grouping;
+
+/** One length of the samples, and where it is cut. */
+typedef struct sab_grouping_dimension {
+    const sab_sizes *lengths;  /**< of all samples */
+    const double *thresholds;  /**< in any order, no two equal, none NaN */
+    size_t threshold_count;    /**< at least 1 */
+} sab_grouping_dimension;
+
+/** Groups samples by one or several of their lengths, such as residues of a protein and atoms of its ligand.
+ *
+ *  Each dimension is cut into the lengths up to its first threshold, those above it up to the second, ..., those above its last one. Samples that lie in the same interval of every
+ *  dimension are a group. There are no empty groups. They come in ascending order of the first dimension's interval, then the second's, and so on.
+ *
+ *  Time: some 50 ns a sample. Memory: 24 bytes a sample.
+ *
+ *  @param dimensions  `count` of them, with as many samples each; read during the call only
+ *  @param count       1 to 64
+ *  @param grouping    the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** All samples in one group.
+ *
+ *  @param samples   number of samples, at most 4,294,967,295
+ *  @param grouping  the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_uni_new(size_t samples, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** Groups given as the number of each sample's group.
+ *
+ *  @param group_of  `samples` numbers, from 0 to below `groups`; may be NULL when there are no samples
+ *  @param samples   number of samples, at most 4,294,967,295
+ *  @param groups    number of groups, at most 4,294,967,295; any of them may be empty
+ *  @param grouping  the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** Groups given as the samples of each, in an order that is kept.
+ *
+ *  @param indices   the samples of the first group, then those of the second, ...: each sample exactly once; may be NULL when there are none
+ *  @param counts    samples of each group, any of them 0; may be NULL when there are no groups
+ *  @param groups    number of `counts`, at most 4,294,967,295
+ *  @param grouping  the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** Groups of consecutive samples.
+ *
+ *  @param counts    samples of each group, any of them 0; may be NULL when there are no groups
+ *  @param groups    number of `counts`, at most 4,294,967,295
+ *  @param grouping  the new handle; free with sab_grouping_free()
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping) SAB_NOEXCEPT;
+
+/** What a grouping is. The arrays are the grouping's and live as long as it does. */
+typedef struct sab_groups {
+    size_t struct_size;         /**< set by SAB_GROUPS_INIT */
+    uint64_t samples;           /**< number of samples */
+    uint64_t groups;            /**< number of groups */
+    uint64_t dimensions;        /**< of lengths; 0 where the groups were given */
+    const int64_t *offsets;     /**< groups + 1: group g stands at the places from offsets[g] to below offsets[g + 1] */
+    const int64_t *permutation; /**< the sample at each place; in a group by ascending index, or as they were given */
+    const int64_t *inverse;     /**< the place of each sample: inverse[permutation[place]] == place. Puts what was computed group by group back in order */
+    const int64_t *group_of;    /**< the group of each sample */
+    const int64_t *intervals;   /**< groups * dimensions: the interval of each group, from 0, in its first dimension, its second, ...; NULL without dimensions */
+} sab_groups;
+#define SAB_GROUPS_INIT { sizeof(sab_groups), 0, 0, 0, NULL, NULL, NULL, NULL, NULL }
+
+/** Shows a grouping.
+ *
+ *  @param grouping  a handle
+ *  @param groups    filled on SAB_OK; its struct_size must be set
+ *  @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups) SAB_NOEXCEPT;
+
+/** Gives the handle back.
+ *
+ *  @param grouping  a handle or NULL
+ */
+SAB_API void sab_grouping_free(sab_grouping *grouping) SAB_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,28 @@
+#pragma once
+/// Samples in groups, and the way there and back.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sab/group.h"
+
+namespace sab {
+
+/// The arrays of sab_groups.
+struct Grouping {
+    std::vector<int64_t> offsets, permutation, inverse, group_of, intervals;
+    std::size_t dimensions = 0;
+    std::size_t groups() const { return offsets.size() - 1; }
+};
+
+Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions);
+Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups);
+Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> counts);
+Grouping group_consecutively(std::span<const uint64_t> counts);
+
+}  // namespace sab
+
+struct sab_grouping {
+    sab::Grouping impl;
+};

@@ -1,0 +1,341 @@
+#include "group/thresholds.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include "plan/cost.h"
+#include "plan/least_cuts.h"
+#include "plan/sorted.h"
+#include "stream/python_random.h"
+
+namespace sab {
+namespace {
+
+constexpr std::size_t most_tabled = 1024;  // distinct lengths of which a callback is asked about all groups
+constexpr uint64_t steps_between_reports = uint64_t{1} << 16;
+
+/// Groups are made of whole levels, the distinct lengths. Thresholds are levels too: group g is the levels after threshold g - 1 up to threshold g.
+class Groups {
+public:
+    Groups(Sorted sorted, Cost cost, bool per_sample) : sorted_(std::move(sorted)), cost_(std::move(cost)) {
+        double most = 0;  // a callback's answers are checked where they are given
+        const bool is_polynomial = cost_.kind() == SAB_COST_POLYNOMIAL;
+        if (per_sample || is_polynomial || cost_.is_proportional()) {
+            if (!per_sample) constant_ = cost_.constant();
+            Cost one = cost_;
+            if (is_polynomial && !per_sample) {
+                std::vector<double> coefficients = cost_.coefficients();
+                coefficients[0] = 0;
+                one = Cost(SAB_COST_POLYNOMIAL, std::move(coefficients), nullptr, nullptr);
+            }
+            one_.reserve(levels());
+            for (std::size_t level = 0; level < levels(); ++level) one_.push_back(one(1, length(level)));
+            most = constant_ + *std::ranges::max_element(one_) * static_cast<double>(sorted_.count);
+        } else if (cost_.kind() != SAB_COST_CALLBACK) {
+            most = cost_(sorted_.count, length(levels() - 1));
+        }
+        check(std::isfinite(most), "options.cost", most, "of all samples in one group must be finite");
+    }
+
+    std::size_t levels() const { return sorted_.level_size.size(); }
+    double threshold(std::size_t level) const { return sorted_.level_size[level]; }
+    bool is_linear() const { return !one_.empty(); }  ///< a group costs constant() + count * one()[its longest level]
+    const Cost& cost() const { return cost_; }
+    double constant() const { return constant_; }
+    const double* one() const { return one_.data(); }
+    const uint32_t* first() const { return sorted_.level_first.data(); }  ///< samples below each level
+
+    /// Of the levels [begin, end).
+    double operator()(std::size_t begin, std::size_t end) const {
+        const uint32_t count = sorted_.level_first[end] - sorted_.level_first[begin];
+        if (count == 0) return 0;
+        return is_linear() ? constant_ + one_[end - 1] * count : cost_(count, length(end - 1));
+    }
+
+    /// What the exact methods rely on, as far as it can be seen without asking a callback for more.
+    void check_rising() const {
+        for (std::size_t level = 1; level < one_.size(); ++level)
+            if (one_[level] < one_[level - 1])
+                fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(level), ") = ", one_[level], " is less than cost(1, ", length(level - 1), ") = ", one_[level - 1],
+                     ": must never decrease");
+        if (is_linear() || cost_.kind() != SAB_COST_TERMS) return;
+        const double one = cost_(1, length(0)), two = cost_(2, length(0));
+        if (!(one >= 0 && two >= one))
+            fail(SAB_E_ARGUMENT, "options.cost_terms: cost(1, ", length(0), ") = ", one, " and cost(2, ", length(0), ") = ", two,
+                 " must not be negative nor decrease: they do not hold for lengths so short");
+    }
+
+private:
+    double length(std::size_t level) const {
+        if (sorted_.level_size[level] > 0) return sorted_.level_size[level];
+        return levels() > 1 ? sorted_.level_size[1] : 1;  // an empty sample takes a row all the same
+    }
+
+    Sorted sorted_;
+    Cost cost_;
+    double constant_ = 0;
+    std::vector<double> one_;
+};
+
+using Levels = std::vector<uint32_t>;  // of the thresholds, ascending
+
+/// Calls `use(rows, cost)` with the group's costs in the form that is fastest to ask for again and again.
+template <class Use>
+Levels with_costs(const Groups& groups, const Use& use) {
+    const std::size_t levels = groups.levels();
+    if (groups.is_linear())
+        return use(Rows::divided, [constant = groups.constant(), one = groups.one(), first = groups.first()](std::size_t begin, std::size_t end) {
+            return constant + one[end - 1] * (first[end] - first[begin]);
+        });
+    if (groups.cost().kind() != SAB_COST_CALLBACK || levels > most_tabled)
+        return use(Rows::divided, [&](std::size_t begin, std::size_t end) { return groups(begin, end); });
+    std::vector<double> table(levels * (levels + 1));
+    for (std::size_t begin = 0; begin < levels; ++begin)
+        for (std::size_t end = begin + 1; end <= levels; ++end) table[begin * (levels + 1) + end] = groups(begin, end);
+    return use(Rows::plain, [&](std::size_t begin, std::size_t end) { return table[begin * (levels + 1) + end]; });
+}
+
+Levels thresholds_of(const std::vector<uint32_t>& ends, std::size_t k, std::size_t levels) {
+    Levels thresholds(ends.begin(), ends.end());
+    for (uint32_t& end : thresholds) --end;
+    thresholds.resize(k, static_cast<uint32_t>(levels - 1));  // a group fewer: its threshold is the longest
+    return thresholds;
+}
+
+Levels least_total(const Groups& groups, std::size_t k, const Progress& progress) {
+    groups.check_rising();
+    return with_costs(groups, [&](Rows rows, const auto& cost) {
+        return thresholds_of(least_cuts(groups.levels(), k + 1, rows, true, progress, cost), k, groups.levels());
+    });
+}
+
+Levels least_worst(const Groups& groups, std::size_t k, const Progress& progress) {
+    groups.check_rising();
+    const std::size_t levels = groups.levels();
+    return with_costs(groups, [&](Rows rows, const auto& cost) {
+        // Groups as long as `most` allows, from the shortest length on: whether k + 1 reach the end, the costliest, and the cheapest that was too long.
+        struct Walk {
+            bool suffices;
+            double largest, least_refused;
+        };
+        const auto walk = [&](double most) {
+            Walk found{false, 0, std::numeric_limits<double>::infinity()};
+            std::size_t begin = 0;
+            for (std::size_t group = 0; group <= k && begin < levels; ++group) {
+                std::size_t fits = begin, too_far = levels + 1;
+                while (too_far - fits > 1) {
+                    const std::size_t middle = fits + (too_far - fits) / 2;
+                    (cost(begin, middle) <= most ? fits : too_far) = middle;
+                }
+                if (fits < levels) found.least_refused = std::min(found.least_refused, cost(begin, fits + 1));
+                if (fits == begin) return found;
+                found.largest = std::max(found.largest, cost(begin, fits));
+                begin = fits;
+            }
+            found.suffices = begin == levels;
+            return found;
+        };
+        // Numbers from 0 on stand in the order of their bits. What is too little remains so up to the cheapest group refused; enough is never more than the
+        // costliest group made.
+        double low = cost(levels - 1, levels) + 0.0, most = cost(0, levels) + 0.0;
+        while (low < most) {
+            const uint64_t from = std::bit_cast<uint64_t>(low), middle = from + (std::bit_cast<uint64_t>(most) - from) / 2;
+            const Walk found = walk(std::bit_cast<double>(middle));
+            if (found.suffices)  // the bounds are for callbacks that do not say the same twice
+                most = std::min(found.largest + 0.0, std::bit_cast<double>(middle));
+            else
+                low = std::max(found.least_refused, std::bit_cast<double>(middle + 1));
+        }
+        const auto capped = [&](std::size_t begin, std::size_t end) {
+            const double given = cost(begin, end);
+            return given <= most ? given : std::numeric_limits<double>::infinity();
+        };
+        return thresholds_of(least_cuts(levels, k + 1, rows, false, progress, capped), k, levels);
+    });
+}
+
+/// How a randomised search ended.
+enum class Ending { even, repeated, not_tolerated, extreme, narrow };
+
+/// Finds groups of about the same cost by steps from random thresholds.
+class Search {
+public:
+    Search(const Groups& groups, std::size_t k, uint64_t tolerate, const Progress& progress) : groups_(groups), tolerate_(tolerate), progress_(progress), costs_(k + 1) {}
+
+    Levels at;              ///< where the search began, then where it ended
+    double difference = 0;  ///< the largest there
+
+    Ending run(uint64_t trial, uint64_t trials) {
+        const std::size_t k = at.size();
+        for (std::size_t group = 0; group <= k; ++group) price(group);
+        before_.clear();
+        uint64_t tolerated = 0;
+        double difference_before = 0;
+        for (uint64_t step = 1;; ++step) {
+            if (step % steps_between_reports == 0) progress_.report(trial, trials);
+            std::size_t j = 0;
+            difference = -1;
+            for (std::size_t i = 0; i < k; ++i)
+                if (const double apart = std::abs(costs_[i + 1] - costs_[i]); apart > difference) {
+                    difference = apart;
+                    j = i;
+                }
+            if (difference == 0) return Ending::even;
+            const auto back = [&](Ending ending) {
+                difference = difference_before;
+                undo();
+                return ending;
+            };
+            if (step > 1 && difference >= difference_before) {
+                if (++tolerated > tolerate_) return back(Ending::not_tolerated);
+                if (before_.size() == 2 && before_[0].threshold == before_[1].threshold && before_[0].is_up != before_[1].is_up) return back(Ending::repeated);
+            }
+            const bool is_up = costs_[j + 1] > costs_[j];
+            if (is_up ? j + 1 == k : j == 0) {
+                if (at[j] == (is_up ? groups_.levels() - 1 : 0)) return Ending::extreme;
+            } else if (is_up ? at[j + 1] - at[j] == 1 : at[j] - at[j - 1] == 1) {
+                return Ending::narrow;
+            }
+            difference_before = difference;
+            if (before_.size() == 2) before_.erase(before_.begin());
+            before_.push_back({j, is_up});
+            move(before_.back());
+        }
+    }
+
+private:
+    struct Step {
+        std::size_t threshold;
+        bool is_up;
+    };
+
+    void price(std::size_t group) {
+        costs_[group] = groups_(group == 0 ? 0 : at[group - 1] + 1, group == at.size() ? groups_.levels() : at[group] + 1);
+    }
+
+    void move(Step step) {
+        step.is_up ? ++at[step.threshold] : --at[step.threshold];
+        price(step.threshold);
+        price(step.threshold + 1);
+    }
+
+    void undo() { move({before_.back().threshold, !before_.back().is_up}); }
+
+    const Groups& groups_;
+    uint64_t tolerate_;
+    const Progress& progress_;
+    std::vector<double> costs_;
+    std::vector<Step> before_;  ///< the last two steps: when the second takes back the first, the search goes round in circles
+};
+
+/// CPython's `random.sample(range(count), k)`.
+Levels sample(PythonRandom& random, std::size_t count, std::size_t k) {
+    double set_size = 21;  // a list of all costs less than a set of those taken
+    if (k > 5) set_size += std::pow(4.0, std::ceil(std::log(static_cast<double>(k) * 3) / std::log(4.0)));
+    Levels taken(k);
+    if (static_cast<double>(count) <= set_size) {
+        Levels pool(count);
+        std::iota(pool.begin(), pool.end(), 0u);
+        for (std::size_t i = 0; i < k; ++i) {
+            const uint64_t j = random.below(count - i);
+            taken[i] = pool[j];
+            pool[j] = pool[count - i - 1];
+        }
+    } else {
+        std::vector<bool> is_taken(count);
+        for (uint32_t& each : taken) {
+            uint64_t j = random.below(count);
+            while (is_taken[j]) j = random.below(count);
+            is_taken[j] = true;
+            each = static_cast<uint32_t>(j);
+        }
+    }
+    return taken;
+}
+
+Levels given_start(const uint64_t* start, std::size_t trial, std::size_t levels, std::size_t k) {
+    Levels taken;
+    for (std::size_t i = 0; i < k; ++i) {
+        if (start[i] >= levels)
+            fail(SAB_E_ARGUMENT, "options.starts[", trial * k + i, "] = ", start[i], ": must be below the number of distinct lengths, ", levels);
+        taken.push_back(static_cast<uint32_t>(start[i]));
+    }
+    std::ranges::sort(taken);
+    if (const auto twin = std::ranges::adjacent_find(taken); twin != taken.end())
+        fail(SAB_E_ARGUMENT, "options.starts holds ", *twin, " twice for search ", trial, ": must differ from each other");
+    return taken;
+}
+
+Levels randomised(const Groups& groups, std::size_t k, const sab_thresholds_options& options, const Progress& progress, sab_thresholds_info& info) {
+    const std::size_t levels = groups.levels();
+    Search search(groups, k, options.tolerate < 0 ? 2 * levels : static_cast<uint64_t>(options.tolerate), progress);
+    PythonRandom random(options.seed);
+    Levels best;
+    double least = 0;
+    for (std::size_t trial = 0; trial < options.num_trials; ++trial) {
+        progress.report(trial, options.num_trials);
+        search.at = options.starts != nullptr ? given_start(options.starts + trial * k, trial, levels, k) : sample(random, levels, k);
+        std::ranges::sort(search.at);
+        switch (search.run(trial, options.num_trials)) {
+            case Ending::even: ++info.even; break;
+            case Ending::repeated: ++info.repeated; break;
+            case Ending::not_tolerated: ++info.not_tolerated; break;
+            case Ending::extreme: ++info.extreme; break;
+            case Ending::narrow: ++info.narrow; break;
+        }
+        if (trial == 0 || search.difference < least) {
+            best = search.at;
+            least = search.difference;
+        }
+    }
+    return best;
+}
+
+void price(const Groups& groups, const Levels& thresholds, sab_thresholds_info& info) {
+    double before = 0;
+    for (std::size_t group = 0; group <= thresholds.size(); ++group) {
+        const double cost = groups(group == 0 ? 0 : thresholds[group - 1] + 1, group == thresholds.size() ? groups.levels() : thresholds[group] + 1);
+        info.total += cost;
+        info.worst = std::max(info.worst, cost);
+        if (group > 0) info.largest_difference = std::max(info.largest_difference, std::abs(cost - before));
+        before = cost;
+    }
+}
+
+}  // namespace
+
+std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k, const sab_thresholds_options& options, sab_thresholds_info& info) {
+    check(options.method >= SAB_THRESHOLDS_LEAST_TOTAL && options.method <= SAB_THRESHOLDS_RANDOMISED, "options.method", options.method,
+          "must be one of SAB_THRESHOLDS_LEAST_TOTAL (0) to SAB_THRESHOLDS_RANDOMISED (2)");
+    check(options.cost_per_sample == 0 || options.cost_per_sample == 1, "options.cost_per_sample", options.cost_per_sample, "must be 0 or 1");
+    check(options.num_trials >= 1, "options.num_trials", options.num_trials, "must be at least 1");
+    check(options.tolerate >= -1, "options.tolerate", options.tolerate, "must be at least 0 (-1: twice the number of distinct lengths)");
+    check(options.starts == nullptr || options.method == SAB_THRESHOLDS_RANDOMISED, "options.starts", "given", "goes with SAB_THRESHOLDS_RANDOMISED only");
+    check(lengths.count() >= 1 && lengths.count() <= largest_sample_count, "lengths.count", lengths.count(), "must be from 1 to 4294967295");
+    if (options.coefficient_count > 0) require(options.coefficients, "options.coefficients");
+    if (options.cost_term_count > 0) require(options.cost_terms, "options.cost_terms");
+    const std::span<const double> coefficients(options.coefficients, options.coefficient_count);
+    Cost cost(options.cost,
+              options.cost == SAB_COST_TERMS ? Cost::coefficients_of({options.cost_terms, options.cost_term_count}) : std::vector<double>(coefficients.begin(), coefficients.end()),
+              options.cost_fn, options.cost_ctx);
+
+    const Progress progress(options.progress, options.progress_ctx);
+    Sorted sorted = sort_by_size(lengths, false, progress);
+    const std::size_t levels = sorted.level_size.size();
+    check(k >= 1 && k < levels, "k", k, "must be at least 1 and below the number of distinct lengths, ", levels);
+    const Groups groups(std::move(sorted), std::move(cost), options.cost_per_sample == 1);
+    const auto count = static_cast<std::size_t>(k);
+    const Levels found = options.method == SAB_THRESHOLDS_LEAST_TOTAL   ? least_total(groups, count, progress)
+                         : options.method == SAB_THRESHOLDS_LEAST_WORST ? least_worst(groups, count, progress)
+                                                                        : randomised(groups, count, options, progress, info);
+    price(groups, found, info);
+    std::vector<double> thresholds;
+    for (const uint32_t level : found) thresholds.push_back(groups.threshold(level));
+    return thresholds;
+}
+
+}  // namespace sab

@@ -1,0 +1,14 @@
+#pragma once
+/// Where lengths are cut into groups.
+
+#include <vector>
+
+#include "sab/group.h"
+#include "sizes/sizes.h"
+
+namespace sab {
+
+/// `k` thresholds for `lengths`, ascending; fills `info` but for its size.
+std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k, const sab_thresholds_options& options, sab_thresholds_info& info);
+
+}  // namespace sab

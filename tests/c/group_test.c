@@ -1,0 +1,501 @@
+/* Thresholds between groups of like lengths, and samples in groups. */
+#include <math.h>
+
+#include "helpers.h"
+
+static sab_thresholds_options by(sab_thresholds_method method) {
+    sab_thresholds_options options = SAB_THRESHOLDS_OPTIONS_INIT;
+    options.method = method;
+    return options;
+}
+
+static uint32_t random_state = 12345;
+static uint32_t any_below(uint32_t bound) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)random_state * bound) >> 32);
+}
+
+/* Costs as the tests price them themselves; `steps` is one that satisfies no quadrangle inequality. */
+typedef double price(double count, double longest);
+static double padded(double count, double longest) { return count * longest; }
+static double quadratic(double count, double longest) { return count * longest * longest; }
+static double with_constant(double count, double longest) { return 40 + count * (2 + longest); }
+static double model(double count, double longest) { return 100 + count * count + 3 * count * longest * longest; }
+static double steps(double count, double longest) { return ceil(count / 8) * 8 * ceil(longest / 16); }
+
+static int32_t ask(void *ctx, uint64_t count, double length, double *cost) {
+    *cost = ((price *)ctx)((double)count, length);
+    return 0;
+}
+
+static int32_t fail_after(void *ctx, uint64_t count, double length, double *cost) {
+    *cost = (double)count * length;
+    return --*(int *)ctx < 0 ? 42 : 0;
+}
+
+static int32_t falling(void *ctx, uint64_t count, double length, double *cost) {
+    (void)ctx;
+    *cost = (double)count / length;
+    return 0;
+}
+
+static int32_t cancel(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx, (void)done, (void)total;
+    return 7;
+}
+
+#define MOST 24
+typedef struct groups {
+    double lengths[MOST];
+    int counts[MOST];
+    int levels;
+} groups;
+
+/* The least over all ways to cut: in sum, and of the worst group. */
+static void try_all(const groups *all, price *cost, int begin, int left, double sum, double worst, double *least_sum, double *least_worst) {
+    for (int end = left == 0 ? all->levels : begin + 1; end <= all->levels - left; ++end) {
+        int count = 0;
+        for (int i = begin; i < end; ++i) count += all->counts[i];
+        const double one = count > 0 ? cost(count, all->lengths[end - 1]) : 0;
+        if (left > 0) {
+            try_all(all, cost, end, left - 1, sum + one, fmax(worst, one), least_sum, least_worst);
+        } else {
+            *least_sum = fmin(*least_sum, sum + one);
+            *least_worst = fmin(*least_worst, fmax(worst, one));
+        }
+    }
+}
+
+static void price_groups(const groups *all, price *cost, const double *thresholds, int k, sab_thresholds_info *info) {
+    int level = 0;
+    double before = 0;
+    for (int g = 0; g <= k; ++g) {
+        int count = 0;
+        double longest = 0;
+        for (; level < all->levels && (g == k || all->lengths[level] <= thresholds[g]); ++level) {
+            count += all->counts[level];
+            longest = all->lengths[level];
+        }
+        const double one = count > 0 ? cost(count, longest) : 0;
+        info->total += one;
+        info->worst = fmax(info->worst, one);
+        if (g > 0) info->largest_difference = fmax(info->largest_difference, fabs(one - before));
+        before = one;
+    }
+}
+
+static int near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
+
+static void exact_methods_equal_trying_all(void) {
+    static const double polynomial[] = {40, 2, 1};
+    static const sab_cost_term terms[] = {{100, 0, 0}, {1, 2, 0}, {3, 1, 2}};
+    static price *const prices[] = {padded, quadratic, with_constant, model, padded, with_constant, steps, quadratic};
+    for (int round = 0; round < 400; ++round) {
+        groups all = {{0}, {0}, 3 + (int)any_below(7)};
+        int32_t numbers[MOST * 9];
+        size_t samples = 0;
+        for (int i = 0; i < all.levels; ++i) {
+            all.lengths[i] = (i > 0 ? all.lengths[i - 1] : 0) + 1 + any_below(30);
+            all.counts[i] = 1 + (int)any_below(9);
+            for (int j = 0; j < all.counts[i]; ++j) numbers[samples++] = (int32_t)all.lengths[i];
+        }
+        const int k = 1 + (int)any_below((uint32_t)all.levels - 1), kind = round % 8;
+        price *cost = prices[kind];
+        for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED; ++method) {
+            sab_thresholds_options options = by(method);
+            options.cost = kind < 2 ? kind : kind == 2 ? SAB_COST_POLYNOMIAL : kind == 3 ? SAB_COST_TERMS : SAB_COST_CALLBACK;
+            options.coefficients = polynomial;
+            options.coefficient_count = COUNT(polynomial);
+            options.cost_terms = terms;
+            options.cost_term_count = COUNT(terms);
+            options.cost_fn = ask;
+            options.cost_ctx = (void *)(uintptr_t)cost;
+            options.cost_per_sample = kind == 7;
+            double thresholds[MOST];
+            sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT, own = SAB_THRESHOLDS_INFO_INIT;
+            sab_sizes *sizes = sizes_of(numbers, samples);
+            EXPECT_OK(sab_find_thresholds(sizes, (uint64_t)k, &options, thresholds, &info));
+            sab_sizes_free(sizes);
+            for (int i = 1; i < k; ++i) EXPECT(thresholds[i] > thresholds[i - 1]);
+            price_groups(&all, cost, thresholds, k, &own);
+            EXPECT(near(info.total, own.total) && near(info.worst, own.worst) && fabs(info.largest_difference - own.largest_difference) <= 1e-9 * own.total);
+            double least = INFINITY, worst = INFINITY, fewer = INFINITY, unused = INFINITY;
+            try_all(&all, cost, 0, k, 0, 0, &least, &worst);
+            if (k > 1) try_all(&all, cost, 0, k - 1, 0, 0, &fewer, &unused);
+            if (k == 1) fewer = cost((double)samples, all.lengths[all.levels - 1]);
+            least = fmin(least, fewer);
+            if (method == SAB_THRESHOLDS_LEAST_TOTAL) EXPECT(near(info.total, least));
+            if (method == SAB_THRESHOLDS_LEAST_WORST) EXPECT(near(info.worst, worst));
+            EXPECT(info.total >= least * (1 - 1e-9) && info.worst >= worst * (1 - 1e-9));
+            const uint64_t searches = info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow;
+            EXPECT(searches == (method == SAB_THRESHOLDS_RANDOMISED ? options.num_trials : 0));
+        }
+    }
+}
+
+/* Lengths 1, 4, 16, 64, in inverse proportion: each group costs the same. */
+static sab_sizes *powers_of_four(void) {
+    static int32_t numbers[85];
+    for (int i = 0; i < 85; ++i) numbers[i] = i < 64 ? 1 : i < 80 ? 4 : i < 84 ? 16 : 64;
+    return sizes_of(numbers, 85);
+}
+
+static void equal_costs_are_found_by_all(void) {
+    sab_sizes *sizes = powers_of_four();
+    for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED; ++method) {
+        const sab_thresholds_options options = by(method);
+        double found[3];
+        sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
+        EXPECT_OK(sab_find_thresholds(sizes, 3, &options, found, &info));
+        EXPECT(found[0] == 1 && found[1] == 4 && found[2] == 16);
+        EXPECT(info.total == 256 && info.worst == 64 && info.largest_difference == 0);
+        EXPECT(method != SAB_THRESHOLDS_RANDOMISED || info.even > 0);
+    }
+    double found[3];
+    EXPECT_OK(sab_find_thresholds(sizes, 3, NULL, found, NULL));
+    EXPECT(found[0] == 1 && found[1] == 4 && found[2] == 16);
+    sab_sizes_free(sizes);
+}
+
+/* One search by hand. Lengths 1 to 5, once each; cost count * length; one threshold, from the shortest: 1 | 20, 4 | 15, 9 | 10, 16 | 5. */
+static void a_search_goes_as_described(void) {
+    const int32_t numbers[] = {1, 2, 3, 4, 5};
+    sab_sizes *sizes = sizes_of(numbers, 5);
+    sab_thresholds_options options = by(SAB_THRESHOLDS_RANDOMISED);
+    const uint64_t starts[] = {0, 4};
+    options.starts = starts;
+    options.num_trials = 1;
+    double found = 0;
+    sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
+    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
+    EXPECT(found == 3 && info.largest_difference == 1 && info.repeated == 1); /* up to 4, back, up again: in circles */
+    options.tolerate = 0;
+    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
+    EXPECT(found == 3 && info.largest_difference == 1 && info.not_tolerated == 1 && info.repeated == 0);
+    options.num_trials = 2; /* the second comes from the longest: 25 | 0, 16 | 5, 9 | 10, 16 | 5 */
+    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
+    EXPECT(found == 3 && info.not_tolerated == 2);
+    const uint64_t two[] = {0, 1};
+    options = by(SAB_THRESHOLDS_RANDOMISED);
+    options.starts = two;
+    options.num_trials = 1;
+    EXPECT_OK(sab_find_thresholds(sizes, 2, &options, (double[2]){0}, &info)); /* 1 | 2 | 15: the second goes up, 1 | 6 | 10, 1 | 12 | 5, where the first has to */
+    EXPECT(info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow == 1);
+    sab_sizes_free(sizes);
+}
+
+static void seeds_decide_where_searches_begin(void) {
+    sab_sizes *sizes = sizes_of(lengths(2000), 2000);
+    sab_thresholds_options options = by(SAB_THRESHOLDS_RANDOMISED);
+    options.num_trials = 1;
+    double first[8], again[8], other[8];
+    EXPECT_OK(sab_find_thresholds(sizes, 8, &options, first, NULL));
+    EXPECT_OK(sab_find_thresholds(sizes, 8, &options, again, NULL));
+    EXPECT(memcmp(first, again, sizeof first) == 0);
+    int differ = 0;
+    for (options.seed = 1; options.seed < 10; ++options.seed) {
+        EXPECT_OK(sab_find_thresholds(sizes, 8, &options, other, NULL));
+        differ |= memcmp(first, other, sizeof first) != 0;
+    }
+    EXPECT(differ);
+    sab_sizes_free(sizes);
+}
+
+/* With a constant that is worth more than padding, the last group is left empty. */
+static void a_group_fewer_where_one_more_costs_more(void) {
+    const int32_t numbers[] = {1, 2, 3};
+    static const double coefficients[] = {1000, 0, 1};
+    sab_sizes *sizes = sizes_of(numbers, 3);
+    sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
+    options.cost = SAB_COST_POLYNOMIAL;
+    options.coefficients = coefficients;
+    options.coefficient_count = 3;
+    double found[2];
+    sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
+    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, found, &info));
+    EXPECT(found[0] == 3 && info.total == 1009);
+    EXPECT_OK(sab_find_thresholds(sizes, 2, &options, found, &info));
+    EXPECT(found[0] == 1 && found[1] == 3 && info.total == 2007);
+    sab_sizes_free(sizes);
+}
+
+static void an_empty_sample_costs_as_much_as_the_shortest(void) {
+    const int32_t numbers[] = {0, 0, 5, 9};
+    sab_sizes *sizes = sizes_of(numbers, 4);
+    double found = -1;
+    sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
+    const sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
+    EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
+    EXPECT(found == 5 && info.total == 24);
+    sab_sizes_free(sizes);
+}
+
+static void many_lengths_by_a_callback(void) {
+    static double numbers[5000];
+    for (int i = 0; i < 5000; ++i) numbers[i] = 1 + i / 7.0;
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(numbers, 5000, SAB_FLOAT64, NULL, &sizes));
+    for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_LEAST_WORST; ++method) {
+        sab_thresholds_options options = by(method);
+        double formula[7], asked[7];
+        EXPECT_OK(sab_find_thresholds(sizes, 7, &options, formula, NULL));
+        options.cost = SAB_COST_CALLBACK;
+        options.cost_fn = ask;
+        options.cost_ctx = (void *)(uintptr_t)padded;
+        EXPECT_OK(sab_find_thresholds(sizes, 7, &options, asked, NULL));
+        EXPECT(memcmp(formula, asked, sizeof asked) == 0);
+        options.cost_per_sample = 1;
+        EXPECT_OK(sab_find_thresholds(sizes, 7, &options, asked, NULL));
+        EXPECT(memcmp(formula, asked, sizeof asked) == 0);
+    }
+    sab_sizes_free(sizes);
+}
+
+static void thresholds_refusals(void) {
+    sab_sizes *sizes = powers_of_four();
+    double found[4] = {-1, -1, -1, -1};
+    sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
+    EXPECT_FAILS(sab_find_thresholds(NULL, 1, NULL, found, NULL), SAB_E_ARGUMENT, "lengths");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 1, NULL, NULL, NULL), SAB_E_ARGUMENT, "thresholds");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 0, NULL, found, NULL), SAB_E_ARGUMENT, "k = 0: must be at least 1");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 4, NULL, found, NULL), SAB_E_ARGUMENT, "k = 4: must be at least 1 and below the number of distinct lengths, 4");
+    options.method = 3;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT, "options.method = 3");
+    options = by(SAB_THRESHOLDS_RANDOMISED);
+    options.num_trials = 0;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT, "options.num_trials = 0");
+    options = by(SAB_THRESHOLDS_RANDOMISED);
+    options.tolerate = -2;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT, "options.tolerate = -2");
+    const uint64_t twice[] = {2, 2}, beyond[] = {0, 4};
+    options = by(SAB_THRESHOLDS_RANDOMISED);
+    options.num_trials = 1;
+    options.starts = twice;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "options.starts holds 2 twice for search 0");
+    options.starts = beyond;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "options.starts[1] = 4: must be below the number of distinct lengths, 4");
+    options.method = SAB_THRESHOLDS_LEAST_WORST;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "goes with SAB_THRESHOLDS_RANDOMISED only");
+    options = by(SAB_THRESHOLDS_LEAST_TOTAL);
+    options.cost = SAB_COST_CALLBACK;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "options.cost_fn");
+    int answers = 2;
+    options.cost_fn = fail_after;
+    options.cost_ctx = &answers;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_CALLBACK, "failed with code 42");
+    EXPECT(sab_last_callback_code() == 42);
+    options.cost_fn = falling;
+    options.cost_per_sample = 1;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "must never decrease");
+    options.method = SAB_THRESHOLDS_RANDOMISED; /* which takes any cost */
+    EXPECT_OK(sab_find_thresholds(sizes, 2, &options, (double[2]){0}, NULL));
+    const double huge[] = {0, 1e308};
+    options = by(SAB_THRESHOLDS_LEAST_TOTAL);
+    options.cost = SAB_COST_POLYNOMIAL;
+    options.coefficients = huge;
+    options.coefficient_count = 2;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "of all samples in one group must be finite");
+    options = by(SAB_THRESHOLDS_LEAST_TOTAL);
+    options.progress = cancel;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_CANCELLED, "code 7");
+    EXPECT(found[0] == -1 && found[1] == -1);
+    sab_sizes_free(sizes);
+    sab_sizes *none = sizes_of(NULL, 0);
+    EXPECT_FAILS(sab_find_thresholds(none, 1, NULL, found, NULL), SAB_E_ARGUMENT, "lengths.count = 0");
+    sab_sizes_free(none);
+}
+
+/* Groupings */
+
+static int are(const int64_t *given, const int64_t *expected, size_t count) { return memcmp(given, expected, count * sizeof *given) == 0; }
+#define ARE(given, ...) are(given, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+/* What holds of every grouping. */
+static sab_groups shown(const sab_grouping *grouping) {
+    sab_groups all = SAB_GROUPS_INIT;
+    EXPECT_OK(sab_grouping_get(grouping, &all));
+    EXPECT(all.offsets[0] == 0 && all.offsets[all.groups] == (int64_t)all.samples && (all.dimensions > 0 || all.intervals == NULL));
+    for (uint64_t g = 0; g < all.groups; ++g) {
+        EXPECT(all.offsets[g] <= all.offsets[g + 1]);
+        for (int64_t place = all.offsets[g]; place < all.offsets[g + 1]; ++place)
+            EXPECT(all.inverse[all.permutation[place]] == place && all.group_of[all.permutation[place]] == (int64_t)g);
+    }
+    return all;
+}
+
+static void one_length_in_groups(void) {
+    const int32_t numbers[] = {16, 1, 5, 64, 4, 1};
+    const double thresholds[] = {16, 1, 2, 4}; /* in any order; none is above 1 and up to 2 */
+    sab_sizes *sizes = sizes_of(numbers, 6);
+    const sab_grouping_dimension dimension = {sizes, thresholds, 4};
+    sab_grouping *grouping = NULL;
+    EXPECT_OK(sab_grouping_thresholds_new(&dimension, 1, &grouping));
+    sab_sizes_free(sizes);
+    const sab_groups all = shown(grouping);
+    EXPECT(all.samples == 6 && all.groups == 4 && all.dimensions == 1);
+    EXPECT(ARE(all.offsets, 0, 2, 3, 5, 6) && ARE(all.permutation, 1, 5, 4, 0, 2, 3) && ARE(all.inverse, 3, 0, 4, 5, 2, 1));
+    EXPECT(ARE(all.group_of, 2, 0, 2, 3, 1, 0) && ARE(all.intervals, 0, 2, 3, 4));
+    sab_grouping_free(grouping);
+}
+
+static void two_lengths_in_groups(void) {
+    const int32_t residues[] = {10, 20, 12, 30, 11}, atoms[] = {3, 6, 20, 4, 2};
+    const double residue_threshold = 15, atom_thresholds[] = {5, 10};
+    sab_sizes *first = sizes_of(residues, 5), *second = sizes_of(atoms, 5);
+    const sab_grouping_dimension dimensions[] = {{first, &residue_threshold, 1}, {second, atom_thresholds, 2}};
+    sab_grouping *grouping = NULL;
+    EXPECT_OK(sab_grouping_thresholds_new(dimensions, 2, &grouping));
+    const sab_groups all = shown(grouping);
+    EXPECT(all.groups == 4 && all.dimensions == 2 && ARE(all.offsets, 0, 2, 3, 4, 5));
+    EXPECT(ARE(all.permutation, 0, 4, 2, 3, 1) && ARE(all.intervals, 0, 0, 0, 2, 1, 0, 1, 1));
+    sab_grouping_free(grouping);
+    sab_sizes_free(first);
+    sab_sizes_free(second);
+}
+
+static void many_dimensions_as_a_slow_way_has_them(void) {
+    for (int round = 0; round < 200; ++round) {
+        enum { samples = 60 };
+        const size_t dims = 1 + any_below(4);
+        int32_t numbers[4][samples];
+        double thresholds[4][3];
+        sab_sizes *sizes[4];
+        sab_grouping_dimension dimensions[4];
+        for (size_t d = 0; d < dims; ++d) {
+            for (int i = 0; i < samples; ++i) numbers[d][i] = (int32_t)any_below(12);
+            for (int t = 0; t < 3; ++t) thresholds[d][t] = 4 * t + any_below(8) / 2.0;
+            sizes[d] = sizes_of(numbers[d], samples);
+            dimensions[d] = (sab_grouping_dimension){sizes[d], thresholds[d], 1 + any_below(3)};
+        }
+        sab_grouping *grouping = NULL;
+        EXPECT_OK(sab_grouping_thresholds_new(dimensions, dims, &grouping));
+        const sab_groups all = shown(grouping);
+        int64_t key[samples] = {0};
+        for (size_t d = 0; d < dims; ++d)
+            for (int i = 0; i < samples; ++i) {
+                int64_t interval = 0;
+                for (size_t t = 0; t < dimensions[d].threshold_count; ++t) interval += numbers[d][i] > thresholds[d][t];
+                EXPECT(all.intervals[(size_t)all.group_of[i] * dims + d] == interval);
+                key[i] = 4 * key[i] + interval;
+            }
+        for (int place = 1; place < samples; ++place) {
+            const int64_t before = all.permutation[place - 1], here = all.permutation[place];
+            EXPECT(key[before] < key[here] || (key[before] == key[here] && before < here));
+            EXPECT((key[before] == key[here]) == (all.group_of[before] == all.group_of[here]));
+        }
+        for (size_t d = 0; d < dims; ++d) sab_sizes_free(sizes[d]);
+        sab_grouping_free(grouping);
+    }
+}
+
+static void given_groups(void) {
+    const int64_t group_of[] = {2, 0, 2, 0};
+    sab_grouping *grouping = NULL;
+    EXPECT_OK(sab_grouping_predefined_new(group_of, 4, 4, &grouping));
+    sab_groups all = shown(grouping);
+    EXPECT(all.groups == 4 && all.dimensions == 0 && ARE(all.offsets, 0, 2, 2, 4, 4) && ARE(all.permutation, 1, 3, 0, 2) && ARE(all.group_of, 2, 0, 2, 0));
+    sab_grouping_free(grouping);
+
+    const int64_t indices[] = {3, 0, 2, 1};
+    const uint64_t counts[] = {1, 0, 3};
+    EXPECT_OK(sab_grouping_partition_new(indices, counts, 3, &grouping));
+    all = shown(grouping);
+    EXPECT(all.groups == 3 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 3, 0, 2, 1) && ARE(all.inverse, 1, 3, 2, 0) && ARE(all.group_of, 2, 2, 2, 0));
+    sab_grouping_free(grouping);
+
+    EXPECT_OK(sab_grouping_consecutive_new(counts, 3, &grouping));
+    all = shown(grouping);
+    EXPECT(all.samples == 4 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 0, 1, 2, 3) && ARE(all.group_of, 0, 2, 2, 2));
+    sab_grouping_free(grouping);
+
+    EXPECT_OK(sab_grouping_uni_new(3, &grouping));
+    all = shown(grouping);
+    EXPECT(all.groups == 1 && ARE(all.offsets, 0, 3) && ARE(all.permutation, 0, 1, 2) && ARE(all.group_of, 0, 0, 0));
+    sab_grouping_free(grouping);
+}
+
+static void groupings_of_nothing(void) {
+    sab_grouping *grouping = NULL;
+    EXPECT_OK(sab_grouping_uni_new(0, &grouping));
+    EXPECT(shown(grouping).groups == 1);
+    sab_grouping_free(grouping);
+    EXPECT_OK(sab_grouping_predefined_new(NULL, 0, 0, &grouping));
+    EXPECT(shown(grouping).groups == 0);
+    sab_grouping_free(grouping);
+    EXPECT_OK(sab_grouping_partition_new(NULL, NULL, 0, &grouping));
+    EXPECT(shown(grouping).groups == 0);
+    sab_grouping_free(grouping);
+    EXPECT_OK(sab_grouping_consecutive_new(NULL, 0, &grouping));
+    sab_grouping_free(grouping);
+    sab_sizes *none = sizes_of(NULL, 0);
+    const double threshold = 1;
+    const sab_grouping_dimension dimension = {none, &threshold, 1};
+    EXPECT_OK(sab_grouping_thresholds_new(&dimension, 1, &grouping));
+    const sab_groups all = shown(grouping);
+    EXPECT(all.groups == 0 && all.samples == 0 && all.dimensions == 1);
+    sab_grouping_free(grouping);
+    sab_sizes_free(none);
+    sab_grouping_free(NULL);
+}
+
+static void groupings_refusals(void) {
+    sab_sizes *sizes = powers_of_four(), *fewer = sizes_of(lengths(3), 3);
+    const double wrong[] = {1, 2, 1, NAN}, negative = -1;
+    sab_grouping *grouping = NULL;
+    sab_grouping_dimension two[] = {{sizes, wrong, 2}, {fewer, wrong, 2}};
+    EXPECT_FAILS(sab_grouping_thresholds_new(NULL, 1, &grouping), SAB_E_ARGUMENT, "dimensions = NULL");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 0, &grouping), SAB_E_ARGUMENT, "count = 0: must be from 1 to 64");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, NULL), SAB_E_ARGUMENT, "grouping = NULL");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 2, &grouping), SAB_E_ARGUMENT, "dimensions[1].lengths.count = 3: must be that of dimensions[0], 85");
+    two[0].threshold_count = 3;
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].thresholds holds 1 twice");
+    two[0].threshold_count = 4;
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].thresholds[3] = nan");
+    two[0].threshold_count = 0;
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].threshold_count = 0");
+    two[0] = (sab_grouping_dimension){NULL, wrong, 1};
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].lengths = NULL");
+    sab_sizes *bad = NULL;
+    EXPECT_OK(sab_sizes_new(&negative, 1, SAB_FLOAT64, NULL, &bad));
+    two[0].lengths = bad;
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "sizes[0] = -1");
+    const int64_t numbers[] = {0, 2}, twice[] = {1, 1};
+    const uint64_t counts[] = {1, 1}, many[] = {1, UINT64_MAX};
+    EXPECT_FAILS(sab_grouping_predefined_new(numbers, 2, 2, &grouping), SAB_E_ARGUMENT, "group_of[1] = 2: must be at least 0 and below the number of groups, 2");
+    EXPECT_FAILS(sab_grouping_predefined_new(NULL, 2, 2, &grouping), SAB_E_ARGUMENT, "group_of = NULL");
+    EXPECT_FAILS(sab_grouping_predefined_new(NULL, 0, SIZE_MAX, &grouping), SAB_E_ARGUMENT, "groups = ");
+    EXPECT_FAILS(sab_grouping_partition_new(numbers, counts, 2, &grouping), SAB_E_ARGUMENT, "indices[1] = 2: must be at least 0 and below the number of samples, 2");
+    EXPECT_FAILS(sab_grouping_partition_new(twice, counts, 2, &grouping), SAB_E_ARGUMENT, "indices[1] = 1: stands there for the second time");
+    EXPECT_FAILS(sab_grouping_partition_new(NULL, counts, 2, &grouping), SAB_E_ARGUMENT, "indices = NULL");
+    EXPECT_FAILS(sab_grouping_consecutive_new(many, 2, &grouping), SAB_E_ARGUMENT, "counts[1] = 18446744073709551615: there must be at most 4294967295 samples, with 1");
+    EXPECT_FAILS(sab_grouping_consecutive_new(NULL, 2, &grouping), SAB_E_ARGUMENT, "counts = NULL");
+    EXPECT_FAILS(sab_grouping_uni_new(SIZE_MAX, &grouping), SAB_E_ARGUMENT, "samples = ");
+    EXPECT(grouping == NULL);
+    sab_groups all = SAB_GROUPS_INIT;
+    EXPECT_FAILS(sab_grouping_get(NULL, &all), SAB_E_ARGUMENT, "grouping = NULL");
+    EXPECT_OK(sab_grouping_uni_new(1, &grouping));
+    all.struct_size = 1;
+    EXPECT_FAILS(sab_grouping_get(grouping, &all), SAB_E_ARGUMENT, "groups.struct_size = 1");
+    sab_grouping_free(grouping);
+    sab_sizes_free(bad);
+    sab_sizes_free(fewer);
+    sab_sizes_free(sizes);
+}
+
+int main(void) {
+    RUN(exact_methods_equal_trying_all);
+    RUN(equal_costs_are_found_by_all);
+    RUN(a_search_goes_as_described);
+    RUN(seeds_decide_where_searches_begin);
+    RUN(a_group_fewer_where_one_more_costs_more);
+    RUN(an_empty_sample_costs_as_much_as_the_shortest);
+    RUN(many_lengths_by_a_callback);
+    RUN(thresholds_refusals);
+    RUN(one_length_in_groups);
+    RUN(two_lengths_in_groups);
+    RUN(many_dimensions_as_a_slow_way_has_them);
+    RUN(given_groups);
+    RUN(groupings_of_nothing);
+    RUN(groupings_refusals);
+    return finish();
+}

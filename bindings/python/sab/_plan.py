@@ -216,7 +216,7 @@ class Plan:
         return f"<sab.Plan: {self.sample_count:,} samples in {self.batch_count:,} batches, {self._info.buckets:,} buckets>"
 
 
-def set_cost(options: Any, cost: Cost, calls: Calls) -> "list[Any]":
+def set_cost(options: Any, cost: Any, calls: Calls, names: dict[str, int] = _COSTS) -> "list[Any]":
     """Sets the cost of any options that have one; gives what they then point to."""
     if callable(cost):
         options.cost, options.cost_fn, options.cost_ctx = lib.SAB_COST_CALLBACK, lib.sab_py_cost, calls.handle
@@ -226,7 +226,7 @@ def set_cost(options: Any, cost: Cost, calls: Calls) -> "list[Any]":
         options.cost, options.cost_terms, options.cost_term_count = lib.SAB_COST_TERMS, terms, len(terms)
         return [terms]
     if isinstance(cost, str):
-        options.cost = one_of("cost", cost, _COSTS)
+        options.cost = one_of("cost", cost, names)
         return []
     coefficients = np.ascontiguousarray(cost, np.float64)
     if coefficients.ndim != 1:

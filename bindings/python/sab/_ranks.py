@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Unio
 import numpy as np
 
 from sab._native import Calls, MismatchError, Progress, SkippedWarning, UnsupportedError, check, ffi, lib, new_options, whole
-from sab._plan import one_of, plan_options
+from sab._plan import one_of, plan_options, set_cost
 from sab._samplers import _RandomAccessSampler, _remake, _sampler_options
 from sab._sizes import SizesLike, as_sizes
 
@@ -305,25 +305,14 @@ class BalancedSampler(_RandomAccessSampler):
             memory_terms = memory._cost_terms()
             options.memory_terms, options.memory_term_count, options.memory_budget = memory_terms, len(memory_terms), memory_budget
         options.fill = fill
-        if of_sample is not None:
-            options.cost, options.cost_fn, options.cost_ctx = lib.SAB_COST_CALLBACK, lib.sab_py_cost, calls.handle
-        elif hasattr(cost, "_cost_terms"):
-            terms = cost._cost_terms()
-            options.cost, options.cost_terms, options.cost_term_count = lib.SAB_COST_TERMS, terms, len(terms)
-        elif isinstance(cost, str):
-            options.cost = one_of("cost", cost, _COSTS)
-        else:
-            coefficients = np.ascontiguousarray(cost, np.float64)
-            if coefficients.ndim != 1:
-                raise ValueError(f"cost: coefficients must have one dimension, not {coefficients.ndim}")
-            options.cost, options.coefficient_count = lib.SAB_COST_POLYNOMIAL, coefficients.size
-            options.coefficients = ffi.cast("double *", coefficients.ctypes.data)
+        keep = set_cost(options, cost, calls, _COSTS)
         options.method = one_of("method", method, _METHODS)
         options.oversize = one_of("oversize", oversize, _OVERSIZE)
         options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
         source = as_sizes(sizes)
         handle = ffi.new("sab_sampler **")
         check(lib.sab_balanced_sampler_new(source._handle, options, _sampler_options(seed, rank, world_size, last_step, 0, True), handle), calls)
+        del keep
         self._adopt(handle, output)
         self._make = (
             type(self),

@@ -24,7 +24,7 @@ static double model(double count, double longest) { return 100 + count * count +
 static double steps(double count, double longest) { return ceil(count / 8) * 8 * ceil(longest / 16); }
 
 static int32_t ask(void *ctx, uint64_t count, double length, double *cost) {
-    *cost = ((price *)ctx)((double)count, length);
+    *cost = (*(price *const *)ctx)((double)count, length);
     return 0;
 }
 
@@ -109,7 +109,7 @@ static void exact_methods_equal_trying_all(void) {
             options.cost_terms = terms;
             options.cost_term_count = COUNT(terms);
             options.cost_fn = ask;
-            options.cost_ctx = (void *)(uintptr_t)cost;
+            options.cost_ctx = &cost;
             options.cost_per_sample = kind == 7;
             double thresholds[MOST];
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT, own = SAB_THRESHOLDS_INFO_INIT;
@@ -241,7 +241,7 @@ static void many_lengths_by_a_callback(void) {
         EXPECT_OK(sab_find_thresholds(sizes, 7, &options, formula, NULL));
         options.cost = SAB_COST_CALLBACK;
         options.cost_fn = ask;
-        options.cost_ctx = (void *)(uintptr_t)padded;
+        options.cost_ctx = &(price *){padded};
         EXPECT_OK(sab_find_thresholds(sizes, 7, &options, asked, NULL));
         EXPECT(memcmp(formula, asked, sizeof asked) == 0);
         options.cost_per_sample = 1;

@@ -6,11 +6,17 @@ here=$(cd "$(dirname "$0")" && pwd)
 cmake -S "$here" -B "$scratch" -G Ninja -DCMAKE_CXX_COMPILER="${FUZZ_CXX:-clang++}" > /dev/null
 ninja -C "$scratch" --quiet
 cd "$scratch"
-passed=0
-for target in state plan_file npy options plan memory_model stream_state packing partition group; do
-  mkdir -p "corpus_$target"
-  "./fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=600 -print_final_stats=0 -verbosity=0 "corpus_$target" 2> "$target.log" ||
-    { tail -30 "$target.log"; echo "$passed passed, 1 failed"; exit 1; }
-  passed=$((passed + 1))
-done
-echo "$passed passed, 0 failed"
+targets=(state plan_file npy options plan memory_model stream_state packing partition group)
+fuzz() { # fuzz TARGET
+  mkdir -p "corpus_$1"
+  "./fuzz_$1" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=600 -print_final_stats=0 -verbosity=0 "corpus_$1" 2> "$1.log" && return
+  tail -30 "$1.log"
+  touch "$1.failed"
+}
+export -f fuzz
+export seconds
+rm -f ./*.failed
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}' # as many at once as there are cores
+failed=$(find . -maxdepth 1 -name '*.failed' | wc -l)
+echo "$((${#targets[@]} - failed)) passed, $failed failed"
+[ "$failed" = 0 ]

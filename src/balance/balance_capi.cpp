@@ -8,7 +8,6 @@
 #include "base/guard.h"
 #include "sab/balance.h"
 #include "sampler/cursor.h"
-#include "sampler/state.h"
 #include "sizes/sizes.h"
 
 namespace {

@@ -65,13 +65,7 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
         fail(SAB_E_ARGUMENT, "balanced.samples = 0 and balanced.max_total = 0: samples of a step, or a cap, must be given");
     check(balanced.samples == 0 || balanced.samples >= parts(), "balanced.samples", balanced.samples, "must be at least the number of micro-batches of a step, ", parts());
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
-    if (balanced.coefficient_count > 0) require(balanced.coefficients, "balanced.coefficients");
-    if (balanced.cost_term_count > 0) require(balanced.cost_terms, "balanced.cost_terms");
-    const std::span<const double> coefficients(balanced.coefficients, balanced.coefficient_count);
-    const Cost cost(balanced.cost,
-                    balanced.cost == SAB_COST_TERMS ? Cost::coefficients_of({balanced.cost_terms, balanced.cost_term_count})
-                                                    : std::vector<double>(coefficients.begin(), coefficients.end()),
-                    balanced.cost_fn, balanced.cost_ctx);
+    const Cost cost = Cost::of(balanced, "balanced");
 
     const Progress progress(balanced.progress, balanced.progress_ctx);
     sorted_ = sort_by_size(sizes, true, progress);
@@ -143,7 +137,7 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
 uint64_t BalancedSampler::rules() const {
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
-    for (const uint64_t number : {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), uint64_t{kept_}}) XXH3_64bits_update(&hash, &number, sizeof number);
+    for (const uint64_t number : {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), kept_}) XXH3_64bits_update(&hash, &number, sizeof number);
     for (const double number : {share_, capacity_}) XXH3_64bits_update(&hash, &number, sizeof number);
     XXH3_64bits_update(&hash, levels_.data(), levels_.size() * sizeof(Level));
     return XXH3_64bits_digest(&hash);
@@ -231,7 +225,8 @@ BalancedSampler::Place BalancedSampler::next_start(Place at, bool& is_full) {
         const std::size_t count = places_.size();
         append(at, std::min(most - count, all));
         if (capacity_ == 0) continue;
-        if (count > 0 && weight + weight_from(count) > room()) {
+        double more = weight_from(count);
+        if (count > 0 && weight + more > room()) {
             is_full = count >= all;
             if (is_full || !assign()) {
                 places_.resize(count);
@@ -239,9 +234,12 @@ BalancedSampler::Place BalancedSampler::next_start(Place at, bool& is_full) {
             }
             if (is_full) break;
             // Every micro-batch gets something: what there is, or one for each that would have nothing, which always fits.
-            if (places_.size() == count) append(at, std::min(most - count, all - count));
+            if (places_.size() == count) {
+                append(at, std::min(most - count, all - count));
+                more = weight_from(count);
+            }
         }
-        weight += weight_from(count);
+        weight += more;
         for (std::size_t i = count; i < places_.size(); ++i) largest = std::max(largest, level(places_[i]).weight);
     }
     is_full = is_full || (samples_ > 0 && places_.size() == samples_) || (capacity_ > 0 && weight + mean_weight_ > room());
@@ -441,11 +439,7 @@ void BalancedSampler::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
 
 void BalancedSampler::restore(std::span<const std::byte> bytes) {
     const State state = read_state(bytes);
-    match_state("order", state.order, static_cast<uint32_t>(Order::balanced));
-    match_state("order version", state.order_version, order_version);
-    match_state("fingerprint", state.fingerprint, fingerprint_);
-    match_state("seed", state.seed, options_.seed);
-    match_state("last_step", state.last_step, static_cast<uint32_t>(options_.last_step));
+    match_sampler(state, Order::balanced, fingerprint_, options_);
     const uint64_t micro_batches = state.lead_batches >> 32;
     const Place place{state.start_position, state.lead_batches & 0xFFFFFFFFu};
     check_place(micro_batches >= 1 && micro_batches <= most_parts && state.group >= 1 && state.group <= most_parts && state.world_size >= 1);

@@ -316,12 +316,7 @@ std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k, const sab_
     check(options.tolerate >= -1, "options.tolerate", options.tolerate, "must be at least 0 (-1: twice the number of distinct lengths)");
     check(options.starts == nullptr || options.method == SAB_THRESHOLDS_RANDOMISED, "options.starts", "given", "goes with SAB_THRESHOLDS_RANDOMISED only");
     check(lengths.count() >= 1 && lengths.count() <= largest_sample_count, "lengths.count", lengths.count(), "must be from 1 to 4294967295");
-    if (options.coefficient_count > 0) require(options.coefficients, "options.coefficients");
-    if (options.cost_term_count > 0) require(options.cost_terms, "options.cost_terms");
-    const std::span<const double> coefficients(options.coefficients, options.coefficient_count);
-    Cost cost(options.cost,
-              options.cost == SAB_COST_TERMS ? Cost::coefficients_of({options.cost_terms, options.cost_term_count}) : std::vector<double>(coefficients.begin(), coefficients.end()),
-              options.cost_fn, options.cost_ctx);
+    Cost cost = Cost::of(options, "options");
 
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(lengths, false, progress);

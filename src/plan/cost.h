@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "sab/plan.h"
 
 namespace sab {
@@ -13,6 +15,18 @@ class Cost {
 public:
     Cost() = default;  ///< padded total
     Cost(sab_cost kind, std::vector<double> coefficients, sab_cost_fn callback, void* ctx);
+
+    /// The one that an option struct asks for: all that have a cost name its fields alike. `name` is the struct's in messages.
+    template <class Options>
+    static Cost of(const Options& options, std::string_view name) {
+        if (options.coefficient_count > 0) require(options.coefficients, text(name, ".coefficients"));
+        if (options.cost_term_count > 0) require(options.cost_terms, text(name, ".cost_terms"));
+        const std::span<const double> coefficients(options.coefficients, options.coefficient_count);
+        return {options.cost,
+                options.cost == SAB_COST_TERMS ? coefficients_of({options.cost_terms, options.cost_term_count})
+                                               : std::vector<double>(coefficients.begin(), coefficients.end()),
+                options.cost_fn, options.cost_ctx};
+    }
 
     sab_cost kind() const { return kind_; }
     /// Of SAB_COST_POLYNOMIAL; of SAB_COST_TERMS three numbers a term: coefficient, power of the count, power of the length.

@@ -130,9 +130,7 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     std::vector<double> boundaries;
     if (options.buckets == SAB_BUCKETS_BOUNDARIES) boundaries = read_boundaries(options);
     const std::vector<uint64_t> batch_sizes = read_batch_sizes(options, boundaries.size());
-    const auto coefficients = read_array(options.coefficients, options.coefficient_count, "options.coefficients");
-    const auto terms = read_array(options.cost_terms, options.cost_term_count, "options.cost_terms");
-    const Cost cost(options.cost, options.cost == SAB_COST_TERMS ? Cost::coefficients_of(terms) : coefficients, options.cost_fn, options.cost_ctx);
+    const Cost cost = Cost::of(options, "options");
     check(options.budget == 0 || options.budget > cost.constant(), "options.budget", options.budget, "must be more than the cost's constant term, ",
           cost.constant(), ", which a batch of nothing costs");
 

@@ -318,11 +318,7 @@ void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
 
 void Cursor::restore(std::span<const std::byte> bytes) {
     const State state = read_state(bytes);
-    match_state("order", state.order, static_cast<uint32_t>(sequence_->order()));
-    match_state("order version", state.order_version, order_version);
-    match_state("fingerprint", state.fingerprint, sequence_->fingerprint());
-    match_state("seed", state.seed, options_.seed);
-    match_state("last_step", state.last_step, static_cast<uint32_t>(options_.last_step));
+    match_sampler(state, sequence_->order(), sequence_->fingerprint(), options_);
     match_state("worst_first", state.worst_first, options_.worst_first);
 
     check_place(state.world_size >= 1 && state.world_size <= largest_world_size && state.group >= 1 && state.group <= largest_world_size);

@@ -41,6 +41,14 @@ void match_state(const char* what, uint64_t saved, uint64_t own) {
     if (saved != own) fail(SAB_E_MISMATCH, "state: was saved with ", what, " ", saved, ", this sampler has ", own);
 }
 
+void match_sampler(const State& state, Order order, uint64_t fingerprint, const sab_sampler_options& options) {
+    match_state("order", state.order, static_cast<uint32_t>(order));
+    match_state("order version", state.order_version, order_version);
+    match_state("fingerprint", state.fingerprint, fingerprint);
+    match_state("seed", state.seed, options.seed);
+    match_state("last_step", state.last_step, static_cast<uint32_t>(options.last_step));
+}
+
 void check_place(bool is_sound) {
     if (!is_sound) fail(SAB_E_FORMAT, "state: its place in the epoch cannot be");
 }

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "sab/sampler.h"
+#include "sampler/sequence.h"
 
 namespace sab {
 
@@ -43,8 +44,11 @@ void write_state(State state, std::span<std::byte, SAB_STATE_SIZE> out);
 /// Refuses what is no whole state of this version.
 State read_state(std::span<const std::byte> bytes);
 
-/// Refuses a state of another sampler.
+/// Refuses a state that has something else than this sampler.
 void match_state(const char* what, uint64_t saved, uint64_t own);
+
+/// Refuses a state of another sampler: of another kind, of other samples, with another seed or last step.
+void match_sampler(const State& state, Order order, uint64_t fingerprint, const sab_sampler_options& options);
 
 /// Refuses a state whose fields cannot be.
 void check_place(bool is_sound);

@@ -9,12 +9,6 @@ static sab_thresholds_options by(sab_thresholds_method method) {
     return options;
 }
 
-static uint32_t random_state = 12345;
-static uint32_t any_below(uint32_t bound) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)random_state * bound) >> 32);
-}
-
 /* Costs as the tests price them themselves; `steps` is one that satisfies no quadrangle inequality. */
 typedef double price(double count, double longest);
 static double padded(double count, double longest) { return count * longest; }

@@ -8,6 +8,13 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* Numbers drawn at random, the same in every run; a test that begins anew sets the state. */
+static uint32_t any_state = 12345;
+static inline uint32_t any_below(uint32_t bound) {
+    any_state = any_state * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)any_state * bound) >> 32);
+}
+
 static inline sab_sizes *sizes_of(const int32_t *numbers, size_t count) {
     sab_sizes *sizes = NULL;
     EXPECT_OK(sab_sizes_new(numbers, count, SAB_INT32, NULL, &sizes));

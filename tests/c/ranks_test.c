@@ -9,16 +9,10 @@
 
 #define SAMPLES 1500
 
-static uint32_t random_state = 12345;
-static uint32_t any_below(uint32_t bound) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)random_state * bound) >> 32);
-}
-
 /* Few long, many short. */
 static const int32_t *skewed(void) {
     static int32_t made[SAMPLES];
-    random_state = 99;
+    any_state = 99;
     for (int i = 0; i < SAMPLES; ++i) {
         made[i] = 1 + (int32_t)any_below(100);
         if (any_below(20) == 0) made[i] *= 8;
@@ -289,7 +283,7 @@ static void the_end_of_an_epoch_is_a_state_too(void) {
 
 static void caps_hold_whatever_the_rounding(void) {
     static double sizes[SAMPLES];
-    random_state = 7;
+    any_state = 7;
     for (int i = 0; i < SAMPLES; ++i) sizes[i] = 0.1 * (1 + any_below(9));
     const sab_cost_term terms[] = {{1e17, 0, 0}, {1, 1, 1}};
     sab_sizes *handle = NULL;

@@ -698,6 +698,10 @@ sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab
 #define SAB_THRESHOLDS_LEAST_TOTAL 0
 #define SAB_THRESHOLDS_LEAST_WORST 1
 #define SAB_THRESHOLDS_RANDOMISED 2
+#define SAB_PADDING_CONSTANT 0
+#define SAB_PADDING_REPEAT 1
+#define SAB_MASK_ALL 0
+#define SAB_MASK_ANY 1
 typedef int32_t sab_thresholds_method;
 typedef struct sab_thresholds_options {
  size_t struct_size; 
@@ -755,3 +759,29 @@ typedef struct sab_groups {
 } sab_groups;
 sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups);
 void sab_grouping_free(sab_grouping *grouping);
+typedef struct sab_ragged {
+ size_t struct_size; 
+ uint64_t samples; 
+ uint64_t rank; 
+ uint64_t element_size; 
+ const int64_t *shapes; 
+ const int64_t *strides; 
+ void *values; 
+ const int64_t *offsets; 
+ void *const *data; 
+} sab_ragged;
+typedef int32_t sab_padding;
+typedef struct sab_pad_options {
+ size_t struct_size; 
+ uint64_t batch_dim; 
+ sab_padding padding; 
+ const void *value; 
+ uint64_t value_dims; 
+ uint64_t threads; 
+} sab_pad_options;
+void sab_pad_options_init(sab_pad_options *options);
+sab_status sab_padded_shape(const sab_ragged *samples, const int64_t *indices, size_t count, int64_t *shape);
+sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, size_t count, const int64_t *shape, const sab_pad_options *options, void *padded);
+sab_status sab_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
+typedef int32_t sab_mask_rule;
+sab_status sab_length_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);

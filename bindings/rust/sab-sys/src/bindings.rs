@@ -76,6 +76,10 @@ pub const SAB_ON_ERROR_SKIP: i32 = 1;
 pub const SAB_THRESHOLDS_LEAST_TOTAL: i32 = 0;
 pub const SAB_THRESHOLDS_LEAST_WORST: i32 = 1;
 pub const SAB_THRESHOLDS_RANDOMISED: i32 = 2;
+pub const SAB_PADDING_CONSTANT: i32 = 0;
+pub const SAB_PADDING_REPEAT: i32 = 1;
+pub const SAB_MASK_ALL: i32 = 0;
+pub const SAB_MASK_ANY: i32 = 1;
 pub type sab_status = i32;
 extern "C" {
     pub fn sab_status_name(status: sab_status) -> *const ::core::ffi::c_char;
@@ -3297,4 +3301,127 @@ extern "C" {
 }
 extern "C" {
     pub fn sab_grouping_free(grouping: *mut sab_grouping);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_ragged {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub rank: u64,
+    pub element_size: u64,
+    pub shapes: *const i64,
+    pub strides: *const i64,
+    pub values: *mut ::core::ffi::c_void,
+    pub offsets: *const i64,
+    pub data: *const *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_ragged"][::core::mem::size_of::<sab_ragged>() - 72usize];
+    ["Alignment of sab_ragged"][::core::mem::align_of::<sab_ragged>() - 8usize];
+    [
+        "Offset of field: sab_ragged::struct_size",
+    ][::core::mem::offset_of!(sab_ragged, struct_size) - 0usize];
+    [
+        "Offset of field: sab_ragged::samples",
+    ][::core::mem::offset_of!(sab_ragged, samples) - 8usize];
+    [
+        "Offset of field: sab_ragged::rank",
+    ][::core::mem::offset_of!(sab_ragged, rank) - 16usize];
+    [
+        "Offset of field: sab_ragged::element_size",
+    ][::core::mem::offset_of!(sab_ragged, element_size) - 24usize];
+    [
+        "Offset of field: sab_ragged::shapes",
+    ][::core::mem::offset_of!(sab_ragged, shapes) - 32usize];
+    [
+        "Offset of field: sab_ragged::strides",
+    ][::core::mem::offset_of!(sab_ragged, strides) - 40usize];
+    [
+        "Offset of field: sab_ragged::values",
+    ][::core::mem::offset_of!(sab_ragged, values) - 48usize];
+    [
+        "Offset of field: sab_ragged::offsets",
+    ][::core::mem::offset_of!(sab_ragged, offsets) - 56usize];
+    [
+        "Offset of field: sab_ragged::data",
+    ][::core::mem::offset_of!(sab_ragged, data) - 64usize];
+};
+pub type sab_padding = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_pad_options {
+    pub struct_size: usize,
+    pub batch_dim: u64,
+    pub padding: sab_padding,
+    pub value: *const ::core::ffi::c_void,
+    pub value_dims: u64,
+    pub threads: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_pad_options"][::core::mem::size_of::<sab_pad_options>() - 48usize];
+    [
+        "Alignment of sab_pad_options",
+    ][::core::mem::align_of::<sab_pad_options>() - 8usize];
+    [
+        "Offset of field: sab_pad_options::struct_size",
+    ][::core::mem::offset_of!(sab_pad_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_pad_options::batch_dim",
+    ][::core::mem::offset_of!(sab_pad_options, batch_dim) - 8usize];
+    [
+        "Offset of field: sab_pad_options::padding",
+    ][::core::mem::offset_of!(sab_pad_options, padding) - 16usize];
+    [
+        "Offset of field: sab_pad_options::value",
+    ][::core::mem::offset_of!(sab_pad_options, value) - 24usize];
+    [
+        "Offset of field: sab_pad_options::value_dims",
+    ][::core::mem::offset_of!(sab_pad_options, value_dims) - 32usize];
+    [
+        "Offset of field: sab_pad_options::threads",
+    ][::core::mem::offset_of!(sab_pad_options, threads) - 40usize];
+};
+extern "C" {
+    pub fn sab_pad_options_init(options: *mut sab_pad_options);
+}
+extern "C" {
+    pub fn sab_padded_shape(
+        samples: *const sab_ragged,
+        indices: *const i64,
+        count: usize,
+        shape: *mut i64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_pad(
+        samples: *const sab_ragged,
+        indices: *const i64,
+        count: usize,
+        shape: *const i64,
+        options: *const sab_pad_options,
+        padded: *mut ::core::ffi::c_void,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_unpad(
+        padded: *const ::core::ffi::c_void,
+        shape: *const i64,
+        indices: *const i64,
+        count: usize,
+        options: *const sab_pad_options,
+        samples: *const sab_ragged,
+    ) -> sab_status;
+}
+pub type sab_mask_rule = i32;
+extern "C" {
+    pub fn sab_length_mask(
+        lengths: *const i64,
+        count: usize,
+        shape: *const i64,
+        dimensions: usize,
+        rule: sab_mask_rule,
+        mask: *mut u8,
+    ) -> sab_status;
 }

@@ -80,6 +80,8 @@ pub const SAB_FRAMING_LINES: i32 = 0;
 pub const SAB_FRAMING_LENGTH: i32 = 1;
 pub const SAB_ON_ERROR_STOP: i32 = 0;
 pub const SAB_ON_ERROR_SKIP: i32 = 1;
+pub const SAB_CACHE_DEGRADE: i32 = 0;
+pub const SAB_CACHE_ERROR: i32 = 1;
 pub type sab_status = i32;
 extern "C" {
     pub fn sab_status_name(status: sab_status) -> *const ::core::ffi::c_char;
@@ -3587,4 +3589,237 @@ extern "C" {
         buffer_size: u64,
         stream: *mut *mut sab_stream,
     ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_cache {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_cache_value {
+    _unused: [u8; 0],
+}
+pub type sab_cache_failure = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_cache_options {
+    pub struct_size: usize,
+    pub dataset_name: *const ::core::ffi::c_char,
+    pub writer_buffer_size: u64,
+    pub flush_interval: f64,
+    pub capacity: u64,
+    pub on_failure: sab_cache_failure,
+    pub is_cluster: i32,
+    pub timeout: f64,
+    pub load_wait: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_cache_options"][::core::mem::size_of::<sab_cache_options>() - 64usize];
+    [
+        "Alignment of sab_cache_options",
+    ][::core::mem::align_of::<sab_cache_options>() - 8usize];
+    [
+        "Offset of field: sab_cache_options::struct_size",
+    ][::core::mem::offset_of!(sab_cache_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_cache_options::dataset_name",
+    ][::core::mem::offset_of!(sab_cache_options, dataset_name) - 8usize];
+    [
+        "Offset of field: sab_cache_options::writer_buffer_size",
+    ][::core::mem::offset_of!(sab_cache_options, writer_buffer_size) - 16usize];
+    [
+        "Offset of field: sab_cache_options::flush_interval",
+    ][::core::mem::offset_of!(sab_cache_options, flush_interval) - 24usize];
+    [
+        "Offset of field: sab_cache_options::capacity",
+    ][::core::mem::offset_of!(sab_cache_options, capacity) - 32usize];
+    [
+        "Offset of field: sab_cache_options::on_failure",
+    ][::core::mem::offset_of!(sab_cache_options, on_failure) - 40usize];
+    [
+        "Offset of field: sab_cache_options::is_cluster",
+    ][::core::mem::offset_of!(sab_cache_options, is_cluster) - 44usize];
+    [
+        "Offset of field: sab_cache_options::timeout",
+    ][::core::mem::offset_of!(sab_cache_options, timeout) - 48usize];
+    [
+        "Offset of field: sab_cache_options::load_wait",
+    ][::core::mem::offset_of!(sab_cache_options, load_wait) - 56usize];
+};
+extern "C" {
+    pub fn sab_cache_options_init(options: *mut sab_cache_options);
+}
+extern "C" {
+    pub fn sab_cache_open(
+        url: *const ::core::ffi::c_char,
+        options: *const sab_cache_options,
+        cache: *mut *mut sab_cache,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_url(cache: *const sab_cache) -> *const ::core::ffi::c_char;
+}
+extern "C" {
+    pub fn sab_cache_get(
+        cache: *mut sab_cache,
+        key: *const ::core::ffi::c_void,
+        key_size: usize,
+        value: *mut *mut sab_cache_value,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_put(
+        cache: *mut sab_cache,
+        key: *const ::core::ffi::c_void,
+        key_size: usize,
+        data: *const ::core::ffi::c_void,
+        size: usize,
+    ) -> sab_status;
+}
+pub type sab_cache_load_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        key: *const ::core::ffi::c_void,
+        key_size: usize,
+        data: *mut *const ::core::ffi::c_void,
+        size: *mut usize,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_cache_get_or_load(
+        cache: *mut sab_cache,
+        key: *const ::core::ffi::c_void,
+        key_size: usize,
+        load: sab_cache_load_fn,
+        ctx: *mut ::core::ffi::c_void,
+        value: *mut *mut sab_cache_value,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_cache_item {
+    pub key: *const ::core::ffi::c_void,
+    pub key_size: usize,
+    pub data: *const ::core::ffi::c_void,
+    pub size: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_cache_item"][::core::mem::size_of::<sab_cache_item>() - 32usize];
+    ["Alignment of sab_cache_item"][::core::mem::align_of::<sab_cache_item>() - 8usize];
+    [
+        "Offset of field: sab_cache_item::key",
+    ][::core::mem::offset_of!(sab_cache_item, key) - 0usize];
+    [
+        "Offset of field: sab_cache_item::key_size",
+    ][::core::mem::offset_of!(sab_cache_item, key_size) - 8usize];
+    [
+        "Offset of field: sab_cache_item::data",
+    ][::core::mem::offset_of!(sab_cache_item, data) - 16usize];
+    [
+        "Offset of field: sab_cache_item::size",
+    ][::core::mem::offset_of!(sab_cache_item, size) - 24usize];
+};
+extern "C" {
+    pub fn sab_cache_get_many(
+        cache: *mut sab_cache,
+        items: *const sab_cache_item,
+        count: usize,
+        values: *mut *mut sab_cache_value,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_put_many(
+        cache: *mut sab_cache,
+        items: *const sab_cache_item,
+        count: usize,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_flush(cache: *mut sab_cache) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_num_keys(cache: *mut sab_cache, keys: *mut u64) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_clear(cache: *mut sab_cache) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_cache_stats {
+    pub struct_size: usize,
+    pub hits: u64,
+    pub misses: u64,
+    pub loads: u64,
+    pub waits: u64,
+    pub evictions: u64,
+    pub damaged: u64,
+    pub failures: u64,
+    pub dropped: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub buffered: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_cache_stats"][::core::mem::size_of::<sab_cache_stats>() - 96usize];
+    [
+        "Alignment of sab_cache_stats",
+    ][::core::mem::align_of::<sab_cache_stats>() - 8usize];
+    [
+        "Offset of field: sab_cache_stats::struct_size",
+    ][::core::mem::offset_of!(sab_cache_stats, struct_size) - 0usize];
+    [
+        "Offset of field: sab_cache_stats::hits",
+    ][::core::mem::offset_of!(sab_cache_stats, hits) - 8usize];
+    [
+        "Offset of field: sab_cache_stats::misses",
+    ][::core::mem::offset_of!(sab_cache_stats, misses) - 16usize];
+    [
+        "Offset of field: sab_cache_stats::loads",
+    ][::core::mem::offset_of!(sab_cache_stats, loads) - 24usize];
+    [
+        "Offset of field: sab_cache_stats::waits",
+    ][::core::mem::offset_of!(sab_cache_stats, waits) - 32usize];
+    [
+        "Offset of field: sab_cache_stats::evictions",
+    ][::core::mem::offset_of!(sab_cache_stats, evictions) - 40usize];
+    [
+        "Offset of field: sab_cache_stats::damaged",
+    ][::core::mem::offset_of!(sab_cache_stats, damaged) - 48usize];
+    [
+        "Offset of field: sab_cache_stats::failures",
+    ][::core::mem::offset_of!(sab_cache_stats, failures) - 56usize];
+    [
+        "Offset of field: sab_cache_stats::dropped",
+    ][::core::mem::offset_of!(sab_cache_stats, dropped) - 64usize];
+    [
+        "Offset of field: sab_cache_stats::bytes_read",
+    ][::core::mem::offset_of!(sab_cache_stats, bytes_read) - 72usize];
+    [
+        "Offset of field: sab_cache_stats::bytes_written",
+    ][::core::mem::offset_of!(sab_cache_stats, bytes_written) - 80usize];
+    [
+        "Offset of field: sab_cache_stats::buffered",
+    ][::core::mem::offset_of!(sab_cache_stats, buffered) - 88usize];
+};
+extern "C" {
+    pub fn sab_cache_get_stats(
+        cache: *const sab_cache,
+        stats: *mut sab_cache_stats,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_value_data(
+        value: *const sab_cache_value,
+        size: *mut usize,
+    ) -> *const ::core::ffi::c_void;
+}
+extern "C" {
+    pub fn sab_cache_value_free(value: *mut sab_cache_value);
+}
+extern "C" {
+    pub fn sab_cache_free(cache: *mut sab_cache);
 }

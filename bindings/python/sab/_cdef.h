@@ -770,6 +770,58 @@ sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, size_t cou
 sab_status sab_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
 typedef int32_t sab_mask_rule;
 sab_status sab_length_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);
+#define SAB_CACHE_DEGRADE 0
+#define SAB_CACHE_ERROR 1
+typedef struct sab_cache sab_cache;
+typedef struct sab_cache_value sab_cache_value;
+typedef int32_t sab_cache_failure;
+typedef struct sab_cache_options {
+ size_t struct_size; 
+ const char *dataset_name; 
+ uint64_t writer_buffer_size; 
+ double flush_interval; 
+ uint64_t capacity; 
+ sab_cache_failure on_failure; 
+ int32_t is_cluster; 
+ double timeout; 
+ double load_wait; 
+} sab_cache_options;
+void sab_cache_options_init(sab_cache_options *options);
+sab_status sab_cache_open(const char *url, const sab_cache_options *options, sab_cache **cache);
+const char *sab_cache_url(const sab_cache *cache);
+sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value);
+sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size);
+typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data, size_t *size);
+sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_cache_value **value);
+typedef struct sab_cache_item {
+ const void *key; 
+ size_t key_size; 
+ const void *data; 
+ size_t size; 
+} sab_cache_item;
+sab_status sab_cache_get_many(sab_cache *cache, const sab_cache_item *items, size_t count, sab_cache_value **values);
+sab_status sab_cache_put_many(sab_cache *cache, const sab_cache_item *items, size_t count);
+sab_status sab_cache_flush(sab_cache *cache);
+sab_status sab_cache_num_keys(sab_cache *cache, uint64_t *keys);
+sab_status sab_cache_clear(sab_cache *cache);
+typedef struct sab_cache_stats {
+ size_t struct_size; 
+ uint64_t hits; 
+ uint64_t misses; 
+ uint64_t loads; 
+ uint64_t waits; 
+ uint64_t evictions; 
+ uint64_t damaged; 
+ uint64_t failures; 
+ uint64_t dropped; 
+ uint64_t bytes_read; 
+ uint64_t bytes_written; 
+ uint64_t buffered; 
+} sab_cache_stats;
+sab_status sab_cache_get_stats(const sab_cache *cache, sab_cache_stats *stats);
+const void *sab_cache_value_data(const sab_cache_value *value, size_t *size);
+void sab_cache_value_free(sab_cache_value *value);
+void sab_cache_free(sab_cache *cache);
 struct DLManagedTensor;
 sab_status sab_torch_open(const char *path);
 typedef struct sab_torch_info {

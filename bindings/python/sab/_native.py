@@ -73,8 +73,10 @@ class Calls:
         progress: "bool | Progress | None" = None,
         what: str = "",
         gather: Optional[Callable[[bytes], Sequence[bytes]]] = None,
+        load: Optional[Callable[[], Any]] = None,
     ) -> None:
-        self.size, self.cost, self.source, self.gather = size, cost, source, gather
+        self.size, self.cost, self.source, self.gather, self.load = size, cost, source, gather, load
+        self.made: Any = None  # what a load gave, until the call is over
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise TypeError(f"progress = {progress!r}: must be True, False, None or a function")
         self.bar = _bar(what) if progress is True else None

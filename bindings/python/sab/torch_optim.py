@@ -59,7 +59,7 @@ def fuse_optimizer(
       other libraries and subclasses with a step of their own) keep their plain step, also as ``fuse_step``, unless ``elementwise`` says otherwise.
     - Groups that are ``differentiable``, ``capturable`` or torch's own ``fused`` keep the plain step. ``foreach``, ``maximize``, ``amsgrad`` and all other options work.
     - Parameters that are large, without dimensions, not contiguous (transposed, channels_last, expanded), complex, sparse, of a subclass of Tensor or overlapping others stay where they are, as do
-      those in shared memory and those whose memory another tensor uses, too (tied weights; an array that a parameter was made from cannot be seen). On a CPU only float32 and float64 are
+      those in shared memory and those whose memory another tensor uses, too (tied weights, arrays; an array that a parameter was made from is not seen by old versions of torch). On a CPU only float32 and float64 are
       fused: torch rounds half-precision numbers otherwise at the end of a tensor than in it.
     - A parameter without a gradient is skipped, with its state, as torch does; one with a sparse gradient is updated on its own.
     - Parameters whose state differs (one has had more steps than others) are fused with their like.
@@ -190,6 +190,8 @@ def _can_fuse(param: Any) -> bool:
 
 def _has_own_memory(tensor: Any) -> bool:
     storage = _storage(tensor)
+    if hasattr(storage, "resizable") and not storage.resizable():  # an array's
+        return False
     return bool(storage.nbytes() == tensor.numel() * tensor.element_size() and not (tensor.device.type == "cpu" and storage.is_shared()))
 
 

@@ -40,7 +40,7 @@ namespace sab {
 
 /** A second step for an optimizer, with the results of its own, bit for bit.
  *
- *  The parameters of a group that are small (up to 32,768 elements on a CPU, 1,048,576 elsewhere), contiguous, of one type and on one device are laid end to end in memory, and the
+ *  The parameters of a group that are small (up to 4,096 elements on a CPU, 1,048,576 on a GPU), contiguous, of one type and on one device are laid end to end in memory, and the
  *  optimizer's own step runs with these stretches in their place. Groups, their options and the state of each parameter are the optimizer's, before and after: it can be
  *  saved and loaded, given groups and stepped itself at any time.
  *
@@ -251,7 +251,7 @@ private:
         if (!is_strided(param) || !param.is_leaf() || param.dim() == 0 || param.numel() == 0 || !param.is_contiguous()) return false;
         const bool on_cpu = param.device().is_cpu();
         if (!on_cpu && !param.device().is_cuda()) return false;
-        if (param.numel() > (on_cpu ? int64_t{1} << 15 : int64_t{1} << 20)) return false;
+        if (param.numel() > (on_cpu ? int64_t{1} << 12 : int64_t{1} << 20)) return false;
         return on_cpu ? param.scalar_type() == at::kFloat || param.scalar_type() == at::kDouble : param.is_floating_point();
     }
 
@@ -354,16 +354,21 @@ private:
         std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return begin_of(a) < begin_of(b); });
         std::vector<at::Tensor> found;
         const char* end = nullptr;
+        int64_t together = 0;
         for (size_t i = 0; i < sorted.size(); ++i) {
             const at::Tensor& param = sorted[i];
             const bool overlaps = begin_of(param) < end;
             end = std::max<const char*>(overlaps ? end : nullptr, begin_of(param) + extent_of(param));
             if (overlaps || (i + 1 < sorted.size() && begin_of(sorted[i + 1]) < end) || !can_fuse(param) || !has_plain_gradient(param) || !has_plain_state(param)) continue;
-            if (!found.empty() && !follows(param, found.back())) {
+            // On a CPU the numbers of a stretch stay in its cache from one operation of a step to the next.
+            const bool is_full = param.device().is_cpu() && together + param.numel() > int64_t{1} << 15;
+            if (!found.empty() && (is_full || !follows(param, found.back()))) {
                 add_run(plan, found);
                 found.clear();
+                together = 0;
             }
             found.push_back(param);
+            together += param.numel();
         }
         add_run(plan, found);
         std::unordered_map<at::TensorImpl*, bool> fused;

@@ -149,7 +149,7 @@ TEST(FusedOptimizer, SeveralThreads_StepAsOne) {
     for (const Way& way : ways()) {
         Pair pair(way, [] {
             Params params;
-            for (uint64_t i = 0; i < 30; ++i) params.push_back(numbers({i % 3 ? 1999 : 30011}, i).requires_grad_());
+            for (uint64_t i = 0; i < 30; ++i) params.push_back(numbers({i % 3 ? 1999 : 4001}, i).requires_grad_());
             return params;
         });
         for (uint64_t seed = 0; seed < 3; ++seed) pair.step(seed);

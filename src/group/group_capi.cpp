@@ -2,6 +2,7 @@
 
 #include "base/guard.h"
 #include "group/grouping.h"
+#include "group/padding.h"
 #include "group/thresholds.h"
 #include "sab/group.h"
 
@@ -10,7 +11,16 @@ namespace {
 constexpr std::size_t first_thresholds_options_size = sizeof(sab_thresholds_options);
 constexpr std::size_t first_thresholds_info_size = sizeof(sab_thresholds_info);
 constexpr std::size_t first_groups_size = sizeof(sab_groups);
+constexpr std::size_t first_ragged_size = sizeof(sab_ragged);
+constexpr std::size_t first_pad_options_size = sizeof(sab_pad_options);
 constexpr std::size_t most_dimensions = 64;
+
+sab::Samples read_samples(const sab_ragged* samples, const int64_t* indices, std::size_t count, const int64_t* shape) {
+    sab::require(samples, "samples");
+    const auto given = sab::read_options(samples, sab_ragged SAB_RAGGED_INIT, first_ragged_size, "samples");
+    if (given.rank > 0) sab::require(shape, "shape");
+    return {given, indices, count};
+}
 
 void check_groups(std::size_t groups) { sab::check(groups <= sab::largest_sample_count, "groups", groups, "must be at most 4294967295"); }
 
@@ -88,5 +98,45 @@ sab_status sab_grouping_get(const sab_grouping* grouping, sab_groups* groups) no
 }
 
 void sab_grouping_free(sab_grouping* grouping) noexcept { delete grouping; }
+
+void sab_pad_options_init(sab_pad_options* options) noexcept {
+    if (options != nullptr) *options = sab_pad_options SAB_PAD_OPTIONS_INIT;
+}
+
+sab_status sab_padded_shape(const sab_ragged* samples, const int64_t* indices, size_t count, int64_t* shape) noexcept {
+    return sab::guard([&] {
+        const sab::Samples given = read_samples(samples, indices, count, shape);
+        std::copy_n(given.longest().begin(), given.rank(), shape);
+    });
+}
+
+sab_status sab_pad(const sab_ragged* samples, const int64_t* indices, size_t count, const int64_t* shape, const sab_pad_options* options, void* padded) noexcept {
+    return sab::guard([&] {
+        sab::Samples given = read_samples(samples, indices, count, shape);
+        given.need_memory();
+        sab::pad(given, shape, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT, first_pad_options_size), padded);
+    });
+}
+
+sab_status sab_unpad(const void* padded, const int64_t* shape, const int64_t* indices, size_t count, const sab_pad_options* options, const sab_ragged* samples) noexcept {
+    return sab::guard([&] {
+        sab::Samples given = read_samples(samples, indices, count, shape);
+        given.need_memory();
+        sab::unpad(padded, shape, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT, first_pad_options_size), given);
+    });
+}
+
+sab_status sab_length_mask(const int64_t* lengths, size_t count, const int64_t* shape, size_t dimensions, sab_mask_rule rule, uint8_t* mask) noexcept {
+    return sab::guard([&] {
+        sab::check(dimensions >= 1 && dimensions <= sab::largest_rank, "dimensions", dimensions, "must be from 1 to ", sab::largest_rank);
+        sab::check(count <= std::size_t{1} << 48, "count", count, "must be at most 2^48");
+        sab::require(shape, "shape");
+        if (count > 0) {
+            sab::require(lengths, "lengths");
+            sab::require(mask, "mask");
+        }
+        sab::fill_length_mask({lengths, count * dimensions}, {shape, dimensions}, rule, mask);
+    });
+}
 
 }  // extern "C"

@@ -555,21 +555,6 @@ sab_status sab_memory_guard_begin(sab_memory_guard *guard);
 sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
 sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
 void sab_memory_guard_free(sab_memory_guard *guard);
-struct DLManagedTensor;
-sab_status sab_torch_open(const char *path);
-typedef struct sab_torch_info {
- size_t struct_size; 
- const char *torch_version; 
- const char *component_path; 
- int32_t cuda_devices; 
-} sab_torch_info;
-sab_status sab_torch_get_info(sab_torch_info *info);
-sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
-sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
-typedef struct sab_torch_store sab_torch_store;
-sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store);
-int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all);
-void sab_torch_store_free(sab_torch_store *store);
 #define SAB_RECORD_BYTES 0
 #define SAB_RECORD_LIST 1
 #define SAB_RECORD_OBJECT 2
@@ -698,6 +683,10 @@ sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab
 #define SAB_THRESHOLDS_LEAST_TOTAL 0
 #define SAB_THRESHOLDS_LEAST_WORST 1
 #define SAB_THRESHOLDS_RANDOMISED 2
+#define SAB_PADDING_CONSTANT 0
+#define SAB_PADDING_REPEAT 1
+#define SAB_MASK_ALL 0
+#define SAB_MASK_ANY 1
 typedef int32_t sab_thresholds_method;
 typedef struct sab_thresholds_options {
  size_t struct_size; 
@@ -755,3 +744,74 @@ typedef struct sab_groups {
 } sab_groups;
 sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups);
 void sab_grouping_free(sab_grouping *grouping);
+typedef struct sab_ragged {
+ size_t struct_size; 
+ uint64_t samples; 
+ uint64_t rank; 
+ uint64_t element_size; 
+ const int64_t *shapes; 
+ const int64_t *strides; 
+ void *values; 
+ const int64_t *offsets; 
+ void *const *data; 
+} sab_ragged;
+typedef int32_t sab_padding;
+typedef struct sab_pad_options {
+ size_t struct_size; 
+ uint64_t batch_dim; 
+ sab_padding padding; 
+ const void *value; 
+ uint64_t value_dims; 
+ uint64_t threads; 
+} sab_pad_options;
+void sab_pad_options_init(sab_pad_options *options);
+sab_status sab_padded_shape(const sab_ragged *samples, const int64_t *indices, size_t count, int64_t *shape);
+sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, size_t count, const int64_t *shape, const sab_pad_options *options, void *padded);
+sab_status sab_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
+typedef int32_t sab_mask_rule;
+sab_status sab_length_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);
+struct DLManagedTensor;
+sab_status sab_torch_open(const char *path);
+typedef struct sab_torch_info {
+ size_t struct_size; 
+ const char *torch_version; 
+ const char *component_path; 
+ int32_t cuda_devices; 
+} sab_torch_info;
+sab_status sab_torch_get_info(sab_torch_info *info);
+sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
+sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
+typedef struct sab_torch_store sab_torch_store;
+sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store);
+int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all);
+void sab_torch_store_free(sab_torch_store *store);
+typedef struct sab_torch_collection sab_torch_collection;
+struct sab_torch_tensor;
+typedef struct sab_torch_leaf {
+ size_t struct_size; 
+ const char *path; 
+ const char *signature; 
+ struct DLManagedTensor *const *dlpack; 
+ struct sab_torch_tensor *const *tensors; 
+ sab_padding padding; 
+ double value; 
+ struct DLManagedTensor *value_dlpack; 
+ struct sab_torch_tensor *value_tensor; 
+} sab_torch_leaf;
+sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t leaf_count, size_t samples, sab_torch_collection **collection);
+sab_status sab_torch_collection_lengths(const sab_torch_collection *collection, const char *name, sab_sizes **lengths);
+sab_status sab_torch_collection_group(const sab_torch_collection *collection, const sab_grouping *grouping, sab_torch_collection **grouped);
+sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection, sab_torch_collection **samples);
+sab_status sab_torch_collection_outputs(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs);
+typedef struct sab_torch_collection_info {
+ size_t struct_size; 
+ uint64_t samples; 
+ uint64_t groups; 
+ uint64_t leaves; 
+} sab_torch_collection_info;
+sab_status sab_torch_collection_get_info(const sab_torch_collection *collection, sab_torch_collection_info *info);
+sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor);
+sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor);
+sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask);
+sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask);
+void sab_torch_collection_free(sab_torch_collection *collection);

@@ -27,7 +27,7 @@ typedef int32_t sab_cache_failure;
 /** How to keep values. */
 typedef struct sab_cache_options {
     size_t struct_size;           /**< set by SAB_CACHE_OPTIONS_INIT */
-    const char *dataset_name;     /**< values are kept under "{dataset_name}_{key}": caches of one name share and overwrite each other's; "" */
+    const char *dataset_name;     /**< values are kept under "{dataset_name}_{key}": caches of one name share and overwrite each other's. NULL (default): under the key as it is; all keys are the cache's */
     uint64_t writer_buffer_size;  /**< values to collect before they are written together; at least 1. Until then they are read from the buffer, and lost with the process. They are also
                                        written by sab_cache_flush(), sab_cache_free(), before a fork(), and as `flush_interval` says. 1 */
     double flush_interval;        /**< seconds after which a call of this cache writes what is in the buffer; above 0. 1 */
@@ -53,8 +53,10 @@ SAB_API void sab_cache_options_init(sab_cache_options *options) SAB_NOEXCEPT;
  *
  *  @param url      "lmdb:PATH": a file, made when it is not there, and PATH-lock and PATH-loading beside it. Any number of processes of one machine at once; not on network file systems.
  *                  A process that is killed leaves it whole; a machine that loses power may damage it.
- *                  "redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]": one or many servers; USER and PASSWORD percent-encoded, either may be empty; HOST may be an IPv6 address in brackets; PORT 6379 when left out.
- *                  "redis-server:[PATH]": starts a Redis server (the program PATH, "redis-server" by default) on this machine's loopback interface, which ends with this process, however that ends, and its children.
+ *                  "redis://[USER:PASSWORD@]HOST:PORT[,[USER:PASSWORD@]HOST:PORT...][/DB]": one or many servers; USER and PASSWORD percent-encoded, either may be empty, for the hosts that follow, too; HOST may be an
+ *                  IPv6 address in brackets; PORT 6379 when left out.
+ *                  "redis-server:[PROGRAM][@ADDRESS]": starts a Redis server (the program "redis-server" by default) on an address of this machine, the loopback interface by default, with a password of its own. It
+ *                  ends with this process, however that ends, and its children.
  *                  "memory:": in this process only
  *  @param options  NULL: the defaults
  *  @param cache    the new handle; free with sab_cache_free()
@@ -151,7 +153,7 @@ SAB_API sab_status sab_cache_put_many(sab_cache *cache, const sab_cache_item *it
  */
 SAB_API sab_status sab_cache_flush(sab_cache *cache) SAB_NOEXCEPT;
 
-/** Counts the keys of the cache's dataset name, after a flush. Redis: by walking through all keys of the servers.
+/** Counts the keys of the cache's dataset name (all keys where it has none), after a flush. Redis: by walking through all keys of the servers.
  *
  *  @param cache  a handle
  *  @param keys   filled on SAB_OK; with SAB_CACHE_DEGRADE without those of servers that are out of reach
@@ -159,7 +161,7 @@ SAB_API sab_status sab_cache_flush(sab_cache *cache) SAB_NOEXCEPT;
  */
 SAB_API sab_status sab_cache_num_keys(sab_cache *cache, uint64_t *keys) SAB_NOEXCEPT;
 
-/** Removes all keys of the cache's dataset name, for everybody. On Redis those are all that begin with "{dataset_name}_".
+/** Removes all keys of the cache's dataset name, for everybody. On Redis those are all that begin with "{dataset_name}_"; without a name all that there are.
  *
  *  @param cache  a handle
  *  @return SAB_OK; SAB_E_IO

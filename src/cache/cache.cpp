@@ -74,10 +74,7 @@ void Cache::in_child() noexcept {
 }
 
 std::string Cache::full(std::string_view key) const {
-    std::string made = settings_.dataset_name;
-    made += '_';
-    made += key;
-    return made;
+    return settings_.dataset_name ? text(std::string_view(*settings_.dataset_name), "_", key) : std::string(key);
 }
 
 void Cache::settle(const Outcome& outcome) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +25,7 @@ using Load = std::function<std::string_view()>;
 class Cache {
 public:
     struct Settings {
-        std::string dataset_name;
+        std::optional<std::string> dataset_name;
         uint64_t writer_buffer_size;
         double flush_interval, load_wait;
         sab_cache_failure on_failure;

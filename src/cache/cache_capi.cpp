@@ -49,8 +49,10 @@ sab_status sab_cache_open(const char* url, const sab_cache_options* options, sab
         sab::check(given.on_failure == SAB_CACHE_DEGRADE || given.on_failure == SAB_CACHE_ERROR, "options.on_failure", given.on_failure, "must be SAB_CACHE_DEGRADE or SAB_CACHE_ERROR");
         sab::check(given.is_cluster == 0 || given.is_cluster == 1, "options.is_cluster", given.is_cluster, "must be 0 or 1");
         const sab::cache::Url parsed = sab::cache::parse_url(url);
-        const sab::cache::StoreOptions store{given.dataset_name == nullptr ? "" : given.dataset_name, given.capacity, given.timeout, given.is_cluster != 0};
-        sab::check(store.dataset_name.size() <= 400, "the length of options.dataset_name", store.dataset_name.size(), "must be at most 400");
+        std::optional<std::string> name;
+        if (given.dataset_name != nullptr) name = given.dataset_name;
+        sab::check(!name || name->size() <= 400, "the length of options.dataset_name", name ? name->size() : 0, "must be at most 400");
+        const sab::cache::StoreOptions store{name, given.capacity, given.timeout, given.is_cluster != 0};
         if (parsed.kind == sab::cache::Url::redis)
             sab::check(given.capacity == 0, "options.capacity", given.capacity, "cannot be set for servers that are there already: their maxmemory is what counts");
         else if (given.is_cluster != 0)
@@ -61,7 +63,7 @@ sab_status sab_cache_open(const char* url, const sab_cache_options* options, sab
             case sab::cache::Url::lmdb: open = [store, path = parsed.path] { return sab::cache::open_lmdb_store(path, store); }; break;
             case sab::cache::Url::redis: open = [store, address = parsed.servers] { return sab::cache::open_redis_store(address, store); }; break;
             case sab::cache::Url::redis_server: {
-                const auto server = std::make_shared<sab::cache::Server>(parsed.path, store.capacity, store.timeout);
+                const auto server = std::make_shared<sab::cache::Server>(parsed.path, parsed.bind, store.capacity, store.timeout);
                 open = [store, server] { return sab::cache::open_redis_store(server->address(), store); };
             }
         }

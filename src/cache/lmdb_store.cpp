@@ -124,7 +124,7 @@ private:
 
 class LmdbStore : public Store {
 public:
-    LmdbStore(const std::string& path, const StoreOptions& options) : name_(options.dataset_name), capacity_(options.capacity), file_(open_file(path)) {
+    LmdbStore(const std::string& path, const StoreOptions& options) : name_(options.dataset_name ? "values of " + *options.dataset_name : "values"), capacity_(options.capacity), file_(open_file(path)) {
         const std::scoped_lock writing(file_->writing);
         const auto known = file_->databases.find(name_);
         if (known != file_->databases.end()) {
@@ -133,7 +133,7 @@ public:
         }
         MDB_txn* txn = nullptr;
         file_->check_open(mdb_txn_begin(file_->env, nullptr, 0, &txn));
-        int code = mdb_dbi_open(txn, ("values of " + name_).c_str(), MDB_CREATE, &database_);
+        int code = mdb_dbi_open(txn, name_.c_str(), MDB_CREATE, &database_);
         if (code == 0)
             code = mdb_txn_commit(txn);
         else

@@ -4,7 +4,7 @@
 
 namespace sab::cache {
 
-Server::Server(const std::string&, uint64_t, double) { fail(SAB_E_UNSUPPORTED, "not here yet"); }
+Server::Server(const std::string&, const std::string&, uint64_t, double) { fail(SAB_E_UNSUPPORTED, "not here yet"); }
 Server::~Server() = default;
 
 }  // namespace sab::cache

@@ -57,7 +57,7 @@ public:
 
 /// What a store needs to know of the options.
 struct StoreOptions {
-    std::string dataset_name;
+    std::optional<std::string> dataset_name;  // none: all keys are the cache's
     uint64_t capacity = 0;
     double timeout = 1;
     bool is_cluster = false;

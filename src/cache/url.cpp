@@ -52,40 +52,53 @@ std::string encoded(std::string_view text) {
     return out;
 }
 
+/// The text without what stands before each @.
+std::string without_passwords(std::string_view rest) {
+    std::string shown = "redis://";
+    while (true) {
+        const std::size_t comma = rest.find(',');
+        const std::string_view one = rest.substr(0, comma);
+        const std::size_t at = one.rfind('@');
+        shown += at == one.npos ? one : text("...", one.substr(at));
+        if (comma == rest.npos) return shown;
+        shown += ',';
+        rest = rest.substr(comma + 1);
+    }
+}
+
 RedisAddress parse_redis(std::string_view rest) {
     RedisAddress address;
-    const std::size_t at = rest.rfind('@');
-    const std::string shown = at == rest.npos ? text("redis://", rest) : text("redis://...@", rest.substr(at + 1));
-    if (at != rest.npos) {
-        const std::string_view who = rest.substr(0, at);
-        const std::size_t colon = who.find(':');
-        if (colon == who.npos) refuse(shown, "what stands before @ must be USER:PASSWORD, either of which may be empty");
-        address.user = decoded(who.substr(0, colon), shown);
-        address.password = decoded(who.substr(colon + 1), shown);
-        rest = rest.substr(at + 1);
-    }
-    if (const std::size_t slash = rest.find('/'); slash != rest.npos) {
+    const std::string shown = without_passwords(rest);
+    if (const std::size_t slash = rest.rfind('/'); slash != rest.npos) {
         const std::string_view number = rest.substr(slash + 1);
         if (!number.empty() && !read(number, address.database)) refuse(shown, "the number of the database must be a whole number");
         rest = rest.substr(0, slash);
     }
+    RedisHost host;  // user and password stay for the next
     while (true) {
         const std::size_t comma = rest.find(',');
         std::string_view one = rest.substr(0, comma), port;
-        std::string host;
+        if (const std::size_t at = one.rfind('@'); at != one.npos) {
+            const std::string_view who = one.substr(0, at);
+            const std::size_t colon = who.find(':');
+            if (colon == who.npos) refuse(shown, "what stands before @ must be USER:PASSWORD, either of which may be empty");
+            host.user = decoded(who.substr(0, colon), shown);
+            host.password = decoded(who.substr(colon + 1), shown);
+            one = one.substr(at + 1);
+        }
         if (!one.empty() && one.front() == '[') {
             const std::size_t end = one.find(']');
             if (end == one.npos || (end + 1 < one.size() && one[end + 1] != ':')) refuse(shown, "an address in brackets must end with ] and may be followed by :PORT");
-            host = one.substr(1, end - 1);
+            host.name = one.substr(1, end - 1);
             port = one.substr(end + 1);
         } else {
-            host = one.substr(0, one.find(':'));
-            port = one.substr(host.size());
+            host.name = one.substr(0, one.find(':'));
+            port = one.substr(host.name.size());
         }
-        uint16_t number = 6379;
-        if (host.empty() || host.find_first_of(" \t\r\n") != host.npos) refuse(shown, "a host must have a name");
-        if (!port.empty() && (!read(port.substr(1), number) || number == 0)) refuse(shown, "a port must be from 1 to 65535");
-        address.hosts.emplace_back(std::move(host), number);
+        host.port = 6379;
+        if (host.name.empty() || host.name.find_first_of(" \t\r\n") != host.name.npos) refuse(shown, "a host must have a name");
+        if (!port.empty() && (!read(port.substr(1), host.port) || host.port == 0)) refuse(shown, "a port must be from 1 to 65535");
+        address.hosts.push_back(host);
         if (comma == rest.npos) return address;
         rest = rest.substr(comma + 1);
     }
@@ -95,10 +108,13 @@ RedisAddress parse_redis(std::string_view rest) {
 
 std::string RedisAddress::url() const {
     std::string out = "redis://";
-    if (!user.empty() || !password.empty()) out += encoded(user) + ":" + encoded(password) + "@";
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-        const bool is_v6 = hosts[i].first.find(':') != std::string::npos;
-        out += text(i > 0 ? "," : "", is_v6 ? "[" : "", std::string_view(hosts[i].first), is_v6 ? "]" : "", ":", hosts[i].second);
+        const RedisHost& host = hosts[i];
+        if (i > 0) out += ',';
+        const bool is_new = i == 0 ? !host.user.empty() || !host.password.empty() : host.user != hosts[i - 1].user || host.password != hosts[i - 1].password;
+        if (is_new) out += text(std::string_view(encoded(host.user)), ":", std::string_view(encoded(host.password)), "@");
+        const bool is_v6 = host.name.find(':') != std::string::npos;
+        out += text(is_v6 ? "[" : "", std::string_view(host.name), is_v6 ? "]" : "", ":", host.port);
     }
     return database == 0 ? out : text(std::string_view(out), "/", database);
 }
@@ -107,14 +123,18 @@ Url parse_url(std::string_view text) {
     const auto rest = [&](std::string_view scheme) { return text.substr(scheme.size()); };
     if (text.starts_with("memory:")) {
         if (text != "memory:") refuse(text, "nothing may follow \"memory:\"");
-        return {Url::memory, "", {}};
+        return {Url::memory, "", "", {}};
     }
     if (text.starts_with("lmdb:")) {
         if (rest("lmdb:").empty()) refuse(text, "\"lmdb:\" must be followed by the name of a file");
-        return {Url::lmdb, std::string(rest("lmdb:")), {}};
+        return {Url::lmdb, std::string(rest("lmdb:")), "", {}};
     }
-    if (text.starts_with("redis-server:")) return {Url::redis_server, rest("redis-server:").empty() ? "redis-server" : std::string(rest("redis-server:")), {}};
-    if (text.starts_with("redis://")) return {Url::redis, "", parse_redis(rest("redis://"))};
+    if (text.starts_with("redis-server:")) {
+        const std::string_view all = rest("redis-server:"), program = all.substr(0, all.find('@')), bind = all.substr(program.size());
+        if (bind == "@") refuse(text, "@ must be followed by an address of this machine");
+        return {Url::redis_server, program.empty() ? "redis-server" : std::string(program), bind.empty() ? "127.0.0.1" : std::string(bind.substr(1)), {}};
+    }
+    if (text.starts_with("redis://")) return {Url::redis, "", "", parse_redis(rest("redis://"))};
     refuse(text.substr(0, 40), schemes);
 }
 

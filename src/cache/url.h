@@ -9,9 +9,14 @@
 
 namespace sab::cache {
 
-struct RedisAddress {
-    std::vector<std::pair<std::string, uint16_t>> hosts;
+struct RedisHost {
+    std::string name;
+    uint16_t port = 6379;
     std::string user, password;
+};
+
+struct RedisAddress {
+    std::vector<RedisHost> hosts;
     uint32_t database = 0;
     std::string url() const;
 };
@@ -19,6 +24,7 @@ struct RedisAddress {
 struct Url {
     enum Kind { memory, lmdb, redis, redis_server } kind;
     std::string path;  // of lmdb, and of the program for redis_server
+    std::string bind;  // of redis_server: an address of this machine
     RedisAddress servers;
 };
 

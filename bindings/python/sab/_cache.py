@@ -127,9 +127,9 @@ class Cache(Generic[Value]):
     What is damaged, evicted or out of reach is a miss, and made again: a cache never gives a wrong value, and a server that is down never stops a training.
 
     Args:
-        url: ``"lmdb:PATH"``, a file for all processes of a machine; ``"redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]"``; ``"redis-server:"``, which starts a Redis server that
-            ends with this process; ``"memory:"``, this process only.
-        dataset_name: values are kept under ``"{dataset_name}_{key}"``; caches of one name share them.
+        url: ``"lmdb:PATH"``, a file for all processes of a machine; ``"redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]"``; ``"redis-server:[PROGRAM][@ADDRESS]"``, which starts a
+            Redis server, on the loopback interface by default, that ends with this process; ``"memory:"``, this process only.
+        dataset_name: values are kept under ``"{dataset_name}_{key}"``; caches of one name share them. None: under the key as it is.
         writer_buffer_size: values to collect before they are written together. They are also written by :meth:`flush`, :meth:`close` and :meth:`get` after ``flush_interval`` seconds, and
             before a fork.
         capacity: bytes to keep; more are evicted at random. None: no bound. Not for Redis servers that are there already.
@@ -154,7 +154,7 @@ class Cache(Generic[Value]):
         self,
         url: "str | os.PathLike[str]",
         *,
-        dataset_name: str = "",
+        dataset_name: Optional[str] = None,
         writer_buffer_size: int = 1,
         flush_interval: float = 1.0,
         capacity: Optional[int] = None,
@@ -174,10 +174,10 @@ class Cache(Generic[Value]):
             self._dump, self._load = serializer
         if capacity is not None:
             capacity = whole("capacity", capacity, 1)
-        name = _text("dataset_name", dataset_name)
         options = new_options("sab_cache_options")
-        keep = ffi.new("char[]", name)
-        options.dataset_name = keep
+        if dataset_name is not None:
+            keep = ffi.new("char[]", _text("dataset_name", dataset_name))
+            options.dataset_name = keep
         options.writer_buffer_size = whole("writer_buffer_size", writer_buffer_size, 1)
         options.flush_interval = real("flush_interval", flush_interval)
         options.capacity = capacity or 0

@@ -1,0 +1,1 @@
+"""``bagua.torch_api.contrib.utils``: ``redis_store``."""

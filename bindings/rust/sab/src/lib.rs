@@ -42,6 +42,8 @@
 //! Batches that are run in groups of like lengths: [`find_thresholds`] says where to cut, [`Grouping`] which sample is in which group.
 //! [`Shapes`] stacks the samples of a group and takes them apart.
 //!
+//! Samples that are expensive to make are made once and kept in a [`Cache`].
+//!
 //! Which rank this is, [`ranks_from_environment`] and [`data_rank`] say; whether all ranks agree, `check_ranks` of a sampler.
 //!
 //! # Rules that hold everywhere
@@ -60,6 +62,7 @@
 
 mod balance;
 mod batch;
+mod cache;
 mod error;
 mod group;
 pub mod memory;
@@ -77,6 +80,7 @@ pub use balance::{
     partition, LoadBalancingBatchSampler, LoadBalancingOptions, LoadBalancingSampler, PartitionMethod, PartitionOptions,
 };
 pub use batch::{Batch, BatchRef};
+pub use cache::{Cache, CacheFailure, CacheOptions, CacheStats, CacheValue};
 pub use error::{BoxError, Error};
 pub use group::{find_thresholds, Grouping, Thresholds, ThresholdsMethod, ThresholdsOptions};
 pub use pack::{PackInfo, PackMethod, PackOptions, PackedSampler};

@@ -26,6 +26,8 @@ use crate::{Batch, BatchRef, LogLevel, State, TORCH_GENERATOR_WORDS};
 
 mod balance;
 pub(crate) use balance::*;
+mod cache;
+pub(crate) use cache::*;
 mod group;
 pub(crate) use group::*;
 mod memory;

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
-from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
+from multiprocessing import util
+from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union
 
 from sab._native import Calls, check, ffi, flag, keep_exception, lib, new_options, real, whole
 
@@ -130,8 +131,8 @@ class Cache(Generic[Value]):
         url: ``"lmdb:PATH"``, a file for all processes of a machine; ``"redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]"``; ``"redis-server:[PROGRAM][@ADDRESS]"``, which starts a
             Redis server, on the loopback interface by default, that ends with this process; ``"memory:"``, this process only.
         dataset_name: values are kept under ``"{dataset_name}_{key}"``; caches of one name share them. None: under the key as it is.
-        writer_buffer_size: values to collect before they are written together. They are also written by :meth:`flush`, :meth:`close` and :meth:`get` after ``flush_interval`` seconds, and
-            before a fork.
+        writer_buffer_size: values to collect before they are written together. They are also written by :meth:`flush`, :meth:`close`, any call after ``flush_interval`` seconds,
+            before a fork, and when a process of multiprocessing ends.
         capacity: bytes to keep; more are evicted at random. None: no bound. Not for Redis servers that are there already.
         on_failure: ``"degrade"``: what is out of reach is a miss; ``"error"``: an OSError.
         timeout: seconds to wait for a Redis server.
@@ -188,6 +189,8 @@ class Cache(Generic[Value]):
         handle = ffi.new("sab_cache **")
         check(lib.sab_cache_open(_text("url", os.fspath(url)), options, handle))
         self._handle = ffi.gc(handle[0], lib.sab_cache_free)
+        self._flush_at_exit()
+        util.register_after_fork(self, Cache._flush_at_exit)
         self._arguments = {
             "dataset_name": dataset_name,
             "writer_buffer_size": writer_buffer_size,
@@ -199,6 +202,10 @@ class Cache(Generic[Value]):
             "cluster": cluster,
             "serializer": serializer,
         }
+
+    def _flush_at_exit(self) -> None:
+        # Workers of multiprocessing, such as those of a DataLoader, end without freeing anything.
+        self._at_exit = util.Finalize(self, _flush_quietly, args=(self._handle,), exitpriority=10)
 
     @property
     def url(self) -> str:
@@ -277,6 +284,7 @@ class Cache(Generic[Value]):
         """Writes what is in the buffer and lets go of files and connections; values stay valid. Again: nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
+            self._at_exit.cancel()
             ffi.release(handle)
 
     def _open(self) -> Any:
@@ -310,7 +318,7 @@ class Cache(Generic[Value]):
         return f"<sab.Cache: {url}, dataset {self._arguments['dataset_name']!r}>"
 
 
-class CachedDataset(Sequence[Value]):
+class CachedDataset(Generic[Value]):
     """A dataset whose samples are made once: a wrapper for any that has ``len()`` and indices; for torch's DataLoader, its workers included.
 
     Args:
@@ -339,6 +347,11 @@ class CachedDataset(Sequence[Value]):
 
 def _reopened(url: str, arguments: "dict[str, Any]") -> "Cache[Any]":
     return Cache(url, **arguments)
+
+
+def _flush_quietly(handle: Any) -> None:
+    if handle is not None:
+        lib.sab_cache_flush(handle)
 
 
 def _view(value: Any) -> memoryview:

@@ -12,6 +12,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
 from sab._balance import LoadBalancingBatchSampler, LoadBalancingSampler, partition
+from sab._collection import Collection, Grouped, Jagged
 from sab._devices import Device, is_out_of_memory
 from sab._group import Grouping, Thresholds, find_thresholds
 from sab._guard import MemoryGuard, MemoryGuardInfo
@@ -46,11 +47,14 @@ __all__ = [
     "Bucket",
     "BucketSampler",
     "Cancelled",
+    "Collection",
     "Device",
     "DeviceMemoryError",
     "Error",
     "FormatError",
+    "Grouped",
     "Grouping",
+    "Jagged",
     "LoadBalancingBatchSampler",
     "LoadBalancingSampler",
     "MaxBatch",

@@ -166,7 +166,7 @@ def _addresses(tensors: Sequence[Tensor], shapes: Int64s, dtype: Any) -> "tuple[
     for begin in range(0, len(tensors), _CHUNK):
         chunk = tensors[begin : begin + _CHUNK]
         addresses.append(np.fromiter(map(of.data_ptr, chunk), np.uint64, len(chunk)).view(np.int64))
-        if any(map(of.is_neg, chunk)) or dtype.is_complex and any(map(of.is_conj, chunk)):
+        if (dtype.is_floating_point or dtype.is_complex) and any(map(of.is_neg, chunk)) or dtype.is_complex and any(map(of.is_conj, chunk)):
             return None
         is_contiguous = is_contiguous and all(map(of.is_contiguous, chunk))
         is_as_before = is_as_before and all(map(_is_cpu, chunk)) and set(map(_dtype, chunk)) == {dtype}
@@ -220,6 +220,8 @@ class Column:
     def padded(cls, groups: Sequence[Tensor], permutation: Int64s, offsets: Int64s, batch_dim: int, shapes: Int64s, like: Any = None) -> "Column":
         """A tensor for each group that has samples."""
         like = groups[0] if groups else like
+        if any((group.dtype, group.device) != (like.dtype, like.device) for group in groups):
+            raise ValueError(f"groups are of {', '.join(f'{group.dtype} on {group.device}' for group in groups)}: must be of the same")
         sizes = np.array([[*group.shape[:batch_dim], *group.shape[batch_dim + 1 :]] for group in groups], np.int64).reshape(len(groups), shapes.shape[1])
         counts = np.diff(offsets)
         if [group.shape[batch_dim] for group in groups] != counts.tolist() or (shapes[permutation] > np.repeat(sizes, counts, axis=0)).any():

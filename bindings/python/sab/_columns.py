@@ -409,7 +409,8 @@ def length_mask(lengths: Int64s, shape: Int64s, batch_dim: int = 0, device: Any 
         return torch.ones(count, dtype=torch.bool, device=device)
     mask = torch.empty([count, *shape.tolist()], dtype=torch.bool, device="cpu")
     rule = lib.SAB_MASK_ANY if is_any else lib.SAB_MASK_ALL
-    check(lib.sab_length_mask(_pointer("int64_t *", lengths), count, _pointer("int64_t *", shape), dimensions, rule, ffi.cast("uint8_t *", mask.data_ptr())))
+    if mask.numel():
+        check(lib.sab_length_mask(_pointer("int64_t *", lengths), count, _pointer("int64_t *", shape), dimensions, rule, ffi.cast("uint8_t *", mask.data_ptr())))
     return mask.movedim(0, batch_dim).to(device)
 
 

@@ -85,7 +85,7 @@ class _Match:
 
     def _take_one(self, predim: Any, dim: Any, where: str) -> None:
         kind: Any = type(predim)
-        kinds = {PreBDim: BDim, PreLDim: LDim, PreMDim: MDim, PreCDim: CDim}
+        kinds: Dict[Any, Any] = {PreBDim: BDim, PreLDim: LDim, PreMDim: MDim, PreCDim: CDim}
         if kind not in kinds:
             raise AnnotationError(f"The {predim} in {where} is strange.")
         if type(dim) is not kinds[kind] or kind is PreCDim and predim.num != dim.num:

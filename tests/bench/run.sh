@@ -39,3 +39,5 @@ echo
 $python tests/bench/ranks.py build/lengths.npy
 echo
 $python tests/bench/thresholds.py build/lengths.npy
+echo
+$python tests/bench/groups.py

@@ -191,7 +191,8 @@ def _jagged(given: Jagged, leaf: _Leaf) -> "Column":
         raise ValueError(f"{what}.offsets must ascend from at least 0 to at most the number of values, {len(values)}")
     shapes = np.empty((len(counts), rank), np.int64)
     shapes[:, 0], shapes[:, 1:] = counts, values.shape[1:]
-    return Column.flat(values[int(offsets[0]) : int(offsets[-1])], shapes)
+    is_from_zero = rank == 1 and offsets[0] == 0
+    return Column.flat(values[int(offsets[0]) : int(offsets[-1])], shapes, np.ascontiguousarray(offsets[:-1]) if is_from_zero else None)
 
 
 def _check_shapes(column: "Column", leaf: _Leaf, lengths: "dict[str, tuple[npt.NDArray[np.int64], str]]", what: str = "samples") -> None:

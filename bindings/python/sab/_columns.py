@@ -40,7 +40,10 @@ class Separate:
 
 
 class Flat:
-    """One tensor of one dimension, in which samples lie end to end."""
+    """One tensor of one dimension, in which samples lie end to end; `begins` where each does, if that is known."""
+
+    def __init__(self, begins: Optional[Int64s] = None) -> None:
+        self.begins = begins
 
 
 class Padded:
@@ -82,6 +85,12 @@ def _begins(counts: Int64s) -> Int64s:
     begins = np.zeros(len(counts), np.int64)
     np.cumsum(counts[:-1], out=begins[1:])
     return begins
+
+
+def _counts(shapes: Int64s) -> Int64s:
+    """The number of elements of each sample."""
+    counts: Int64s = shapes[:, 0] if shapes.shape[1] == 1 else shapes.prod(1)
+    return counts
 
 
 def _product(shape: Iterable[int]) -> int:
@@ -162,7 +171,7 @@ def _addresses(tensors: Sequence[Tensor], shapes: Int64s, dtype: Any) -> "tuple[
     """Where tensors lie, and whether all are contiguous; None where the memory of one does not have its values."""
     of = torch.Tensor
     addresses, is_contiguous, is_as_before = [], True, True
-    counts = shapes.prod(1)
+    counts = _counts(shapes)
     for begin in range(0, len(tensors), _CHUNK):
         chunk = tensors[begin : begin + _CHUNK]
         addresses.append(np.fromiter(map(of.data_ptr, chunk), np.uint64, len(chunk)).view(np.int64))
@@ -212,9 +221,9 @@ class Column:
         return cls(shapes, Separate(), tensors, dtype, device)
 
     @classmethod
-    def flat(cls, values: Tensor, shapes: Int64s) -> "Column":
+    def flat(cls, values: Tensor, shapes: Int64s, begins: Optional[Int64s] = None) -> "Column":
         """Samples end to end."""
-        return cls(shapes, Flat(), (values.reshape(-1),), values.dtype, values.device)
+        return cls(shapes, Flat(begins), (values.reshape(-1),), values.dtype, values.device)
 
     @classmethod
     def padded(cls, groups: Sequence[Tensor], permutation: Int64s, offsets: Int64s, batch_dim: int, shapes: Int64s, like: Any = None) -> "Column":
@@ -267,7 +276,7 @@ class Column:
 
 
 def _split(flat: Tensor, shapes: Int64s) -> Sequence[Tensor]:
-    pieces: Sequence[Tensor] = torch.split(flat, shapes.prod(1).tolist())
+    pieces: Sequence[Tensor] = torch.split(flat, _counts(shapes).tolist())
     return pieces if shapes.shape[1] == 1 else list(map(torch.Tensor.view, pieces, map(tuple, shapes.tolist())))
 
 
@@ -318,8 +327,9 @@ def _run(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Se
         return _run_by_torch(shapes, source, target, rule, buffers)
     if isinstance(target, Flat):
         assert isinstance(source, Padded)
-        flat = torch.empty(int(shapes.prod(1).sum()), dtype=buffers[0].dtype, device="cpu")
-        ragged = _Ragged(shapes, flat.element_size(), flat.data_ptr(), _begins(shapes.prod(1)))
+        counts = _counts(shapes)
+        flat = torch.empty(int(counts.sum()), dtype=buffers[0].dtype, device="cpu")
+        ragged = _Ragged(shapes, flat.element_size(), flat.data_ptr(), _begins(counts))
         for group, buffer in enumerate(buffers):
             buffer = _plain(buffer).contiguous()
             _unpad(buffer.data_ptr(), source.indices(group), source.sizes[group], source.batch_dim, ragged)
@@ -339,7 +349,7 @@ def _source(shapes: Int64s, source: Layout, buffers: Sequence[Tensor]) -> "tuple
     element_size = buffers[0].element_size()
     if isinstance(source, Flat):
         values = _plain(buffers[0]).contiguous()
-        return _Ragged(shapes, element_size, values.data_ptr(), _begins(shapes.prod(1))), values
+        return _Ragged(shapes, element_size, values.data_ptr(), _begins(_counts(shapes)) if source.begins is None else source.begins), values
     if isinstance(source, Separate):
         found = _addresses(buffers, shapes, buffers[0].dtype)
         if found is None:
@@ -371,7 +381,7 @@ def _run_by_torch(shapes: Int64s, source: Layout, target: Layout, rule: Rule, bu
     row = everywhere[0, dims:].tolist()
     width = _product(row)
     own = shapes[:, :dims]
-    counts = own.prod(1)
+    counts = _counts(own)
     where = np.arange(int(counts.sum()))  # each row of the samples, taken end to end, in the source
     rows = [buffer.reshape(_product(buffer.shape[: dims + 1]) if isinstance(source, Padded) else len(where), width) for buffer in buffers]
     numbers = _Ragged(own, 8, where.ctypes.data, _begins(counts))

@@ -324,7 +324,7 @@ def _with_learned_value(shapes: Int64s, target: Padded, rule: Rule, padded: "tup
 
 def _run(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]) -> "tuple[Tensor, ...]":
     if _only_torch or buffers[0].device.type != "cpu":
-        return _run_by_torch(shapes, source, target, rule, buffers)
+        return tuple(each.data for each in _run_by_torch(shapes, source, target, rule, buffers))  # no views, which could not be written
     if isinstance(target, Flat):
         assert isinstance(source, Padded)
         counts = _counts(shapes)

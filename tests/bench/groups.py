@@ -1,7 +1,7 @@
 """Groups: a step of a model on padded batches against the same on batches in groups, and padding against torch's: groups.py [SIZE].
 
 The model and the lengths are those of asym's published notebook: 1,024 samples of length 1, 4, 16 or 64, a length four times as long being a fourth as frequent; batches of 256; an embedding, a linear
-map, the maximum over a sample's places, a linear map. SIZE is that of the embedding and the hidden layer (notebook: 8,192; by default 2,048, so that a padded epoch takes ten seconds and more).
+map, the maximum over a sample's places, a linear map. SIZE is that of the embedding and the hidden layer (notebook: 8,192; by default 512, with which a padded epoch takes ten seconds and more by Debian's torch and BLAS).
 Epochs of all kinds take turns from the same weights; the least time of each counts. Where `asym` can be imported it runs, too.
 """
 
@@ -179,5 +179,5 @@ def padding():
 
 
 if __name__ == "__main__":
-    training(int(sys.argv[1]) if len(sys.argv) > 1 else 2048)
+    training(int(sys.argv[1]) if len(sys.argv) > 1 else 512)
     padding()

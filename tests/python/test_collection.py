@@ -375,7 +375,7 @@ def test_no_samples_one_sample_and_empty_ones(path):
             assert grouped.groups == [] and grouped.masks("a") == [] and grouped.masks() == []
             assert grouped.apply(lambda x: x, output="(B)").join().shape == (0,)
             assert leaves_of(grouped.join())[0].shape == (0, 0, 3, 0)
-            assert len(grouped.regroup(sab.Grouping.uni(0)).ungroup()) == 0
+            assert grouped.regroup(sab.Grouping.uni(0)).ungroup().samples() == []
     one = sab.Collection([torch.ones(0, 2)], "(B, L_a, 2)")
     assert one.group().groups[0].shape == (1, 0, 2) and one.group().ungroup().samples()[0].shape == (0, 2)
     assert one.group().masks("a")[0].shape == (1, 0)
@@ -586,6 +586,8 @@ def test_copies_and_pickles(path):
     for copied in (copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))):
         same([group["x"] for group in copied(grouped).regroup(sab.Grouping.uni(2)).groups], [collection.group().groups[0]["x"]])
         same([group["x"] for group in copied(collection).group().groups], [collection.group().groups[0]["x"]])
+    needs = copy.deepcopy(sab.Collection([torch.rand(3, requires_grad=True)], "(B, L_a)"))
+    assert needs.samples()[0].requires_grad and needs.samples()[0].is_leaf
 
 
 def collate(batch):

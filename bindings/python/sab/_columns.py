@@ -145,7 +145,7 @@ def _plain(tensor: Tensor) -> Tensor:
     return tensor.resolve_conj().resolve_neg()
 
 
-_dtype, _device, _layout, _is_cpu = map(operator.attrgetter, ("dtype", "device", "layout", "is_cpu"))
+_dtype, _device, _layout, _is_cpu, _requires_grad = map(operator.attrgetter, ("dtype", "device", "layout", "is_cpu", "requires_grad"))
 
 
 class _Look:
@@ -271,7 +271,9 @@ class Column:
         return Column(own.shapes, own.layout, buffers, own.dtype, buffers[0].device if buffers else torch.device(device))
 
     def __reduce__(self) -> Any:
-        own = self.in_one_piece() if isinstance(self.layout, Separate) else self  # a tensor each would be a piece of shared memory each, between processes
+        own = self
+        if isinstance(self.layout, Separate) and not any(map(_requires_grad, self.buffers)):
+            own = self.in_one_piece()  # a tensor each would be a piece of shared memory each, between processes
         return Column, (own.shapes, own.layout, own.buffers, own.dtype, own.device)
 
 
@@ -287,7 +289,7 @@ def _move(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: S
     """Samples moved from one layout to another. Gradients go back through it, to a learned value of the rule, too."""
     if isinstance(source, Separate) and isinstance(target, Flat):
         return (torch.cat(list(map(torch.Tensor.ravel, buffers))),)
-    has_grad = torch.is_grad_enabled() and any(map(operator.attrgetter("requires_grad"), buffers))
+    has_grad = torch.is_grad_enabled() and any(map(_requires_grad, buffers))
     if rule.value is not None and rule.value.requires_grad and torch.is_grad_enabled():
         assert isinstance(target, Padded)
         return _with_learned_value(shapes, target, rule, _move(shapes, source, target, ZERO, buffers))

@@ -117,7 +117,7 @@ def _at(given: Any, path: Path, what: str) -> Any:
     return given
 
 
-def _read(given: Any, leaf: _Leaf, is_by_sample: bool, lengths: "Mapping[str, npt.NDArray[np.int64]]") -> "Column":
+def _read(given: Any, leaf: _Leaf, lengths: "Mapping[str, npt.NDArray[np.int64]]") -> "Column":
     """The tensors of a leaf: a list of them, a stacked or nested tensor, or values and offsets."""
     from sab._columns import Column, UnlikeTensors, torch
 
@@ -354,10 +354,11 @@ class Collection(_Tensors):
         leaves = _leaves(signature, "signature")
         given_lengths = {} if lengths is None else {name: _lengths_given(name, each) for name, each in lengths.items()}
         is_by_sample = isinstance(samples, list)
-        columns = [_read(_picked(samples, leaf.path) if is_by_sample else _at(samples, leaf.path, "samples"), leaf, is_by_sample, given_lengths) for leaf in leaves]
+        columns = [_read(_picked(samples, leaf.path) if is_by_sample else _at(samples, leaf.path, "samples"), leaf, given_lengths) for leaf in leaves]
         counts = {len(column): leaf for leaf, column in zip(leaves, columns)}
         if len(counts) > 1:
-            raise ValueError(f"samples: {' but '.join(f'{count} in {_name(chr(0), leaf.path)[1:]}' for count, leaf in counts.items())}: must be as many everywhere")
+            found = " but ".join(f"{count} in {_name('', leaf.path)}" for count, leaf in counts.items())
+            raise ValueError(f"samples: {found}: must be as many everywhere")
         known = {name: (sizes, "lengths") for name, sizes in given_lengths.items()}
         for leaf, column in zip(leaves, columns):
             _check_shapes(column, leaf, known)

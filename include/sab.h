@@ -21,6 +21,7 @@
  *      sab_stream   pipelines of records that go on where they stopped    sab/stream.h
  *      sab_find_thresholds
  *      sab_grouping batches cut into groups of like lengths               sab/group.h
+ *      sab_cache    values made once, kept in files or on Redis servers   sab/cache.h
  *
  *  Rules that hold everywhere and are not repeated at each function:
  *
@@ -53,5 +54,6 @@
 #include "sab/torch.h"
 #include "sab/stream.h"
 #include "sab/group.h"
+#include "sab/cache.h"
 
 #endif

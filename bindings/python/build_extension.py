@@ -13,6 +13,7 @@ extern "Python" int32_t sab_py_size(void *ctx, int64_t index, double *size);
 extern "Python" int32_t sab_py_cost(void *ctx, uint64_t count, double length, double *cost);
 extern "Python" int32_t sab_py_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
 extern "Python" int32_t sab_py_all_gather(void *ctx, const void *mine, size_t size, void *all);
+extern "Python" int32_t sab_py_load(void *ctx, const void *key, size_t key_size, const void **data, size_t *size);
 extern "Python" int32_t sab_py_make_batches(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
 extern "Python" int32_t sab_py_progress(void *ctx, uint64_t done, uint64_t total);
 extern "Python" int32_t sab_py_work(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count);

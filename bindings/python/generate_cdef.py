@@ -6,7 +6,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parent.parent / "include" / "sab"
-ROOMS = ["base", "sizes", "plan", "sampler", "balance", "pack", "memory", "torch", "stream", "group"]
+ROOMS = ["base", "sizes", "plan", "sampler", "balance", "pack", "memory", "stream", "group", "cache", "torch"]
 
 
 def declarations(header: str) -> str:

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <span>
+#include <type_traits>
+#include <utility>
 
 #include "plan/cost.h"
 #include "plan/least_cuts.h"
@@ -22,52 +23,41 @@ constexpr uint64_t steps_between_reports = uint64_t{1} << 16;
 class Groups {
 public:
     Groups(Sorted sorted, Cost cost, bool per_sample) : sorted_(std::move(sorted)), cost_(std::move(cost)) {
-        double most = 0;  // a callback's answers are checked where they are given
-        const bool is_polynomial = cost_.kind() == SAB_COST_POLYNOMIAL;
-        if (per_sample || is_polynomial || cost_.is_proportional()) {
-            if (!per_sample) constant_ = cost_.constant();
-            Cost one = cost_;
-            if (is_polynomial && !per_sample) {
-                std::vector<double> coefficients = cost_.coefficients();
-                coefficients[0] = 0;
-                one = Cost(SAB_COST_POLYNOMIAL, std::move(coefficients), nullptr, nullptr);
-            }
-            one_.reserve(levels());
-            for (std::size_t level = 0; level < levels(); ++level) one_.push_back(one(1, length(level)));
-            most = constant_ + *std::ranges::max_element(one_) * static_cast<double>(sorted_.count);
-        } else if (cost_.kind() != SAB_COST_CALLBACK) {
-            most = cost_(sorted_.count, length(levels() - 1));
-        }
-        check(std::isfinite(most), "options.cost", most, "of all samples in one group must be finite");
+        if (cost_.kind() == SAB_COST_CALLBACK && !per_sample) return;  // its answers are checked where they are given
+        const int degree = per_sample ? 1 : cost_.count_degree();
+        by_count_.resize(static_cast<std::size_t>(degree) + 1);
+        for (int power = 0; power <= degree; ++power)
+            for (std::size_t level = 0; level < levels(); ++level)
+                by_count_[static_cast<std::size_t>(power)].push_back(!per_sample ? cost_.by_count(power, length(level)) : power == 1 ? cost_(1, length(level)) : 0);
+        const double one = of(1, 0), two = of(2, 0);
+        if (!(one >= 0 && two >= one))
+            fail(SAB_E_ARGUMENT, "options.cost_terms: cost(1, ", length(0), ") = ", one, " and cost(2, ", length(0), ") = ", two,
+                 " must not be negative nor decrease: they do not hold for lengths so short");
+        for (std::size_t level = 0; level < levels(); ++level) check_sum(of(static_cast<double>(sorted_.count), level), "of all samples in one group");
     }
 
     std::size_t levels() const { return sorted_.level_size.size(); }
     double threshold(std::size_t level) const { return sorted_.level_size[level]; }
-    bool is_linear() const { return !one_.empty(); }  ///< a group costs constant() + count * one()[its longest level]
-    const Cost& cost() const { return cost_; }
-    double constant() const { return constant_; }
-    const double* one() const { return one_.data(); }
+    /// By the power of the count what to multiply it by, of each level as the longest; none for a callback.
+    const std::vector<std::vector<double>>& by_count() const { return by_count_; }
     const uint32_t* first() const { return sorted_.level_first.data(); }  ///< samples below each level
 
     /// Of the levels [begin, end).
     double operator()(std::size_t begin, std::size_t end) const {
         const uint32_t count = sorted_.level_first[end] - sorted_.level_first[begin];
         if (count == 0) return 0;
-        return is_linear() ? constant_ + one_[end - 1] * count : cost_(count, length(end - 1));
+        return by_count_.empty() ? cost_(count, length(end - 1)) : of(count, end - 1);
     }
 
     /// What the exact methods rely on, as far as it can be seen without asking a callback for more.
     void check_rising() const {
-        for (std::size_t level = 1; level < one_.size(); ++level)
-            if (one_[level] < one_[level - 1])
-                fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(level), ") = ", one_[level], " is less than cost(1, ", length(level - 1), ") = ", one_[level - 1],
+        for (std::size_t level = 1; !by_count_.empty() && level < levels(); ++level)
+            if (const double here = of(1, level), before = of(1, level - 1); here < before)
+                fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(level), ") = ", here, " is less than cost(1, ", length(level - 1), ") = ", before,
                      ": must never decrease");
-        if (is_linear() || cost_.kind() != SAB_COST_TERMS) return;
-        const double one = cost_(1, length(0)), two = cost_(2, length(0));
-        if (!(one >= 0 && two >= one))
-            fail(SAB_E_ARGUMENT, "options.cost_terms: cost(1, ", length(0), ") = ", one, " and cost(2, ", length(0), ") = ", two,
-                 " must not be negative nor decrease: they do not hold for lengths so short");
     }
+
+    static void check_sum(double cost, std::string_view what) { check(std::isfinite(cost), "options.cost", cost, what, " must be finite"); }
 
 private:
     double length(std::size_t level) const {
@@ -75,10 +65,15 @@ private:
         return levels() > 1 ? sorted_.level_size[1] : 1;  // an empty sample takes a row all the same
     }
 
+    double of(double count, std::size_t level) const {
+        double cost = 0;  // Horner's rule
+        for (std::size_t power = by_count_.size(); power-- > 0;) cost = cost * count + by_count_[power][level];
+        return cost;
+    }
+
     Sorted sorted_;
     Cost cost_;
-    double constant_ = 0;
-    std::vector<double> one_;
+    std::vector<std::vector<double>> by_count_;
 };
 
 using Levels = std::vector<uint32_t>;  // of the thresholds, ascending
@@ -87,16 +82,15 @@ using Levels = std::vector<uint32_t>;  // of the thresholds, ascending
 template <class Use>
 Levels with_costs(const Groups& groups, const Use& use) {
     const std::size_t levels = groups.levels();
-    if (groups.is_linear())
-        return use(Rows::divided, [constant = groups.constant(), one = groups.one(), first = groups.first()](std::size_t begin, std::size_t end) {
-            return constant + one[end - 1] * (first[end] - first[begin]);
-        });
-    if (groups.cost().kind() != SAB_COST_CALLBACK || levels > most_tabled)
-        return use(Rows::divided, [&](std::size_t begin, std::size_t end) { return groups(begin, end); });
-    std::vector<double> table(levels * (levels + 1));
-    for (std::size_t begin = 0; begin < levels; ++begin)
-        for (std::size_t end = begin + 1; end <= levels; ++end) table[begin * (levels + 1) + end] = groups(begin, end);
-    return use(Rows::plain, [&](std::size_t begin, std::size_t end) { return table[begin * (levels + 1) + end]; });
+    const auto& by_count = groups.by_count();
+    if (by_count.size() == 2) return use(Rows::divided, LinearCost{by_count[0].data(), by_count[1].data(), groups.first()});
+    if (!by_count.empty() || levels > most_tabled) return use(Rows::divided, [&](std::size_t begin, std::size_t end) { return groups(begin, end); });
+    std::vector<double> table(levels * (levels + 1), -1);  // until it is asked for
+    return use(Rows::plain, [&](std::size_t begin, std::size_t end) {
+        double& known = table[begin * (levels + 1) + end];
+        if (known < 0) known = groups(begin, end);
+        return known;
+    });
 }
 
 Levels thresholds_of(const std::vector<uint32_t>& ends, std::size_t k, std::size_t levels) {
@@ -107,54 +101,112 @@ Levels thresholds_of(const std::vector<uint32_t>& ends, std::size_t k, std::size
 }
 
 Levels least_total(const Groups& groups, std::size_t k, const Progress& progress) {
-    groups.check_rising();
     return with_costs(groups, [&](Rows rows, const auto& cost) {
-        return thresholds_of(least_cuts(groups.levels(), k + 1, rows, true, progress, cost), k, groups.levels());
+        return thresholds_of(least_cuts(all_ends(groups.levels(), k + 1, true), rows, progress, cost), k, groups.levels());
     });
 }
 
+/// The most that fits, at most `limit`, when all below it fits: by steps that double, then halve.
+template <class Fits>
+std::size_t most_that(std::size_t limit, const Fits& fits) {
+    std::size_t most = 0, step = 1;
+    for (; step <= limit - most && fits(most + step); step *= 2) most += step;
+    while ((step /= 2) > 0)
+        if (step <= limit - most && fits(most + step)) most += step;
+    return most;
+}
+
+/// Groups of at most so much cost, by a cost that never falls with count and length.
+template <class CostOf>
+struct Capped {
+    const CostOf& cost;
+    std::size_t levels;
+    double most;
+
+    double operator()(std::size_t begin, std::size_t end) const {
+        const double given = cost(begin, end);
+        return given <= most ? given : std::numeric_limits<double>::infinity();
+    }
+
+    /// Where a group that begins at `begin` can end at the latest; there where not even one level fits.
+    std::size_t latest_end(std::size_t begin) const {
+        return begin + most_that(levels - begin, [&](std::size_t n) { return cost(begin, begin + n) <= most; });
+    }
+
+    /// Where a group that ends at `end`, above 0, can begin at the earliest; one level is taken to fit.
+    std::size_t earliest_begin(std::size_t end) const {
+        return end - std::max<std::size_t>(1, most_that(end, [&](std::size_t n) { return cost(end - n, end) <= most; }));
+    }
+
+    bool allows(const std::vector<uint32_t>& ends) const {
+        std::size_t begin = 0;
+        return std::ranges::all_of(ends, [&](std::size_t end) { return cost(std::exchange(begin, end), end) <= most; });
+    }
+
+    /// Where each group can end, when those before and those after it all fit.
+    std::vector<Ends> ends(std::size_t count) const {
+        std::vector<Ends> ends = all_ends(levels, count, true);
+        std::size_t end = 0, begin = levels;
+        for (std::size_t group = 0; group + 1 < count; ++group) ends[group].high = std::min(ends[group].high, end = latest_end(end));
+        for (std::size_t group = count - 1; group-- > 0 && begin > 0;) ends[group].low = std::max(ends[group].low, begin = earliest_begin(begin));
+        const bool is_lawful = std::ranges::all_of(ends, [](const Ends& each) { return each.low <= each.high; });
+        return is_lawful ? ends : all_ends(levels, count, true);
+    }
+};
+
+/// Whether trying them costs more than the quick way of LinearCost.
+bool are_wide(const std::vector<Ends>& ends) {
+    std::size_t all = 0;
+    for (const Ends& each : ends) all += each.high - each.low;
+    return all > ends.back().high;
+}
+
+/// The cost of the costliest of `count` groups when that is least.
+template <class CostOf>
+double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) {
+    // Groups as long as `most` allows, from the shortest length on: whether `count` reach the end, the costliest, and the cheapest that was too long.
+    struct Walk {
+        bool suffices;
+        double largest, least_refused;
+    };
+    const auto walk = [&](double most) {
+        Walk found{false, 0, std::numeric_limits<double>::infinity()};
+        std::size_t begin = 0;
+        for (std::size_t group = 0; group < count && begin < levels; ++group) {
+            const std::size_t end = Capped<CostOf>{cost, levels, most}.latest_end(begin);
+            if (end < levels) found.least_refused = std::min(found.least_refused, cost(begin, end + 1));
+            if (end == begin) return found;
+            found.largest = std::max(found.largest, cost(begin, end));
+            begin = end;
+        }
+        found.suffices = begin == levels;
+        return found;
+    };
+    // Numbers from 0 on stand in the order of their bits. What is too little remains so up to the cheapest group refused; enough is never more than the
+    // costliest group made.
+    double low = cost(levels - 1, levels) + 0.0, most = cost(0, levels) + 0.0;
+    while (low < most) {
+        const uint64_t from = std::bit_cast<uint64_t>(low), middle = from + (std::bit_cast<uint64_t>(most) - from) / 2;
+        const Walk found = walk(std::bit_cast<double>(middle));
+        if (found.suffices)  // the bounds are for callbacks that do not say the same twice
+            most = std::min(found.largest + 0.0, std::bit_cast<double>(middle));
+        else
+            low = std::max(found.least_refused, std::bit_cast<double>(middle + 1));
+    }
+    return most;
+}
+
 Levels least_worst(const Groups& groups, std::size_t k, const Progress& progress) {
-    groups.check_rising();
     const std::size_t levels = groups.levels();
     return with_costs(groups, [&](Rows rows, const auto& cost) {
-        // Groups as long as `most` allows, from the shortest length on: whether k + 1 reach the end, the costliest, and the cheapest that was too long.
-        struct Walk {
-            bool suffices;
-            double largest, least_refused;
-        };
-        const auto walk = [&](double most) {
-            Walk found{false, 0, std::numeric_limits<double>::infinity()};
-            std::size_t begin = 0;
-            for (std::size_t group = 0; group <= k && begin < levels; ++group) {
-                std::size_t fits = begin, too_far = levels + 1;
-                while (too_far - fits > 1) {
-                    const std::size_t middle = fits + (too_far - fits) / 2;
-                    (cost(begin, middle) <= most ? fits : too_far) = middle;
-                }
-                if (fits < levels) found.least_refused = std::min(found.least_refused, cost(begin, fits + 1));
-                if (fits == begin) return found;
-                found.largest = std::max(found.largest, cost(begin, fits));
-                begin = fits;
+        const Capped<std::decay_t<decltype(cost)>> capped{cost, levels, least_largest(cost, levels, k + 1)};
+        const std::vector<Ends> ends = capped.ends(k + 1);
+        if constexpr (std::is_same_v<std::decay_t<decltype(cost)>, LinearCost>)
+            if (are_wide(ends)) {  // few cuts are ruled out, so that the quick way is likely to keep to the rest
+                const std::vector<uint32_t> found = least_cuts(ends, rows, progress, cost);
+                if (capped.allows(found)) return thresholds_of(found, k, levels);
             }
-            found.suffices = begin == levels;
-            return found;
-        };
-        // Numbers from 0 on stand in the order of their bits. What is too little remains so up to the cheapest group refused; enough is never more than the
-        // costliest group made.
-        double low = cost(levels - 1, levels) + 0.0, most = cost(0, levels) + 0.0;
-        while (low < most) {
-            const uint64_t from = std::bit_cast<uint64_t>(low), middle = from + (std::bit_cast<uint64_t>(most) - from) / 2;
-            const Walk found = walk(std::bit_cast<double>(middle));
-            if (found.suffices)  // the bounds are for callbacks that do not say the same twice
-                most = std::min(found.largest + 0.0, std::bit_cast<double>(middle));
-            else
-                low = std::max(found.least_refused, std::bit_cast<double>(middle + 1));
-        }
-        const auto capped = [&](std::size_t begin, std::size_t end) {
-            const double given = cost(begin, end);
-            return given <= most ? given : std::numeric_limits<double>::infinity();
-        };
-        return thresholds_of(least_cuts(levels, k + 1, rows, false, progress, capped), k, levels);
+        return thresholds_of(least_cuts(ends, rows, progress, capped), k, levels);
     });
 }
 
@@ -304,6 +356,7 @@ void price(const Groups& groups, const Levels& thresholds, sab_thresholds_info& 
         if (group > 0) info.largest_difference = std::max(info.largest_difference, std::abs(cost - before));
         before = cost;
     }
+    Groups::check_sum(info.total, "of all groups");
 }
 
 }  // namespace
@@ -323,6 +376,7 @@ std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k, const sab_
     const std::size_t levels = sorted.level_size.size();
     check(k >= 1 && k < levels, "k", k, "must be at least 1 and below the number of distinct lengths, ", levels);
     const Groups groups(std::move(sorted), std::move(cost), options.cost_per_sample == 1);
+    if (options.method != SAB_THRESHOLDS_RANDOMISED) groups.check_rising();
     const auto count = static_cast<std::size_t>(k);
     const Levels found = options.method == SAB_THRESHOLDS_LEAST_TOTAL   ? least_total(groups, count, progress)
                          : options.method == SAB_THRESHOLDS_LEAST_WORST ? least_worst(groups, count, progress)

@@ -27,15 +27,6 @@ std::vector<double> Cost::coefficients_of(std::span<const sab_cost_term> terms) 
     return coefficients;
 }
 
-double Cost::constant() const {
-    if (kind_ == SAB_COST_POLYNOMIAL) return coefficients_[0];
-    double sum = 0;
-    if (kind_ == SAB_COST_TERMS)
-        for (std::size_t i = 0; i < coefficients_.size(); i += term_width)
-            if (coefficients_[i + 1] == 0 && coefficients_[i + 2] == 0) sum += coefficients_[i];
-    return sum;
-}
-
 Cost::Cost(sab_cost kind, std::vector<double> coefficients, sab_cost_fn callback, void* ctx)
     : kind_(kind), coefficients_(std::move(coefficients)), callback_(callback), ctx_(ctx) {
     check(kind >= SAB_COST_PADDED && kind <= SAB_COST_TERMS, "options.cost", kind, "must be one of SAB_COST_PADDED (0) to SAB_COST_TERMS (4)");
@@ -65,11 +56,7 @@ double Cost::operator()(uint64_t count, double length) const {
     switch (kind_) {
         case SAB_COST_PADDED: return n * length;
         case SAB_COST_QUADRATIC: return n * (length * length);
-        case SAB_COST_POLYNOMIAL: {
-            double one = 0;  // Horner's rule
-            for (std::size_t i = coefficients_.size(); i-- > 1;) one = one * length + coefficients_[i];
-            return coefficients_[0] + n * one;
-        }
+        case SAB_COST_POLYNOMIAL: return coefficients_[0] + n * by_count(1, length);
         case SAB_COST_TERMS: {
             double sum = 0;
             for (std::size_t i = 0; i < coefficients_.size(); i += term_width)
@@ -84,6 +71,27 @@ double Cost::operator()(uint64_t count, double length) const {
     if (!(cost >= 0 && std::isfinite(cost)))
         fail(SAB_E_ARGUMENT, "cost(", count, ", ", length, ") = ", cost, ": must be finite and not negative");
     return cost;
+}
+
+double Cost::by_count(int power_of_count, double length) const {
+    if (kind_ == SAB_COST_TERMS) {
+        double sum = 0;
+        for (std::size_t i = 0; i < coefficients_.size(); i += term_width)
+            if (coefficients_[i + 1] == power_of_count) sum += coefficients_[i] * power(length, coefficients_[i + 2]);
+        return sum;
+    }
+    if (kind_ != SAB_COST_POLYNOMIAL) return power_of_count == 1 && is_proportional() ? (*this)(1, length) : 0;
+    if (power_of_count == 0) return coefficients_[0];
+    double one = 0;  // Horner's rule
+    for (std::size_t i = coefficients_.size(); i-- > 1;) one = one * length + coefficients_[i];
+    return one;
+}
+
+int Cost::count_degree() const {
+    double degree = 1;
+    if (kind_ == SAB_COST_TERMS)
+        for (std::size_t i = 0; i < coefficients_.size(); i += term_width) degree = std::max(degree, coefficients_[i + 1]);
+    return static_cast<int>(degree);
 }
 
 uint64_t Cost::largest_count(double length, double budget, uint64_t limit) const {

@@ -34,7 +34,11 @@ public:
     static std::vector<double> coefficients_of(std::span<const sab_cost_term> terms);
 
     /// What a batch of nothing costs.
-    double constant() const;
+    double constant() const { return by_count(0, 0); }
+
+    /// The cost as a polynomial in the count, but for a callback: the coefficient of count^power at `length`, for powers up to count_degree().
+    double by_count(int power, double length) const;
+    int count_degree() const;
 
     /// Cost of `count` samples padded to `length`; throws SAB_E_CALLBACK and for a callback's answer that is no cost.
     double operator()(uint64_t count, double length) const;

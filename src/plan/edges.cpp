@@ -58,10 +58,11 @@ std::vector<uint32_t> Cutter::optimal_ends(std::size_t count, const Progress& pr
     edges.push_back(end_);
     const std::size_t levels = edges.size() - 1;
     count = std::min(count, levels);
-    std::vector<double> longest(levels + 1);
-    for (std::size_t j = 1; j <= levels; ++j) longest[j] = padded_at(edges[j] - 1);
+    std::vector<double> longest(levels);
+    const std::vector<double> nothing(levels);
+    for (std::size_t level = 0; level < levels; ++level) longest[level] = padded_at(edges[level + 1] - 1);
 
-    std::vector<uint32_t> ends = least_cuts(levels, count, Rows::divided, false, progress, [&](std::size_t i, std::size_t j) { return (edges[j] - edges[i]) * longest[j]; });
+    std::vector<uint32_t> ends = least_cuts(all_ends(levels, count, false), Rows::divided, progress, LinearCost{nothing.data(), longest.data(), edges.data()});
     for (uint32_t& end : ends) end = edges[end];
     return ends;
 }

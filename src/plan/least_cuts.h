@@ -5,53 +5,109 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "base/progress.h"
 
 namespace sab {
 
-/// How a row of the dynamic programme is filled.
+/// How a row of the dynamic programme is filled. LinearCost needs none of these.
 enum class Rows {
     divided,  ///< by divide and conquer, which costs allow that satisfy the quadrangle inequality (F. F. Yao, 1980)
     plain     ///< by trying all: for any cost
 };
 
-/// The ends of `count` stretches of [0, places), none empty, whose costs have the least sum; with `or_one_fewer` of count - 1 where that is less. `count` is from 1 to
-/// `places`. `cost(begin, end)` may be infinite, for what must not be; then it is for all longer stretches around it too.
+/// Costs fixed[end - 1] + each[end - 1] * (first[end] - first[begin]), where `each` never falls and `first` always rises: a row takes no longer than it is long.
+struct LinearCost {
+    const double* fixed;
+    const double* each;
+    const uint32_t* first;
+    double operator()(std::size_t begin, std::size_t end) const { return fixed[end - 1] + each[end - 1] * (first[end] - first[begin]); }
+};
+
+/// From where to where a stretch may end.
+struct Ends {
+    std::size_t low, high;
+};
+
+/// Where each of `count` stretches of [0, places) may end, none being empty; the last but one at the end, too, where one fewer will do.
+inline std::vector<Ends> all_ends(std::size_t places, std::size_t count, bool or_one_fewer) {
+    std::vector<Ends> ends;
+    for (std::size_t k = 1; k < count; ++k) ends.push_back({k, places - (count - k) + or_one_fewer});
+    ends.push_back({places, places});
+    return ends;
+}
+
 template <class CostOf>
-std::vector<uint32_t> least_cuts(std::size_t places, std::size_t count, Rows rows, bool or_one_fewer, const Progress& progress, const CostOf& cost) {
-    constexpr double infinite = std::numeric_limits<double>::infinity();
-    // best[j]: least cost of the places before j in k stretches; from[k][j]: where the last of them begins.
-    std::vector<double> best(places + 1, infinite), next(places + 1, infinite);
-    for (std::size_t j = 1; j <= places; ++j) best[j] = cost(std::size_t{0}, j);
-    std::vector<std::vector<uint32_t>> from(count + 1);
-    struct Task {
-        std::size_t low, high, from_low, from_high;
-    };
-    std::vector<Task> tasks;
-    for (std::size_t k = 2; k <= count; ++k) {
-        progress.report(k, count);
-        from[k].resize(places + 1);
-        const auto fill = [&](std::size_t j, std::size_t first, std::size_t last) {
-            double least = infinite;
-            std::size_t where = std::min(last, j - 1);  // all infinite: so are all further j, and those before are not limited by this one
-            for (std::size_t i = first; i <= std::min(last, j - 1); ++i) {
-                const double sum = best[i] + cost(i, j);
-                if (sum < least) {
-                    least = sum;
-                    where = i;
+class LeastCuts {
+public:
+    LeastCuts(std::span<const Ends> ends, Rows rows, const CostOf& cost)
+        : ends_(ends), rows_(rows), cost_(cost), best_(ends.back().high + 1, infinite), next_(best_), from_(ends.size()) {}
+
+    std::vector<uint32_t> find(const Progress& progress) {
+        const std::size_t places = ends_.back().high;
+        std::size_t count = ends_.size();
+        for (std::size_t j = ends_[0].low; j <= ends_[0].high; ++j) best_[j] = cost_(std::size_t{0}, j);
+        for (k_ = 1; k_ < count; ++k_) {
+            progress.report(k_ + 1, count);
+            from_[k_].resize(ends_[k_].high - ends_[k_].low + 1);
+            if constexpr (std::is_same_v<CostOf, LinearCost>)
+                fill_by_lines();
+            else if (rows_ == Rows::divided)
+                fill_divided();
+            else
+                for (std::size_t j = ends_[k_].low; j <= ends_[k_].high; ++j) {
+                    progress.report(k_ + 1, count);
+                    fill(j, ends_[k_ - 1].low, ends_[k_ - 1].high);
                 }
-            }
-            next[j] = least;
-            from[k][j] = static_cast<uint32_t>(where);
-            return where;
-        };
-        if (rows == Rows::plain) {
-            for (std::size_t j = k; j <= places; ++j) fill(j, k - 1, j - 1);
-        } else {
-            tasks.push_back({k, places, k - 1, places - 1});
+            best_.swap(next_);
         }
+        if (count > 1 && ends_[count - 2].high == places && next_[places] < best_[places]) --count;
+        std::vector<uint32_t> found(count);
+        std::size_t j = places;
+        for (std::size_t k = count; k-- > 0;) {
+            found[k] = static_cast<uint32_t>(j);
+            if (k > 0) j = from_[k][j - ends_[k].low];
+        }
+        return found;
+    }
+
+private:
+    static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+    struct Line {
+        double best;
+        uint32_t first, begin;
+    };
+
+    void set(std::size_t j, double least, std::size_t where) {
+        next_[j] = least;
+        from_[k_][j - ends_[k_].low] = static_cast<uint32_t>(where);
+    }
+
+    /// The last stretch before j begins from `first` to `last`; the first of the cheapest places is taken.
+    std::size_t fill(std::size_t j, std::size_t first, std::size_t last) {
+        last = std::min(last, j - 1);
+        double least = infinite;
+        std::size_t where = last;  // all infinite: so are all further j, and those before are not limited by this one
+        for (std::size_t i = first; i <= last; ++i) {
+            const double sum = best_[i] + cost_(i, j);
+            if (sum < least) {
+                least = sum;
+                where = i;
+            }
+        }
+        set(j, least, where);
+        return where;
+    }
+
+    void fill_divided() {
+        struct Task {
+            std::size_t low, high, from_low, from_high;
+        };
+        std::vector<Task> tasks{{ends_[k_].low, ends_[k_].high, ends_[k_ - 1].low, ends_[k_ - 1].high}};
         while (!tasks.empty()) {
             const Task task = tasks.back();
             tasks.pop_back();
@@ -61,16 +117,44 @@ std::vector<uint32_t> least_cuts(std::size_t places, std::size_t count, Rows row
             tasks.push_back({middle + 1, task.high, where, task.from_high});
             tasks.push_back({task.low, middle - 1, task.from_low, where});
         }
-        best.swap(next);
     }
-    if (or_one_fewer && count > 1 && next[places] < best[places]) --count;
-    std::vector<uint32_t> ends(count);
-    std::size_t j = places;
-    for (std::size_t k = count; k >= 1; --k) {
-        ends[k - 1] = static_cast<uint32_t>(j);
-        if (k > 1) j = from[k][j];
+
+    /// To begin at i costs best[i] - each * first[i], a line over `each`, and what is the same for all i. Lines fall ever steeper, and `each` never falls: so the
+    /// lowest line is found by going along the lower hull of those there are (the convex hull trick).
+    void fill_by_lines() {
+        std::vector<Line>& hull = hull_;
+        hull.resize(std::max(hull.size(), ends_[k_ - 1].high - ends_[k_ - 1].low + 1));
+        const auto apart = [](const Line& a, const Line& b) { return static_cast<double>(b.first - a.first); };
+        std::size_t lowest = 0, size = 0, i = ends_[k_ - 1].low;
+        for (std::size_t j = ends_[k_].low; j <= ends_[k_].high; ++j) {
+            for (; i < j && i <= ends_[k_ - 1].high; ++i) {
+                const Line c{best_[i], cost_.first[i], static_cast<uint32_t>(i)};
+                for (; size >= lowest + 2; --size) {
+                    const Line &a = hull[size - 2], &b = hull[size - 1];
+                    if ((b.best - a.best) * apart(b, c) < (c.best - b.best) * apart(a, b)) break;
+                }
+                hull[size++] = c;
+            }
+            const double each = cost_.each[j - 1];
+            while (lowest + 1 < size && hull[lowest + 1].best - hull[lowest].best < each * apart(hull[lowest], hull[lowest + 1])) ++lowest;
+            set(j, hull[lowest].best + cost_(hull[lowest].begin, j), hull[lowest].begin);
+        }
     }
-    return ends;
+
+    std::span<const Ends> ends_;
+    Rows rows_;
+    const CostOf& cost_;
+    std::vector<double> best_, next_;          ///< [j]: least cost of the places before j in k_ stretches, and in one more
+    std::vector<std::vector<uint32_t>> from_;  ///< where the last of k_ + 1 stretches begins, by j
+    std::vector<Line> hull_;
+    std::size_t k_ = 0;
+};
+
+/// The ends of the stretches that cost least in sum; where the last but one may end at the end, those of one stretch fewer if they cost less. `ends` as all_ends() has
+/// them, or fewer: low and high always rise, and low <= high. `cost(begin, end)` may be infinite, for what must not be; then it is for all longer stretches around it too.
+template <class CostOf>
+std::vector<uint32_t> least_cuts(std::span<const Ends> ends, Rows rows, const Progress& progress, const CostOf& cost) {
+    return LeastCuts(ends, rows, cost).find(progress);
 }
 
 }  // namespace sab

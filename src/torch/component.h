@@ -1,7 +1,9 @@
 #pragma once
 /// What libsab asks of libsab_torch.so: a table of C functions, so that neither library links the other.
 
+#include "sab/group.h"
 #include "sab/memory.h"
+#include "sab/torch.h"
 
 extern "C" {
 
@@ -40,6 +42,18 @@ struct sab_torch_component {
     sab_status (*new_store)(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, uint64_t milliseconds, void** store, sab_torch_message* message);
     sab_status (*gather)(void* store, const void* mine, size_t size, void* all, sab_torch_message* message);
     void (*free_store)(void* store);
+
+    /// Collections; see sab_torch_collection_new(). Leaves are whole structs of this version. Tensors go out as LibTorch's own where `native` is given, else by DLPack.
+    sab_status (*new_collection)(const sab_torch_leaf* leaves, size_t count, size_t samples, void** collection, sab_torch_message* message);
+    sab_status (*new_outputs)(const void* collection, const sab_torch_leaf* leaves, size_t count, void** outputs, sab_torch_message* message);
+    sab_status (*group_collection)(const void* collection, const sab_groups* grouping, void** grouped, sab_torch_message* message);
+    sab_status (*ungroup_collection)(const void* collection, void** samples, sab_torch_message* message);
+    sab_status (*collection_lengths)(const void* collection, const char* name, const int64_t** lengths, sab_torch_message* message);
+    void (*collection_info)(const void* collection, sab_torch_collection_info* info);
+    sab_status (*collection_tensor)(const void* collection, size_t leaf, size_t index, sab_torch_tensor* native, DLManagedTensor** dlpack, sab_torch_message* message);
+    sab_status (*collection_mask)(const void* collection, size_t group, const char* names, size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
+                                  sab_torch_message* message);
+    void (*free_collection)(void* collection);
 };
 
 /// The one symbol that the component exports.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/files.h"
 #include "base/guard.h"
@@ -21,6 +22,8 @@ namespace {
 
 constexpr std::size_t first_info_size = sizeof(sab_torch_info);
 constexpr std::size_t first_batch_size = sizeof(sab_batch);
+constexpr std::size_t first_leaf_size = sizeof(sab_torch_leaf);
+constexpr std::size_t first_collection_info_size = sizeof(sab_torch_collection_info);
 constexpr char file_name[] = "libsab_torch.so.0";
 
 std::atomic<const sab_torch_component*> component{nullptr};
@@ -115,6 +118,40 @@ struct sab_torch_store {
     void* impl;
 };
 
+struct sab_torch_collection {
+    void* impl;
+    ~sab_torch_collection() { opened().free_collection(impl); }
+};
+
+namespace {
+
+std::vector<sab_torch_leaf> read_torch_leaves(const sab_torch_leaf* leaves, std::size_t count) {
+    sab::require(leaves, "leaves");
+    sab::check(count >= 1 && count <= std::size_t{1} << 20, "leaf_count", count, "must be from 1 to 2^20");
+    std::vector<sab_torch_leaf> read;
+    const auto* next = reinterpret_cast<const unsigned char*>(leaves);
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto* const leaf = reinterpret_cast<const sab_torch_leaf*>(next);
+        read.push_back(sab::read_options(leaf, sab_torch_leaf SAB_TORCH_LEAF_INIT, first_leaf_size, sab::text("leaves[", i, "]")));
+        next += leaf->struct_size;
+    }
+    return read;
+}
+
+/// Makes a handle of what `make(table, &impl, &message)` gives.
+template <class Make>
+sab_status new_collection(sab_torch_collection** handle, std::string_view name, Make&& make) {
+    return sab::guard_new(handle, name, [&] {
+        const sab_torch_component& table = opened();
+        void* impl = nullptr;
+        sab_torch_message message{};
+        check_done(make(table, &impl, &message), message);
+        return new sab_torch_collection{impl};
+    });
+}
+
+}  // namespace
+
 extern "C" {
 
 sab_status sab_torch_open(const char* path) noexcept {
@@ -196,5 +233,103 @@ void sab_torch_store_free(sab_torch_store* store) noexcept {
     opened().free_store(store->impl);
     delete store;
 }
+
+sab_status sab_torch_collection_new(const sab_torch_leaf* leaves, size_t leaf_count, size_t samples, sab_torch_collection** collection) noexcept {
+    return new_collection(collection, "collection", [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
+        const auto read = read_torch_leaves(leaves, leaf_count);
+        sab::check(samples <= sab::largest_sample_count, "samples", samples, "must be at most 4294967295");
+        return table.new_collection(read.data(), read.size(), samples, impl, message);
+    });
+}
+
+sab_status sab_torch_collection_lengths(const sab_torch_collection* collection, const char* name, sab_sizes** lengths) noexcept {
+    return sab::guard_new(lengths, "lengths", [&] {
+        sab::require(collection, "collection");
+        sab::require(name, "name");
+        const int64_t* found = nullptr;
+        sab_torch_message message{};
+        check_done(opened().collection_lengths(collection->impl, name, &found, &message), message);
+        sab_torch_collection_info info = SAB_TORCH_COLLECTION_INFO_INIT;
+        opened().collection_info(collection->impl, &info);
+        sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+        options.copy = 1;
+        return new sab_sizes{sab::Sizes::from_memory(found, info.samples, SAB_INT64, options)};
+    });
+}
+
+sab_status sab_torch_collection_group(const sab_torch_collection* collection, const sab_grouping* grouping, sab_torch_collection** grouped) noexcept {
+    return new_collection(grouped, "grouped", [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
+        sab::require(collection, "collection");
+        sab::require(grouping, "grouping");
+        sab_groups groups = SAB_GROUPS_INIT;
+        sab_grouping_get(grouping, &groups);
+        return table.group_collection(collection->impl, &groups, impl, message);
+    });
+}
+
+sab_status sab_torch_collection_ungroup(const sab_torch_collection* collection, sab_torch_collection** samples) noexcept {
+    return new_collection(samples, "samples", [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
+        sab::require(collection, "collection");
+        return table.ungroup_collection(collection->impl, impl, message);
+    });
+}
+
+sab_status sab_torch_collection_outputs(const sab_torch_collection* collection, const sab_torch_leaf* leaves, size_t leaf_count, sab_torch_collection** outputs) noexcept {
+    return new_collection(outputs, "outputs", [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
+        sab::require(collection, "collection");
+        const auto read = read_torch_leaves(leaves, leaf_count);
+        return table.new_outputs(collection->impl, read.data(), read.size(), impl, message);
+    });
+}
+
+sab_status sab_torch_collection_get_info(const sab_torch_collection* collection, sab_torch_collection_info* info) noexcept {
+    return sab::guard([&] {
+        sab::require(collection, "collection");
+        sab::check_result(info, first_collection_info_size, "info");
+        sab_torch_collection_info own = SAB_TORCH_COLLECTION_INFO_INIT;
+        opened().collection_info(collection->impl, &own);
+        sab::write_result(own, info);
+    });
+}
+
+sab_status sab_torch_collection_get_dlpack(const sab_torch_collection* collection, size_t leaf, size_t index, DLManagedTensor** tensor) noexcept {
+    return sab::guard_new(tensor, "tensor", [&] {
+        sab::require(collection, "collection");
+        DLManagedTensor* made = nullptr;
+        sab_torch_message message{};
+        check_done(opened().collection_tensor(collection->impl, leaf, index, nullptr, &made, &message), message);
+        return made;
+    });
+}
+
+sab_status sab_torch_collection_get_tensor(const sab_torch_collection* collection, size_t leaf, size_t index, sab_torch_tensor* tensor) noexcept {
+    return sab::guard([&] {
+        sab::require(collection, "collection");
+        sab::require(tensor, "tensor");
+        sab_torch_message message{};
+        check_done(opened().collection_tensor(collection->impl, leaf, index, tensor, nullptr, &message), message);
+    });
+}
+
+sab_status sab_torch_collection_get_mask(const sab_torch_collection* collection, size_t group, const char* names, size_t leaf, sab_torch_tensor* mask) noexcept {
+    return sab::guard([&] {
+        sab::require(collection, "collection");
+        sab::require(mask, "mask");
+        sab_torch_message message{};
+        check_done(opened().collection_mask(collection->impl, group, names, leaf, mask, nullptr, &message), message);
+    });
+}
+
+sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection* collection, size_t group, const char* names, size_t leaf, DLManagedTensor** mask) noexcept {
+    return sab::guard_new(mask, "mask", [&] {
+        sab::require(collection, "collection");
+        DLManagedTensor* made = nullptr;
+        sab_torch_message message{};
+        check_done(opened().collection_mask(collection->impl, group, names, leaf, nullptr, &made, &message), message);
+        return made;
+    });
+}
+
+void sab_torch_collection_free(sab_torch_collection* collection) noexcept { delete collection; }
 
 }  // extern "C"

@@ -2,6 +2,9 @@
 #include <math.h>
 
 #include "helpers.h"
+#ifndef ROUNDS
+#define ROUNDS 900
+#endif
 
 static sab_thresholds_options by(sab_thresholds_method method) {
     sab_thresholds_options options = SAB_THRESHOLDS_OPTIONS_INIT;
@@ -15,6 +18,7 @@ static double padded(double count, double longest) { return count * longest; }
 static double quadratic(double count, double longest) { return count * longest * longest; }
 static double with_constant(double count, double longest) { return 40 + count * (2 + longest); }
 static double model(double count, double longest) { return 100 + count * count + 3 * count * longest * longest; }
+static double short_of(double count, double longest) { return 5 + count * (3 * longest - 2); }
 static double steps(double count, double longest) { return ceil(count / 8) * 8 * ceil(longest / 16); }
 
 static int32_t ask(void *ctx, uint64_t count, double length, double *cost) {
@@ -45,16 +49,19 @@ typedef struct groups {
     int levels;
 } groups;
 
-/* The least over all ways to cut: in sum, and of the worst group. */
-static void try_all(const groups *all, price *cost, int begin, int left, double sum, double worst, double *least_sum, double *least_worst) {
+/* What a group up to a level is padded to: a length of zero costs as much as the next. */
+static double longest_of(const groups *all, int level) { return all->lengths[level > 0 ? level : all->lengths[0] == 0]; }
+
+/* The least over all ways to cut: in sum where no group costs more than `cap`, and of the worst group. */
+static void try_all(const groups *all, price *cost, int begin, int left, double sum, double worst, double cap, double *least_sum, double *least_worst) {
     for (int end = left == 0 ? all->levels : begin + 1; end <= all->levels - left; ++end) {
         int count = 0;
         for (int i = begin; i < end; ++i) count += all->counts[i];
-        const double one = count > 0 ? cost(count, all->lengths[end - 1]) : 0;
+        const double one = cost(count, longest_of(all, end - 1));
         if (left > 0) {
-            try_all(all, cost, end, left - 1, sum + one, fmax(worst, one), least_sum, least_worst);
+            try_all(all, cost, end, left - 1, sum + one, fmax(worst, one), cap, least_sum, least_worst);
         } else {
-            *least_sum = fmin(*least_sum, sum + one);
+            if (fmax(worst, one) <= cap) *least_sum = fmin(*least_sum, sum + one);
             *least_worst = fmin(*least_worst, fmax(worst, one));
         }
     }
@@ -68,7 +75,7 @@ static void price_groups(const groups *all, price *cost, const double *threshold
         double longest = 0;
         for (; level < all->levels && (g == k || all->lengths[level] <= thresholds[g]); ++level) {
             count += all->counts[level];
-            longest = all->lengths[level];
+            longest = longest_of(all, level);
         }
         const double one = count > 0 ? cost(count, longest) : 0;
         info->total += one;
@@ -82,25 +89,25 @@ static int near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a),
 
 static void exact_methods_equal_trying_all(void) {
     static const double polynomial[] = {40, 2, 1};
-    static const sab_cost_term terms[] = {{100, 0, 0}, {1, 2, 0}, {3, 1, 2}};
-    static price *const prices[] = {padded, quadratic, with_constant, model, padded, with_constant, steps, quadratic};
-    for (int round = 0; round < 400; ++round) {
+    static const sab_cost_term terms[] = {{100, 0, 0}, {1, 2, 0}, {3, 1, 2}}, linear[] = {{5, 0, 0}, {-2, 1, 0}, {3, 1, 1}};
+    static price *const prices[] = {padded, quadratic, with_constant, model, padded, with_constant, steps, quadratic, short_of};
+    for (int round = 0; round < ROUNDS; ++round) {
         groups all = {{0}, {0}, 3 + (int)any_below(7)};
         int32_t numbers[MOST * 9];
         size_t samples = 0;
         for (int i = 0; i < all.levels; ++i) {
-            all.lengths[i] = (i > 0 ? all.lengths[i - 1] : 0) + 1 + any_below(30);
+            all.lengths[i] = i > 0 ? all.lengths[i - 1] + 1 + any_below(30) : any_below(10);
             all.counts[i] = 1 + (int)any_below(9);
             for (int j = 0; j < all.counts[i]; ++j) numbers[samples++] = (int32_t)all.lengths[i];
         }
-        const int k = 1 + (int)any_below((uint32_t)all.levels - 1), kind = round % 8;
+        const int k = 1 + (int)any_below((uint32_t)all.levels - 1), kind = round % 9;
         price *cost = prices[kind];
         for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED; ++method) {
             sab_thresholds_options options = by(method);
-            options.cost = kind < 2 ? kind : kind == 2 ? SAB_COST_POLYNOMIAL : kind == 3 ? SAB_COST_TERMS : SAB_COST_CALLBACK;
+            options.cost = kind < 2 ? kind : kind == 2 ? SAB_COST_POLYNOMIAL : kind == 3 || kind == 8 ? SAB_COST_TERMS : SAB_COST_CALLBACK;
             options.coefficients = polynomial;
             options.coefficient_count = COUNT(polynomial);
-            options.cost_terms = terms;
+            options.cost_terms = kind == 3 ? terms : linear;
             options.cost_term_count = COUNT(terms);
             options.cost_fn = ask;
             options.cost_ctx = &cost;
@@ -113,13 +120,11 @@ static void exact_methods_equal_trying_all(void) {
             for (int i = 1; i < k; ++i) EXPECT(thresholds[i] > thresholds[i - 1]);
             price_groups(&all, cost, thresholds, k, &own);
             EXPECT(near(info.total, own.total) && near(info.worst, own.worst) && fabs(info.largest_difference - own.largest_difference) <= 1e-9 * own.total);
-            double least = INFINITY, worst = INFINITY, fewer = INFINITY, unused = INFINITY;
-            try_all(&all, cost, 0, k, 0, 0, &least, &worst);
-            if (k > 1) try_all(&all, cost, 0, k - 1, 0, 0, &fewer, &unused);
-            if (k == 1) fewer = cost((double)samples, all.lengths[all.levels - 1]);
-            least = fmin(least, fewer);
+            double least = INFINITY, worst = INFINITY, least_capped = INFINITY;
+            for (int fewer = 0; fewer < 2; ++fewer) try_all(&all, cost, 0, k - fewer, 0, 0, INFINITY, &least, &worst);
+            for (int fewer = 0; fewer < 2; ++fewer) try_all(&all, cost, 0, k - fewer, 0, 0, worst, &least_capped, &worst);
             if (method == SAB_THRESHOLDS_LEAST_TOTAL) EXPECT(near(info.total, least));
-            if (method == SAB_THRESHOLDS_LEAST_WORST) EXPECT(near(info.worst, worst));
+            if (method == SAB_THRESHOLDS_LEAST_WORST) EXPECT(near(info.worst, worst) && near(info.total, least_capped));
             EXPECT(info.total >= least * (1 - 1e-9) && info.worst >= worst * (1 - 1e-9));
             const uint64_t searches = info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow;
             EXPECT(searches == (method == SAB_THRESHOLDS_RANDOMISED ? options.num_trials : 0));
@@ -245,6 +250,27 @@ static void many_lengths_by_a_callback(void) {
     sab_sizes_free(sizes);
 }
 
+/* As many groups as lengths, and one fewer: each length is a group of its own, but for the two that are padded least together. */
+static void many_groups(void) {
+    enum { count = 100000 };
+    static int32_t numbers[count];
+    double sum = 0;
+    for (int i = 0; i < count; ++i) sum += numbers[i] = 1000 + 2 * i - (i > 70000);
+    static double found[count - 1];
+    sab_sizes *sizes = sizes_of(numbers, count);
+    for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_LEAST_WORST; ++method)
+        for (int fewer = 0; fewer < 2; ++fewer) {
+            const sab_thresholds_options options = by(method);
+            sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
+            EXPECT_OK(sab_find_thresholds(sizes, count - 1 - (uint64_t)fewer, &options, found, &info));
+            const int is_total = method == SAB_THRESHOLDS_LEAST_TOTAL; /* else the two that are one apart would be the worst group */
+            EXPECT(info.total == sum + (fewer ? is_total ? 1 : 2 : 0) && info.worst == (fewer && is_total ? 2 * numbers[70001] : numbers[count - 1]));
+            if (is_total)
+                for (int i = 0; i < count - 1 - fewer; ++i) EXPECT(found[i] == numbers[i + (fewer && i >= 70000)]);
+        }
+    sab_sizes_free(sizes);
+}
+
 static void thresholds_refusals(void) {
     sab_sizes *sizes = powers_of_four();
     double found[4] = {-1, -1, -1, -1};
@@ -289,6 +315,19 @@ static void thresholds_refusals(void) {
     options.coefficients = huge;
     options.coefficient_count = 2;
     EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "of all samples in one group must be finite");
+    const double constants[] = {1e308, 1}; /* each group is finite, and all three are not */
+    options.coefficients = constants;
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "options.cost = inf: of all groups must be finite");
+    const sab_cost_term terms[] = {{-100, 1, 0}, {1, 1, 1}};
+    for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED; ++method)
+        for (int per_sample = 0; per_sample < 2; ++per_sample) {
+            options = by(method);
+            options.cost = SAB_COST_TERMS;
+            options.cost_terms = terms;
+            options.cost_term_count = 2;
+            options.cost_per_sample = per_sample;
+            EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "cost(1, 1) = -99 and cost(2, 1) = -198 must not be negative");
+        }
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     options.progress = cancel;
     EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_CANCELLED, "code 7");
@@ -484,6 +523,7 @@ int main(void) {
     RUN(a_group_fewer_where_one_more_costs_more);
     RUN(an_empty_sample_costs_as_much_as_the_shortest);
     RUN(many_lengths_by_a_callback);
+    RUN(many_groups);
     RUN(thresholds_refusals);
     RUN(one_length_in_groups);
     RUN(two_lengths_in_groups);

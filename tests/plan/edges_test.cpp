@@ -1,6 +1,7 @@
 /// The cuts of a sorted order against slow and obvious ways to find them.
 #include "plan/cost.h"
 #include "plan/edges.h"
+#include "plan/least_cuts.h"
 #include "plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -53,6 +54,28 @@ TEST(Cutter, Optimal_EqualsTryingAll) {
         }
         ASSERT_EQ(begin, numbers.size());
         ASSERT_EQ(padded, least_padded(numbers, count)) << "round " << round;
+    }
+}
+
+TEST(LeastCuts, LinesAndDivided_EqualPlain) {
+    std::mt19937 random(1);
+    for (int round = 0; round < 2000; ++round) {
+        const std::size_t places = 1 + random() % (round % 100 == 0 ? 1000 : 40), count = 1 + random() % std::min<std::size_t>(places, 20);
+        const bool is_whole = random() % 2 == 0;
+        const std::vector<double> fixed(places, random() % 3 == 0 ? random() % 1000 : 0);
+        std::vector<double> each;
+        std::vector<uint32_t> first{0};
+        double length = 0;
+        for (std::size_t i = 0; i < places; ++i) {
+            each.push_back(length += is_whole ? random() % 3 : std::uniform_real_distribution<>()(random));
+            first.push_back(first.back() + 1 + random() % 4);
+        }
+        const LinearCost cost{fixed.data(), each.data(), first.data()};
+        const auto as_any = [&](std::size_t begin, std::size_t end) { return cost(begin, end); };
+        const std::vector<Ends> ends = all_ends(places, count, random() % 2 == 0);
+        const std::vector<uint32_t> plain = least_cuts(ends, Rows::plain, Progress(), as_any);
+        ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), as_any), plain) << "round " << round;
+        ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), cost), plain) << "round " << round;
     }
 }
 

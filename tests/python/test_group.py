@@ -50,7 +50,7 @@ def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
     if tried is not None:
         assert total.total == min(map(sum, tried))
         assert worst.worst == min(map(max, tried))
-        assert worst.total == min(sum(costs) for costs in tried if max(costs) == worst.worst and 0 not in costs)
+        assert worst.total == min(sum(costs) for costs in tried if max(costs) == worst.worst)
 
 
 @settings(max_examples=200, deadline=None)
@@ -171,6 +171,40 @@ def test_callbacks_are_asked_once_a_length_and_their_exceptions_come_through():
         sab.find_thresholds(data, 7, lambda count, length: 1 / 0)
 
 
+def test_functions_of_count_and_length_are_asked_about_few_groups_where_that_is_enough():
+    lengths = np.random.default_rng(0).lognormal(5, 0.8, 5000)
+    asked = 0
+
+    def cost(count, length):
+        nonlocal asked
+        asked += 1
+        return count * length
+
+    for data, k, method, most in ((lengths, 1, "least_total", 3), (lengths, 15, "least_worst", 2), (lengths[:1000], 15, "least_worst", 5)):
+        asked = 0
+        found = sab.find_thresholds(data, k, cost, method=method)
+        assert found.thresholds.tolist() == sab.find_thresholds(data, k, method=method).thresholds.tolist()
+        assert asked < most * len(data)
+
+
+def test_a_million_distinct_lengths():
+    lengths = np.random.default_rng(0).lognormal(5, 0.8, 1_000_000)
+    for data in (lengths, np.append(lengths, 1e12)):  # one that alone is the worst group, whatever the others are
+        for method in ("least_total", "least_worst"):
+            begin = time.perf_counter()
+            found = sab.find_thresholds(data, 15, method=method)
+            assert time.perf_counter() - begin < 3
+            ends = np.searchsorted(np.sort(data), [*found.thresholds, np.inf], "right")
+            costs = np.diff(ends, prepend=0) * [*found.thresholds, data.max()]
+            assert (found.total, found.worst) == (pytest.approx(costs.sum()), costs.max())
+    total, ordered = sab.find_thresholds(lengths, 15), np.sort(lengths)
+    for threshold in range(15):  # none can move by one length
+        for aside in (-1, 1):
+            moved = ordered[np.searchsorted(ordered, total.thresholds[threshold]) + aside]
+            cuts = [*total.thresholds[:threshold], moved, *total.thresholds[threshold + 1 :], ordered[-1]]
+            assert (np.diff(np.searchsorted(ordered, cuts, "right"), prepend=0) * cuts).sum() >= total.total * (1 - 1e-14)
+
+
 def test_find_thresholds_refusals():
     for arguments, words in (
         (dict(k=0), "k = 0: must be at least 1"),
@@ -182,9 +216,13 @@ def test_find_thresholds_refusals():
         (dict(k=2, method="randomised", num_trials=2, starts=[[0, 1]]), r"starts has shape \(1, 2\)"),
         (dict(k=2, starts=[[0, 1]] * 100), "goes with SAB_THRESHOLDS_RANDOMISED only"),
         (dict(k=2, cost=[[1.0]]), "cost has 2 dimensions"),
+        (dict(k=2, num_trials=2**32), r"num_trials = 4294967296: must be below 2\*\*32"),
+        (dict(k=2, tolerate=2**63), r"tolerate = 9223372036854775808: must be below 2\*\*63"),
     ):
         with pytest.raises(ValueError, match=words):
             sab.find_thresholds([1, 2, 3], **arguments)
+    with pytest.raises(TypeError, match="cost_per_sample = 'no': must be True or False"):
+        sab.find_thresholds([1, 2, 3], 1, cost_per_sample="no")
     with pytest.raises(ValueError, match="k = 2: must be at least 1 and below the number of distinct lengths, 2"):
         sab.find_thresholds([1, 2, 2], 2)
     with pytest.raises(sab.Cancelled):

@@ -12,6 +12,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
 from sab._balance import LoadBalancingBatchSampler, LoadBalancingSampler, partition
+from sab._cache import Cache, CachedDataset, CacheStats
 from sab._collection import Collection, Grouped, Jagged
 from sab._devices import Device, is_out_of_memory
 from sab._group import Grouping, Thresholds, find_thresholds
@@ -46,6 +47,9 @@ __all__ = [
     "Batch",
     "Bucket",
     "BucketSampler",
+    "Cache",
+    "CacheStats",
+    "CachedDataset",
     "Cancelled",
     "Collection",
     "Device",

@@ -555,21 +555,6 @@ sab_status sab_memory_guard_begin(sab_memory_guard *guard);
 sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
 sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
 void sab_memory_guard_free(sab_memory_guard *guard);
-struct DLManagedTensor;
-sab_status sab_torch_open(const char *path);
-typedef struct sab_torch_info {
- size_t struct_size; 
- const char *torch_version; 
- const char *component_path; 
- int32_t cuda_devices; 
-} sab_torch_info;
-sab_status sab_torch_get_info(sab_torch_info *info);
-sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
-sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
-typedef struct sab_torch_store sab_torch_store;
-sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store);
-int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all);
-void sab_torch_store_free(sab_torch_store *store);
 #define SAB_RECORD_BYTES 0
 #define SAB_RECORD_LIST 1
 #define SAB_RECORD_OBJECT 2
@@ -785,3 +770,100 @@ sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, size_t cou
 sab_status sab_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
 typedef int32_t sab_mask_rule;
 sab_status sab_length_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);
+#define SAB_CACHE_DEGRADE 0
+#define SAB_CACHE_ERROR 1
+typedef struct sab_cache sab_cache;
+typedef struct sab_cache_value sab_cache_value;
+typedef int32_t sab_cache_failure;
+typedef struct sab_cache_options {
+ size_t struct_size; 
+ const char *dataset_name; 
+ uint64_t writer_buffer_size; 
+ double flush_interval; 
+ uint64_t capacity; 
+ sab_cache_failure on_failure; 
+ int32_t is_cluster; 
+ double timeout; 
+ double load_wait; 
+} sab_cache_options;
+void sab_cache_options_init(sab_cache_options *options);
+sab_status sab_cache_open(const char *url, const sab_cache_options *options, sab_cache **cache);
+const char *sab_cache_url(const sab_cache *cache);
+sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value);
+sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size);
+typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data, size_t *size);
+sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_cache_value **value);
+typedef struct sab_cache_item {
+ const void *key; 
+ size_t key_size; 
+ const void *data; 
+ size_t size; 
+} sab_cache_item;
+sab_status sab_cache_get_many(sab_cache *cache, const sab_cache_item *items, size_t count, sab_cache_value **values);
+sab_status sab_cache_put_many(sab_cache *cache, const sab_cache_item *items, size_t count);
+sab_status sab_cache_flush(sab_cache *cache);
+sab_status sab_cache_num_keys(sab_cache *cache, uint64_t *keys);
+sab_status sab_cache_clear(sab_cache *cache);
+typedef struct sab_cache_stats {
+ size_t struct_size; 
+ uint64_t hits; 
+ uint64_t misses; 
+ uint64_t loads; 
+ uint64_t waits; 
+ uint64_t evictions; 
+ uint64_t damaged; 
+ uint64_t failures; 
+ uint64_t dropped; 
+ uint64_t bytes_read; 
+ uint64_t bytes_written; 
+ uint64_t buffered; 
+} sab_cache_stats;
+sab_status sab_cache_get_stats(const sab_cache *cache, sab_cache_stats *stats);
+const void *sab_cache_value_data(const sab_cache_value *value, size_t *size);
+void sab_cache_value_free(sab_cache_value *value);
+void sab_cache_free(sab_cache *cache);
+struct DLManagedTensor;
+sab_status sab_torch_open(const char *path);
+typedef struct sab_torch_info {
+ size_t struct_size; 
+ const char *torch_version; 
+ const char *component_path; 
+ int32_t cuda_devices; 
+} sab_torch_info;
+sab_status sab_torch_get_info(sab_torch_info *info);
+sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
+sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
+typedef struct sab_torch_store sab_torch_store;
+sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store);
+int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all);
+void sab_torch_store_free(sab_torch_store *store);
+typedef struct sab_torch_collection sab_torch_collection;
+struct sab_torch_tensor;
+typedef struct sab_torch_leaf {
+ size_t struct_size; 
+ const char *path; 
+ const char *signature; 
+ struct DLManagedTensor *const *dlpack; 
+ struct sab_torch_tensor *const *tensors; 
+ sab_padding padding; 
+ double value; 
+ struct DLManagedTensor *value_dlpack; 
+ struct sab_torch_tensor *value_tensor; 
+} sab_torch_leaf;
+sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t leaf_count, size_t samples, sab_torch_collection **collection);
+sab_status sab_torch_collection_lengths(const sab_torch_collection *collection, const char *name, sab_sizes **lengths);
+sab_status sab_torch_collection_group(const sab_torch_collection *collection, const sab_grouping *grouping, sab_torch_collection **grouped);
+sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection, sab_torch_collection **samples);
+sab_status sab_torch_collection_outputs(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs);
+typedef struct sab_torch_collection_info {
+ size_t struct_size; 
+ uint64_t samples; 
+ uint64_t groups; 
+ uint64_t leaves; 
+} sab_torch_collection_info;
+sab_status sab_torch_collection_get_info(const sab_torch_collection *collection, sab_torch_collection_info *info);
+sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor);
+sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor);
+sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask);
+sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask);
+void sab_torch_collection_free(sab_torch_collection *collection);

@@ -7,8 +7,8 @@ from typing import Any, Iterator, NamedTuple, Optional, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, check, ffi, lib, new_options, whole
-from sab._plan import Cost, set_cost
+from sab._native import Calls, Progress, check, ffi, flag, lib, new_options, whole
+from sab._plan import Cost, one_of, set_cost
 from sab._sizes import SizesLike, as_sizes
 
 _METHODS = {"least_total": lib.SAB_THRESHOLDS_LEAST_TOTAL, "least_worst": lib.SAB_THRESHOLDS_LEAST_WORST, "randomised": lib.SAB_THRESHOLDS_RANDOMISED}
@@ -67,17 +67,15 @@ def find_thresholds(
     >>> sab.find_thresholds([1] * 64 + [4] * 16 + [16] * 4 + [64], k=3).thresholds.tolist()
     [1.0, 4.0, 16.0]
     """
-    if method not in _METHODS:
-        raise ValueError(f"method = {method!r}: must be one of {', '.join(map(repr, _METHODS))}")
     k = whole("k", k, 1)
     options = new_options("sab_thresholds_options")
     calls = Calls(cost=cost if callable(cost) else None, progress=progress, what="thresholds")
     keep = set_cost(options, cost, calls)
-    options.method = _METHODS[method]
-    options.cost_per_sample = bool(cost_per_sample)
-    options.num_trials = whole("num_trials", num_trials, 1)
+    options.method = one_of("method", method, _METHODS)
+    options.cost_per_sample = flag("cost_per_sample", cost_per_sample)
+    options.num_trials = whole("num_trials", num_trials, 1, bits=32)
     if tolerate is not None:
-        options.tolerate = whole("tolerate", tolerate)
+        options.tolerate = whole("tolerate", tolerate, bits=63)
     options.seed = whole("seed", seed)
     if starts is not None:
         rows: npt.NDArray[Any] = np.asarray(starts)
@@ -99,7 +97,7 @@ def find_thresholds(
 
 
 class Grouping:
-    """Samples in groups: the order that takes them group by group, and the way back. Made by one of the class methods; picklable; an iterator over the groups' indices.
+    """Samples in groups: the order that takes them group by group, and the way back. Made by one of the class methods; picklable; iterating gives the indices of each group.
 
     Attributes:
         offsets: int64, one more than there are groups: group ``g`` stands at the places ``offsets[g]`` to below ``offsets[g + 1]``.

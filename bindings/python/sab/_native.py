@@ -73,8 +73,10 @@ class Calls:
         progress: "bool | Progress | None" = None,
         what: str = "",
         gather: Optional[Callable[[bytes], Sequence[bytes]]] = None,
+        load: Optional[Callable[[], Any]] = None,
     ) -> None:
-        self.size, self.cost, self.source, self.gather = size, cost, source, gather
+        self.size, self.cost, self.source, self.gather, self.load = size, cost, source, gather, load
+        self.made: Any = None  # what a load gave, until the call is over
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise TypeError(f"progress = {progress!r}: must be True, False, None or a function")
         self.bar = _bar(what) if progress is True else None
@@ -141,14 +143,14 @@ def sab_py_progress(ctx: Any, done: int, total: int) -> int:
     return 1 if progress is not None and progress(done, total) is False else 0
 
 
-def whole(name: str, value: Any, least: int = 0) -> int:
-    """A whole number from `least` on, or an error that names it."""
+def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:
+    """A whole number from `least` to below 2**bits, or an error that names it."""
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} = {value!r}: must be a whole number") from None
-    if not least <= number < 1 << 64:
-        raise ValueError(f"{name} = {number}: must be {'at least ' + str(least) if number < least else 'below 2**64'}")
+    if not least <= number < 1 << bits:
+        raise ValueError(f"{name} = {number}: must be {f'at least {least}' if number < least else f'below 2**{bits}'}")
     return number
 
 

@@ -160,6 +160,15 @@ extern "C" __attribute__((visibility("default"))) const sab_torch_component* sab
         &sab_torch::new_store,
         &sab_torch::gather_by_store,
         &sab_torch::free_store,
+        &sab_torch::new_collection,
+        &sab_torch::new_outputs,
+        &sab_torch::group_collection,
+        &sab_torch::ungroup_collection,
+        &sab_torch::collection_lengths,
+        &sab_torch::collection_info,
+        &sab_torch::collection_tensor,
+        &sab_torch::collection_mask,
+        &sab_torch::free_collection,
     };
     return &table;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "torch/component.h"
 
 namespace sab_torch {
@@ -60,6 +61,17 @@ sab_status new_store(const char* host, uint16_t port, uint64_t rank, uint64_t wo
 sab_status gather_by_store(void* store, const void* mine, std::size_t size, void* all, sab_torch_message* message);
 void free_store(void* store);
 
+sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::size_t samples, void** collection, sab_torch_message* message);
+sab_status new_outputs(const void* collection, const sab_torch_leaf* leaves, std::size_t count, void** outputs, sab_torch_message* message);
+sab_status group_collection(const void* collection, const sab_groups* grouping, void** grouped, sab_torch_message* message);
+sab_status ungroup_collection(const void* collection, void** samples, sab_torch_message* message);
+sab_status collection_lengths(const void* collection, const char* name, const int64_t** lengths, sab_torch_message* message);
+void collection_info(const void* collection, sab_torch_collection_info* info);
+sab_status collection_tensor(const void* collection, std::size_t leaf, std::size_t index, sab_torch_tensor* native, DLManagedTensor** dlpack, sab_torch_message* message);
+sab_status collection_mask(const void* collection, std::size_t group, const char* names, std::size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
+                           sab_torch_message* message);
+void free_collection(void* collection);
+
 void write_message(sab_torch_message* message, const char* text);
 
 /// Inside a catch block: whether what was caught says that the device's memory did not suffice.
@@ -74,6 +86,9 @@ sab_status guarded(sab_torch_message* message, Body&& body) noexcept {
     } catch (const Refusal& refusal) {
         write_message(message, refusal.what());
         return refusal.status;
+    } catch (const sab::Error& error) {
+        write_message(message, error.what());
+        return error.status();
     } catch (const std::bad_alloc&) {
         write_message(message, "memory could not be had");
         return SAB_E_NO_MEMORY;

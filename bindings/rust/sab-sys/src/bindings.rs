@@ -66,13 +66,6 @@ pub const SAB_SEARCH_HALVE: i32 = 3;
 pub const SAB_ROUND_NONE: i32 = 0;
 pub const SAB_ROUND_POWER_OF_TWO: i32 = 1;
 pub const SAB_ROUND_MULTIPLE: i32 = 2;
-pub const SAB_RECORD_BYTES: i32 = 0;
-pub const SAB_RECORD_LIST: i32 = 1;
-pub const SAB_RECORD_OBJECT: i32 = 2;
-pub const SAB_FRAMING_LINES: i32 = 0;
-pub const SAB_FRAMING_LENGTH: i32 = 1;
-pub const SAB_ON_ERROR_STOP: i32 = 0;
-pub const SAB_ON_ERROR_SKIP: i32 = 1;
 pub const SAB_THRESHOLDS_LEAST_TOTAL: i32 = 0;
 pub const SAB_THRESHOLDS_LEAST_WORST: i32 = 1;
 pub const SAB_THRESHOLDS_RANDOMISED: i32 = 2;
@@ -80,6 +73,15 @@ pub const SAB_PADDING_CONSTANT: i32 = 0;
 pub const SAB_PADDING_REPEAT: i32 = 1;
 pub const SAB_MASK_ALL: i32 = 0;
 pub const SAB_MASK_ANY: i32 = 1;
+pub const SAB_RECORD_BYTES: i32 = 0;
+pub const SAB_RECORD_LIST: i32 = 1;
+pub const SAB_RECORD_OBJECT: i32 = 2;
+pub const SAB_FRAMING_LINES: i32 = 0;
+pub const SAB_FRAMING_LENGTH: i32 = 1;
+pub const SAB_ON_ERROR_STOP: i32 = 0;
+pub const SAB_ON_ERROR_SKIP: i32 = 1;
+pub const SAB_CACHE_DEGRADE: i32 = 0;
+pub const SAB_CACHE_ERROR: i32 = 1;
 pub type sab_status = i32;
 extern "C" {
     pub fn sab_status_name(status: sab_status) -> *const ::core::ffi::c_char;
@@ -2325,6 +2327,388 @@ extern "C" {
 extern "C" {
     pub fn sab_memory_guard_free(guard: *mut sab_memory_guard);
 }
+pub type sab_thresholds_method = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_thresholds_options {
+    pub struct_size: usize,
+    pub method: sab_thresholds_method,
+    pub cost: sab_cost,
+    pub cost_per_sample: i32,
+    pub num_trials: u32,
+    pub tolerate: i64,
+    pub seed: u64,
+    pub starts: *const u64,
+    pub coefficients: *const f64,
+    pub coefficient_count: usize,
+    pub cost_terms: *const sab_cost_term,
+    pub cost_term_count: usize,
+    pub cost_fn: sab_cost_fn,
+    pub cost_ctx: *mut ::core::ffi::c_void,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_thresholds_options",
+    ][::core::mem::size_of::<sab_thresholds_options>() - 112usize];
+    [
+        "Alignment of sab_thresholds_options",
+    ][::core::mem::align_of::<sab_thresholds_options>() - 8usize];
+    [
+        "Offset of field: sab_thresholds_options::struct_size",
+    ][::core::mem::offset_of!(sab_thresholds_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_thresholds_options::method",
+    ][::core::mem::offset_of!(sab_thresholds_options, method) - 8usize];
+    [
+        "Offset of field: sab_thresholds_options::cost",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost) - 12usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_per_sample",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_per_sample) - 16usize];
+    [
+        "Offset of field: sab_thresholds_options::num_trials",
+    ][::core::mem::offset_of!(sab_thresholds_options, num_trials) - 20usize];
+    [
+        "Offset of field: sab_thresholds_options::tolerate",
+    ][::core::mem::offset_of!(sab_thresholds_options, tolerate) - 24usize];
+    [
+        "Offset of field: sab_thresholds_options::seed",
+    ][::core::mem::offset_of!(sab_thresholds_options, seed) - 32usize];
+    [
+        "Offset of field: sab_thresholds_options::starts",
+    ][::core::mem::offset_of!(sab_thresholds_options, starts) - 40usize];
+    [
+        "Offset of field: sab_thresholds_options::coefficients",
+    ][::core::mem::offset_of!(sab_thresholds_options, coefficients) - 48usize];
+    [
+        "Offset of field: sab_thresholds_options::coefficient_count",
+    ][::core::mem::offset_of!(sab_thresholds_options, coefficient_count) - 56usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_terms",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_terms) - 64usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_term_count",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_term_count) - 72usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_fn",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_fn) - 80usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_ctx",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_ctx) - 88usize];
+    [
+        "Offset of field: sab_thresholds_options::progress",
+    ][::core::mem::offset_of!(sab_thresholds_options, progress) - 96usize];
+    [
+        "Offset of field: sab_thresholds_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_thresholds_options, progress_ctx) - 104usize];
+};
+extern "C" {
+    pub fn sab_thresholds_options_init(options: *mut sab_thresholds_options);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_thresholds_info {
+    pub struct_size: usize,
+    pub total: f64,
+    pub worst: f64,
+    pub largest_difference: f64,
+    pub even: u64,
+    pub repeated: u64,
+    pub not_tolerated: u64,
+    pub extreme: u64,
+    pub narrow: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_thresholds_info",
+    ][::core::mem::size_of::<sab_thresholds_info>() - 72usize];
+    [
+        "Alignment of sab_thresholds_info",
+    ][::core::mem::align_of::<sab_thresholds_info>() - 8usize];
+    [
+        "Offset of field: sab_thresholds_info::struct_size",
+    ][::core::mem::offset_of!(sab_thresholds_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_thresholds_info::total",
+    ][::core::mem::offset_of!(sab_thresholds_info, total) - 8usize];
+    [
+        "Offset of field: sab_thresholds_info::worst",
+    ][::core::mem::offset_of!(sab_thresholds_info, worst) - 16usize];
+    [
+        "Offset of field: sab_thresholds_info::largest_difference",
+    ][::core::mem::offset_of!(sab_thresholds_info, largest_difference) - 24usize];
+    [
+        "Offset of field: sab_thresholds_info::even",
+    ][::core::mem::offset_of!(sab_thresholds_info, even) - 32usize];
+    [
+        "Offset of field: sab_thresholds_info::repeated",
+    ][::core::mem::offset_of!(sab_thresholds_info, repeated) - 40usize];
+    [
+        "Offset of field: sab_thresholds_info::not_tolerated",
+    ][::core::mem::offset_of!(sab_thresholds_info, not_tolerated) - 48usize];
+    [
+        "Offset of field: sab_thresholds_info::extreme",
+    ][::core::mem::offset_of!(sab_thresholds_info, extreme) - 56usize];
+    [
+        "Offset of field: sab_thresholds_info::narrow",
+    ][::core::mem::offset_of!(sab_thresholds_info, narrow) - 64usize];
+};
+extern "C" {
+    pub fn sab_find_thresholds(
+        lengths: *const sab_sizes,
+        k: u64,
+        options: *const sab_thresholds_options,
+        thresholds: *mut f64,
+        info: *mut sab_thresholds_info,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_grouping {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_grouping_dimension {
+    pub lengths: *const sab_sizes,
+    pub thresholds: *const f64,
+    pub threshold_count: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_grouping_dimension",
+    ][::core::mem::size_of::<sab_grouping_dimension>() - 24usize];
+    [
+        "Alignment of sab_grouping_dimension",
+    ][::core::mem::align_of::<sab_grouping_dimension>() - 8usize];
+    [
+        "Offset of field: sab_grouping_dimension::lengths",
+    ][::core::mem::offset_of!(sab_grouping_dimension, lengths) - 0usize];
+    [
+        "Offset of field: sab_grouping_dimension::thresholds",
+    ][::core::mem::offset_of!(sab_grouping_dimension, thresholds) - 8usize];
+    [
+        "Offset of field: sab_grouping_dimension::threshold_count",
+    ][::core::mem::offset_of!(sab_grouping_dimension, threshold_count) - 16usize];
+};
+extern "C" {
+    pub fn sab_grouping_thresholds_new(
+        dimensions: *const sab_grouping_dimension,
+        count: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_uni_new(
+        samples: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_predefined_new(
+        group_of: *const i64,
+        samples: usize,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_partition_new(
+        indices: *const i64,
+        counts: *const u64,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_consecutive_new(
+        counts: *const u64,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_groups {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub groups: u64,
+    pub dimensions: u64,
+    pub offsets: *const i64,
+    pub permutation: *const i64,
+    pub inverse: *const i64,
+    pub group_of: *const i64,
+    pub intervals: *const i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_groups"][::core::mem::size_of::<sab_groups>() - 72usize];
+    ["Alignment of sab_groups"][::core::mem::align_of::<sab_groups>() - 8usize];
+    [
+        "Offset of field: sab_groups::struct_size",
+    ][::core::mem::offset_of!(sab_groups, struct_size) - 0usize];
+    [
+        "Offset of field: sab_groups::samples",
+    ][::core::mem::offset_of!(sab_groups, samples) - 8usize];
+    [
+        "Offset of field: sab_groups::groups",
+    ][::core::mem::offset_of!(sab_groups, groups) - 16usize];
+    [
+        "Offset of field: sab_groups::dimensions",
+    ][::core::mem::offset_of!(sab_groups, dimensions) - 24usize];
+    [
+        "Offset of field: sab_groups::offsets",
+    ][::core::mem::offset_of!(sab_groups, offsets) - 32usize];
+    [
+        "Offset of field: sab_groups::permutation",
+    ][::core::mem::offset_of!(sab_groups, permutation) - 40usize];
+    [
+        "Offset of field: sab_groups::inverse",
+    ][::core::mem::offset_of!(sab_groups, inverse) - 48usize];
+    [
+        "Offset of field: sab_groups::group_of",
+    ][::core::mem::offset_of!(sab_groups, group_of) - 56usize];
+    [
+        "Offset of field: sab_groups::intervals",
+    ][::core::mem::offset_of!(sab_groups, intervals) - 64usize];
+};
+extern "C" {
+    pub fn sab_grouping_get(
+        grouping: *const sab_grouping,
+        groups: *mut sab_groups,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_free(grouping: *mut sab_grouping);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_ragged {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub rank: u64,
+    pub element_size: u64,
+    pub shapes: *const i64,
+    pub strides: *const i64,
+    pub values: *mut ::core::ffi::c_void,
+    pub offsets: *const i64,
+    pub data: *const *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_ragged"][::core::mem::size_of::<sab_ragged>() - 72usize];
+    ["Alignment of sab_ragged"][::core::mem::align_of::<sab_ragged>() - 8usize];
+    [
+        "Offset of field: sab_ragged::struct_size",
+    ][::core::mem::offset_of!(sab_ragged, struct_size) - 0usize];
+    [
+        "Offset of field: sab_ragged::samples",
+    ][::core::mem::offset_of!(sab_ragged, samples) - 8usize];
+    [
+        "Offset of field: sab_ragged::rank",
+    ][::core::mem::offset_of!(sab_ragged, rank) - 16usize];
+    [
+        "Offset of field: sab_ragged::element_size",
+    ][::core::mem::offset_of!(sab_ragged, element_size) - 24usize];
+    [
+        "Offset of field: sab_ragged::shapes",
+    ][::core::mem::offset_of!(sab_ragged, shapes) - 32usize];
+    [
+        "Offset of field: sab_ragged::strides",
+    ][::core::mem::offset_of!(sab_ragged, strides) - 40usize];
+    [
+        "Offset of field: sab_ragged::values",
+    ][::core::mem::offset_of!(sab_ragged, values) - 48usize];
+    [
+        "Offset of field: sab_ragged::offsets",
+    ][::core::mem::offset_of!(sab_ragged, offsets) - 56usize];
+    [
+        "Offset of field: sab_ragged::data",
+    ][::core::mem::offset_of!(sab_ragged, data) - 64usize];
+};
+pub type sab_padding = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_pad_options {
+    pub struct_size: usize,
+    pub batch_dim: u64,
+    pub padding: sab_padding,
+    pub value: *const ::core::ffi::c_void,
+    pub value_dims: u64,
+    pub threads: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_pad_options"][::core::mem::size_of::<sab_pad_options>() - 48usize];
+    [
+        "Alignment of sab_pad_options",
+    ][::core::mem::align_of::<sab_pad_options>() - 8usize];
+    [
+        "Offset of field: sab_pad_options::struct_size",
+    ][::core::mem::offset_of!(sab_pad_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_pad_options::batch_dim",
+    ][::core::mem::offset_of!(sab_pad_options, batch_dim) - 8usize];
+    [
+        "Offset of field: sab_pad_options::padding",
+    ][::core::mem::offset_of!(sab_pad_options, padding) - 16usize];
+    [
+        "Offset of field: sab_pad_options::value",
+    ][::core::mem::offset_of!(sab_pad_options, value) - 24usize];
+    [
+        "Offset of field: sab_pad_options::value_dims",
+    ][::core::mem::offset_of!(sab_pad_options, value_dims) - 32usize];
+    [
+        "Offset of field: sab_pad_options::threads",
+    ][::core::mem::offset_of!(sab_pad_options, threads) - 40usize];
+};
+extern "C" {
+    pub fn sab_pad_options_init(options: *mut sab_pad_options);
+}
+extern "C" {
+    pub fn sab_padded_shape(
+        samples: *const sab_ragged,
+        indices: *const i64,
+        count: usize,
+        shape: *mut i64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_pad(
+        samples: *const sab_ragged,
+        indices: *const i64,
+        count: usize,
+        shape: *const i64,
+        options: *const sab_pad_options,
+        padded: *mut ::core::ffi::c_void,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_unpad(
+        padded: *const ::core::ffi::c_void,
+        shape: *const i64,
+        indices: *const i64,
+        count: usize,
+        options: *const sab_pad_options,
+        samples: *const sab_ragged,
+    ) -> sab_status;
+}
+pub type sab_mask_rule = i32;
+extern "C" {
+    pub fn sab_length_mask(
+        lengths: *const i64,
+        count: usize,
+        shape: *const i64,
+        dimensions: usize,
+        rule: sab_mask_rule,
+        mask: *mut u8,
+    ) -> sab_status;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct DLManagedTensor {
@@ -2399,6 +2783,169 @@ extern "C" {
 }
 extern "C" {
     pub fn sab_torch_store_free(store: *mut sab_torch_store);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_collection {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_tensor {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_leaf {
+    pub struct_size: usize,
+    pub path: *const ::core::ffi::c_char,
+    pub signature: *const ::core::ffi::c_char,
+    pub dlpack: *const *mut DLManagedTensor,
+    pub tensors: *const *mut sab_torch_tensor,
+    pub padding: sab_padding,
+    pub value: f64,
+    pub value_dlpack: *mut DLManagedTensor,
+    pub value_tensor: *mut sab_torch_tensor,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_torch_leaf"][::core::mem::size_of::<sab_torch_leaf>() - 72usize];
+    ["Alignment of sab_torch_leaf"][::core::mem::align_of::<sab_torch_leaf>() - 8usize];
+    [
+        "Offset of field: sab_torch_leaf::struct_size",
+    ][::core::mem::offset_of!(sab_torch_leaf, struct_size) - 0usize];
+    [
+        "Offset of field: sab_torch_leaf::path",
+    ][::core::mem::offset_of!(sab_torch_leaf, path) - 8usize];
+    [
+        "Offset of field: sab_torch_leaf::signature",
+    ][::core::mem::offset_of!(sab_torch_leaf, signature) - 16usize];
+    [
+        "Offset of field: sab_torch_leaf::dlpack",
+    ][::core::mem::offset_of!(sab_torch_leaf, dlpack) - 24usize];
+    [
+        "Offset of field: sab_torch_leaf::tensors",
+    ][::core::mem::offset_of!(sab_torch_leaf, tensors) - 32usize];
+    [
+        "Offset of field: sab_torch_leaf::padding",
+    ][::core::mem::offset_of!(sab_torch_leaf, padding) - 40usize];
+    [
+        "Offset of field: sab_torch_leaf::value",
+    ][::core::mem::offset_of!(sab_torch_leaf, value) - 48usize];
+    [
+        "Offset of field: sab_torch_leaf::value_dlpack",
+    ][::core::mem::offset_of!(sab_torch_leaf, value_dlpack) - 56usize];
+    [
+        "Offset of field: sab_torch_leaf::value_tensor",
+    ][::core::mem::offset_of!(sab_torch_leaf, value_tensor) - 64usize];
+};
+extern "C" {
+    pub fn sab_torch_collection_new(
+        leaves: *const sab_torch_leaf,
+        leaf_count: usize,
+        samples: usize,
+        collection: *mut *mut sab_torch_collection,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_lengths(
+        collection: *const sab_torch_collection,
+        name: *const ::core::ffi::c_char,
+        lengths: *mut *mut sab_sizes,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_group(
+        collection: *const sab_torch_collection,
+        grouping: *const sab_grouping,
+        grouped: *mut *mut sab_torch_collection,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_ungroup(
+        collection: *const sab_torch_collection,
+        samples: *mut *mut sab_torch_collection,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_outputs(
+        collection: *const sab_torch_collection,
+        leaves: *const sab_torch_leaf,
+        leaf_count: usize,
+        outputs: *mut *mut sab_torch_collection,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_collection_info {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub groups: u64,
+    pub leaves: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_torch_collection_info",
+    ][::core::mem::size_of::<sab_torch_collection_info>() - 32usize];
+    [
+        "Alignment of sab_torch_collection_info",
+    ][::core::mem::align_of::<sab_torch_collection_info>() - 8usize];
+    [
+        "Offset of field: sab_torch_collection_info::struct_size",
+    ][::core::mem::offset_of!(sab_torch_collection_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_torch_collection_info::samples",
+    ][::core::mem::offset_of!(sab_torch_collection_info, samples) - 8usize];
+    [
+        "Offset of field: sab_torch_collection_info::groups",
+    ][::core::mem::offset_of!(sab_torch_collection_info, groups) - 16usize];
+    [
+        "Offset of field: sab_torch_collection_info::leaves",
+    ][::core::mem::offset_of!(sab_torch_collection_info, leaves) - 24usize];
+};
+extern "C" {
+    pub fn sab_torch_collection_get_info(
+        collection: *const sab_torch_collection,
+        info: *mut sab_torch_collection_info,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_get_dlpack(
+        collection: *const sab_torch_collection,
+        leaf: usize,
+        index: usize,
+        tensor: *mut *mut DLManagedTensor,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_get_tensor(
+        collection: *const sab_torch_collection,
+        leaf: usize,
+        index: usize,
+        tensor: *mut sab_torch_tensor,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_get_mask(
+        collection: *const sab_torch_collection,
+        group: usize,
+        names: *const ::core::ffi::c_char,
+        leaf: usize,
+        mask: *mut sab_torch_tensor,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_get_mask_dlpack(
+        collection: *const sab_torch_collection,
+        group: usize,
+        names: *const ::core::ffi::c_char,
+        leaf: usize,
+        mask: *mut *mut DLManagedTensor,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_free(collection: *mut sab_torch_collection);
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3043,385 +3590,236 @@ extern "C" {
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }
-pub type sab_thresholds_method = i32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct sab_thresholds_options {
-    pub struct_size: usize,
-    pub method: sab_thresholds_method,
-    pub cost: sab_cost,
-    pub cost_per_sample: i32,
-    pub num_trials: u32,
-    pub tolerate: i64,
-    pub seed: u64,
-    pub starts: *const u64,
-    pub coefficients: *const f64,
-    pub coefficient_count: usize,
-    pub cost_terms: *const sab_cost_term,
-    pub cost_term_count: usize,
-    pub cost_fn: sab_cost_fn,
-    pub cost_ctx: *mut ::core::ffi::c_void,
-    pub progress: sab_progress_fn,
-    pub progress_ctx: *mut ::core::ffi::c_void,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_thresholds_options",
-    ][::core::mem::size_of::<sab_thresholds_options>() - 112usize];
-    [
-        "Alignment of sab_thresholds_options",
-    ][::core::mem::align_of::<sab_thresholds_options>() - 8usize];
-    [
-        "Offset of field: sab_thresholds_options::struct_size",
-    ][::core::mem::offset_of!(sab_thresholds_options, struct_size) - 0usize];
-    [
-        "Offset of field: sab_thresholds_options::method",
-    ][::core::mem::offset_of!(sab_thresholds_options, method) - 8usize];
-    [
-        "Offset of field: sab_thresholds_options::cost",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost) - 12usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_per_sample",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_per_sample) - 16usize];
-    [
-        "Offset of field: sab_thresholds_options::num_trials",
-    ][::core::mem::offset_of!(sab_thresholds_options, num_trials) - 20usize];
-    [
-        "Offset of field: sab_thresholds_options::tolerate",
-    ][::core::mem::offset_of!(sab_thresholds_options, tolerate) - 24usize];
-    [
-        "Offset of field: sab_thresholds_options::seed",
-    ][::core::mem::offset_of!(sab_thresholds_options, seed) - 32usize];
-    [
-        "Offset of field: sab_thresholds_options::starts",
-    ][::core::mem::offset_of!(sab_thresholds_options, starts) - 40usize];
-    [
-        "Offset of field: sab_thresholds_options::coefficients",
-    ][::core::mem::offset_of!(sab_thresholds_options, coefficients) - 48usize];
-    [
-        "Offset of field: sab_thresholds_options::coefficient_count",
-    ][::core::mem::offset_of!(sab_thresholds_options, coefficient_count) - 56usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_terms",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_terms) - 64usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_term_count",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_term_count) - 72usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_fn",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_fn) - 80usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_ctx",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_ctx) - 88usize];
-    [
-        "Offset of field: sab_thresholds_options::progress",
-    ][::core::mem::offset_of!(sab_thresholds_options, progress) - 96usize];
-    [
-        "Offset of field: sab_thresholds_options::progress_ctx",
-    ][::core::mem::offset_of!(sab_thresholds_options, progress_ctx) - 104usize];
-};
-extern "C" {
-    pub fn sab_thresholds_options_init(options: *mut sab_thresholds_options);
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_thresholds_info {
-    pub struct_size: usize,
-    pub total: f64,
-    pub worst: f64,
-    pub largest_difference: f64,
-    pub even: u64,
-    pub repeated: u64,
-    pub not_tolerated: u64,
-    pub extreme: u64,
-    pub narrow: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_thresholds_info",
-    ][::core::mem::size_of::<sab_thresholds_info>() - 72usize];
-    [
-        "Alignment of sab_thresholds_info",
-    ][::core::mem::align_of::<sab_thresholds_info>() - 8usize];
-    [
-        "Offset of field: sab_thresholds_info::struct_size",
-    ][::core::mem::offset_of!(sab_thresholds_info, struct_size) - 0usize];
-    [
-        "Offset of field: sab_thresholds_info::total",
-    ][::core::mem::offset_of!(sab_thresholds_info, total) - 8usize];
-    [
-        "Offset of field: sab_thresholds_info::worst",
-    ][::core::mem::offset_of!(sab_thresholds_info, worst) - 16usize];
-    [
-        "Offset of field: sab_thresholds_info::largest_difference",
-    ][::core::mem::offset_of!(sab_thresholds_info, largest_difference) - 24usize];
-    [
-        "Offset of field: sab_thresholds_info::even",
-    ][::core::mem::offset_of!(sab_thresholds_info, even) - 32usize];
-    [
-        "Offset of field: sab_thresholds_info::repeated",
-    ][::core::mem::offset_of!(sab_thresholds_info, repeated) - 40usize];
-    [
-        "Offset of field: sab_thresholds_info::not_tolerated",
-    ][::core::mem::offset_of!(sab_thresholds_info, not_tolerated) - 48usize];
-    [
-        "Offset of field: sab_thresholds_info::extreme",
-    ][::core::mem::offset_of!(sab_thresholds_info, extreme) - 56usize];
-    [
-        "Offset of field: sab_thresholds_info::narrow",
-    ][::core::mem::offset_of!(sab_thresholds_info, narrow) - 64usize];
-};
-extern "C" {
-    pub fn sab_find_thresholds(
-        lengths: *const sab_sizes,
-        k: u64,
-        options: *const sab_thresholds_options,
-        thresholds: *mut f64,
-        info: *mut sab_thresholds_info,
-    ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_grouping {
+pub struct sab_cache {
     _unused: [u8; 0],
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct sab_grouping_dimension {
-    pub lengths: *const sab_sizes,
-    pub thresholds: *const f64,
-    pub threshold_count: usize,
+pub struct sab_cache_value {
+    _unused: [u8; 0],
+}
+pub type sab_cache_failure = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_cache_options {
+    pub struct_size: usize,
+    pub dataset_name: *const ::core::ffi::c_char,
+    pub writer_buffer_size: u64,
+    pub flush_interval: f64,
+    pub capacity: u64,
+    pub on_failure: sab_cache_failure,
+    pub is_cluster: i32,
+    pub timeout: f64,
+    pub load_wait: f64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
+    ["Size of sab_cache_options"][::core::mem::size_of::<sab_cache_options>() - 64usize];
     [
-        "Size of sab_grouping_dimension",
-    ][::core::mem::size_of::<sab_grouping_dimension>() - 24usize];
+        "Alignment of sab_cache_options",
+    ][::core::mem::align_of::<sab_cache_options>() - 8usize];
     [
-        "Alignment of sab_grouping_dimension",
-    ][::core::mem::align_of::<sab_grouping_dimension>() - 8usize];
+        "Offset of field: sab_cache_options::struct_size",
+    ][::core::mem::offset_of!(sab_cache_options, struct_size) - 0usize];
     [
-        "Offset of field: sab_grouping_dimension::lengths",
-    ][::core::mem::offset_of!(sab_grouping_dimension, lengths) - 0usize];
+        "Offset of field: sab_cache_options::dataset_name",
+    ][::core::mem::offset_of!(sab_cache_options, dataset_name) - 8usize];
     [
-        "Offset of field: sab_grouping_dimension::thresholds",
-    ][::core::mem::offset_of!(sab_grouping_dimension, thresholds) - 8usize];
+        "Offset of field: sab_cache_options::writer_buffer_size",
+    ][::core::mem::offset_of!(sab_cache_options, writer_buffer_size) - 16usize];
     [
-        "Offset of field: sab_grouping_dimension::threshold_count",
-    ][::core::mem::offset_of!(sab_grouping_dimension, threshold_count) - 16usize];
+        "Offset of field: sab_cache_options::flush_interval",
+    ][::core::mem::offset_of!(sab_cache_options, flush_interval) - 24usize];
+    [
+        "Offset of field: sab_cache_options::capacity",
+    ][::core::mem::offset_of!(sab_cache_options, capacity) - 32usize];
+    [
+        "Offset of field: sab_cache_options::on_failure",
+    ][::core::mem::offset_of!(sab_cache_options, on_failure) - 40usize];
+    [
+        "Offset of field: sab_cache_options::is_cluster",
+    ][::core::mem::offset_of!(sab_cache_options, is_cluster) - 44usize];
+    [
+        "Offset of field: sab_cache_options::timeout",
+    ][::core::mem::offset_of!(sab_cache_options, timeout) - 48usize];
+    [
+        "Offset of field: sab_cache_options::load_wait",
+    ][::core::mem::offset_of!(sab_cache_options, load_wait) - 56usize];
 };
 extern "C" {
-    pub fn sab_grouping_thresholds_new(
-        dimensions: *const sab_grouping_dimension,
-        count: usize,
-        grouping: *mut *mut sab_grouping,
+    pub fn sab_cache_options_init(options: *mut sab_cache_options);
+}
+extern "C" {
+    pub fn sab_cache_open(
+        url: *const ::core::ffi::c_char,
+        options: *const sab_cache_options,
+        cache: *mut *mut sab_cache,
     ) -> sab_status;
 }
 extern "C" {
-    pub fn sab_grouping_uni_new(
-        samples: usize,
-        grouping: *mut *mut sab_grouping,
+    pub fn sab_cache_url(cache: *const sab_cache) -> *const ::core::ffi::c_char;
+}
+extern "C" {
+    pub fn sab_cache_get(
+        cache: *mut sab_cache,
+        key: *const ::core::ffi::c_void,
+        key_size: usize,
+        value: *mut *mut sab_cache_value,
     ) -> sab_status;
 }
 extern "C" {
-    pub fn sab_grouping_predefined_new(
-        group_of: *const i64,
-        samples: usize,
-        groups: usize,
-        grouping: *mut *mut sab_grouping,
+    pub fn sab_cache_put(
+        cache: *mut sab_cache,
+        key: *const ::core::ffi::c_void,
+        key_size: usize,
+        data: *const ::core::ffi::c_void,
+        size: usize,
     ) -> sab_status;
 }
+pub type sab_cache_load_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        key: *const ::core::ffi::c_void,
+        key_size: usize,
+        data: *mut *const ::core::ffi::c_void,
+        size: *mut usize,
+    ) -> i32,
+>;
 extern "C" {
-    pub fn sab_grouping_partition_new(
-        indices: *const i64,
-        counts: *const u64,
-        groups: usize,
-        grouping: *mut *mut sab_grouping,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_grouping_consecutive_new(
-        counts: *const u64,
-        groups: usize,
-        grouping: *mut *mut sab_grouping,
+    pub fn sab_cache_get_or_load(
+        cache: *mut sab_cache,
+        key: *const ::core::ffi::c_void,
+        key_size: usize,
+        load: sab_cache_load_fn,
+        ctx: *mut ::core::ffi::c_void,
+        value: *mut *mut sab_cache_value,
     ) -> sab_status;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct sab_groups {
-    pub struct_size: usize,
-    pub samples: u64,
-    pub groups: u64,
-    pub dimensions: u64,
-    pub offsets: *const i64,
-    pub permutation: *const i64,
-    pub inverse: *const i64,
-    pub group_of: *const i64,
-    pub intervals: *const i64,
+pub struct sab_cache_item {
+    pub key: *const ::core::ffi::c_void,
+    pub key_size: usize,
+    pub data: *const ::core::ffi::c_void,
+    pub size: usize,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of sab_groups"][::core::mem::size_of::<sab_groups>() - 72usize];
-    ["Alignment of sab_groups"][::core::mem::align_of::<sab_groups>() - 8usize];
+    ["Size of sab_cache_item"][::core::mem::size_of::<sab_cache_item>() - 32usize];
+    ["Alignment of sab_cache_item"][::core::mem::align_of::<sab_cache_item>() - 8usize];
     [
-        "Offset of field: sab_groups::struct_size",
-    ][::core::mem::offset_of!(sab_groups, struct_size) - 0usize];
+        "Offset of field: sab_cache_item::key",
+    ][::core::mem::offset_of!(sab_cache_item, key) - 0usize];
     [
-        "Offset of field: sab_groups::samples",
-    ][::core::mem::offset_of!(sab_groups, samples) - 8usize];
+        "Offset of field: sab_cache_item::key_size",
+    ][::core::mem::offset_of!(sab_cache_item, key_size) - 8usize];
     [
-        "Offset of field: sab_groups::groups",
-    ][::core::mem::offset_of!(sab_groups, groups) - 16usize];
+        "Offset of field: sab_cache_item::data",
+    ][::core::mem::offset_of!(sab_cache_item, data) - 16usize];
     [
-        "Offset of field: sab_groups::dimensions",
-    ][::core::mem::offset_of!(sab_groups, dimensions) - 24usize];
-    [
-        "Offset of field: sab_groups::offsets",
-    ][::core::mem::offset_of!(sab_groups, offsets) - 32usize];
-    [
-        "Offset of field: sab_groups::permutation",
-    ][::core::mem::offset_of!(sab_groups, permutation) - 40usize];
-    [
-        "Offset of field: sab_groups::inverse",
-    ][::core::mem::offset_of!(sab_groups, inverse) - 48usize];
-    [
-        "Offset of field: sab_groups::group_of",
-    ][::core::mem::offset_of!(sab_groups, group_of) - 56usize];
-    [
-        "Offset of field: sab_groups::intervals",
-    ][::core::mem::offset_of!(sab_groups, intervals) - 64usize];
+        "Offset of field: sab_cache_item::size",
+    ][::core::mem::offset_of!(sab_cache_item, size) - 24usize];
 };
 extern "C" {
-    pub fn sab_grouping_get(
-        grouping: *const sab_grouping,
-        groups: *mut sab_groups,
+    pub fn sab_cache_get_many(
+        cache: *mut sab_cache,
+        items: *const sab_cache_item,
+        count: usize,
+        values: *mut *mut sab_cache_value,
     ) -> sab_status;
 }
 extern "C" {
-    pub fn sab_grouping_free(grouping: *mut sab_grouping);
+    pub fn sab_cache_put_many(
+        cache: *mut sab_cache,
+        items: *const sab_cache_item,
+        count: usize,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_flush(cache: *mut sab_cache) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_num_keys(cache: *mut sab_cache, keys: *mut u64) -> sab_status;
+}
+extern "C" {
+    pub fn sab_cache_clear(cache: *mut sab_cache) -> sab_status;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct sab_ragged {
+pub struct sab_cache_stats {
     pub struct_size: usize,
-    pub samples: u64,
-    pub rank: u64,
-    pub element_size: u64,
-    pub shapes: *const i64,
-    pub strides: *const i64,
-    pub values: *mut ::core::ffi::c_void,
-    pub offsets: *const i64,
-    pub data: *const *mut ::core::ffi::c_void,
+    pub hits: u64,
+    pub misses: u64,
+    pub loads: u64,
+    pub waits: u64,
+    pub evictions: u64,
+    pub damaged: u64,
+    pub failures: u64,
+    pub dropped: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub buffered: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of sab_ragged"][::core::mem::size_of::<sab_ragged>() - 72usize];
-    ["Alignment of sab_ragged"][::core::mem::align_of::<sab_ragged>() - 8usize];
+    ["Size of sab_cache_stats"][::core::mem::size_of::<sab_cache_stats>() - 96usize];
     [
-        "Offset of field: sab_ragged::struct_size",
-    ][::core::mem::offset_of!(sab_ragged, struct_size) - 0usize];
+        "Alignment of sab_cache_stats",
+    ][::core::mem::align_of::<sab_cache_stats>() - 8usize];
     [
-        "Offset of field: sab_ragged::samples",
-    ][::core::mem::offset_of!(sab_ragged, samples) - 8usize];
+        "Offset of field: sab_cache_stats::struct_size",
+    ][::core::mem::offset_of!(sab_cache_stats, struct_size) - 0usize];
     [
-        "Offset of field: sab_ragged::rank",
-    ][::core::mem::offset_of!(sab_ragged, rank) - 16usize];
+        "Offset of field: sab_cache_stats::hits",
+    ][::core::mem::offset_of!(sab_cache_stats, hits) - 8usize];
     [
-        "Offset of field: sab_ragged::element_size",
-    ][::core::mem::offset_of!(sab_ragged, element_size) - 24usize];
+        "Offset of field: sab_cache_stats::misses",
+    ][::core::mem::offset_of!(sab_cache_stats, misses) - 16usize];
     [
-        "Offset of field: sab_ragged::shapes",
-    ][::core::mem::offset_of!(sab_ragged, shapes) - 32usize];
+        "Offset of field: sab_cache_stats::loads",
+    ][::core::mem::offset_of!(sab_cache_stats, loads) - 24usize];
     [
-        "Offset of field: sab_ragged::strides",
-    ][::core::mem::offset_of!(sab_ragged, strides) - 40usize];
+        "Offset of field: sab_cache_stats::waits",
+    ][::core::mem::offset_of!(sab_cache_stats, waits) - 32usize];
     [
-        "Offset of field: sab_ragged::values",
-    ][::core::mem::offset_of!(sab_ragged, values) - 48usize];
+        "Offset of field: sab_cache_stats::evictions",
+    ][::core::mem::offset_of!(sab_cache_stats, evictions) - 40usize];
     [
-        "Offset of field: sab_ragged::offsets",
-    ][::core::mem::offset_of!(sab_ragged, offsets) - 56usize];
+        "Offset of field: sab_cache_stats::damaged",
+    ][::core::mem::offset_of!(sab_cache_stats, damaged) - 48usize];
     [
-        "Offset of field: sab_ragged::data",
-    ][::core::mem::offset_of!(sab_ragged, data) - 64usize];
-};
-pub type sab_padding = i32;
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_pad_options {
-    pub struct_size: usize,
-    pub batch_dim: u64,
-    pub padding: sab_padding,
-    pub value: *const ::core::ffi::c_void,
-    pub value_dims: u64,
-    pub threads: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of sab_pad_options"][::core::mem::size_of::<sab_pad_options>() - 48usize];
+        "Offset of field: sab_cache_stats::failures",
+    ][::core::mem::offset_of!(sab_cache_stats, failures) - 56usize];
     [
-        "Alignment of sab_pad_options",
-    ][::core::mem::align_of::<sab_pad_options>() - 8usize];
+        "Offset of field: sab_cache_stats::dropped",
+    ][::core::mem::offset_of!(sab_cache_stats, dropped) - 64usize];
     [
-        "Offset of field: sab_pad_options::struct_size",
-    ][::core::mem::offset_of!(sab_pad_options, struct_size) - 0usize];
+        "Offset of field: sab_cache_stats::bytes_read",
+    ][::core::mem::offset_of!(sab_cache_stats, bytes_read) - 72usize];
     [
-        "Offset of field: sab_pad_options::batch_dim",
-    ][::core::mem::offset_of!(sab_pad_options, batch_dim) - 8usize];
+        "Offset of field: sab_cache_stats::bytes_written",
+    ][::core::mem::offset_of!(sab_cache_stats, bytes_written) - 80usize];
     [
-        "Offset of field: sab_pad_options::padding",
-    ][::core::mem::offset_of!(sab_pad_options, padding) - 16usize];
-    [
-        "Offset of field: sab_pad_options::value",
-    ][::core::mem::offset_of!(sab_pad_options, value) - 24usize];
-    [
-        "Offset of field: sab_pad_options::value_dims",
-    ][::core::mem::offset_of!(sab_pad_options, value_dims) - 32usize];
-    [
-        "Offset of field: sab_pad_options::threads",
-    ][::core::mem::offset_of!(sab_pad_options, threads) - 40usize];
+        "Offset of field: sab_cache_stats::buffered",
+    ][::core::mem::offset_of!(sab_cache_stats, buffered) - 88usize];
 };
 extern "C" {
-    pub fn sab_pad_options_init(options: *mut sab_pad_options);
-}
-extern "C" {
-    pub fn sab_padded_shape(
-        samples: *const sab_ragged,
-        indices: *const i64,
-        count: usize,
-        shape: *mut i64,
+    pub fn sab_cache_get_stats(
+        cache: *const sab_cache,
+        stats: *mut sab_cache_stats,
     ) -> sab_status;
 }
 extern "C" {
-    pub fn sab_pad(
-        samples: *const sab_ragged,
-        indices: *const i64,
-        count: usize,
-        shape: *const i64,
-        options: *const sab_pad_options,
-        padded: *mut ::core::ffi::c_void,
-    ) -> sab_status;
+    pub fn sab_cache_value_data(
+        value: *const sab_cache_value,
+        size: *mut usize,
+    ) -> *const ::core::ffi::c_void;
 }
 extern "C" {
-    pub fn sab_unpad(
-        padded: *const ::core::ffi::c_void,
-        shape: *const i64,
-        indices: *const i64,
-        count: usize,
-        options: *const sab_pad_options,
-        samples: *const sab_ragged,
-    ) -> sab_status;
+    pub fn sab_cache_value_free(value: *mut sab_cache_value);
 }
-pub type sab_mask_rule = i32;
 extern "C" {
-    pub fn sab_length_mask(
-        lengths: *const i64,
-        count: usize,
-        shape: *const i64,
-        dimensions: usize,
-        rule: sab_mask_rule,
-        mask: *mut u8,
-    ) -> sab_status;
+    pub fn sab_cache_free(cache: *mut sab_cache);
 }

@@ -294,7 +294,7 @@ impl Grouping {
     /// The interval, from 0, of a group in each dimension; empty where the groups were given. `None` for a group that is not there.
     pub fn intervals(&self, group: usize) -> Option<&[i64]> {
         let groups = self.handle.groups();
-        (group + 1 < groups.offsets.len()).then(|| &groups.intervals[group * groups.dimensions..(group + 1) * groups.dimensions])
+        (group < groups.offsets.len() - 1).then(|| &groups.intervals[group * groups.dimensions..(group + 1) * groups.dimensions])
     }
 }
 

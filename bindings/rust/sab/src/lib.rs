@@ -40,6 +40,7 @@
 //! - [`LoadBalancingSampler`], [`LoadBalancingBatchSampler`], [`TorchSampler`]: the orders of other libraries, seed for seed.
 //!
 //! Batches that are run in groups of like lengths: [`find_thresholds`] says where to cut, [`Grouping`] which sample is in which group.
+//! [`Shapes`] stacks the samples of a group and takes them apart.
 //!
 //! Which rank this is, [`ranks_from_environment`] and [`data_rank`] say; whether all ranks agree, `check_ranks` of a sampler.
 //!
@@ -63,6 +64,7 @@ mod error;
 mod group;
 pub mod memory;
 mod pack;
+mod padding;
 mod plan;
 mod ranks;
 mod raw;
@@ -78,6 +80,7 @@ pub use batch::{Batch, BatchRef};
 pub use error::{BoxError, Error};
 pub use group::{find_thresholds, Grouping, Thresholds, ThresholdsMethod, ThresholdsOptions};
 pub use pack::{PackInfo, PackMethod, PackOptions, PackedSampler};
+pub use padding::{length_mask, MaskRule, PadOptions, Padding, Shapes};
 pub use plan::{Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
 pub use ranks::{data_rank, ranks_from_environment, BalanceReport, BalancedOptions, BalancedSampler, ShardedSampler};
 pub use sampler::{

@@ -30,6 +30,8 @@ mod group;
 pub(crate) use group::*;
 mod memory;
 pub(crate) use memory::*;
+mod padding;
+pub(crate) use padding::*;
 mod ranks;
 pub(crate) use ranks::*;
 mod stream;

@@ -1,6 +1,7 @@
 //! Thresholds and groupings.
 
 use std::ops::ControlFlow;
+use std::panic::catch_unwind;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -72,6 +73,8 @@ fn closures_price_groups_and_may_fail() {
     assert_eq!(asked, [(1, 1.0), (1, 2.0), (1, 3.0), (1, 4.0), (1, 5.0)]);
     let failing = ThresholdsOptions::new().try_cost_fn(|_, _| Err("no price"));
     assert!(matches!(find_thresholds(&sizes, 2, failing), Err(Error::Callback(error)) if error.to_string() == "no price"));
+    let panicking = || find_thresholds(&sizes, 2, ThresholdsOptions::new().cost_fn(|_, _| panic!("no price")));
+    assert_eq!(*catch_unwind(panicking).unwrap_err().downcast::<&str>().unwrap(), "no price");
     let stopped = ThresholdsOptions::new().progress(|_, _| ControlFlow::Break(()));
     assert!(matches!(find_thresholds(&sizes, 2, stopped), Err(Error::Cancelled)));
     assert!(matches!(find_thresholds(&sizes, usize::MAX, ThresholdsOptions::new()), Err(Error::Argument(_))));
@@ -86,6 +89,7 @@ fn given_groups() {
     assert_eq!(groups(Grouping::consecutive(&[1, 2])), [vec![0], vec![1, 2]]);
     assert_eq!(groups(Grouping::predefined(&[], 0)), Vec::<Vec<i64>>::new());
     assert_eq!(Grouping::uni(2).unwrap().intervals(0), Some(&[][..]));
+    assert_eq!(Grouping::uni(2).unwrap().intervals(usize::MAX), None);
     assert_eq!(format!("{:?}", Grouping::consecutive(&[1, 2]).unwrap()), "[[0], [1, 2]]");
     assert!(matches!(Grouping::partition(&[0, 1], &[1]), Err(Error::Argument(_))));
     assert!(matches!(Grouping::partition(&[0, 0], &[2]), Err(Error::Argument(_))));

@@ -1,0 +1,18 @@
+"""``bagua.torch_api.contrib``: load-balancing samplers, seed for seed, and fused optimizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sab.compat.bagua.contrib.load_balancing_data_loader import LoadBalancingDistributedBatchSampler, LoadBalancingDistributedSampler
+
+__all__ = ["LoadBalancingDistributedBatchSampler", "LoadBalancingDistributedSampler", "fuse_optimizer"]
+
+
+def __getattr__(name: str) -> Any:
+    # Needs torch, which the samplers do not.
+    if name == "fuse_optimizer":
+        from sab.compat.bagua.contrib.fuse.optimizer import fuse_optimizer
+
+        return fuse_optimizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""``bagua.torch_api.contrib.fuse``."""

@@ -1,0 +1,156 @@
+use std::ffi::c_void;
+use std::mem::size_of;
+use std::ptr::{null, null_mut};
+
+use sab_sys as sys;
+
+use super::{check, defaults};
+use crate::error::Error;
+use crate::padding::{MaskRule, PadOptions, Padding, Shapes};
+
+/// What the options say, for shapes of this rank and this padded shape. The pointer in it lives as long as they do.
+fn pad_options<T: Copy>(options: &PadOptions<'_, T>, rank: usize, shape: &[i64]) -> Result<sys::sab_pad_options, Error> {
+    // SAFETY: the call fills the whole struct.
+    let mut given: sys::sab_pad_options = unsafe { defaults(sys::sab_pad_options_init) };
+    given.batch_dim = options.batch_dim as u64;
+    given.threads = options.threads as u64;
+    match &options.padding {
+        Padding::Constant(value) => given.value = (value as *const T).cast(),
+        Padding::Repeat(value) => {
+            given.padding = sys::SAB_PADDING_REPEAT;
+            given.value = (value as *const T).cast();
+        }
+        Padding::Array(values, dims) => {
+            let mut expected = 1usize;
+            for (i, &dim) in dims.iter().enumerate() {
+                if dim >= rank || (i > 0 && dims[i - 1] >= dim) {
+                    return Err(Error::Argument(format!("dims = {dims:?}: must ascend and lie below the rank, {rank}")));
+                }
+                given.value_dims |= 1 << dim;
+                expected = expected.saturating_mul(shape[dim] as usize);
+            }
+            if values.len() != expected {
+                let count = values.len();
+                return Err(Error::Argument(format!(
+                    "the padding has {count} values: must have {expected}, those of its dimensions"
+                )));
+            }
+            given.value = values.as_ptr().cast();
+        }
+    }
+    Ok(given)
+}
+
+/// The samples, at `values`, and the indices as pointer and count.
+fn ragged<T>(shapes: &Shapes, values: *mut c_void) -> Result<sys::sab_ragged, Error> {
+    if size_of::<T>() == 0 {
+        return Err(Error::Argument("elements must have a size".into()));
+    }
+    Ok(sys::sab_ragged {
+        struct_size: size_of::<sys::sab_ragged>(),
+        samples: shapes.samples() as u64,
+        rank: shapes.rank() as u64,
+        element_size: size_of::<T>() as u64,
+        shapes: shapes.all().as_ptr(),
+        strides: null(),
+        values,
+        offsets: shapes.offsets.as_ptr(),
+        data: null(),
+    })
+}
+
+fn places(shapes: &Shapes, indices: Option<&[i64]>) -> (*const i64, usize) {
+    indices.map_or((null(), shapes.samples()), |indices| (indices.as_ptr(), indices.len()))
+}
+
+fn product(count: usize, shape: &[i64]) -> Option<usize> {
+    shape.iter().try_fold(count, |product, &size| product.checked_mul(usize::try_from(size).ok()?))
+}
+
+pub(crate) fn pad<T: Copy>(
+    shapes: &Shapes,
+    values: &[T],
+    indices: Option<&[i64]>,
+    options: &PadOptions<'_, T>,
+) -> Result<(Vec<T>, Vec<usize>), Error> {
+    let samples = ragged::<T>(shapes, values.as_ptr().cast_mut().cast())?;
+    let (pointer, count) = places(shapes, indices);
+    let mut shape = vec![0i64; shapes.rank()];
+    // SAFETY: arrays of the lengths said, and room for `rank` numbers.
+    check(unsafe { sys::sab_padded_shape(&samples, pointer, count, shape.as_mut_ptr()) })?;
+    let given = pad_options(options, shapes.rank(), &shape)?;
+    let total = product(count, &shape).ok_or_else(|| Error::NoMemory("more memory is needed than there can be".into()))?;
+    let mut padded: Vec<T> = Vec::new();
+    padded.try_reserve_exact(total).map_err(|_| Error::NoMemory("memory could not be had".into()))?;
+    // SAFETY: values as many as the shapes say (checked), read only; room for the padded elements.
+    check(unsafe { sys::sab_pad(&samples, pointer, count, shape.as_ptr(), &given, padded.as_mut_ptr().cast()) })?;
+    // SAFETY: the call has written every element, each a copy of one of `T: Copy`.
+    unsafe { padded.set_len(total) };
+    Ok((padded, shape.into_iter().map(|size| size as usize).collect()))
+}
+
+pub(crate) fn unpad<T: Copy>(
+    shapes: &Shapes,
+    padded: &[T],
+    shape: &[usize],
+    indices: Option<&[i64]>,
+    options: &PadOptions<'_, T>,
+    values: &mut [T],
+) -> Result<(), Error> {
+    let samples = ragged::<T>(shapes, values.as_mut_ptr().cast())?;
+    let (pointer, count) = places(shapes, indices);
+    if shape.len() != shapes.rank() {
+        return Err(Error::Argument(format!(
+            "shape has {} numbers: must have as many as the rank, {}",
+            shape.len(),
+            shapes.rank()
+        )));
+    }
+    let shape: Vec<i64> = shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
+    if product(count, &shape) != Some(padded.len()) {
+        let given = padded.len();
+        return Err(Error::Argument(format!(
+            "padded has {given} elements: must have those of {count} samples of shape {shape:?}"
+        )));
+    }
+    if let Some(indices) = indices {
+        let mut is_taken = vec![false; shapes.samples()];
+        for (place, &index) in indices.iter().enumerate() {
+            let taken = usize::try_from(index).ok().and_then(|index| is_taken.get_mut(index));
+            if taken.is_some_and(|taken| std::mem::replace(taken, true)) {
+                return Err(Error::Argument(format!("indices[{place}] = {index}: stands there for the second time")));
+            }
+        }
+    }
+    // SAFETY: the call fills the whole struct.
+    let mut given: sys::sab_pad_options = unsafe { defaults(sys::sab_pad_options_init) };
+    given.batch_dim = options.batch_dim as u64;
+    given.threads = options.threads as u64;
+    // SAFETY: values as many as the shapes say and padded elements as many as the shape says (checked); no two threads write the same sample.
+    check(unsafe { sys::sab_unpad(padded.as_ptr().cast(), shape.as_ptr(), pointer, count, &given, &samples) })?;
+    Ok(())
+}
+
+pub(crate) fn length_mask(lengths: &[i64], shape: &[usize], rule: MaskRule) -> Result<Vec<bool>, Error> {
+    let dims = shape.len();
+    if dims == 0 || lengths.len() % dims != 0 {
+        let given = lengths.len();
+        return Err(Error::Argument(format!(
+            "shape has {dims} dimensions: must have at least one, and divide the number of lengths, {given}"
+        )));
+    }
+    let shape: Vec<i64> = shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
+    let count = lengths.len() / dims;
+    let total = product(count, &shape).ok_or_else(|| Error::NoMemory("more memory is needed than there can be".into()))?;
+    let mut mask = Vec::new();
+    mask.try_reserve_exact(total).map_err(|_| Error::NoMemory("memory could not be had".into()))?;
+    mask.resize(total, false);
+    let rule = match rule {
+        MaskRule::All => sys::SAB_MASK_ALL,
+        MaskRule::Any => sys::SAB_MASK_ANY,
+    };
+    let room = if mask.is_empty() { null_mut() } else { mask.as_mut_ptr().cast() };
+    // SAFETY: lengths and room as said; only bytes of 0 and 1 are written, which are what a bool is.
+    check(unsafe { sys::sab_length_mask(lengths.as_ptr(), count, shape.as_ptr(), dims, rule, room) })?;
+    Ok(mask)
+}

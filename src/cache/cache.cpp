@@ -1,0 +1,309 @@
+#include "cache/cache.h"
+
+#include <algorithm>
+#include <new>
+#include <thread>
+
+#include "cache/forks.h"
+
+namespace sab::cache {
+
+using Clock = std::chrono::steady_clock;
+
+/// What is another's after a fork: made anew in a child.
+struct Cache::State {
+    std::unique_ptr<Store> store;
+    std::mutex buffering, flushing;
+    Buffer buffer, under_way;  // what is to be written, and what is being written
+    Clock::time_point oldest;  // when the first came into the buffer
+};
+
+namespace {
+
+Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(count, 1e8))); }
+
+/// Of a frame that this process made.
+View of_frame(std::shared_ptr<const std::string> frame) {
+    const std::string_view value = std::string_view(*frame).substr(frame_header_size);
+    return {std::move(frame), value};
+}
+
+}  // namespace
+
+Cache::Cache(Settings settings, std::function<std::unique_ptr<Store>()> open) : settings_(std::move(settings)), open_(std::move(open)) {
+    watch_forks();
+    url_ = state().store->url();
+    add_to_open(this);
+}
+
+Cache::~Cache() {
+    remove_from_open(this);
+    State* const state = state_.load();
+    if (state == nullptr) return;  // a child that never used it
+    try {
+        flush();
+    } catch (...) {  // counted; there is nobody to be told
+    }
+    delete state;
+}
+
+Cache::State& Cache::state() {
+    State* known = state_.load(std::memory_order_acquire);
+    if (known != nullptr) return *known;
+    const std::scoped_lock lock(making_state_);
+    known = state_.load(std::memory_order_acquire);
+    if (known == nullptr) {
+        auto made = std::make_unique<State>();
+        made->store = open_();
+        known = made.release();
+        state_.store(known, std::memory_order_release);
+    }
+    return *known;
+}
+
+void Cache::before_fork() noexcept {
+    try {
+        if (state_.load() != nullptr) flush();
+    } catch (...) {  // what could not be written stays the parent's, or is counted
+    }
+}
+
+void Cache::in_child() noexcept {
+    new (&making_state_) std::mutex;
+    state_.store(nullptr);  // the parent's, with its locks, connections and buffer, is left as it is
+}
+
+std::string Cache::full(std::string_view key) const {
+    std::string made = settings_.dataset_name;
+    made += '_';
+    made += key;
+    return made;
+}
+
+void Cache::settle(const Outcome& outcome) {
+    counters_.evictions += outcome.evictions;
+    counters_.dropped += outcome.dropped;
+    if (outcome.failure.empty()) return;
+    ++counters_.failures;
+    if (settings_.on_failure == SAB_CACHE_ERROR) fail(SAB_E_IO, std::string_view(outcome.failure));
+}
+
+std::vector<std::optional<View>> Cache::find(std::span<const std::string> keys) {
+    State& own = state();
+    std::vector<std::optional<View>> found(keys.size());
+    std::vector<std::string_view> missing;
+    std::vector<std::size_t> places;
+    {
+        const std::scoped_lock lock(own.buffering);
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+            const std::shared_ptr<const std::string>* frame = nullptr;
+            for (const Buffer* const buffer : {&own.buffer, &own.under_way})
+                if (const auto it = frame == nullptr ? buffer->find(keys[i]) : buffer->end(); it != buffer->end()) frame = &it->second;
+            if (frame != nullptr) {
+                found[i] = of_frame(*frame);
+            } else {
+                missing.push_back(keys[i]);
+                places.push_back(i);
+            }
+        }
+    }
+    if (missing.empty()) return found;
+    Outcome outcome;
+    auto kept = own.store->get(missing, outcome);
+    settle(outcome);
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+        if (!kept[i]) continue;
+        if (const auto value = unframed(missing[i], kept[i]->bytes))
+            found[places[i]] = View{std::move(kept[i]->owner), *value};
+        else
+            ++counters_.damaged;
+    }
+    return found;
+}
+
+std::vector<std::optional<View>> Cache::get(std::span<const std::string_view> keys) {
+    flush_if_due();
+    std::vector<std::string> whole;
+    whole.reserve(keys.size());
+    for (const std::string_view key : keys) whole.push_back(full(key));
+    auto found = find(whole);
+    for (const auto& each : found) {
+        ++(each ? counters_.hits : counters_.misses);
+        if (each) counters_.bytes_read += each->bytes.size();
+    }
+    return found;
+}
+
+std::optional<View> Cache::find_quietly(const std::string& key) { return std::move(find({&key, 1})[0]); }
+
+View Cache::get_or_load(std::string_view given, const Load& load) {
+    if (auto found = std::move(get({&given, 1})[0])) return std::move(*found);
+    const std::string key = full(given);
+    const auto deadline = Clock::now() + seconds(settings_.load_wait);
+    Store& store = *state().store;
+    Flights& flights = store.flights();
+    while (true) {
+        const auto [flight, is_ours] = flights.join(key);
+        if (!is_ours) {
+            // The same thread again, from inside its own load: it cannot wait for itself.
+            if (flight->pilot == std::this_thread::get_id() || !flights.wait(flight, deadline)) return of_frame(load_and_keep(key, load));
+            if (flight->value != nullptr) {
+                ++counters_.waits;
+                return of_frame(flight->value);
+            }
+            continue;  // whoever made it failed: perhaps this one can
+        }
+        std::shared_ptr<const std::string> made;
+        struct Landing {
+            Flights& flights;
+            const std::string& key;
+            const std::shared_ptr<Flights::Flight>& flight;
+            std::shared_ptr<const std::string>& made;
+            ~Landing() { flights.land(key, flight, made); }
+        } landing{flights, key, flight, made};
+        // Others, in other processes, may be making it.
+        auto claim = store.claim(key, std::max(settings_.load_wait, 1.0));
+        bool has_waited = false;
+        for (auto pause = std::chrono::milliseconds(1); claim == nullptr && Clock::now() < deadline; pause = std::min(pause * 2, std::chrono::milliseconds(50))) {
+            std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - Clock::now()));
+            has_waited = true;
+            if (auto found = find_quietly(key)) {
+                ++counters_.waits;
+                made = std::make_shared<const std::string>(framed(key, found->bytes));
+                return of_frame(made);
+            }
+            claim = store.claim(key, std::max(settings_.load_wait, 1.0));
+        }
+        if (store.is_shared() || has_waited)  // made between our look and our claim
+            if (auto found = find_quietly(key)) {
+                ++counters_.waits;
+                made = std::make_shared<const std::string>(framed(key, found->bytes));
+                return of_frame(made);
+            }
+        made = load_and_keep(key, load);
+        return of_frame(made);
+    }
+}
+
+std::shared_ptr<const std::string> Cache::load_and_keep(const std::string& key, const Load& load) {
+    auto frame = std::make_shared<const std::string>(framed(key, load()));
+    ++counters_.loads;
+    keep(key, frame);
+    return frame;
+}
+
+void Cache::keep(const std::string& key, std::shared_ptr<const std::string> frame) {
+    State& own = state();
+    if (settings_.writer_buffer_size <= 1) {
+        const Item item{key, *frame};
+        write({&item, 1});
+        return;
+    }
+    bool is_full = false;
+    {
+        const std::scoped_lock lock(own.buffering);
+        if (own.buffer.empty()) own.oldest = Clock::now();
+        own.buffer[key] = std::move(frame);
+        is_full = own.buffer.size() >= settings_.writer_buffer_size;
+    }
+    if (is_full) flush();
+}
+
+void Cache::put(std::string_view key, std::string_view value) {
+    flush_if_due();
+    const std::string whole = full(key);
+    keep(whole, std::make_shared<const std::string>(framed(whole, value)));
+}
+
+void Cache::put_all(std::span<const Item> items) {
+    flush();  // what came before must not come after
+    std::vector<std::string> keys, frames;
+    std::vector<Item> whole;
+    keys.reserve(items.size());
+    frames.reserve(items.size());
+    for (const Item& item : items) {
+        keys.push_back(full(item.key));
+        frames.push_back(framed(keys.back(), item.value));
+        whole.push_back({keys.back(), frames.back()});
+    }
+    write(whole);
+}
+
+void Cache::write(std::span<const Item> items) {
+    Outcome outcome;
+    state().store->put(items, outcome);
+    if (outcome.dropped == 0)
+        for (const Item& item : items) counters_.bytes_written += item.value.size();
+    settle(outcome);
+}
+
+void Cache::flush_if_due() {
+    State& own = state();
+    if (settings_.writer_buffer_size <= 1) return;
+    {
+        const std::scoped_lock lock(own.buffering);
+        if (own.buffer.empty() || Clock::now() - own.oldest < seconds(settings_.flush_interval)) return;
+    }
+    flush();
+}
+
+void Cache::flush() {
+    State& own = state();
+    const std::scoped_lock one(own.flushing);
+    std::vector<Item> items;
+    {
+        const std::scoped_lock lock(own.buffering);
+        if (own.buffer.empty()) return;
+        own.under_way.swap(own.buffer);
+        for (const auto& [key, frame] : own.under_way) items.push_back({key, *frame});
+    }
+    struct Done {
+        State& own;
+        ~Done() {
+            const std::scoped_lock lock(own.buffering);
+            own.under_way.clear();
+        }
+    } done{own};
+    write(items);
+}
+
+uint64_t Cache::count() {
+    flush();
+    Outcome outcome;
+    const uint64_t keys = state().store->count(outcome);
+    settle(outcome);
+    return keys;
+}
+
+void Cache::clear() {
+    State& own = state();
+    const std::scoped_lock one(own.flushing);
+    {
+        const std::scoped_lock lock(own.buffering);
+        own.buffer.clear();
+    }
+    Outcome outcome;
+    own.store->clear(outcome);
+    settle(outcome);
+}
+
+sab_cache_stats Cache::stats() const {
+    sab_cache_stats stats = SAB_CACHE_STATS_INIT;
+    stats.hits = counters_.hits;
+    stats.misses = counters_.misses;
+    stats.loads = counters_.loads;
+    stats.waits = counters_.waits;
+    stats.evictions = counters_.evictions;
+    stats.damaged = counters_.damaged;
+    stats.failures = counters_.failures;
+    stats.dropped = counters_.dropped;
+    stats.bytes_read = counters_.bytes_read;
+    stats.bytes_written = counters_.bytes_written;
+    if (State* const own = state_.load()) {
+        const std::scoped_lock lock(own->buffering);
+        stats.buffered = own->buffer.size() + own->under_way.size();
+    }
+    return stats;
+}
+
+}  // namespace sab::cache

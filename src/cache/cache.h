@@ -1,0 +1,90 @@
+#pragma once
+/// A cache over a store: frames with checksums, the buffer, one maker a key, what happens on failure and on fork.
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "cache/store.h"
+#include "sab/cache.h"
+
+namespace sab::cache {
+
+/// Makes a value; its bytes stay until the call that loads returns.
+using Load = std::function<std::string_view()>;
+
+class Cache {
+public:
+    struct Settings {
+        std::string dataset_name;
+        uint64_t writer_buffer_size;
+        double flush_interval, load_wait;
+        sab_cache_failure on_failure;
+    };
+    /// `open` makes the store, now and again in a child after a fork.
+    Cache(Settings settings, std::function<std::unique_ptr<Store>()> open);
+    ~Cache();
+    Cache(const Cache&) = delete;
+    Cache& operator=(const Cache&) = delete;
+
+    std::vector<std::optional<View>> get(std::span<const std::string_view> keys);
+    View get_or_load(std::string_view key, const Load& load);
+    void put(std::string_view key, std::string_view value);
+    void put_all(std::span<const Item> items);
+    void flush();
+    uint64_t count();
+    void clear();
+    sab_cache_stats stats() const;
+    const std::string& url() const { return url_; }
+
+    // Around a fork; see forks.cpp.
+    void before_fork() noexcept;
+    void in_child() noexcept;
+
+private:
+    struct State;
+    using Buffer = std::unordered_map<std::string, std::shared_ptr<const std::string>>;
+
+    State& state();
+    std::string full(std::string_view key) const;
+    std::vector<std::optional<View>> find(std::span<const std::string> keys);
+    std::optional<View> find_quietly(const std::string& key);
+    std::shared_ptr<const std::string> load_and_keep(const std::string& key, const Load& load);
+    void keep(const std::string& key, std::shared_ptr<const std::string> framed);
+    void write(std::span<const Item> items);
+    void flush_if_due();
+    void settle(const Outcome& outcome);
+
+    const Settings settings_;
+    const std::function<std::unique_ptr<Store>()> open_;
+    std::string url_;
+    std::mutex making_state_;
+    std::atomic<State*> state_{nullptr};
+    struct Counters {
+        std::atomic<uint64_t> hits{0}, misses{0}, loads{0}, waits{0}, evictions{0}, damaged{0}, failures{0}, dropped{0}, bytes_read{0}, bytes_written{0};
+    } counters_;
+};
+
+constexpr std::size_t frame_header_size = 16;
+/// A value with its header.
+std::string framed(std::string_view key, std::string_view value);
+/// The value of a frame; empty where it is damaged or of another key.
+std::optional<std::string_view> unframed(std::string_view key, std::string_view frame);
+
+}  // namespace sab::cache
+
+struct sab_cache {
+    sab::cache::Cache impl;
+};
+
+struct sab_cache_value {
+    sab::cache::View view;
+};

@@ -1,0 +1,54 @@
+#pragma once
+/// Who in this process makes which value.
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+
+namespace sab::cache {
+
+class Flights {
+public:
+    struct Flight {
+        std::thread::id pilot;
+        bool is_over = false;
+        std::shared_ptr<const std::string> value;  // framed; null when it failed
+    };
+
+    /// The flight of a key, and whether the calling thread is to make it.
+    std::pair<std::shared_ptr<Flight>, bool> join(std::string_view key) {
+        const std::scoped_lock lock(mutex_);
+        auto& flight = all_[std::string(key)];
+        const bool is_new = flight == nullptr;
+        if (is_new) flight = std::make_shared<Flight>(Flight{std::this_thread::get_id(), false, nullptr});
+        return {flight, is_new};
+    }
+
+    /// Waits until it is over; false when it is not by then.
+    bool wait(const std::shared_ptr<Flight>& flight, std::chrono::steady_clock::time_point deadline) {
+        std::unique_lock lock(mutex_);
+        return over_.wait_until(lock, deadline, [&] { return flight->is_over; });
+    }
+
+    void land(std::string_view key, const std::shared_ptr<Flight>& flight, std::shared_ptr<const std::string> value) {
+        {
+            const std::scoped_lock lock(mutex_);
+            flight->is_over = true;
+            flight->value = std::move(value);
+            all_.erase(std::string(key));
+        }
+        over_.notify_all();
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable over_;
+    std::unordered_map<std::string, std::shared_ptr<Flight>> all_;
+};
+
+}  // namespace sab::cache

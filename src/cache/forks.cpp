@@ -1,0 +1,62 @@
+#include "cache/forks.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <set>
+
+#include "cache/cache.h"
+
+namespace sab::cache {
+namespace {
+
+std::atomic<uint64_t> generation{0};
+
+struct Open {
+    std::mutex mutex;
+    std::set<Cache*> caches;
+};
+
+/// Never destroyed: a fork may come when the process is ending.
+Open& open_caches() {
+    static Open* const open = new Open;
+    return *open;
+}
+
+void before() {
+    Open& open = open_caches();
+    open.mutex.lock();
+    for (Cache* const cache : open.caches) cache->before_fork();
+}
+
+void in_parent() { open_caches().mutex.unlock(); }
+
+void in_child() {
+    generation.fetch_add(1);
+    Open& open = open_caches();
+    new (&open.mutex) std::mutex;  // locked by a thread that is not here, or by this one under another name
+    for (Cache* const cache : open.caches) cache->in_child();
+}
+
+}  // namespace
+
+uint64_t fork_generation() { return generation.load(std::memory_order_acquire); }
+
+void watch_forks() {
+    open_caches();
+    [[maybe_unused]] static const int once = pthread_atfork(before, in_parent, in_child);
+}
+
+void add_to_open(Cache* cache) {
+    const std::scoped_lock lock(open_caches().mutex);
+    open_caches().caches.insert(cache);
+}
+
+void remove_from_open(Cache* cache) {
+    const std::scoped_lock lock(open_caches().mutex);
+    open_caches().caches.erase(cache);
+}
+
+}  // namespace sab::cache

@@ -1,0 +1,76 @@
+#pragma once
+/// Where the values of a cache are kept.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/flights.h"
+
+namespace sab::cache {
+
+/// Bytes, and what keeps them.
+struct View {
+    std::shared_ptr<const void> owner;
+    std::string_view bytes;
+};
+
+struct Item {
+    std::string_view key, value;
+};
+
+/// How a call went. A store never throws for what lies outside this process: it says here what it could not do, and does the rest.
+struct Outcome {
+    std::string failure;     // why a part of it failed; empty: none did
+    uint64_t dropped = 0;    // items that were not written
+    uint64_t evictions = 0;  // values that had to go
+};
+
+/// The right to make a value, which others see; given up when it goes.
+class Claim {
+public:
+    virtual ~Claim() = default;
+};
+
+/// Any number of threads at once. Made anew in a child after fork(); the parent's is then left as it is.
+class Store {
+public:
+    virtual ~Store() = default;
+    /// As many as `keys`; empty where there is none.
+    virtual std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) = 0;
+    virtual void put(std::span<const Item> items, Outcome& outcome) = 0;
+    virtual uint64_t count(Outcome& outcome) = 0;
+    virtual void clear(Outcome& outcome) = 0;
+    /// Null while somebody in another process has it. Where that cannot be known, everybody gets it. It lapses after `seconds`, if not before.
+    virtual std::unique_ptr<Claim> claim(std::string_view key, double seconds) = 0;
+    /// What this process is making.
+    virtual Flights& flights() = 0;
+    /// Whether other processes see it.
+    virtual bool is_shared() const = 0;
+    /// For others to open.
+    virtual std::string url() const = 0;
+};
+
+/// What a store needs to know of the options.
+struct StoreOptions {
+    std::string dataset_name;
+    uint64_t capacity = 0;
+    double timeout = 1;
+    bool is_cluster = false;
+};
+
+std::unique_ptr<Store> make_memory_store(const StoreOptions& options);
+std::unique_ptr<Store> open_lmdb_store(const std::string& path, const StoreOptions& options);
+struct RedisAddress;
+std::unique_ptr<Store> open_redis_store(const RedisAddress& address, const StoreOptions& options);
+
+/// Counts the forks since the library was loaded: what was made under another number is the parent's.
+uint64_t fork_generation();
+/// Begins to count them. Before anything that has to know.
+void watch_forks();
+
+}  // namespace sab::cache

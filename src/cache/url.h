@@ -1,0 +1,28 @@
+#pragma once
+/// What a cache's URL says.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sab::cache {
+
+struct RedisAddress {
+    std::vector<std::pair<std::string, uint16_t>> hosts;
+    std::string user, password;
+    uint32_t database = 0;
+    std::string url() const;
+};
+
+struct Url {
+    enum Kind { memory, lmdb, redis, redis_server } kind;
+    std::string path;  // of lmdb, and of the program for redis_server
+    RedisAddress servers;
+};
+
+/// Throws Error(SAB_E_ARGUMENT); passwords do not appear in messages.
+Url parse_url(std::string_view text);
+
+}  // namespace sab::cache

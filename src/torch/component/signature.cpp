@@ -1,0 +1,51 @@
+#include "torch/component/signature.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "torch/component/internal.h"
+
+namespace sab_torch {
+
+std::vector<std::string> split_names(const std::string& text) {
+    std::vector<std::string> names;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t comma = std::min(text.find(',', begin), text.size());
+        const std::size_t first = text.find_first_not_of(' ', begin), last = text.find_last_not_of(' ', comma == 0 ? 0 : comma - 1);
+        names.push_back(first >= comma || last == text.npos || last < first ? "" : text.substr(first, last - first + 1));
+        begin = comma + 1;
+    }
+    return names;
+}
+
+Signature parse_signature(const std::string& text, const std::string& what) {
+    const auto refuse = [&](const std::string& rule) { throw Refusal(SAB_E_ARGUMENT, what + " = \"" + text + "\": " + rule); };
+    if (text.size() < 2 || text.front() != '(' || text.back() != ')') refuse("must stand in parentheses, such as \"(B, L_length, 3)\"");
+    Signature signature{text, {}, {}, 0};
+    std::size_t batches = 0;
+    for (const std::string& word : split_names(text.substr(1, text.size() - 2))) {
+        Dimension dimension{Dimension::any, "", 0};
+        if (word == "B") {
+            dimension.kind = Dimension::batch;
+            signature.batch_dim = signature.dimensions.size();
+            ++batches;
+        } else if (word.size() > 2 && word.compare(0, 2, "L_") == 0) {
+            dimension.kind = Dimension::length;
+            dimension.name = word.substr(2);
+        } else if (word == "M" || (word.size() > 2 && word.compare(0, 2, "M_") == 0)) {
+            dimension.name = word.size() > 2 ? word.substr(2) : "";
+        } else {
+            dimension.kind = Dimension::number;
+            const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), dimension.size);
+            if (word.empty() || error != std::errc() || end != word.data() + word.size() || dimension.size < 0)
+                refuse("\"" + word + "\" must be B, L_ and a name, M, M_ and a name, or a number");
+        }
+        signature.dimensions.push_back(dimension);
+        if (dimension.kind != Dimension::batch) signature.own.push_back(dimension);
+    }
+    if (batches != 1) refuse("must have B exactly once");
+    if (signature.own.size() > 16) refuse("has more than 16 dimensions beside B");
+    return signature;
+}
+
+}  // namespace sab_torch

@@ -1,0 +1,562 @@
+/* Values that are made once: in this process and in a file. */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+static char folder[64];
+
+static void wait_ms(int64_t milliseconds) {
+    const struct timespec pause = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* A URL of a new file. */
+static const char *new_file(void) {
+    static int number;
+    static char url[128];
+    snprintf(url, sizeof url, "lmdb:%s/%d.mdb", folder, number++);
+    return url;
+}
+
+static sab_cache *opened(const char *url, const sab_cache_options *options) {
+    sab_cache *cache = NULL;
+    EXPECT_OK(sab_cache_open(url, options, &cache));
+    return cache;
+}
+
+static sab_cache_options named(const char *name) {
+    sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
+    options.dataset_name = name;
+    return options;
+}
+
+static sab_cache_stats stats_of(const sab_cache *cache) {
+    sab_cache_stats stats = SAB_CACHE_STATS_INIT;
+    EXPECT_OK(sab_cache_get_stats(cache, &stats));
+    return stats;
+}
+
+static void put(sab_cache *cache, const char *key, const char *value) { EXPECT_OK(sab_cache_put(cache, key, strlen(key), value, strlen(value))); }
+
+/* Whether the key has that value; none where it is NULL. */
+static int has(sab_cache *cache, const char *key, const char *value) {
+    sab_cache_value *found = NULL;
+    EXPECT_OK(sab_cache_get(cache, key, strlen(key), &found));
+    size_t size = 0;
+    const void *data = sab_cache_value_data(found, &size);
+    const int is_so = value == NULL ? found == NULL : found != NULL && size == strlen(value) && memcmp(data, value, size) == 0;
+    sab_cache_value_free(found);
+    return is_so;
+}
+
+static void values_are_kept(const char *url) {
+    sab_cache *cache = opened(url, NULL);
+    EXPECT(has(cache, "a", NULL));
+    put(cache, "a", "one");
+    put(cache, "b", "");
+    EXPECT(has(cache, "a", "one") && has(cache, "b", ""));
+    put(cache, "a", "two");
+    EXPECT(has(cache, "a", "two"));
+    uint64_t keys = 0;
+    EXPECT_OK(sab_cache_num_keys(cache, &keys));
+    EXPECT(keys == 2);
+    const sab_cache_item items[] = {{"c", 1, "three", 5}, {"a", 1, "four", 4}, {"d", 1, NULL, 0}, {"c", 1, "five", 4}};
+    EXPECT_OK(sab_cache_put_many(cache, items, 4));
+    sab_cache_value *values[5];
+    const sab_cache_item keys_of[] = {{"a", 1, NULL, 0}, {"x", 1, NULL, 0}, {"c", 1, NULL, 0}, {"c", 1, NULL, 0}, {"d", 1, NULL, 0}};
+    EXPECT_OK(sab_cache_get_many(cache, keys_of, 5, values));
+    size_t size = 0;
+    EXPECT(memcmp(sab_cache_value_data(values[0], &size), "four", 4) == 0 && size == 4);
+    EXPECT(values[1] == NULL && values[4] != NULL);
+    EXPECT(memcmp(sab_cache_value_data(values[3], &size), "five", 4) == 0 && size == 4);
+    const sab_cache_stats stats = stats_of(cache);
+    EXPECT(stats.hits == 3 + 4 && stats.misses == 2 && stats.failures == 0 && stats.dropped == 0);
+    EXPECT_OK(sab_cache_clear(cache));
+    EXPECT(has(cache, "a", NULL));
+    EXPECT(memcmp(sab_cache_value_data(values[2], NULL), "five", 4) == 0); /* what is held stays */
+    sab_cache_free(cache);
+    EXPECT(memcmp(sab_cache_value_data(values[2], NULL), "five", 4) == 0);
+    for (int i = 0; i < 5; ++i) sab_cache_value_free(values[i]);
+}
+
+static void values_are_kept_in_memory(void) { values_are_kept("memory:"); }
+static void values_are_kept_in_a_file(void) { values_are_kept(new_file()); }
+
+static void a_file_is_shared_by_name(void) {
+    const char *url = new_file();
+    const sab_cache_options one = named("one"), other = named("other");
+    sab_cache *first = opened(url, &one), *second = opened(url, &one), *third = opened(url, &other);
+    EXPECT(strcmp(sab_cache_url(first), url) == 0);
+    put(first, "a", "1");
+    EXPECT(has(second, "a", "1") && has(third, "a", NULL));
+    put(third, "a", "3");
+    EXPECT_OK(sab_cache_clear(second));
+    EXPECT(has(first, "a", NULL) && has(third, "a", "3"));
+    sab_cache_free(first), sab_cache_free(second), sab_cache_free(third);
+    third = opened(url, &other);
+    EXPECT(has(third, "a", "3")); /* still there */
+    sab_cache_free(third);
+}
+
+static void the_buffer_is_read_and_written_together(void) {
+    const char *url = new_file();
+    sab_cache_options options = named("x");
+    sab_cache *reader = opened(url, &options);
+    options.writer_buffer_size = 3;
+    options.flush_interval = 1000;
+    sab_cache *writer = opened(url, &options);
+    put(writer, "a", "1");
+    put(writer, "b", "2");
+    EXPECT(has(writer, "a", "1") && has(reader, "a", NULL));
+    EXPECT(stats_of(writer).buffered == 2 && stats_of(writer).bytes_written == 0);
+    put(writer, "c", "3");
+    EXPECT(has(reader, "a", "1") && has(reader, "c", "3") && stats_of(writer).buffered == 0);
+    put(writer, "d", "4");
+    EXPECT_OK(sab_cache_flush(writer));
+    EXPECT(has(reader, "d", "4"));
+    put(writer, "e", "5");
+    uint64_t keys = 0;
+    EXPECT_OK(sab_cache_num_keys(writer, &keys));
+    EXPECT(keys == 5);
+    put(writer, "f", "6");
+    sab_cache_free(writer);
+    EXPECT(has(reader, "f", "6"));
+    options.writer_buffer_size = 100;
+    options.flush_interval = 1e-9;
+    writer = opened(url, &options);
+    put(writer, "g", "7");
+    EXPECT(has(writer, "a", "1")); /* any call, the interval being over */
+    EXPECT(has(reader, "g", "7"));
+    sab_cache_free(writer), sab_cache_free(reader);
+}
+
+static void capacity_evicts_at_random(const char *url) {
+    sab_cache_options options = named("x");
+    options.capacity = 400000;
+    sab_cache *cache = opened(url, &options);
+    char value[10001] = {0}, key[16];
+    memset(value, 'v', 10000);
+    for (int i = 0; i < 400; ++i) {
+        snprintf(key, sizeof key, "%d", i);
+        put(cache, key, value);
+        EXPECT(has(cache, key, value)); /* never what has just come */
+    }
+    uint64_t keys = 0;
+    EXPECT_OK(sab_cache_num_keys(cache, &keys));
+    EXPECT(keys >= 20 && keys <= 40);
+    int old = 0;
+    for (int i = 0; i < 350; ++i) {
+        snprintf(key, sizeof key, "%d", i);
+        old += has(cache, key, value);
+    }
+    EXPECT(old > 0); /* not simply the oldest */
+    EXPECT(stats_of(cache).evictions == 400 - keys);
+    char *large = calloc(1, 500001);
+    memset(large, 'v', 500000);
+    put(cache, "large", large);
+    EXPECT(has(cache, "large", NULL) && stats_of(cache).dropped == 1);
+    free(large);
+    sab_cache_free(cache);
+}
+
+static void capacity_evicts_at_random_in_memory(void) { capacity_evicts_at_random("memory:"); }
+static void capacity_evicts_at_random_in_a_file(void) {
+    const char *url = new_file();
+    capacity_evicts_at_random(url);
+    struct stat info;
+    EXPECT(stat(url + 5, &info) == 0 && info.st_size < 1000000); /* places are used again */
+}
+
+typedef struct maker {
+    sab_cache *cache;
+    int calls, pause_ms, code;
+    const char *value;
+} maker;
+
+static int32_t make(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
+    maker *own = ctx;
+    (void)key, (void)key_size;
+    __atomic_add_fetch(&own->calls, 1, __ATOMIC_SEQ_CST);
+    wait_ms(own->pause_ms);
+    *data = own->value;
+    *size = strlen(own->value);
+    return own->code;
+}
+
+static int loads_to(sab_cache *cache, const char *key, maker *own, const char *value) {
+    sab_cache_value *found = NULL;
+    EXPECT_OK(sab_cache_get_or_load(cache, key, strlen(key), make, own, &found));
+    size_t size = 0;
+    const void *data = sab_cache_value_data(found, &size);
+    const int is_so = size == strlen(value) && memcmp(data, value, size) == 0;
+    sab_cache_value_free(found);
+    return is_so;
+}
+
+static void a_value_is_made_once(void) {
+    const char *urls[] = {"memory:", new_file()};
+    for (int i = 0; i < 2; ++i) {
+        sab_cache *cache = opened(urls[i], NULL);
+        maker own = {cache, 0, 0, 0, "made"};
+        EXPECT(loads_to(cache, "k", &own, "made") && loads_to(cache, "k", &own, "made"));
+        EXPECT(own.calls == 1 && stats_of(cache).loads == 1 && stats_of(cache).hits == 1 && stats_of(cache).misses == 1);
+        own.code = 42;
+        sab_cache_value *found = (sab_cache_value *)&own;
+        EXPECT_FAILS(sab_cache_get_or_load(cache, "l", 1, make, &own, &found), SAB_E_CALLBACK, "42");
+        EXPECT(sab_last_callback_code() == 42 && found == NULL && has(cache, "l", NULL));
+        own.code = 0;
+        EXPECT(loads_to(cache, "l", &own, "made"));
+        sab_cache_free(cache);
+    }
+}
+
+static void *load_in_thread(void *ctx) {
+    maker *own = ctx;
+    EXPECT(loads_to(own->cache, "same", own, "slow"));
+    return NULL;
+}
+
+static void threads_wait_for_who_makes_it(void) {
+    const char *urls[] = {"memory:", new_file()};
+    for (int i = 0; i < 2; ++i) {
+        sab_cache *cache = opened(urls[i], NULL);
+        maker own = {cache, 0, 100, 0, "slow"};
+        pthread_t threads[8];
+        for (int t = 0; t < 8; ++t) pthread_create(&threads[t], NULL, load_in_thread, &own);
+        for (int t = 0; t < 8; ++t) pthread_join(threads[t], NULL);
+        EXPECT(own.calls == 1);
+        sab_cache_free(cache);
+    }
+}
+
+static void nobody_waits_longer_than_said(void) {
+    sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
+    options.load_wait = 0.05;
+    sab_cache *cache = opened("memory:", &options);
+    maker own = {cache, 0, 400, 0, "slow"};
+    pthread_t threads[3];
+    for (int t = 0; t < 3; ++t) pthread_create(&threads[t], NULL, load_in_thread, &own);
+    for (int t = 0; t < 3; ++t) pthread_join(threads[t], NULL);
+    EXPECT(own.calls == 3);
+    sab_cache_free(cache);
+}
+
+static int32_t make_within(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
+    maker *own = ctx;
+    (void)key, (void)key_size;
+    maker inner = {own->cache, 0, 0, 0, "inner"};
+    EXPECT(loads_to(own->cache, "same", &inner, "inner") && inner.calls == 1);
+    *data = own->value;
+    *size = strlen(own->value);
+    return 0;
+}
+
+static void a_loader_may_ask_for_its_own_key(void) {
+    sab_cache *cache = opened(new_file(), NULL);
+    maker own = {cache, 0, 0, 0, "outer"};
+    sab_cache_value *found = NULL;
+    EXPECT_OK(sab_cache_get_or_load(cache, "same", 4, make_within, &own, &found));
+    EXPECT(memcmp(sab_cache_value_data(found, NULL), "outer", 5) == 0);
+    sab_cache_value_free(found);
+    sab_cache_free(cache);
+}
+
+static void processes_wait_for_who_makes_it(void) {
+    const char *url = new_file();
+    sab_cache *cache = opened(url, NULL);
+    pid_t children[4];
+    int calls[2];
+    EXPECT(pipe(calls) == 0);
+    for (int i = 0; i < 4; ++i) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            failures_of_test = 0;
+            maker own = {cache, 0, 300, 0, "made"};
+            int is_right = loads_to(cache, "k", &own, "made");
+            is_right = is_right && write(calls[1], "xxxxx", (size_t)own.calls) == own.calls;
+            sab_cache_free(cache);
+            _exit(is_right && failures_of_test == 0 ? 0 : 1);
+        }
+    }
+    for (int i = 0; i < 4; ++i) {
+        int status = 1;
+        EXPECT(waitpid(children[i], &status, 0) == children[i] && status == 0);
+    }
+    char made[8];
+    close(calls[1]);
+    EXPECT(read(calls[0], made, sizeof made) == 1);
+    close(calls[0]);
+    EXPECT(has(cache, "k", "made"));
+    sab_cache_free(cache);
+}
+
+static void who_is_killed_while_making_does_not_hold_others_up(void) {
+    const char *url = new_file();
+    const pid_t child = fork();
+    if (child == 0) {
+        sab_cache *cache = NULL;
+        sab_cache_open(url, NULL, &cache);
+        maker own = {cache, 0, 60000, 0, "never"};
+        sab_cache_value *found = NULL;
+        sab_cache_get_or_load(cache, "k", 1, make, &own, &found);
+        _exit(0);
+    }
+    wait_ms(300);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    sab_cache *cache = opened(url, NULL);
+    maker own = {cache, 0, 0, 0, "mine"};
+    EXPECT(loads_to(cache, "k", &own, "mine") && own.calls == 1);
+    sab_cache_free(cache);
+}
+
+static void a_child_has_what_was_in_the_buffer_and_writes_nothing_twice(void) {
+    const char *url = new_file();
+    sab_cache_options options = named("x");
+    options.writer_buffer_size = 100;
+    options.flush_interval = 1000;
+    sab_cache *cache = opened(url, &options), *process = opened("memory:", NULL);
+    put(cache, "a", "1");
+    put(process, "a", "1");
+    sab_cache_value *held = NULL;
+    EXPECT_OK(sab_cache_get(cache, "a", 1, &held));
+    const pid_t child = fork();
+    if (child == 0) {
+        failures_of_test = 0;
+        EXPECT(has(cache, "a", "1"));
+        EXPECT(has(process, "a", NULL)); /* another process: empty */
+        put(cache, "b", "2");
+        sab_cache_value_free(held);
+        sab_cache_free(cache);
+        sab_cache_free(process);
+        _exit(failures_of_test);
+    }
+    int status = 1;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    EXPECT(has(cache, "a", "1") && has(cache, "b", "2"));
+    EXPECT(memcmp(sab_cache_value_data(held, NULL), "1", 1) == 0);
+    sab_cache_value_free(held);
+    sab_cache_free(cache), sab_cache_free(process);
+}
+
+/* The value of a key and a round: as long as its key says, of one letter. */
+static size_t value_of(int key, int round, char *value) {
+    const size_t size = 1 + (size_t)(key * 997) % 20000;
+    memset(value, 'a' + round % 26, size);
+    return size;
+}
+
+static int is_whole(const sab_cache_value *found, int key) {
+    size_t size = 0;
+    const char *data = sab_cache_value_data(found, &size);
+    char expected[20001];
+    if (size != value_of(key, 0, expected)) return 0;
+    for (size_t i = 1; i < size; ++i)
+        if (data[i] != data[0]) return 0;
+    return data[0] >= 'a' && data[0] <= 'z';
+}
+
+static void writers_killed_at_any_point_leave_it_whole(void) {
+    const char *url = new_file();
+    enum { KEYS = 40 };
+    any_state = 17;
+    for (int round = 0; round < 100; ++round) {
+        const pid_t child = fork();
+        if (child == 0) {
+            sab_cache_options options = named("x");
+            options.writer_buffer_size = 1 + (uint64_t)(round % 3) * 5;
+            options.capacity = round % 2 == 0 ? 0 : 200000;
+            sab_cache *cache = NULL;
+            if (sab_cache_open(url, &options, &cache) != SAB_OK) _exit(1);
+            char value[20001];
+            for (int i = 0;; ++i) {
+                const int key = i * 7 % KEYS;
+                const size_t size = value_of(key, round + i, value);
+                if (sab_cache_put(cache, &key, sizeof key, value, size) != SAB_OK) _exit(1);
+            }
+        }
+        wait_ms(2 + any_below(20));
+        kill(child, SIGKILL);
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT(WIFSIGNALED(status));
+        const sab_cache_options options = named("x");
+        sab_cache *cache = opened(url, &options);
+        for (int key = 0; key < KEYS; ++key) {
+            sab_cache_value *found = NULL;
+            EXPECT_OK(sab_cache_get(cache, &key, sizeof key, &found));
+            EXPECT(found == NULL || is_whole(found, key));
+            sab_cache_value_free(found);
+        }
+        EXPECT(stats_of(cache).damaged == 0);
+        put(cache, "after", "wards");
+        sab_cache_free(cache);
+    }
+}
+
+static void eight_processes_at_one_file_see_whole_values(void) {
+    const char *url = new_file();
+    pid_t children[8];
+    for (int i = 0; i < 8; ++i) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            failures_of_test = 0;
+            any_state = 100 + (uint32_t)i;
+            sab_cache_options options = named("x");
+            options.writer_buffer_size = 1 + (uint64_t)(i % 3) * 4;
+            options.capacity = 300000;
+            sab_cache *cache = opened(url, &options);
+            char value[20001];
+            for (int round = 0; round < 300; ++round) {
+                const int key = (int)any_below(60);
+                if (any_below(2) == 0) {
+                    const size_t size = value_of(key, round, value);
+                    EXPECT_OK(sab_cache_put(cache, &key, sizeof key, value, size));
+                } else {
+                    sab_cache_value *found = NULL;
+                    EXPECT_OK(sab_cache_get(cache, &key, sizeof key, &found));
+                    EXPECT(found == NULL || is_whole(found, key));
+                    sab_cache_value_free(found);
+                }
+            }
+            EXPECT(stats_of(cache).failures == 0 && stats_of(cache).damaged == 0);
+            sab_cache_free(cache);
+            _exit(failures_of_test > 0);
+        }
+    }
+    for (int i = 0; i < 8; ++i) {
+        int status = 1;
+        EXPECT(waitpid(children[i], &status, 0) == children[i] && status == 0);
+    }
+}
+
+static void damaged_values_are_misses(void) {
+    const char *url = new_file();
+    sab_cache *cache = opened(url, NULL);
+    char value[8001] = {0};
+    memset(value, 'v', 8000);
+    put(cache, "a", value);
+    sab_cache_free(cache);
+    FILE *file = fopen(url + 5, "r+b");
+    char *bytes = malloc(1 << 20);
+    const size_t size = fread(bytes, 1, 1 << 20, file);
+    size_t run = 0, place = 0;
+    for (size_t i = 0; i < size && place == 0; ++i) {
+        run = bytes[i] == 'v' ? run + 1 : 0;
+        if (run == 4000) place = i;
+    }
+    EXPECT(place > 0);
+    fseek(file, (long)place, SEEK_SET);
+    fputc('w', file);
+    fclose(file);
+    free(bytes);
+    cache = opened(url, NULL);
+    EXPECT(has(cache, "a", NULL));
+    EXPECT(stats_of(cache).damaged == 1 && stats_of(cache).misses == 1);
+    maker own = {cache, 0, 0, 0, "again"};
+    EXPECT(loads_to(cache, "a", &own, "again") && has(cache, "a", "again"));
+    sab_cache_free(cache);
+}
+
+static void no_room_drops_or_fails(void) {
+    char url[128];
+    snprintf(url, sizeof url, "lmdb:%s/no/such/folder.mdb", folder);
+    sab_cache *cache = NULL;
+    EXPECT_FAILS(sab_cache_open(url, NULL, &cache), SAB_E_IO, "no/such/folder");
+    EXPECT(cache == NULL);
+    snprintf(url, sizeof url, "lmdb:%s/text", folder);
+    FILE *file = fopen(url + 5, "wb");
+    for (int i = 0; i < 10000; ++i) fputs("this is no database. ", file);
+    fclose(file);
+    EXPECT_FAILS(sab_cache_open(url, NULL, &cache), SAB_E_IO, "text");
+}
+
+static void wrong_arguments_are_refused(void) {
+    sab_cache *cache = NULL;
+    const char *wrong[] = {"", "redis:", "memory:x", "lmdb:", "http://x", "redis://", "redis://:6379", "redis://h:0", "redis://h:65536", "redis://h:x", "redis://h/x", "redis://u@h", "redis://u%zz:p@h", "redis://[::1", "redis://h,,h"};
+    for (size_t i = 0; i < COUNT(wrong); ++i) EXPECT_FAILS(sab_cache_open(wrong[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
+    EXPECT_FAILS(sab_cache_open("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT, "redis://...@h:x");
+    EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
+    EXPECT_FAILS(sab_cache_open(NULL, NULL, &cache), SAB_E_ARGUMENT, "url");
+    EXPECT_FAILS(sab_cache_open("memory:", NULL, NULL), SAB_E_ARGUMENT, "cache");
+#define REFUSES(field, value, words)                                                     \
+    do {                                                                                 \
+        sab_cache_options options = SAB_CACHE_OPTIONS_INIT;                              \
+        options.field = value;                                                           \
+        EXPECT_FAILS(sab_cache_open("memory:", &options, &cache), SAB_E_ARGUMENT, words); \
+    } while (0)
+    REFUSES(writer_buffer_size, 0, "options.writer_buffer_size = 0");
+    REFUSES(flush_interval, 0, "options.flush_interval = 0");
+    REFUSES(timeout, -1, "options.timeout = -1");
+    REFUSES(load_wait, -1, "options.load_wait = -1");
+    REFUSES(on_failure, 2, "options.on_failure = 2");
+    REFUSES(is_cluster, 2, "options.is_cluster = 2");
+    REFUSES(is_cluster, 1, "redis");
+    REFUSES(struct_size, 8, "options.struct_size = 8");
+    cache = opened("memory:", NULL);
+    sab_cache_value *value = NULL;
+    uint64_t keys = 0;
+    EXPECT_FAILS(sab_cache_get(cache, NULL, 1, &value), SAB_E_ARGUMENT, "key");
+    EXPECT_FAILS(sab_cache_get(cache, "a", 0, &value), SAB_E_ARGUMENT, "key_size = 0");
+    EXPECT_FAILS(sab_cache_get(cache, "a", (1 << 20) + 1, &value), SAB_E_ARGUMENT, "key_size = 1048577");
+    EXPECT_FAILS(sab_cache_get(NULL, "a", 1, &value), SAB_E_ARGUMENT, "cache");
+    EXPECT_FAILS(sab_cache_get(cache, "a", 1, NULL), SAB_E_ARGUMENT, "value");
+    EXPECT_FAILS(sab_cache_put(cache, "a", 1, NULL, 1), SAB_E_ARGUMENT, "data");
+    EXPECT_FAILS(sab_cache_put(cache, "a", 1, "x", (size_t)1 << 31), SAB_E_ARGUMENT, "size of data");
+    EXPECT_FAILS(sab_cache_get_or_load(cache, "a", 1, NULL, NULL, &value), SAB_E_ARGUMENT, "load");
+    const sab_cache_item items[] = {{"a", 1, "x", 1}, {"b", 0, "x", 1}};
+    sab_cache_value *values[2];
+    EXPECT_FAILS(sab_cache_put_many(cache, items, 2), SAB_E_ARGUMENT, "items[1].key_size = 0");
+    EXPECT_FAILS(sab_cache_get_many(cache, items, 2, values), SAB_E_ARGUMENT, "items[1].key_size = 0");
+    EXPECT(values[0] == NULL && values[1] == NULL && has(cache, "a", NULL));
+    EXPECT_FAILS(sab_cache_get_many(cache, NULL, 2, values), SAB_E_ARGUMENT, "items");
+    EXPECT_FAILS(sab_cache_num_keys(cache, NULL), SAB_E_ARGUMENT, "keys");
+    EXPECT_FAILS(sab_cache_num_keys(NULL, &keys), SAB_E_ARGUMENT, "cache");
+    EXPECT_OK(sab_cache_get_many(cache, NULL, 0, NULL));
+    EXPECT_OK(sab_cache_put_many(cache, NULL, 0));
+    sab_cache_free(cache);
+    sab_cache_free(NULL);
+    sab_cache_value_free(NULL);
+    size_t size = 7;
+    EXPECT(sab_cache_value_data(NULL, &size) == NULL && size == 0);
+    EXPECT(strcmp(sab_cache_url(NULL), "") == 0);
+    const sab_cache_options macro = SAB_CACHE_OPTIONS_INIT;
+    sab_cache_options function;
+    memset(&function, 0, sizeof function);
+    sab_cache_options_init(&function);
+    EXPECT(memcmp(&macro, &function, sizeof macro) == 0);
+}
+
+int main(void) {
+    strcpy(folder, "/tmp/sab-cache-XXXXXX");
+    if (mkdtemp(folder) == NULL) return 1;
+    RUN(values_are_kept_in_memory);
+    RUN(values_are_kept_in_a_file);
+    RUN(a_file_is_shared_by_name);
+    RUN(the_buffer_is_read_and_written_together);
+    RUN(capacity_evicts_at_random_in_memory);
+    RUN(capacity_evicts_at_random_in_a_file);
+    RUN(a_value_is_made_once);
+    RUN(threads_wait_for_who_makes_it);
+    RUN(nobody_waits_longer_than_said);
+    RUN(a_loader_may_ask_for_its_own_key);
+    RUN(processes_wait_for_who_makes_it);
+    RUN(who_is_killed_while_making_does_not_hold_others_up);
+    RUN(a_child_has_what_was_in_the_buffer_and_writes_nothing_twice);
+    RUN(writers_killed_at_any_point_leave_it_whole);
+    RUN(eight_processes_at_one_file_see_whole_values);
+    RUN(damaged_values_are_misses);
+    RUN(no_room_drops_or_fails);
+    RUN(wrong_arguments_are_refused);
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    if (system(command) != 0) return 1;
+    return finish();
+}

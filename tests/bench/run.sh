@@ -40,4 +40,6 @@ $python tests/bench/ranks.py build/lengths.npy
 echo
 $python tests/bench/thresholds.py build/lengths.npy
 echo
+$python tests/bench/groups.py
+echo
 $python tests/bench/fused.py

@@ -589,7 +589,7 @@ def test_data_loader(workers):
 
 
 def test_doctests():
-    for module in (sab._sizes, sab._plan, sab._samplers, sab._balance, sab._group, precompute_grouper_thresholds):
+    for module in (sab._sizes, sab._plan, sab._samplers, sab._balance, sab._group, sab._collection, precompute_grouper_thresholds):
         result = doctest.testmod(module)
         assert result.attempted > 0 and result.failed == 0
 

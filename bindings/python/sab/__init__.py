@@ -13,6 +13,7 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 
 from sab._balance import LoadBalancingBatchSampler, LoadBalancingSampler, partition
 from sab._cache import Cache, CachedDataset, CacheStats
+from sab._collection import Collection, Grouped, Jagged
 from sab._devices import Device, is_out_of_memory
 from sab._group import Grouping, Thresholds, find_thresholds
 from sab._guard import MemoryGuard, MemoryGuardInfo
@@ -50,11 +51,14 @@ __all__ = [
     "CacheStats",
     "CachedDataset",
     "Cancelled",
+    "Collection",
     "Device",
     "DeviceMemoryError",
     "Error",
     "FormatError",
+    "Grouped",
     "Grouping",
+    "Jagged",
     "LoadBalancingBatchSampler",
     "LoadBalancingSampler",
     "MaxBatch",

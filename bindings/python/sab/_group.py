@@ -188,6 +188,64 @@ class Grouping:
         handle = ffi.new("sab_grouping **")
         return cls._made(lib.sab_grouping_consecutive_new(ffi.cast("uint64_t *", numbers.ctypes.data), numbers.size, handle), handle)
 
+    def pad(self, samples: Any, *, padding: Any = 0, batch_dim: int = 0) -> "list[Any]":
+        """Tensors of samples stacked group by group, padded at the end of each dimension to the longest of the group; groups without samples are left out. Needs torch.
+
+        Args:
+            samples: a list of tensors, one for each sample, on any device; a nested tensor; or a :class:`sab.Jagged` of values and offsets.
+            padding: what stands where samples do not reach: a number, a tensor of one, or ``"repeat"``: along each dimension the sample's last element.
+            batch_dim: where the dimension of samples stands in the stacked tensors.
+
+        Gradients go through it. Samples of several tensors, whose dimensions mean something: :class:`sab.Collection`.
+
+        Raises:
+            ValueError: there are more or fewer samples than in the grouping, or their dtypes, devices or numbers of dimensions differ.
+
+        >>> import sab, torch
+        >>> grouping = sab.Grouping.by_thresholds(([3, 1, 2], [2]))
+        >>> grouping.pad([torch.ones(3), torch.ones(1), torch.ones(2)])
+        [tensor([[1., 0.],
+                [1., 1.]]), tensor([[1., 1., 1.]])]
+        """
+        from sab._collection import pad_groups
+
+        return pad_groups(self, samples, padding, batch_dim)
+
+    def masks(self, *lengths: Any, device: Any = None) -> "list[Any]":
+        """For each group which places of padded samples are their own: bool tensors of shape (samples, longest, ...), with a dimension for each of ``lengths``, which are arrays of whole numbers. Needs torch.
+
+        Raises:
+            ValueError: lengths are not one whole number for each sample.
+        """
+        from sab._columns import length_mask
+
+        if not lengths:
+            raise ValueError("lengths: must be at least one array")
+        arrays = [_whole_numbers("lengths", each, np.int64) for each in lengths]
+        for each in arrays:
+            if each.size != self.permutation.size:
+                raise ValueError(f"lengths are {each.size}: the grouping has {self.permutation.size} samples")
+        stacked = np.stack(arrays, 1)
+        return [length_mask(stacked[indices], stacked[indices].max(0), device=device) for indices in self if indices.size]
+
+    def join(self, outputs: "Sequence[Any]") -> Any:
+        """What a module made of each group, put back in the samples' original order. Needs torch; gradients go through it.
+
+        Args:
+            outputs: for each group with samples a tensor whose first dimension is its samples, or dictionaries, tuples and lists of such.
+
+        Raises:
+            ValueError: there are more or fewer outputs than groups, or one has another shape than it must.
+
+        >>> import sab, torch
+        >>> grouping = sab.Grouping.by_thresholds(([3, 1, 2], [2]))
+        >>> grouping.join([torch.tensor([10, 20]), torch.tensor([30])])
+        tensor([30, 10, 20])
+        """
+        from sab._collection import join_groups
+
+        return join_groups(self, outputs)
+
     def __len__(self) -> int:
         """Number of groups."""
         return self.offsets.size - 1

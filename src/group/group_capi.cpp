@@ -133,7 +133,7 @@ sab_status sab_length_mask(const int64_t* lengths, size_t count, const int64_t* 
         sab::require(shape, "shape");
         if (count > 0) {
             sab::require(lengths, "lengths");
-            sab::require(mask, "mask");
+            if (std::find(shape, shape + dimensions, 0) == shape + dimensions) sab::require(mask, "mask");
         }
         sab::fill_length_mask({lengths, count * dimensions}, {shape, dimensions}, rule, mask);
     });

@@ -308,6 +308,7 @@ static void nothing_is_padded_to_nothing(void) {
     EXPECT(padded[0] == 5 && padded[1] == 3);
     uint8_t mask = 9;
     EXPECT_OK(sab_length_mask(NULL, 0, two, 2, SAB_MASK_ALL, NULL));
+    EXPECT_OK(sab_length_mask(empty, 1, wide, 2, SAB_MASK_ALL, NULL));
     EXPECT(mask == 9);
 }
 

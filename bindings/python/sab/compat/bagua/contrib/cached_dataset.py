@@ -11,7 +11,7 @@ from sab.compat.bagua.contrib.cache_loader import CacheLoader
 __all__ = ["CachedDataset"]
 
 
-class CachedDataset(Dataset):  # type: ignore[misc]
+class CachedDataset(Dataset):  # type: ignore[misc,type-arg,unused-ignore]
     """Wraps a dataset; its samples are kept under ``"{dataset_name}_{index}"``.
 
     Args:

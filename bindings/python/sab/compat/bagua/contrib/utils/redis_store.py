@@ -99,7 +99,7 @@ def _servers_of_job(capacity: int) -> List[str]:
         return _started
     from torch.distributed import distributed_c10d
 
-    store = distributed_c10d._get_default_store()
+    store = getattr(distributed_c10d, "_get_default_store")()
     if local_rank == 0:
         store.set(f"sab-redis-node{_node_rank()}", _own[0].url)
     _started.extend(store.get(f"sab-redis-node{node}").decode() for node in range(nodes))

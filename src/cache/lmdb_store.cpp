@@ -15,7 +15,7 @@
 #include <mutex>
 #include <random>
 
-#include "base/error.h"
+#include "base/guard.h"
 #include "cache/store.h"
 
 namespace sab::cache {
@@ -161,10 +161,14 @@ public:
 
     void put(std::span<const Item> items, Outcome& outcome) override {
         const std::scoped_lock lock(file_->writing);
-        int code = write(items, outcome);
-        if (code == 0) return;
-        outcome.dropped += items.size();
-        outcome.failure = why(code, file_->path);
+        const int code = write(items, outcome);
+        if (code != 0) {
+            outcome.dropped += items.size();
+            outcome.failure = why(code, file_->path);
+        }
+        if ((code != 0) == is_out_of_reach_) return;
+        is_out_of_reach_ = code != 0;
+        log(code != 0 ? SAB_LOG_WARNING : SAB_LOG_INFO, code != 0 ? "cache: values are not kept: " + outcome.failure : "cache: values are kept again: " + url());
     }
 
     uint64_t count(Outcome& outcome) override {
@@ -286,7 +290,8 @@ private:
     MDB_dbi database_ = 0;
     std::mutex reading_;
     std::shared_ptr<MDB_txn> snapshot_;
-    std::mt19937_64 random_{std::random_device{}()};  // under `writing`
+    std::mt19937_64 random_{std::random_device{}()};  // this and the next under `writing`
+    bool is_out_of_reach_ = false;
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 /* Values that are made once: in this process and in a file. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -465,7 +466,7 @@ static void damaged_values_are_misses(void) {
     sab_cache_free(cache);
 }
 
-static void no_room_drops_or_fails(void) {
+static void what_is_no_file_of_its_own_is_refused(void) {
     char url[128];
     snprintf(url, sizeof url, "lmdb:%s/no/such/folder.mdb", folder);
     sab_cache *cache = NULL;
@@ -476,6 +477,45 @@ static void no_room_drops_or_fails(void) {
     for (int i = 0; i < 10000; ++i) fputs("this is no database. ", file);
     fclose(file);
     EXPECT_FAILS(sab_cache_open(url, NULL, &cache), SAB_E_IO, "text");
+}
+
+static void count_line(void *ctx, sab_log_level level, const char *message) {
+    int *lines = ctx;
+    ++lines[level == SAB_LOG_WARNING ? 0 : 1];
+    EXPECT(strstr(message, folder) != NULL);
+}
+
+static void a_full_disk_drops_what_is_new(void) {
+    const char *url = new_file();
+    sab_cache *cache = opened(url, NULL);
+    sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
+    options.on_failure = SAB_CACHE_ERROR;
+    sab_cache *strict = opened(url, &options);
+    put(cache, "a", "1");
+    int lines[2] = {0, 0};
+    sab_set_log_callback(count_line, lines);
+    struct rlimit before, less;
+    getrlimit(RLIMIT_FSIZE, &before);
+    less = before;
+    less.rlim_cur = 100000;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &less); /* what a full disk is, too: writes that fail */
+    char *large = malloc(300001);
+    memset(large, 'v', 300000);
+    large[300000] = 0;
+    for (int i = 0; i < 3; ++i) put(cache, "b", large);
+    EXPECT(has(cache, "a", "1") && has(cache, "b", NULL));
+    EXPECT(stats_of(cache).dropped == 3 && stats_of(cache).failures == 3 && lines[0] == 1);
+    EXPECT_FAILS(sab_cache_put(strict, "b", 1, large, 300000), SAB_E_IO, folder);
+    maker own = {cache, 0, 0, 0, large};
+    EXPECT(loads_to(cache, "b", &own, large)); /* the trainer goes on */
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+    put(cache, "b", large);
+    EXPECT(has(cache, "b", large) && lines[1] == 1);
+    sab_set_log_callback(NULL, NULL);
+    free(large);
+    sab_cache_free(cache), sab_cache_free(strict);
 }
 
 static void wrong_arguments_are_refused(void) {
@@ -554,7 +594,8 @@ int main(void) {
     RUN(writers_killed_at_any_point_leave_it_whole);
     RUN(eight_processes_at_one_file_see_whole_values);
     RUN(damaged_values_are_misses);
-    RUN(no_room_drops_or_fails);
+    RUN(what_is_no_file_of_its_own_is_refused);
+    RUN(a_full_disk_drops_what_is_new);
     RUN(wrong_arguments_are_refused);
     char command[128];
     snprintf(command, sizeof command, "rm -r %s", folder);

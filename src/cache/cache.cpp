@@ -33,6 +33,14 @@ View of_frame(std::shared_ptr<const std::string> frame) {
 Cache::Cache(Settings settings, std::function<std::unique_ptr<Store>()> open) : settings_(std::move(settings)), open_(std::move(open)) {
     watch_forks();
     url_ = state().store->url();
+    if (settings_.on_failure == SAB_CACHE_ERROR) {
+        Outcome outcome;
+        state().store->check(outcome);
+        if (!outcome.failure.empty()) {
+            delete state_.load();
+            fail(SAB_E_IO, std::string_view(outcome.failure));
+        }
+    }
     add_to_open(this);
 }
 

@@ -1,10 +1,480 @@
-/// Values on Redis servers.
+/// Values on Redis servers: dealt out by the hash of the key, or by the slots of a Redis Cluster.
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <deque>
+#include <functional>
+#include <map>
+#include <random>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/error.h"
+#include "cache/random_word.h"
+#include "cache/redis_exchange.h"
+#include "cache/slots.h"
 #include "cache/store.h"
-#include "cache/url.h"
 
 namespace sab::cache {
+namespace {
 
-std::unique_ptr<Store> open_redis_store(const RedisAddress&, const StoreOptions&) { fail(SAB_E_UNSUPPORTED, "not here yet"); }
+constexpr std::size_t largest_frame = std::size_t{1} << 29;  // Redis's own bound
+constexpr std::size_t most_rounds = 6;                       // of redirections
+constexpr std::string_view claims = "sab:loading:";          // what keys of claims begin with
+
+/// A key and what to do with it.
+struct Task {
+    enum Kind { read, write, other } kind;  // a read or write that is refused says how the server is, others only what this user may do
+    std::string_view key;
+    Command command;
+    RedisServer* server = nullptr;
+    bool is_asking = false;  // at a server that is only taking the key's slot over
+    bool was_sent_twice = false;
+    Reply reply{};
+    std::string failure{};
+};
+
+bool begins_with_any(std::string_view text, std::initializer_list<std::string_view> all) {
+    return std::any_of(all.begin(), all.end(), [&](std::string_view each) { return text.starts_with(each); });
+}
+
+/// Whether an error says that the server answers nothing for now.
+bool is_of_server(std::string_view error) { return begins_with_any(error, {"LOADING", "NOAUTH", "WRONGPASS", "BUSY", "MASTERDOWN", "CLUSTERDOWN The cluster", "ERR max number of clients"}); }
+
+std::string escaped(std::string_view name) {
+    std::string out;
+    for (const char c : name) {
+        if (std::string_view("*?[]\\").find(c) != std::string_view::npos) out += '\\';
+        out += c;
+    }
+    return out;
+}
+
+bool is_error(const Reply& reply) { return reply->type == REDIS_REPLY_ERROR; }
+
+/// Servers that a store has, by name: never removed, so that they may be kept.
+class Servers {
+public:
+    explicit Servers(RedisLogin login) : login_(std::move(login)) {}
+    RedisServer& at(const std::string& host, uint16_t port) { return at(host, port, login_); }
+    RedisServer& at(const std::string& host, uint16_t port, const RedisLogin& login) {
+        const std::scoped_lock lock(mutex_);
+        auto& server = all_[{host, port}];
+        if (server == nullptr) server = std::make_unique<RedisServer>(host, port, login);
+        return *server;
+    }
+
+private:
+    const RedisLogin login_;  // for those that a cluster names
+    std::mutex mutex_;
+    std::map<std::pair<std::string, uint16_t>, std::unique_ptr<RedisServer>> all_;
+};
+
+RedisLogin login_of(const RedisHost& host, const RedisAddress& address, const StoreOptions& options) {
+    return {host.user, host.password, address.database, std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout))};
+}
+
+class RedisStore : public Store {
+public:
+    RedisStore(const RedisAddress& address, const StoreOptions& options)
+        : address_(address), prefix_(options.dataset_name ? *options.dataset_name + "_" : ""), is_cluster_(options.is_cluster), servers_(login_of(address.hosts[0], address, options)) {
+        for (const RedisHost& host : address.hosts) seeds_.push_back(&servers_.at(host.name, host.port, login_of(host, address, options)));
+    }
+
+    std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) override {
+        std::vector<Task> tasks;
+        tasks.reserve(keys.size());
+        for (const std::string_view key : keys) tasks.push_back({Task::read, key, {"GET", key}});
+        perform(tasks, outcome);
+        std::vector<std::optional<View>> found(keys.size());
+        for (std::size_t i = 0; i < tasks.size(); ++i) {
+            if (tasks[i].reply == nullptr || tasks[i].reply->type != REDIS_REPLY_STRING) continue;
+            const std::shared_ptr<redisReply> owner = std::move(tasks[i].reply);
+            found[i] = View{owner, text_of(*owner)};
+        }
+        return found;
+    }
+
+    void put(std::span<const Item> items, Outcome& outcome) override {
+        std::vector<Task> tasks;
+        tasks.reserve(items.size());
+        for (const Item& item : items) {
+            if (item.value.size() > largest_frame)
+                ++outcome.dropped;
+            else
+                tasks.push_back({Task::write, item.key, {"SET", item.key, item.value}});
+        }
+        perform(tasks, outcome);
+        for (const Task& task : tasks)
+            if (task.reply == nullptr || task.reply->type != REDIS_REPLY_STATUS) ++outcome.dropped;
+    }
+
+    uint64_t count(Outcome& outcome) override {
+        std::map<const RedisServer*, std::vector<uint64_t>> seen;  // a walk may come to a key twice
+        walk(outcome, [&](const RedisServer& server, const std::vector<std::string>& keys) {
+            for (const std::string& key : keys) seen[&server].push_back(XXH3_64bits(key.data(), key.size()));
+        });
+        uint64_t keys = 0;
+        for (auto& [server, hashes] : seen) {
+            std::sort(hashes.begin(), hashes.end());
+            keys += static_cast<uint64_t>(std::unique(hashes.begin(), hashes.end()) - hashes.begin());
+        }
+        return keys;
+    }
+
+    void clear(Outcome& outcome) override {
+        walk(outcome, [&](RedisServer& server, const std::vector<std::string>& keys) {
+            std::vector<Task> tasks;
+            tasks.reserve(keys.size());
+            for (const std::string& key : keys) tasks.push_back({Task::other, key, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
+            perform(tasks, outcome);
+            server.writes.try_again();  // there is room now
+        });
+    }
+
+    std::unique_ptr<Claim> claim(std::string_view key, double seconds) override;
+    Flights& flights() override { return flights_; }
+    bool is_shared() const override { return true; }
+    std::string url() const override { return address_.url(); }
+
+    void check(Outcome& outcome) override {
+        std::vector<Task> tasks;
+        for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) tasks.push_back({Task::other, {}, {"PING"}, server});
+        perform(tasks, outcome);
+    }
+
+private:
+    class Held;
+
+    /// Carries tasks out, those without a server at that of their key; follows redirections.
+    void perform(std::vector<Task>& tasks, Outcome& outcome);
+    std::vector<Task*> carry_out(std::span<Task* const> tasks, bool& is_map_old);
+    bool follow(Task& task, std::string_view error);
+    RedisServer* server_of(std::string_view key, std::string& failure);
+    void walk(Outcome& outcome, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found);
+
+    // A cluster's map.
+    std::vector<RedisServer*> masters(Outcome& outcome);
+    std::vector<RedisServer*> owners() const;
+    std::string read_map(uint64_t known);
+    bool take_map(const redisReply& reply, const RedisServer& teller);
+
+    const RedisAddress address_;
+    const std::string prefix_;
+    const bool is_cluster_;
+    Servers servers_;
+    std::vector<RedisServer*> seeds_;
+    Flights flights_;
+
+    std::array<std::atomic<RedisServer*>, slots> owner_{};
+    std::mutex reading_map_;
+    std::atomic<uint64_t> maps_{0};  // read so far
+    Outage cover_{"Redis Cluster"};
+};
+
+RedisServer* RedisStore::server_of(std::string_view key, std::string& failure) {
+    if (!is_cluster_) return seeds_[seeds_.size() == 1 ? 0 : XXH64(key.data(), key.size(), 0) % seeds_.size()];
+    const unsigned slot = slot_of(key);
+    if (RedisServer* const known = owner_[slot].load()) return known;
+    const uint64_t known = maps_.load();
+    if (known == 0) {
+        failure = read_map(known);
+    } else if (auto turn = cover_.turn(failure)) {
+        failure = read_map(known);
+        if (owner_[slot].load() != nullptr)
+            turn->succeeded();
+        else
+            turn->failed(failure = failure.empty() ? text("slot ", slot, " is served by no server") : failure);
+    }
+    return owner_[slot].load();
+}
+
+void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
+    std::vector<Task*> left;
+    for (Task& task : tasks) {
+        if (task.server == nullptr) task.server = server_of(task.key, task.failure);
+        if (task.server != nullptr) left.push_back(&task);
+    }
+    for (std::size_t round = 0; !left.empty() && round < most_rounds; ++round) {
+        const uint64_t known = maps_.load();
+        bool is_map_old = false;
+        left = carry_out(left, is_map_old);
+        if (!is_map_old) continue;
+        read_map(known);
+        // What a server that went away had may be another's by now.
+        for (Task& task : tasks) {
+            if (task.failure.empty() || task.server == nullptr || task.key.empty()) continue;
+            RedisServer* const owner = owner_[slot_of(task.key)].load();
+            if (owner == nullptr || owner == task.server) continue;
+            if (std::find(left.begin(), left.end(), &task) != left.end()) continue;
+            task.server = owner;
+            task.is_asking = false;
+            left.push_back(&task);
+        }
+    }
+    for (Task* const task : left)
+        if (task->failure.empty()) task->failure = text(std::string_view(task->server->name), ": ", most_rounds, " redirections lead nowhere");
+    for (const Task& task : tasks)
+        if (!task.failure.empty()) outcome.failure = task.failure;
+}
+
+/// One request to each server. Gives the tasks that are to be carried out elsewhere.
+std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old) {
+    struct Part {
+        RedisServer* server;
+        std::vector<Task*> tasks;
+        std::optional<Outage::Turn> turn, write_turn;
+    };
+    std::deque<Part> parts;
+    for (Task* const task : tasks) {
+        auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.server == task->server; });
+        if (part == parts.end()) {
+            parts.push_back({task->server, {}, std::nullopt, std::nullopt});
+            part = std::prev(parts.end());
+        }
+        task->failure.clear();
+        task->reply.reset();
+        part->tasks.push_back(task);
+    }
+    std::vector<Exchange> exchanges;
+    std::vector<Part*> partners;
+    for (Part& part : parts) {
+        std::string why;
+        const bool is_write = part.tasks[0]->kind == Task::write;
+        if (auto turn = part.server->reach.turn(why)) part.turn.emplace(std::move(*turn));
+        if (is_write && part.turn)
+            if (auto turn = part.server->writes.turn(why)) part.write_turn.emplace(std::move(*turn));
+        if (!part.turn || (is_write && !part.write_turn)) {
+            for (Task* const task : part.tasks) task->failure = why;
+            continue;
+        }
+        std::vector<Command> commands;
+        commands.reserve(part.tasks.size());
+        for (const Task* const task : part.tasks) {
+            if (task->is_asking) commands.push_back({"ASKING"});
+            commands.push_back(task->command);
+        }
+        exchanges.emplace_back(*part.server, std::move(commands));
+        partners.push_back(&part);
+    }
+    Exchange::run(exchanges);
+    std::vector<Task*> again;
+    for (std::size_t i = 0; i < exchanges.size(); ++i) {
+        Exchange& exchange = exchanges[i];
+        Part& part = *partners[i];
+        std::string trouble = exchange.failure, refusal;
+        std::size_t place = 0;
+        for (Task* const task : part.tasks) {
+            if (task->is_asking) ++place;
+            task->was_sent_twice |= exchange.was_sent_twice;
+            if (place >= exchange.replies.size()) {
+                task->failure = exchange.failure;
+                continue;
+            }
+            task->reply = std::move(exchange.replies[place++]);
+            if (!is_error(task->reply)) continue;
+            const std::string_view error = text_of(*task->reply);
+            if (error.starts_with("WRONGTYPE")) continue;
+            const bool is_elsewhere = begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
+            if (is_cluster_ && is_elsewhere) {
+                is_map_old |= !error.starts_with("ASK ");
+                if (follow(*task, error)) {
+                    again.push_back(task);
+                    continue;
+                }
+            }
+            task->failure = text(std::string_view(part.server->name), ": ", std::string_view(shown(error)), !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
+            if (is_cluster_ && is_elsewhere) continue;
+            if (is_of_server(error) || task->kind == Task::read)
+                trouble = task->failure;
+            else if (task->kind == Task::write)
+                refusal = task->failure;
+        }
+        if (!trouble.empty()) {
+            is_map_old |= is_cluster_;
+            part.server->close_idle();
+            part.turn->failed(trouble);
+            continue;
+        }
+        part.turn->succeeded();
+        if (!part.write_turn) continue;
+        if (refusal.empty())
+            part.write_turn->succeeded();
+        else
+            part.write_turn->failed(refusal);
+    }
+    return again;
+}
+
+/// Where a redirection leads: "MOVED SLOT HOST:PORT". False when that cannot be read.
+bool RedisStore::follow(Task& task, std::string_view error) {
+    const std::size_t first = error.find(' '), second = error.find(' ', first + 1), colon = error.rfind(':');
+    uint16_t port = 0;
+    if (second == error.npos || colon == error.npos || colon < second) return false;
+    if (std::from_chars(error.data() + colon + 1, error.data() + error.size(), port).ec != std::errc() || port == 0) return false;
+    const std::string_view host = error.substr(second + 1, colon - second - 1);
+    if (host == "?") return false;
+    task.server = &servers_.at(host.empty() ? task.server->host : std::string(host), port);
+    task.is_asking = error.starts_with("ASK ");
+    if (!task.is_asking) owner_[slot_of(task.key)].store(task.server);
+    return true;
+}
+
+std::vector<RedisServer*> RedisStore::owners() const {
+    std::vector<RedisServer*> all;
+    for (const auto& owner : owner_)
+        if (RedisServer* const server = owner.load(); server != nullptr && (all.empty() || all.back() != server)) all.push_back(server);
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+}
+
+std::vector<RedisServer*> RedisStore::masters(Outcome& outcome) {
+    if (const std::string failure = read_map(maps_.load()); !failure.empty()) outcome.failure = failure;
+    return owners();
+}
+
+/// Asks servers for the map until one knows it, unless somebody has done so since `known`: why none does.
+std::string RedisStore::read_map(uint64_t known) {
+    const std::scoped_lock lock(reading_map_);
+    if (maps_.load() != known) return "";
+    std::vector<RedisServer*> all = owners();
+    std::shuffle(all.begin(), all.end(), std::minstd_rand(std::random_device{}()));
+    for (RedisServer* const seed : seeds_)
+        if (std::find(all.begin(), all.end(), seed) == all.end()) all.push_back(seed);
+    std::string failure;
+    for (std::size_t at = 0; at < all.size(); at += 3) {  // few at once: some may hang
+        std::vector<Exchange> exchanges;
+        std::vector<Outage::Turn> turns;
+        for (RedisServer* const server : std::span(all).subspan(at, std::min<std::size_t>(3, all.size() - at)))
+            if (auto turn = server->reach.turn(failure)) {
+                turns.push_back(std::move(*turn));
+                exchanges.emplace_back(*server, std::vector<Command>{Command{"CLUSTER", "SLOTS"}});
+            }
+        Exchange::run(exchanges);
+        bool is_known = false;
+        for (std::size_t i = 0; i < exchanges.size(); ++i) {
+            std::string why = exchanges[i].failure;
+            const RedisServer& server = exchanges[i].server();
+            if (why.empty() && is_error(exchanges[i].replies[0])) why = text(std::string_view(server.name), ": ", std::string_view(shown(text_of(*exchanges[i].replies[0]))));
+            if (why.empty() && !is_known && !(is_known = take_map(*exchanges[i].replies[0], server))) why = text(std::string_view(server.name), ": knows of no slots");
+            if (why.empty())
+                turns[i].succeeded();
+            else
+                turns[i].failed(failure = why);
+        }
+        if (is_known) {
+            ++maps_;
+            return "";
+        }
+    }
+    return failure;
+}
+
+/// The answer to CLUSTER SLOTS: (first slot, last slot, (host, port, ...), replicas...) of each stretch.
+bool RedisStore::take_map(const redisReply& reply, const RedisServer& teller) {
+    if (reply.type != REDIS_REPLY_ARRAY) return false;
+    std::vector<RedisServer*> read(slots, nullptr);
+    bool is_any = false;
+    for (std::size_t i = 0; i < reply.elements; ++i) {
+        const redisReply& stretch = *reply.element[i];
+        if (stretch.type != REDIS_REPLY_ARRAY || stretch.elements < 3 || stretch.element[0]->type != REDIS_REPLY_INTEGER || stretch.element[1]->type != REDIS_REPLY_INTEGER) return false;
+        const redisReply& node = *stretch.element[2];
+        if (node.type != REDIS_REPLY_ARRAY || node.elements < 2 || node.element[1]->type != REDIS_REPLY_INTEGER) return false;
+        const long long first = stretch.element[0]->integer, last = stretch.element[1]->integer, port = node.element[1]->integer;
+        if (first < 0 || last >= slots || port <= 0 || port > 65535) return false;
+        const std::string host = node.element[0]->type == REDIS_REPLY_STRING ? std::string(text_of(*node.element[0])) : "";
+        if (host == "?") continue;
+        RedisServer& server = servers_.at(host.empty() ? teller.host : host, static_cast<uint16_t>(port));
+        for (long long slot = first; slot <= last; ++slot) read[static_cast<std::size_t>(slot)] = &server;
+        is_any = true;
+    }
+    if (is_any) std::copy(read.begin(), read.end(), owner_.begin());
+    return is_any;
+}
+
+/// Shows `found` all keys of the dataset, those of one answer at a time; some perhaps twice.
+void RedisStore::walk(Outcome& outcome, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found) {
+    struct Walk {
+        RedisServer* server;
+        std::string cursor = "0";
+    };
+    std::deque<Walk> walks;  // their cursors are kept by commands
+    for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) walks.push_back({server});
+    const std::string pattern = escaped(prefix_) + "*";
+    while (!walks.empty()) {
+        std::vector<Task> tasks;
+        for (const Walk& each : walks) tasks.push_back({Task::other, {}, {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, each.server});
+        perform(tasks, outcome);
+        std::deque<Walk> next;
+        for (const Task& task : tasks) {
+            if (!task.failure.empty()) continue;
+            const redisReply& reply = *task.reply;
+            if (reply.type != REDIS_REPLY_ARRAY || reply.elements != 2 || reply.element[0]->type != REDIS_REPLY_STRING || reply.element[1]->type != REDIS_REPLY_ARRAY) {
+                outcome.failure = text(std::string_view(task.server->name), ": sent what is no answer to SCAN");
+                continue;
+            }
+            std::vector<std::string> keys;
+            for (std::size_t i = 0; i < reply.element[1]->elements; ++i)
+                if (const redisReply& key = *reply.element[1]->element[i]; key.type == REDIS_REPLY_STRING && text_of(key).starts_with(prefix_) && !text_of(key).starts_with(claims)) keys.emplace_back(text_of(key));
+            if (!keys.empty()) found(*task.server, keys);
+            if (text_of(*reply.element[0]) != "0") next.push_back({task.server, std::string(text_of(*reply.element[0]))});
+        }
+        walks.swap(next);
+    }
+}
+
+/// A key that says who makes another's value.
+class RedisStore::Held : public Claim {
+public:
+    Held(RedisStore& store, std::string name, std::string token) : store_(store), name_(std::move(name)), token_(std::move(token)) {}
+    ~Held() override {
+        if (generation_ != fork_generation()) return;
+        try {
+            constexpr std::string_view script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+            std::vector<Task> tasks;
+            tasks.push_back({Task::other, name_, {"EVAL", script, "1", name_, token_}});
+            Outcome outcome;
+            store_.perform(tasks, outcome);
+        } catch (...) {  // it lapses
+        }
+    }
+
+private:
+    RedisStore& store_;
+    const std::string name_, token_;
+    const uint64_t generation_ = fork_generation();
+};
+
+std::unique_ptr<Claim> RedisStore::claim(std::string_view key, double seconds) {
+    std::string name(claims), token = random_word();
+    name += key;
+    const std::string milliseconds = text(static_cast<uint64_t>(std::clamp(seconds, 0.001, 1e9) * 1000));
+    std::vector<Task> tasks;
+    tasks.push_back({Task::write, name, {"SET", name, token, "NX", "PX", milliseconds}});
+    Outcome outcome;
+    perform(tasks, outcome);
+    if (!tasks[0].failure.empty() || is_error(tasks[0].reply)) return std::make_unique<Claim>();
+    const bool was_sent_twice = tasks[0].was_sent_twice;
+    if (tasks[0].reply->type == REDIS_REPLY_STATUS) return std::make_unique<Held>(*this, std::move(name), std::move(token));
+    if (!was_sent_twice) return nullptr;
+    tasks[0] = {Task::read, name, {"GET", name}};  // it may have been set the first time
+    perform(tasks, outcome);
+    const Reply& held = tasks[0].reply;
+    if (held == nullptr || held->type != REDIS_REPLY_STRING || text_of(*held) != token) return nullptr;
+    return std::make_unique<Held>(*this, std::move(name), std::move(token));
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_redis_store(const RedisAddress& address, const StoreOptions& options) {
+    if (options.is_cluster && address.database != 0) {
+        RedisAddress shown_address = address;
+        for (RedisHost& host : shown_address.hosts) host.user.clear(), host.password.clear();
+        fail(SAB_E_ARGUMENT, "url = \"", std::string_view(shown_address.url()), "\": a Redis Cluster has database 0 only");
+    }
+    return std::make_unique<RedisStore>(address, options);
+}
 
 }  // namespace sab::cache

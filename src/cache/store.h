@@ -45,6 +45,8 @@ public:
     virtual void put(std::span<const Item> items, Outcome& outcome) = 0;
     virtual uint64_t count(Outcome& outcome) = 0;
     virtual void clear(Outcome& outcome) = 0;
+    /// Whether it can be reached.
+    virtual void check(Outcome&) {}
     /// Null while somebody in another process has it. Where that cannot be known, everybody gets it. It lapses after `seconds`, if not before.
     virtual std::unique_ptr<Claim> claim(std::string_view key, double seconds) = 0;
     /// What this process is making.

@@ -1,0 +1,317 @@
+#include "cache/redis_exchange.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace sab::cache {
+namespace {
+
+constexpr std::size_t piece = std::size_t{1} << 16;  // to be sent or received at a time
+constexpr std::size_t most_unused = std::size_t{1} << 20;
+
+std::string reason(int code) { return std::system_category().message(code); }
+
+void append_word(std::string& out, std::string_view word) {
+    append(out, "$");
+    append(out, word.size());
+    append(out, "\r\n");
+    append(out, word);
+    append(out, "\r\n");
+}
+
+/// Loopback's ports can meet themselves where nobody listens.
+bool is_connected_to_itself(int socket) {
+    sockaddr_storage here{}, there{};
+    socklen_t size_here = sizeof here, size_there = sizeof there;
+    return getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size_here) == 0 && getpeername(socket, reinterpret_cast<sockaddr*>(&there), &size_there) == 0 &&
+           size_here == size_there && std::memcmp(&here, &there, size_here) == 0;
+}
+
+}  // namespace
+
+std::string shown(std::string_view error) {
+    std::string out(error.substr(0, 200));
+    for (char& c : out)
+        if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+    return out;
+}
+
+Command::Command(std::initializer_list<std::string_view> words) : count_(words.size()) { std::copy(words.begin(), words.end(), words_.begin()); }
+
+void Command::append_to(std::string& out) const {
+    std::size_t size = 16;
+    for (std::size_t i = 0; i < count_; ++i) size += words_[i].size() + 32;
+    if (out.capacity() - out.size() < size) out.reserve(std::max(out.size() + size, 2 * out.capacity()));
+    append(out, "*");
+    append(out, count_);
+    append(out, "\r\n");
+    for (std::size_t i = 0; i < count_; ++i) append_word(out, words_[i]);
+}
+
+Connection::~Connection() {
+    shutdown(socket_, SHUT_RDWR);  // a child may have it too
+    close(socket_);
+}
+
+bool Connection::is_idle() const {
+    char byte = 0;
+    return recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+RedisServer::RedisServer(std::string host_, uint16_t port_, RedisLogin login_)
+    : host(std::move(host_)), port(port_), name(text("Redis ", host.find(':') == host.npos ? "" : "[", std::string_view(host), host.find(':') == host.npos ? "" : "]", ":", port)), login(std::move(login_)), reach(name),
+      writes(name + ", writing") {}
+
+std::unique_ptr<Connection> RedisServer::take() {
+    const std::scoped_lock lock(mutex_);
+    while (!idle_.empty()) {
+        auto last = std::move(idle_.back());
+        idle_.pop_back();
+        if (last->is_idle()) return last;
+    }
+    return nullptr;
+}
+
+void RedisServer::put_back(std::unique_ptr<Connection> connection) {
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(std::move(connection));
+}
+
+void RedisServer::close_idle() {
+    const std::scoped_lock lock(mutex_);
+    idle_.clear();
+}
+
+void Exchange::FreeAddresses::operator()(addrinfo* list) const { freeaddrinfo(list); }
+
+Exchange::Exchange(RedisServer& server, std::vector<Command> commands) : server_(&server), commands_(std::move(commands)) {}
+Exchange::Exchange(Exchange&&) noexcept = default;
+Exchange::~Exchange() = default;
+
+void Exchange::run(std::span<Exchange> all) {
+    for (Exchange& each : all) each.begin();
+    std::vector<pollfd> sockets;
+    std::vector<Exchange*> waiting;
+    while (true) {
+        sockets.clear();
+        waiting.clear();
+        auto first = Clock::time_point::max();
+        for (Exchange& each : all) {
+            if (each.phase_ == over) continue;
+            const bool is_writing = each.phase_ == connecting || each.has_to_send();
+            sockets.push_back({each.connection_->socket(), static_cast<short>(is_writing ? POLLIN | POLLOUT : POLLIN), 0});
+            waiting.push_back(&each);
+            first = std::min(first, each.deadline_);
+        }
+        if (waiting.empty()) return;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
+        poll(sockets.data(), sockets.size(), static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000'000)));  // when it fails nothing has come
+        for (std::size_t i = 0; i < waiting.size(); ++i) {
+            if (sockets[i].revents != 0) waiting[i]->proceed(sockets[i].revents);
+            if (waiting[i]->phase_ != over && Clock::now() >= waiting[i]->deadline_) waiting[i]->late();
+        }
+    }
+}
+
+void Exchange::begin() {
+    if (commands_.empty()) return;
+    replies.reserve(commands_.size());
+    connection_ = server_->take();
+    if (connection_ == nullptr) return resolve();
+    is_kept_ = true;
+    talk();
+}
+
+void Exchange::resolve() {
+    addrinfo wanted{}, *list = nullptr;
+    wanted.ai_socktype = SOCK_STREAM;
+    wanted.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    const std::string port = text(server_->port);
+    int code = getaddrinfo(server_->host.c_str(), port.c_str(), &wanted, &list);
+    if (code == EAI_NONAME) {
+        wanted.ai_flags = AI_NUMERICSERV;
+        code = getaddrinfo(server_->host.c_str(), port.c_str(), &wanted, &list);
+    }
+    if (code != 0) return fail(code == EAI_SYSTEM ? reason(errno) : gai_strerror(code));
+    addresses_.reset(list);
+    address_ = list;
+    renew();
+    connect();
+}
+
+/// To the first address that does not refuse at once.
+void Exchange::connect() {
+    int code = EADDRNOTAVAIL;
+    for (; address_ != nullptr; address_ = address_->ai_next) {
+        const int socket = ::socket(address_->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address_->ai_protocol);
+        if (socket < 0) {
+            code = errno;
+            continue;
+        }
+        connection_ = std::make_unique<Connection>(socket);
+        if (connection_->reader() == nullptr) throw std::bad_alloc();
+        connection_->reader()->maxbuf = most_unused;
+        phase_ = connecting;
+        if (::connect(socket, address_->ai_addr, address_->ai_addrlen) == 0) return connected();
+        if (errno == EINPROGRESS || errno == EINTR) return;
+        code = errno;
+    }
+    fail(reason(code));
+}
+
+void Exchange::connected() {
+    const int socket = connection_->socket();
+    int code = 0;
+    socklen_t size = sizeof code;
+    if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &size) != 0) code = errno;
+    if (code == 0 && is_connected_to_itself(socket)) code = ECONNREFUSED;
+    if (code != 0) {
+        address_ = address_->ai_next;
+        if (address_ != nullptr) return connect();
+        return fail(reason(code));
+    }
+    const int on = 1;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    const RedisLogin& login = server_->login;
+    if (!login.user.empty())
+        Command{"AUTH", login.user, login.password}.append_to(out_), ++greetings_;
+    else if (!login.password.empty())
+        Command{"AUTH", login.password}.append_to(out_), ++greetings_;
+    if (login.database != 0) Command{"SELECT", text(login.database)}.append_to(out_), ++greetings_;
+    if (greetings_ == 0) return talk();
+    phase_ = greeting;
+    renew();
+    send();
+}
+
+void Exchange::talk() {
+    phase_ = talking;
+    renew();
+    send();
+}
+
+void Exchange::send() {
+    while (has_to_send()) {
+        if (sent_ == out_.size()) {
+            out_.clear();
+            sent_ = 0;
+            while (next_ < commands_.size() && out_.size() < piece) commands_[next_++].append_to(out_);
+        }
+        const ssize_t count = ::send(connection_->socket(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count < 0) {
+            if (errno == EINTR) continue;
+            if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+            return receive();  // what it said before it closed is worth more
+        }
+        sent_ += static_cast<std::size_t>(count);
+        progress(static_cast<std::size_t>(count));
+    }
+    renew();
+}
+
+void Exchange::receive() {
+    char bytes[piece];
+    while (true) {
+        const ssize_t count = recv(connection_->socket(), bytes, sizeof bytes, MSG_DONTWAIT);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (count < 0) return broken(reason(errno));
+        if (count == 0) return broken("closed the connection");
+        progress(static_cast<std::size_t>(count));
+        // Little at a time: the reader moves what is left when it has read an answer.
+        for (std::size_t from = 0; from < static_cast<std::size_t>(count);) {
+            const std::size_t size = std::min<std::size_t>(static_cast<std::size_t>(count) - from, piece / 4);
+            if (redisReaderFeed(connection_->reader(), bytes + from, size) != REDIS_OK) return fail("sent what is no answer of Redis's");
+            from += size;
+            void* reply = nullptr;
+            while (phase_ != over && redisReaderGetReply(connection_->reader(), &reply) == REDIS_OK && reply != nullptr) keep(Reply(static_cast<redisReply*>(reply)));
+            if (phase_ == over) {
+                if (connection_ != nullptr && from < static_cast<std::size_t>(count)) connection_.reset();  // more than was asked for
+                break;
+            }
+            if (connection_->reader()->err != 0) return fail("sent what is no answer of Redis's");
+        }
+        if (phase_ == over) {
+            if (connection_ != nullptr && connection_->reader()->len == connection_->reader()->pos) server_->put_back(std::move(connection_));
+            connection_.reset();
+            return;
+        }
+        if (static_cast<std::size_t>(count) < sizeof bytes) return;
+    }
+}
+
+void Exchange::keep(Reply reply) {
+    renew();
+    if (phase_ == greeting) {
+        if (reply->type == REDIS_REPLY_ERROR) return fail(readable(text_of(*reply)));
+        if (reply->type != REDIS_REPLY_STATUS) return fail("sent what is no answer of Redis's");
+        if (--greetings_ == 0) talk();
+        return;
+    }
+    if (phase_ != talking || replies.size() >= next_) return fail("sent more than was asked for");
+    replies.push_back(std::move(reply));
+    if (replies.size() == commands_.size()) phase_ = over;
+}
+
+void Exchange::proceed(short events) {
+    if (phase_ == connecting) return connected();
+    if ((events & POLLOUT) != 0 && has_to_send()) send();
+    if ((phase_ == greeting || phase_ == talking) && (events & (POLLIN | POLLERR | POLLHUP)) != 0) receive();
+}
+
+void Exchange::late() {
+    const double seconds = std::chrono::duration<double>(server_->login.timeout).count();
+    if (phase_ == connecting && address_->ai_next != nullptr) {
+        address_ = address_->ai_next;
+        renew();
+        return connect();
+    }
+    fail(text(phase_ == connecting ? "no connection within " : "no answer within ", seconds, " s"));
+}
+
+/// Time for as much again.
+void Exchange::progress(std::size_t bytes) {
+    moved_ += bytes;
+    if (moved_ >= piece) renew();
+}
+
+/// The server went away: once more, when it may have been long ago.
+void Exchange::broken(const std::string& why) {
+    if (!is_kept_) return fail(why);
+    is_kept_ = false;
+    was_sent_twice = true;
+    server_->close_idle();
+    out_.clear();
+    sent_ = 0;
+    next_ = replies.size();
+    resolve();
+}
+
+void Exchange::fail(const std::string& why) {
+    failure = text(std::string_view(server_->name), ": ", std::string_view(why));
+    connection_.reset();
+    phase_ = over;
+}
+
+/// Some servers repeat what they were sent.
+std::string Exchange::readable(std::string_view error) const {
+    std::string out(error);
+    const std::string& secret = server_->login.password;
+    for (std::size_t at = 0; !secret.empty() && (at = out.find(secret, at)) != out.npos; at += 3) out.replace(at, secret.size(), "...");
+    return shown(out);
+}
+
+}  // namespace sab::cache

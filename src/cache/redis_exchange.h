@@ -1,0 +1,138 @@
+#pragma once
+/// Requests to Redis servers and their answers, at several servers at once. hiredis reads the protocol; sockets are waited for here, since its own have no limit
+/// to the time of an answer that comes in drops, and a write to one that was closed ends the process.
+
+#include <hiredis/hiredis.h>
+
+#include <array>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/outage.h"
+#include "cache/url.h"
+
+struct addrinfo;
+
+namespace sab::cache {
+
+struct FreeReply {
+    void operator()(redisReply* reply) const { freeReplyObject(reply); }
+};
+using Reply = std::unique_ptr<redisReply, FreeReply>;
+inline std::string_view text_of(const redisReply& reply) { return {reply.str, reply.len}; }
+
+/// Words that others keep.
+class Command {
+public:
+    Command(std::initializer_list<std::string_view> words);
+    void append_to(std::string& out) const;
+
+private:
+    std::array<std::string_view, 6> words_;
+    std::size_t count_;
+};
+
+/// A socket and what has come out of it so far.
+class Connection {
+public:
+    explicit Connection(int socket) : socket_(socket) {}
+    ~Connection();
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    int socket() const { return socket_; }
+    redisReader* reader() const { return reader_.get(); }
+    /// Whether the server neither closed it nor said what it was not asked.
+    bool is_idle() const;
+
+private:
+    struct FreeReader {
+        void operator()(redisReader* reader) const { redisReaderFree(reader); }
+    };
+    int socket_;
+    std::unique_ptr<redisReader, FreeReader> reader_{redisReaderCreate()};
+};
+
+/// How to come in.
+struct RedisLogin {
+    std::string user, password;
+    uint32_t database = 0;
+    Clock::duration timeout{};
+};
+
+/// A server, and connections to it that are kept.
+class RedisServer {
+public:
+    RedisServer(std::string host, uint16_t port, RedisLogin login);
+    const std::string host;
+    const uint16_t port;
+    const std::string name;  // for messages
+    const RedisLogin login;
+    Outage reach, writes;  // it may answer, but refuse to be written to
+
+    std::unique_ptr<Connection> take();
+    void put_back(std::unique_ptr<Connection> connection);
+    void close_idle();
+
+private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Connection>> idle_;
+};
+
+/// Commands for one server, in order, and what it answered. All are such that they may be sent twice.
+class Exchange {
+public:
+    Exchange(RedisServer& server, std::vector<Command> commands);
+    Exchange(Exchange&&) noexcept;
+    ~Exchange();
+    RedisServer& server() const { return *server_; }
+
+    /// Carries all out at once, each at its own server. A server has its timeout to connect, for each answer, and for each 64 KiB of a long one.
+    static void run(std::span<Exchange> all);
+
+    std::vector<Reply> replies;  // to as many commands as were answered
+    std::string failure;         // why there are not more
+    bool was_sent_twice = false; // since a connection that was kept turned out to be closed
+
+private:
+    enum Phase { connecting, greeting, talking, over };
+    void begin();
+    void resolve();
+    void connect();
+    void connected();
+    void talk();
+    void send();
+    void receive();
+    void keep(Reply reply);
+    bool has_to_send() const { return sent_ < out_.size() || (phase_ == talking && next_ < commands_.size()); }
+    void proceed(short events);
+    void late();
+    void renew() { deadline_ = Clock::now() + server_->login.timeout, moved_ = 0; }
+    void progress(std::size_t bytes);
+    void broken(const std::string& why);
+    void fail(const std::string& why);
+    std::string readable(std::string_view error) const;
+
+    RedisServer* server_;
+    std::vector<Command> commands_;
+    Phase phase_ = over;
+    std::unique_ptr<Connection> connection_;
+    bool is_kept_ = false;  // the connection is one that was there already
+    struct FreeAddresses {
+        void operator()(addrinfo* list) const;
+    };
+    std::unique_ptr<addrinfo, FreeAddresses> addresses_;
+    const addrinfo* address_ = nullptr;
+    std::string out_;
+    std::size_t sent_ = 0, next_ = 0, greetings_ = 0, moved_ = 0;
+    Clock::time_point deadline_;
+};
+
+/// An error of Redis's for a message: one line, not too long.
+std::string shown(std::string_view error);
+
+}  // namespace sab::cache

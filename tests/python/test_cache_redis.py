@@ -110,7 +110,7 @@ class TestBagua:
         assert 0 < len(placed) < 30 and all(key.startswith("test_") for key in placed)
         one = CacheLoader(hosts=hosts, cluster_mode=False, dataset_name="one")
         one.get("k", lambda key: key)
-        assert one.num_keys() == 1 + int(subprocess.run(["redis-cli", "-p", str(servers[0].port), "dbsize"], capture_output=True, text=True, check=True).stdout) - 1
+        assert one.num_keys() == int(subprocess.run(["redis-cli", "-p", str(servers[0].port), "dbsize"], capture_output=True, text=True, check=True).stdout)
         with pytest.raises(ValueError, match="Invalid backend"):
             CacheLoader(backend="memcached")
         with pytest.raises(AssertionError, match="should not be empty"):
@@ -128,7 +128,7 @@ class TestBagua:
             for _ in range(3):
                 for (a, b), (c, d) in zip([dataset[n] for n in range(len(dataset))], samples):
                     assert (a == c).all() and (b == d).all()
-        assert first.cache_loader.num_keys() + 0 == second.cache_loader.num_keys() == 204
+        assert second.cache_loader.num_keys() == first.cache_loader.num_keys() == 204  # counting writes the buffer
 
     def test_store(self, servers):
         from sab.compat.bagua.contrib.utils.redis_store import RedisStore

@@ -36,7 +36,7 @@ typedef struct sab_cache_options {
                                        there already it is their own matter. 0 (default): no bound */
     sab_cache_failure on_failure; /**< SAB_CACHE_DEGRADE */
     int32_t is_cluster;           /**< Redis: 1: the servers are a Redis Cluster, any node of which is enough; 0 (default): keys are dealt out to the servers by xxHash */
-    double timeout;               /**< Redis: seconds to connect, and for each answer; above 0. 1 */
+    double timeout;               /**< Redis: seconds to connect, and for each answer, or 64 KiB of a long one; above 0. 1 */
     double load_wait;             /**< seconds to wait at most while somebody else makes a value, before making it, too; at least 0. 60 */
 } sab_cache_options;
 #define SAB_CACHE_OPTIONS_INIT { sizeof(sab_cache_options), NULL, 1, 1, 0, SAB_CACHE_DEGRADE, 0, 1, 60 }

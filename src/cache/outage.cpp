@@ -41,7 +41,7 @@ void Outage::Turn::failed(const std::string& why) {
         if (is_trial_) return;
         ++outage->number_;
     }
-    log(SAB_LOG_WARNING, text(std::string_view(outage->what_), ": ", std::string_view(why), "; left alone for 0.1 s, then for ever longer, up to 10 s"));
+    log(SAB_LOG_WARNING, text(std::string_view(why), "; left alone for 0.1 s, then for ever longer, up to 10 s"));
 }
 
 void Outage::Turn::succeeded() {

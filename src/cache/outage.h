@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 class Outage {
 public:
-    /// `what` begins the lines of the log.
+    /// `what` is back, the log says; why it failed is said by who found out.
     explicit Outage(std::string what) : what_(std::move(what)) {}
 
     /// The right to use it once. Says how it went, if it knows.

@@ -170,24 +170,25 @@ private:
     std::array<std::atomic<RedisServer*>, slots> owner_{};
     std::mutex reading_map_;
     std::atomic<uint64_t> maps_{0};  // read so far
-    Outage cover_{"Redis Cluster"};
+    Outage cover_{"Redis Cluster"};  // of the slots
 };
 
 RedisServer* RedisStore::server_of(std::string_view key, std::string& failure) {
     if (!is_cluster_) return seeds_[seeds_.size() == 1 ? 0 : XXH64(key.data(), key.size(), 0) % seeds_.size()];
-    const unsigned slot = slot_of(key);
-    if (RedisServer* const known = owner_[slot].load()) return known;
+    const auto& owner = owner_[slot_of(key)];
+    if (RedisServer* const server = owner.load()) return server;
     const uint64_t known = maps_.load();
-    if (known == 0) {
-        failure = read_map(known);
-    } else if (auto turn = cover_.turn(failure)) {
-        failure = read_map(known);
-        if (owner_[slot].load() != nullptr)
-            turn->succeeded();
-        else
-            turn->failed(failure = failure.empty() ? text("slot ", slot, " is served by no server") : failure);
+    auto turn = cover_.turn(failure);
+    if (!turn) return nullptr;
+    failure = read_map(known);
+    RedisServer* const server = owner.load();
+    if (server != nullptr) {
+        failure.clear();
+        turn->succeeded();
+    } else if (failure.empty()) {
+        turn->failed(failure = text("Redis Cluster: slot ", slot_of(key), " is served by no node"));
     }
-    return owner_[slot].load();
+    return server;  // where no node could be asked, they are left alone for that
 }
 
 void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
@@ -284,12 +285,12 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
                     continue;
                 }
             }
-            task->failure = text(std::string_view(part.server->name), ": ", std::string_view(shown(error)), !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
+            const bool is_trouble = is_of_server(error) || task->kind == Task::read, is_refusal = !is_trouble && task->kind == Task::write;
+            task->failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(shown(error)),
+                                 !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
             if (is_cluster_ && is_elsewhere) continue;
-            if (is_of_server(error) || task->kind == Task::read)
-                trouble = task->failure;
-            else if (task->kind == Task::write)
-                refusal = task->failure;
+            if (is_trouble) trouble = task->failure;
+            if (is_refusal) refusal = task->failure;
         }
         if (!trouble.empty()) {
             is_map_old |= is_cluster_;

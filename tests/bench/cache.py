@@ -13,6 +13,9 @@ import sys
 import tempfile
 import time
 
+import numpy as np
+import sab
+
 try:
     import redis
 except ImportError:
@@ -68,6 +71,24 @@ def peer(port):
     }
 
 
+def epochs(url):
+    """Seconds a sample of two epochs over samples of 5 ms of work."""
+
+    class Slow:
+        def __getitem__(self, index):
+            end = time.perf_counter() + 0.005
+            while time.perf_counter() < end:
+                pass
+            return np.full(25_000, index, np.float32)
+
+        def __len__(self):
+            return 200
+
+    dataset = sab.CachedDataset(Slow(), url, dataset_name="bench", writer_buffer_size=20, serializer="arrays")
+    dataset.cache.clear()
+    return [timed(lambda: [dataset[index] for index in range(len(dataset))], len(dataset)) for _ in range(2)]
+
+
 def started(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -93,6 +114,9 @@ def main(program, folder):
                 least(best, c(program, "redis", f"redis://127.0.0.1:{port}"))
                 if redis:
                     least(best, peer(port))
+            for name, url in [("lmdb", f"lmdb:{folder}/bench.mdb")] + ([("Redis", f"redis://127.0.0.1:{port}")] if server else []):
+                first, second = epochs(url)
+                least(best, {f"second epoch, samples of 5 ms and 100 KB, {name}": second, f"first epoch, {name}": first})
             for path in pathlib.Path(folder).glob("bench.mdb*"):
                 path.unlink()
     finally:
@@ -110,6 +134,8 @@ def main(program, folder):
         ("get_many, 1000 x 100 B", "redis-py mget", -1, "≥ 5"),
         ("get, 100 KB", "redis-py get, 100 KB", -1, ""),
         ("get, 100 B", None, 1, ""),
+        ("second epoch, samples of 5 ms and 100 KB, lmdb", "first epoch, lmdb", -1, "≥ 50"),
+        ("second epoch, samples of 5 ms and 100 KB, Redis", "first epoch, Redis", -1, "≥ 50"),
         ("put, buffer of 1", "redis-py set", -1, ""),
         ("put, buffer of 20", "redis-py set", -1, ""),
         ("put, buffer of 1000", "redis-py set", -1, ""),

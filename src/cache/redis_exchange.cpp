@@ -51,13 +51,14 @@ std::string shown(std::string_view error) {
 Command::Command(std::initializer_list<std::string_view> words) : count_(words.size()) { std::copy(words.begin(), words.end(), words_.begin()); }
 
 void Command::append_to(std::string& out) const {
+    const std::span<const std::string_view> words = count_ > 0 ? std::span(words_.data(), count_) : list_;
     std::size_t size = 16;
-    for (std::size_t i = 0; i < count_; ++i) size += words_[i].size() + 32;
+    for (const std::string_view word : words) size += word.size() + 32;
     if (out.capacity() - out.size() < size) out.reserve(std::max(out.size() + size, 2 * out.capacity()));
     append(out, "*");
-    append(out, count_);
+    append(out, words.size());
     append(out, "\r\n");
-    for (std::size_t i = 0; i < count_; ++i) append_word(out, words_[i]);
+    for (const std::string_view word : words) append_word(out, word);
 }
 
 Connection::~Connection() {

@@ -26,15 +26,17 @@ struct FreeReply {
 using Reply = std::unique_ptr<redisReply, FreeReply>;
 inline std::string_view text_of(const redisReply& reply) { return {reply.str, reply.len}; }
 
-/// Words that others keep.
+/// Words that others keep: a few, or a list that is kept, too.
 class Command {
 public:
     Command(std::initializer_list<std::string_view> words);
+    explicit Command(std::span<const std::string_view> list) : list_(list) {}
     void append_to(std::string& out) const;
 
 private:
     std::array<std::string_view, 6> words_;
-    std::size_t count_;
+    std::size_t count_ = 0;
+    std::span<const std::string_view> list_;
 };
 
 /// A socket and what has come out of it so far.

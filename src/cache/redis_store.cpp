@@ -21,16 +21,20 @@ namespace {
 
 constexpr std::size_t largest_frame = std::size_t{1} << 29;  // Redis's own bound
 constexpr std::size_t most_rounds = 6;                       // of redirections
+constexpr std::size_t most_together = 128;                   // keys in one command: the server works on one while others come and go
+constexpr std::size_t most_bytes_together = std::size_t{1} << 16;
 constexpr std::string_view claims = "sab:loading:";          // what keys of claims begin with
 
 /// A key and what to do with it.
 struct Task {
     enum Kind { read, write, other } kind;  // a read or write that is refused says how the server is, others only what this user may do
-    std::string_view key;
+    std::string_view key, value;
     Command command;
+    bool can_join = false;  // others in one MGET or MSET
     RedisServer* server = nullptr;
     bool is_asking = false;  // at a server that is only taking the key's slot over
     bool was_sent_twice = false;
+    bool is_written = false;
     Reply reply{};
     std::string failure{};
 };
@@ -85,7 +89,7 @@ public:
     std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) override {
         std::vector<Task> tasks;
         tasks.reserve(keys.size());
-        for (const std::string_view key : keys) tasks.push_back({Task::read, key, {"GET", key}});
+        for (const std::string_view key : keys) tasks.push_back({Task::read, key, {}, {"GET", key}, true});
         perform(tasks, outcome);
         std::vector<std::optional<View>> found(keys.size());
         for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -103,11 +107,11 @@ public:
             if (item.value.size() > largest_frame)
                 ++outcome.dropped;
             else
-                tasks.push_back({Task::write, item.key, {"SET", item.key, item.value}});
+                tasks.push_back({Task::write, item.key, item.value, {"SET", item.key, item.value}, true});
         }
         perform(tasks, outcome);
         for (const Task& task : tasks)
-            if (task.reply == nullptr || task.reply->type != REDIS_REPLY_STATUS) ++outcome.dropped;
+            if (!task.is_written) ++outcome.dropped;
     }
 
     uint64_t count(Outcome& outcome) override {
@@ -127,7 +131,7 @@ public:
         walk(outcome, [&](RedisServer& server, const std::vector<std::string>& keys) {
             std::vector<Task> tasks;
             tasks.reserve(keys.size());
-            for (const std::string& key : keys) tasks.push_back({Task::other, key, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
+            for (const std::string& key : keys) tasks.push_back({Task::other, key, {}, {"UNLINK", key}, false, is_cluster_ ? nullptr : &server});
             perform(tasks, outcome);
             server.writes.try_again();  // there is room now
         });
@@ -140,12 +144,13 @@ public:
 
     void check(Outcome& outcome) override {
         std::vector<Task> tasks;
-        for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) tasks.push_back({Task::other, {}, {"PING"}, server});
+        for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) tasks.push_back({Task::other, {}, {}, {"PING"}, false, server});
         perform(tasks, outcome);
     }
 
 private:
     class Held;
+    struct Part;
 
     /// Carries tasks out, those without a server at that of their key; follows redirections.
     void perform(std::vector<Task>& tasks, Outcome& outcome);
@@ -220,18 +225,48 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
         if (!task.failure.empty()) outcome.failure = task.failure;
 }
 
+/// What goes to one server in one request: tasks, and how many of them share each command.
+struct RedisStore::Part {
+    RedisServer* server;
+    std::vector<Task*> tasks;
+    std::vector<std::size_t> together{};
+    std::deque<std::vector<std::string_view>> words{};  // of commands that are shared
+    std::optional<Outage::Turn> turn{}, write_turn{};
+
+    std::vector<Command> commands(bool may_join) {
+        std::vector<Command> made;
+        for (std::size_t begin = 0, end = 0; begin < tasks.size(); begin = end) {
+            std::size_t bytes = 0;
+            for (end = begin; end < tasks.size() && end - begin < most_together && bytes <= most_bytes_together; ++end) {
+                if (end > begin && !(may_join && tasks[begin]->can_join && tasks[end]->can_join)) break;
+                bytes += tasks[end]->value.size();
+            }
+            together.push_back(end - begin);
+            if (end - begin == 1) {
+                if (tasks[begin]->is_asking) made.push_back({"ASKING"});
+                made.push_back(tasks[begin]->command);
+                continue;
+            }
+            const bool is_write = tasks[begin]->kind == Task::write;
+            auto& list = words.emplace_back();
+            list.push_back(is_write ? "MSET" : "MGET");
+            for (std::size_t i = begin; i < end; ++i) {
+                list.push_back(tasks[i]->key);
+                if (is_write) list.push_back(tasks[i]->value);
+            }
+            made.push_back(Command(list));
+        }
+        return made;
+    }
+};
+
 /// One request to each server. Gives the tasks that are to be carried out elsewhere.
 std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old) {
-    struct Part {
-        RedisServer* server;
-        std::vector<Task*> tasks;
-        std::optional<Outage::Turn> turn, write_turn;
-    };
     std::deque<Part> parts;
     for (Task* const task : tasks) {
         auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.server == task->server; });
         if (part == parts.end()) {
-            parts.push_back({task->server, {}, std::nullopt, std::nullopt});
+            parts.push_back({task->server, {}});
             part = std::prev(parts.end());
         }
         task->failure.clear();
@@ -250,13 +285,7 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
             for (Task* const task : part.tasks) task->failure = why;
             continue;
         }
-        std::vector<Command> commands;
-        commands.reserve(part.tasks.size());
-        for (const Task* const task : part.tasks) {
-            if (task->is_asking) commands.push_back({"ASKING"});
-            commands.push_back(task->command);
-        }
-        exchanges.emplace_back(*part.server, std::move(commands));
+        exchanges.emplace_back(*part.server, part.commands(!is_cluster_));  // a cluster's keys lie in many slots
         partners.push_back(&part);
     }
     Exchange::run(exchanges);
@@ -266,31 +295,47 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
         Part& part = *partners[i];
         std::string trouble = exchange.failure, refusal;
         std::size_t place = 0;
-        for (Task* const task : part.tasks) {
-            if (task->is_asking) ++place;
-            task->was_sent_twice |= exchange.was_sent_twice;
-            if (place >= exchange.replies.size()) {
-                task->failure = exchange.failure;
-                continue;
+        std::span<Task*> left = part.tasks;
+        for (const std::size_t count : part.together) {
+            const std::span<Task*> group = left.first(count);
+            left = left.subspan(count);
+            if (group[0]->is_asking) ++place;
+            Reply reply = place < exchange.replies.size() ? std::move(exchange.replies[place++]) : nullptr;
+            const std::string error = reply != nullptr && is_error(reply) ? std::string(text_of(*reply)) : "";
+            const bool is_list = count > 1 && group[0]->kind == Task::read && reply != nullptr && error.empty();
+            if (is_list && (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)) {
+                trouble = text(std::string_view(part.server->name), ": sent what is no answer to MGET");
+                reply.reset();
             }
-            task->reply = std::move(exchange.replies[place++]);
-            if (!is_error(task->reply)) continue;
-            const std::string_view error = text_of(*task->reply);
-            if (error.starts_with("WRONGTYPE")) continue;
-            const bool is_elsewhere = begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
-            if (is_cluster_ && is_elsewhere) {
-                is_map_old |= !error.starts_with("ASK ");
-                if (follow(*task, error)) {
-                    again.push_back(task);
-                    continue;
+            for (std::size_t k = 0; k < count; ++k) {
+                Task& task = *group[k];
+                task.was_sent_twice |= exchange.was_sent_twice;
+                if (reply == nullptr && k == 0) {
+                    for (Task* const each : group) each->failure = exchange.failure.empty() ? trouble : exchange.failure;
+                    break;
                 }
+                if (error.empty()) {
+                    task.is_written = reply->type == REDIS_REPLY_STATUS;
+                    if (is_list) task.reply.reset(std::exchange(reply->element[k], nullptr));
+                }
+                if (count == 1) task.reply = std::move(reply);
+                if (error.empty()) continue;
+                if (error.starts_with("WRONGTYPE")) continue;
+                const bool is_elsewhere = begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
+                if (is_cluster_ && is_elsewhere) {
+                    is_map_old |= !error.starts_with("ASK ");
+                    if (follow(task, error)) {
+                        again.push_back(&task);
+                        continue;
+                    }
+                }
+                const bool is_trouble = is_of_server(error) || task.kind == Task::read, is_refusal = !is_trouble && task.kind == Task::write;
+                task.failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(shown(error)),
+                                    !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
+                if (is_cluster_ && is_elsewhere) continue;
+                if (is_trouble) trouble = task.failure;
+                if (is_refusal) refusal = task.failure;
             }
-            const bool is_trouble = is_of_server(error) || task->kind == Task::read, is_refusal = !is_trouble && task->kind == Task::write;
-            task->failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(shown(error)),
-                                 !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
-            if (is_cluster_ && is_elsewhere) continue;
-            if (is_trouble) trouble = task->failure;
-            if (is_refusal) refusal = task->failure;
         }
         if (!trouble.empty()) {
             is_map_old |= is_cluster_;
@@ -406,7 +451,7 @@ void RedisStore::walk(Outcome& outcome, const std::function<void(RedisServer&, c
     const std::string pattern = escaped(prefix_) + "*";
     while (!walks.empty()) {
         std::vector<Task> tasks;
-        for (const Walk& each : walks) tasks.push_back({Task::other, {}, {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, each.server});
+        for (const Walk& each : walks) tasks.push_back({Task::other, {}, {}, {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, false, each.server});
         perform(tasks, outcome);
         std::deque<Walk> next;
         for (const Task& task : tasks) {
@@ -435,7 +480,7 @@ public:
         try {
             constexpr std::string_view script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
             std::vector<Task> tasks;
-            tasks.push_back({Task::other, name_, {"EVAL", script, "1", name_, token_}});
+            tasks.push_back({Task::other, name_, {}, {"EVAL", script, "1", name_, token_}});
             Outcome outcome;
             store_.perform(tasks, outcome);
         } catch (...) {  // it lapses
@@ -453,14 +498,14 @@ std::unique_ptr<Claim> RedisStore::claim(std::string_view key, double seconds) {
     name += key;
     const std::string milliseconds = text(static_cast<uint64_t>(std::clamp(seconds, 0.001, 1e9) * 1000));
     std::vector<Task> tasks;
-    tasks.push_back({Task::write, name, {"SET", name, token, "NX", "PX", milliseconds}});
+    tasks.push_back({Task::write, name, {}, {"SET", name, token, "NX", "PX", milliseconds}});
     Outcome outcome;
     perform(tasks, outcome);
     if (!tasks[0].failure.empty() || is_error(tasks[0].reply)) return std::make_unique<Claim>();
     const bool was_sent_twice = tasks[0].was_sent_twice;
     if (tasks[0].reply->type == REDIS_REPLY_STATUS) return std::make_unique<Held>(*this, std::move(name), std::move(token));
     if (!was_sent_twice) return nullptr;
-    tasks[0] = {Task::read, name, {"GET", name}};  // it may have been set the first time
+    tasks[0] = {Task::read, name, {}, {"GET", name}};  // it may have been set the first time
     perform(tasks, outcome);
     const Reply& held = tasks[0].reply;
     if (held == nullptr || held->type != REDIS_REPLY_STRING || text_of(*held) != token) return nullptr;

@@ -654,12 +654,15 @@ static void killed_at_any_point_and_never_a_wrong_value(void) {
         waitpid(child, NULL, 0);
     }
     for (int t = 0; t < 4; ++t) __atomic_store_n(&users[t].is_over, 1, __ATOMIC_SEQ_CST);
+    uint64_t hits = 0;
     for (int t = 0; t < 4; ++t) {
         pthread_join(threads[t], NULL);
-        EXPECT(stats_of(users[t].cache).damaged == 0 && stats_of(users[t].cache).hits > 0 && stats_of(users[t].cache).failures > 0);
+        EXPECT(stats_of(users[t].cache).damaged == 0 && stats_of(users[t].cache).failures > 0);
+        hits += stats_of(users[t].cache).hits; /* one alone may have left the server alone all the time */
         EXPECT_SOON((put(users[t].cache, "after", "wards"), sab_cache_flush(users[t].cache) == SAB_OK && has(users[t].cache, "after", "wards") && keys_of(users[t].cache) > 0));
         sab_cache_free(users[t].cache);
     }
+    EXPECT(hits > 0);
     kill_server(&one);
 }
 

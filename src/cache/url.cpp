@@ -89,7 +89,8 @@ RedisAddress parse_redis(std::string_view rest) {
             port = one.substr(host.name.size());
         }
         host.port = 6379;
-        if (host.name.empty() || host.name.find_first_of(" \t\r\n") != host.name.npos) refuse(shown, "a host must have a name");
+        const bool is_name = std::none_of(host.name.begin(), host.name.end(), [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127 || std::string_view("/[]").find(c) != std::string_view::npos; });
+        if (host.name.empty() || !is_name) refuse(shown, "a host must have a name, without spaces, slashes and brackets");
         if (!port.empty() && (!read(port.substr(1), host.port) || host.port == 0)) refuse(shown, "a port must be from 1 to 65535");
         address.hosts.push_back(host);
         if (comma == rest.npos) return address;

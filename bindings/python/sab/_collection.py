@@ -211,12 +211,13 @@ def _jagged(given: Jagged, leaf: _Leaf) -> "Column":
         raise ValueError(f'{what}.values has {values.dim()} dimensions: must have {rank}, as "{leaf.signature.text}" without B')
     _check_strided(values, f"{what}.values")
     counts = np.diff(offsets)
-    if offsets[0] < 0 or offsets[-1] > len(values) or (counts < 0).any():
+    if offsets[0] < 0 or offsets[-1] > len(values) or counts.size and counts.min() < 0:
         raise ValueError(f"{what}.offsets must ascend from at least 0 to at most the number of values, {len(values)}")
-    shapes = np.empty((len(counts), rank), np.int64)
-    shapes[:, 0], shapes[:, 1:] = counts, values.shape[1:]
+    shapes = counts.reshape(-1, 1)
+    if rank > 1:
+        shapes = np.hstack([shapes, np.tile(np.array(values.shape[1:], np.int64), (len(counts), 1))])
     is_from_zero = rank == 1 and offsets[0] == 0
-    return Column.flat(values[int(offsets[0]) : int(offsets[-1])], shapes, np.ascontiguousarray(offsets[:-1]) if is_from_zero else None)
+    return Column.flat(values[int(offsets[0]) : int(offsets[-1])], shapes, offsets[:-1] if is_from_zero else None)
 
 
 def _check_shapes(column: "Column", leaf: _Leaf, lengths: "dict[str, tuple[npt.NDArray[np.int64], str]]", what: str = "samples") -> None:

@@ -30,6 +30,10 @@ def path(request, monkeypatch):
     monkeypatch.setattr(_columns, "_only_torch", request.param == "torch")
 
 
+class Pinned(torch.Tensor):
+    pass
+
+
 def both_paths(test):
     """The same for tests that hypothesis calls many times."""
 
@@ -666,6 +670,15 @@ def test_as_collate_fn(workers):
     assert [len(grouped) for grouped in seen] == [4, 2]
     same([group["x"] for group in seen[0].groups], [torch.tensor([[0], [0]])[:, :1], torch.tensor([[0, 1, 2, 0], [0, 1, 2, 3]])])
     assert [float(sample["y"]) for grouped in seen for sample in grouped.ungroup().samples()] == [3, 0, 1, 4, 2, 7]
+
+
+def test_memory_is_pinned(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor.clone().as_subclass(Pinned))
+    collection = sab.Collection([torch.ones(2), torch.ones(1)], "(B, L_a)", padding=torch.tensor(3.0))
+    grouped = collection.pin_memory().group(sab.Grouping.uni(2))
+    assert type(collection.pin_memory()._columns[0].buffers[0]) is Pinned and type(collection.group().pin_memory().groups[0]) is Pinned
+    assert type(grouped) is sab.Grouped and grouped.groups[0].tolist() == [[1, 1], [1, 3]] and grouped.to("cpu", non_blocking=True).names == ("a",)
+    assert len(sab.Collection([], "(B, L_a)").pin_memory()) == 0
 
 
 def test_threads():

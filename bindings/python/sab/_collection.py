@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import operator
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -288,6 +288,9 @@ def _check_keys(padding: Any, signature: Any, what: str = "padding") -> None:
             _check_keys(below, signature[key], f"{what}[{key!r}]")
 
 
+Own = TypeVar("Own", bound="_Tensors")
+
+
 class _Tensors:
     """What collections and grouped collections have in common."""
 
@@ -332,8 +335,20 @@ class _Tensors:
         lengths = {name: sizes for name, sizes in self._lengths.items() if name in names}
         return signature, leaves, [self._columns[at] for at in which], [self._rules[at] for at in which], lengths, self._count
 
-    def _on(self, device: Any) -> "tuple[list[Column], list[Rule]]":
-        return [column.to(device) for column in self._columns], [rule._replace(value=None if rule.value is None else rule.value.to(device)) for rule in self._rules]
+    def _copied(self: Own, copy: Callable[[Any], Any]) -> Own:
+        made = self.__class__.__new__(self.__class__)
+        made.__dict__.update(self.__dict__)
+        made._columns = [column.copied(copy) for column in self._columns]
+        made._rules = [rule._replace(value=None if rule.value is None else copy(rule.value)) for rule in self._rules]
+        return made
+
+    def to(self: Own, device: Any, non_blocking: bool = False) -> Own:
+        """The same on a device."""
+        return self._copied(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self: Own) -> Own:
+        """The same in memory from which a GPU copies by itself; a ``DataLoader`` with ``pin_memory=True`` calls it."""
+        return self._copied(lambda tensor: tensor.pin_memory())
 
     def _stacked_by(self, grouping: Grouping) -> "Grouped":
         from sab._columns import offsets_without_empty
@@ -435,11 +450,6 @@ class Collection(_Tensors):
             sizes = column.shapes[0, 1:].tolist() if len(self) else [dim.size for dim in leaf.signature.own[1:]]
             made.append(Jagged(column.in_one_piece().buffers[0].reshape(int(offsets[-1]), *sizes), torch.from_numpy(offsets).to(column.device)))
         return _built(self.signature, iter(made))
-
-    def to(self, device: Any) -> "Collection":
-        """The same on a device."""
-        columns, rules = self._on(device)
-        return Collection._made(self.signature, self._leaves, columns, rules, self._lengths, self._count)
 
     def __getitem__(self, key: Any) -> "Collection":
         """What stands at a key of the signature, where that is a dictionary or tuple."""
@@ -606,11 +616,6 @@ class Grouped(_Tensors):
 
         empty = (torch.empty([dim.size for dim in leaf.signature.dims], dtype=column.dtype, device=column.device) for leaf, column in zip(self._leaves, self._columns))
         return _built(self.signature, empty)
-
-    def to(self, device: Any) -> "Grouped":
-        """The same on a device."""
-        columns, rules = self._on(device)
-        return Grouped(self.signature, self._leaves, columns, rules, self._lengths, self._count, self.grouped_by)
 
     def __getitem__(self, key: Any) -> "Grouped":
         """What stands at a key of the signature, where that is a dictionary or tuple."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from typing import Any, Iterable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -265,11 +265,12 @@ class Column:
         """A tensor for each sample."""
         return self.buffers if isinstance(self.layout, Separate) else _split(self.in_one_piece().buffers[0], self.shapes)
 
-    def to(self, device: Any) -> "Column":
-        """The same on a device."""
+    def copied(self, copy: Callable[[Tensor], Tensor]) -> "Column":
+        """The same in copies of its tensors, on another device, say."""
         own = self.in_one_piece() if isinstance(self.layout, Separate) else self
-        buffers = tuple(buffer.to(device) for buffer in own.buffers)
-        return Column(own.shapes, own.layout, buffers, own.dtype, buffers[0].device if buffers else torch.device(device))
+        buffers = tuple(map(copy, own.buffers))
+        device = (buffers[0] if buffers else copy(torch.empty(0, device=own.device))).device
+        return Column(own.shapes, own.layout, buffers, own.dtype, device)
 
     def __reduce__(self) -> Any:
         own = self

@@ -378,7 +378,8 @@ class Collection(_Tensors):
             rotations of ``"(B, L_residue, 3, 3)"``; nested as the signature, where keys that are left out stand for 0, or one for all. Such a tensor may be a parameter: it gets its gradient.
         lengths: where samples are stacked: for names of lengths those of the samples; by default all of the tensor's.
 
-    Gradients go through all of it to the tensors given, twice where need be. Tensors given must not change their shapes afterwards.
+    Gradients go through all of it to the tensors given, twice where need be. Tensors given must not change their shapes afterwards. It does not stand inside
+    ``torch.compile``: compile the module that is applied.
 
     Raises:
         ValueError: a tensor is not as the signature says, or another rule is broken.

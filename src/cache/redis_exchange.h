@@ -5,6 +5,7 @@
 #include <hiredis/hiredis.h>
 
 #include <array>
+#include <atomic>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -29,12 +30,13 @@ inline std::string_view text_of(const redisReply& reply) { return {reply.str, re
 /// Words that others keep.
 class Command {
 public:
-    Command(std::initializer_list<std::string_view> words);
+    Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more = {});
     void append_to(std::string& out) const;
 
 private:
     std::array<std::string_view, 6> words_;
     std::size_t count_;
+    std::vector<std::string_view> more_;
 };
 
 /// A socket and what has come out of it so far.
@@ -72,7 +74,8 @@ public:
     const uint16_t port;
     const std::string name;  // for messages
     const RedisLogin& login;
-    Outage reach, writes;  // it may answer, but refuse to be written to
+    Outage reach, writes;                  // it may answer, but refuse to be written to
+    std::atomic<bool> has_many_keys{true};  // whether this user may name many keys in one command
 
     std::unique_ptr<Connection> take();
     void put_back(std::unique_ptr<Connection> connection);

@@ -20,18 +20,25 @@ namespace sab::cache {
 namespace {
 
 constexpr std::size_t largest_frame = std::size_t{1} << 29;  // Redis's own bound
+constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;  // of one command; several are read while others are answered
 constexpr std::size_t most_rounds = 6;                       // of redirections
 
 /// A key and what to do with it.
 struct Task {
     enum Kind { read, write, other } kind;  // a read or write that is refused says how the server is, others only what this user may do
-    std::string_view key;
-    Command command;
+    std::string_view key, value;
+    std::vector<std::string_view> words{};  // of the command, for `other`
     RedisServer* server = nullptr;
     bool is_asking = false;  // at a server that is only taking the key's slot over
-    bool was_sent_twice = false;
+    bool was_sent_twice = false, is_written = false;
     Reply reply{};
     std::string failure{};
+
+    Command command() const {
+        if (kind == read) return {"GET", key};
+        if (kind == write) return {"SET", key, value};
+        return {{}, words};
+    }
 };
 
 bool begins_with_any(std::string_view text, std::initializer_list<std::string_view> all) {
@@ -80,7 +87,7 @@ public:
     std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) override {
         std::vector<Task> tasks;
         tasks.reserve(keys.size());
-        for (const std::string_view key : keys) tasks.push_back({Task::read, key, {"GET", key}});
+        for (const std::string_view key : keys) tasks.push_back({Task::read, key, {}});
         perform(tasks, outcome);
         std::vector<std::optional<View>> found(keys.size());
         for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -98,11 +105,11 @@ public:
             if (item.value.size() > largest_frame)
                 ++outcome.dropped;
             else
-                tasks.push_back({Task::write, item.key, {"SET", item.key, item.value}});
+                tasks.push_back({Task::write, item.key, item.value});
         }
         perform(tasks, outcome);
         for (const Task& task : tasks)
-            if (task.reply == nullptr || task.reply->type != REDIS_REPLY_STATUS) ++outcome.dropped;
+            if (!task.is_written) ++outcome.dropped;
     }
 
     uint64_t count(Outcome& outcome) override {
@@ -122,7 +129,7 @@ public:
         walk(outcome, [&](RedisServer& server, const std::vector<std::string>& keys) {
             std::vector<Task> tasks;
             tasks.reserve(keys.size());
-            for (const std::string& key : keys) tasks.push_back({Task::other, key, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
+            for (const std::string& key : keys) tasks.push_back({Task::other, key, {}, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
             perform(tasks, outcome);
             server.writes.try_again();  // there is room now
         });
@@ -135,7 +142,7 @@ public:
 
     void check(Outcome& outcome) override {
         std::vector<Task> tasks;
-        for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) tasks.push_back({Task::other, {}, {"PING"}, server});
+        for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) tasks.push_back({Task::other, {}, {}, {"PING"}, server});
         perform(tasks, outcome);
     }
 
@@ -144,7 +151,18 @@ private:
 
     /// Carries tasks out, those without a server at that of their key; follows redirections.
     void perform(std::vector<Task>& tasks, Outcome& outcome);
+    struct Part {  // of the tasks, for one server
+        RedisServer* server = nullptr;
+        Task::Kind kind = Task::other;
+        std::vector<Task*> tasks{};
+        std::vector<std::size_t> bundles{};  // how many tasks each command is for
+        std::optional<Outage::Turn> turn{}, write_turn{};
+        std::string trouble{}, refusal{};
+    };
     std::vector<Task*> carry_out(std::span<Task* const> tasks, bool& is_map_old);
+    std::vector<Command> commands_of(Part& part) const;
+    void read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old);
+    void read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again, bool& is_map_old);
     bool follow(Task& task, std::string_view error);
     RedisServer* server_of(std::string_view key, std::string& failure);
     void walk(Outcome& outcome, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found);
@@ -163,7 +181,7 @@ private:
     std::vector<RedisServer*> seeds_;
     Flights flights_;
 
-    std::array<std::atomic<RedisServer*>, slots> owner_{};
+    std::array<std::atomic<RedisServer*>, slots> owner_{};  // as far as it is known
     std::mutex reading_map_;
     std::atomic<uint64_t> maps_{0};  // read so far
     Outage cover_{"Redis Cluster"};  // of the slots
@@ -216,18 +234,13 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
         if (!task.failure.empty()) outcome.failure = task.failure;
 }
 
-/// One request to each server. Gives the tasks that are to be carried out elsewhere.
+/// One request to each server. Gives the tasks that are to be carried out elsewhere, or otherwise.
 std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old) {
-    struct Part {
-        RedisServer* server;
-        std::vector<Task*> tasks;
-        std::optional<Outage::Turn> turn, write_turn;
-    };
     std::deque<Part> parts;
     for (Task* const task : tasks) {
         auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.server == task->server; });
         if (part == parts.end()) {
-            parts.push_back({task->server, {}, std::nullopt, std::nullopt});
+            parts.push_back({.server = task->server, .kind = task->kind});
             part = std::prev(parts.end());
         }
         task->failure.clear();
@@ -238,70 +251,107 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
     std::vector<Part*> partners;
     for (Part& part : parts) {
         std::string why;
-        const bool is_write = part.tasks[0]->kind == Task::write;
         if (auto turn = part.server->reach.turn(why)) part.turn.emplace(std::move(*turn));
-        if (is_write && part.turn)
+        if (part.kind == Task::write && part.turn)
             if (auto turn = part.server->writes.turn(why)) part.write_turn.emplace(std::move(*turn));
-        if (!part.turn || (is_write && !part.write_turn)) {
+        if (!part.turn || (part.kind == Task::write && !part.write_turn)) {
             for (Task* const task : part.tasks) task->failure = why;
             continue;
         }
-        std::vector<Command> commands;
-        commands.reserve(part.tasks.size());
-        for (const Task* const task : part.tasks) {
-            if (task->is_asking) commands.push_back({"ASKING"});
-            commands.push_back(task->command);
-        }
-        exchanges.emplace_back(*part.server, std::move(commands));
+        exchanges.emplace_back(*part.server, commands_of(part));
         partners.push_back(&part);
     }
     Exchange::run(exchanges);
     std::vector<Task*> again;
     for (std::size_t i = 0; i < exchanges.size(); ++i) {
-        Exchange& exchange = exchanges[i];
         Part& part = *partners[i];
-        std::string trouble = exchange.failure, refusal;
-        std::size_t place = 0;
-        for (Task* const task : part.tasks) {
-            if (task->is_asking) ++place;
-            task->was_sent_twice |= exchange.was_sent_twice;
-            if (place >= exchange.replies.size()) {
-                task->failure = exchange.failure;
-                continue;
-            }
-            task->reply = std::move(exchange.replies[place++]);
-            if (!is_error(task->reply)) continue;
-            const std::string_view error = text_of(*task->reply);
-            if (error.starts_with("WRONGTYPE")) continue;
-            const bool is_elsewhere = begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
-            if (is_cluster_ && is_elsewhere) {
-                is_map_old |= !error.starts_with("ASK ");
-                if (follow(*task, error)) {
-                    again.push_back(task);
-                    continue;
-                }
-            }
-            const bool is_trouble = is_of_server(error) || task->kind == Task::read, is_refusal = !is_trouble && task->kind == Task::write;
-            task->failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(shown(error)),
-                                 !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
-            if (is_cluster_ && is_elsewhere) continue;
-            if (is_trouble) trouble = task->failure;
-            if (is_refusal) refusal = task->failure;
-        }
-        if (!trouble.empty()) {
+        read(part, exchanges[i], again, is_map_old);
+        if (!part.trouble.empty()) {
             is_map_old |= is_cluster_;
             part.server->close_idle();
-            part.turn->failed(trouble);
+            part.turn->failed(part.trouble);
             continue;
         }
         part.turn->succeeded();
         if (!part.write_turn) continue;
-        if (refusal.empty())
+        if (part.refusal.empty())
             part.write_turn->succeeded();
         else
-            part.write_turn->failed(refusal);
+            part.write_turn->failed(part.refusal);
     }
     return again;
+}
+
+/// Commands for the tasks of a server; one for a bundle of them where that may be.
+std::vector<Command> RedisStore::commands_of(Part& part) const {
+    std::vector<Command> commands;
+    const bool is_bundled = !is_cluster_ && part.kind != Task::other && part.server->has_many_keys;
+    for (std::size_t at = 0; at < part.tasks.size(); at += part.bundles.back()) {
+        std::size_t count = 1;
+        for (std::size_t bytes = part.tasks[at]->value.size(); is_bundled && count < most_keys && at + count < part.tasks.size() && bytes < most_bytes; ++count)
+            bytes += part.tasks[at + count]->value.size();
+        part.bundles.push_back(count);
+        if (part.tasks[at]->is_asking) commands.push_back({"ASKING"});
+        if (count == 1) {
+            commands.push_back(part.tasks[at]->command());
+            continue;
+        }
+        std::vector<std::string_view> words;
+        for (const Task* const task : std::span(part.tasks).subspan(at, count)) {
+            words.push_back(task->key);
+            if (part.kind == Task::write) words.push_back(task->value);
+        }
+        commands.push_back({{part.kind == Task::write ? "MSET" : "MGET"}, std::move(words)});
+    }
+    return commands;
+}
+
+/// What a server answered to its tasks.
+void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old) {
+    part.trouble = exchange.failure;
+    std::size_t at = 0, place = 0;
+    for (const std::size_t count : part.bundles) {
+        const auto tasks = std::span(part.tasks).subspan(at, count);
+        at += count;
+        if (tasks[0]->is_asking) ++place;
+        for (Task* const task : tasks) task->was_sent_twice |= exchange.was_sent_twice;
+        if (place >= exchange.replies.size()) {
+            for (Task* const task : tasks) task->failure = exchange.failure;
+            continue;
+        }
+        Reply reply = std::move(exchange.replies[place++]);
+        if (count > 1 && is_error(reply) && begins_with_any(text_of(*reply), {"NOPERM", "ERR unknown command"})) {
+            part.server->has_many_keys = false;
+            again.insert(again.end(), tasks.begin(), tasks.end());
+        } else if (is_error(reply)) {
+            for (Task* const task : tasks) read_error(part, *task, text_of(*reply), again, is_map_old);
+            if (count == 1) tasks[0]->reply = std::move(reply);
+        } else if (part.kind == Task::write && reply->type == REDIS_REPLY_STATUS) {
+            for (Task* const task : tasks) task->is_written = true;
+        } else if (count == 1 && part.kind != Task::write) {
+            tasks[0]->reply = std::move(reply);
+        } else if (part.kind == Task::read && reply->type == REDIS_REPLY_ARRAY && reply->elements == count) {
+            for (std::size_t i = 0; i < count; ++i) tasks[i]->reply.reset(std::exchange(reply->element[i], nullptr));
+        } else {
+            part.trouble = text(std::string_view(part.server->name), ": sent what is no answer of Redis's");
+            for (Task* const task : tasks) task->failure = part.trouble;
+        }
+    }
+}
+
+void RedisStore::read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again, bool& is_map_old) {
+    if (error.starts_with("WRONGTYPE")) return;
+    const bool is_elsewhere = begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
+    if (is_cluster_ && is_elsewhere) {
+        is_map_old |= !error.starts_with("ASK ");
+        if (follow(task, error)) return again.push_back(&task);
+    }
+    const bool is_trouble = is_of_server(error) || task.kind == Task::read, is_refusal = !is_trouble && task.kind == Task::write;
+    task.failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(shown(error)),
+                        !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
+    if (is_cluster_ && is_elsewhere) return;
+    if (is_trouble) part.trouble = task.failure;
+    if (is_refusal) part.refusal = task.failure;
 }
 
 /// Where a redirection leads: "MOVED SLOT HOST:PORT". False when that cannot be read.
@@ -402,7 +452,7 @@ void RedisStore::walk(Outcome& outcome, const std::function<void(RedisServer&, c
     const std::string pattern = escaped(prefix_) + "*";
     while (!walks.empty()) {
         std::vector<Task> tasks;
-        for (const Walk& each : walks) tasks.push_back({Task::other, {}, {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, each.server});
+        for (const Walk& each : walks) tasks.push_back({Task::other, {}, {}, {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, each.server});
         perform(tasks, outcome);
         std::deque<Walk> next;
         for (const Task& task : tasks) {
@@ -431,7 +481,7 @@ public:
         try {
             constexpr std::string_view script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
             std::vector<Task> tasks;
-            tasks.push_back({Task::other, name_, {"EVAL", script, "1", name_, token_}});
+            tasks.push_back({Task::other, name_, {}, {"EVAL", script, "1", name_, token_}});
             Outcome outcome;
             store_.perform(tasks, outcome);
         } catch (...) {  // it lapses
@@ -449,14 +499,14 @@ std::unique_ptr<Claim> RedisStore::claim(std::string_view key, double seconds) {
     name += key;
     const std::string milliseconds = text(static_cast<uint64_t>(std::clamp(seconds, 0.001, 1e9) * 1000));
     std::vector<Task> tasks;
-    tasks.push_back({Task::write, name, {"SET", name, token, "NX", "PX", milliseconds}});
+    tasks.push_back({Task::other, name, {}, {"SET", name, token, "NX", "PX", milliseconds}});
     Outcome outcome;
     perform(tasks, outcome);
-    if (!tasks[0].failure.empty() || is_error(tasks[0].reply)) return std::make_unique<Claim>();
+    if (!tasks[0].failure.empty() || tasks[0].reply == nullptr || is_error(tasks[0].reply)) return std::make_unique<Claim>();
     const bool was_sent_twice = tasks[0].was_sent_twice;
     if (tasks[0].reply->type == REDIS_REPLY_STATUS) return std::make_unique<Held>(*this, std::move(name), std::move(token));
     if (!was_sent_twice) return nullptr;
-    tasks[0] = {Task::read, name, {"GET", name}};  // it may have been set the first time
+    tasks[0] = {Task::read, name, {}};  // it may have been set the first time
     perform(tasks, outcome);
     const Reply& held = tasks[0].reply;
     if (held == nullptr || held->type != REDIS_REPLY_STRING || text_of(*held) != token) return nullptr;

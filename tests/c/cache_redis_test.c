@@ -400,10 +400,17 @@ static void passwords_and_users(void) {
     EXPECT(has(cache, "a", "1") && stats_of(cache).failures == 0);
     reader = opened(url_of("reader:r@", &one, 1, ""), &options);
     EXPECT(has(reader, "a", "1") && keys_of(reader) == 1 && stats_of(reader).failures == 0);
+    const sab_cache_item items[] = {{"a", 1, "2", 1}, {"b", 1, "2", 1}};
+    sab_cache_value *values[2];
+    EXPECT_OK(sab_cache_get_many(reader, items, 2, values)); /* may not use MGET */
+    EXPECT(values[0] != NULL && values[1] == NULL && stats_of(reader).failures == 0);
+    sab_cache_value_free(values[0]);
     put(reader, "a", "2");
     EXPECT(stats_of(reader).dropped == 1 && stats_of(reader).failures == 1 && has(reader, "a", "1"));
+    EXPECT_OK(sab_cache_put_many(reader, items, 2));
+    EXPECT(stats_of(reader).dropped == 3 && stats_of(reader).failures == 2 && has(reader, "a", "1"));
     EXPECT_OK(sab_cache_clear(reader));
-    EXPECT(stats_of(reader).failures == 2 && has(reader, "a", "1"));
+    EXPECT(stats_of(reader).failures == 3 && has(reader, "a", "1"));
     sab_cache_free(reader);
     sab_cache_free(cache);
     EXPECT_FAILS(sab_cache_open(url_of(":mistaken@", &one, 1, ""), &strict, &cache), SAB_E_IO, "WRONGPASS");

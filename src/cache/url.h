@@ -13,6 +13,7 @@ struct RedisHost {
     std::string name;
     uint16_t port = 6379;
     std::string user, password;
+    bool operator==(const RedisHost&) const = default;
 };
 
 struct RedisAddress {

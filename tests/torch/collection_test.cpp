@@ -203,6 +203,10 @@ TEST_F(Collections, Gradients_OfPaddings_AreCollected) {
     EXPECT_TRUE(at::equal(constant[0][2], value));
     EXPECT_TRUE(at::equal(gradient(constant.sum(), value), at::full({3}, 2.0, at::kDouble)));
     EXPECT_TRUE(at::equal(gradient(constant.sum(), a), at::ones({2, 3}, at::kDouble)));
+    // Groups that need no padding, each of another length.
+    const sab::Collection apart = sab::Collection(Tensors{a, b}, "(B, L_a, 3)", "repeat").group(sab::Grouping::consecutive({1, 1}));
+    EXPECT_TRUE(at::equal(apart[0].toTensor()[0], a) && at::equal(apart[1].toTensor()[0], b));
+    EXPECT_TRUE(at::equal(gradient(apart[1].toTensor().sum(), b), at::ones({4, 3}, at::kDouble)));
     const at::Tensor integers = sab::Collection(Tensors{at::ones({1}, at::kInt), at::ones({3}, at::kInt)}, "(B, L_a)", 7).group(all)[0].toTensor();
     EXPECT_TRUE(at::equal(integers, at::tensor({1, 7, 7, 1, 1, 1}, at::kInt).view({2, 3})));
 }
@@ -476,7 +480,7 @@ TEST_F(Collections, LeavesOfALaterVersion_PassWithZeroesOnly) {
 TEST_F(Collections, ViewsOfAnyKind_AreWhatTheyStandFor) {
     const at::Tensor numbers = at::rand({3, 2, 2}, at::kComplexDouble), value = at::rand({2}, at::kComplexDouble);
     const std::vector<std::function<at::Tensor(const at::Tensor&)>> views{
-        [](const at::Tensor& x) { return x.conj(); }, [](const at::Tensor& x) { return x.is_complex() ? at::imag(x.conj()) : x; }, [](const at::Tensor& x) { return x.transpose(0, x.dim() - 1); },
+        [](const at::Tensor& x) { return x.conj(); }, [](const at::Tensor& x) { return x.is_complex() ? at::imag(x.conj()) : x; }, [](const at::Tensor& x) { return x.dim() > 1 ? x.transpose(-1, -2) : x; },
         [](const at::Tensor& x) { return x.select(0, 0).unsqueeze(0).expand_as(x); }};
     for (const auto& view : views) {
         const sab::Collection collection(Tensors{view(numbers[0]), view(numbers[1]).narrow(0, 0, 1), view(numbers[2]).narrow(0, 0, 0)}, "(B, L_a, 2)", view(value));

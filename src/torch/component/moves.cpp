@@ -134,17 +134,20 @@ Layout cut(const Layout& layout, std::size_t own_rank, std::size_t rank) {
 
 /// The same by LibTorch's operations, for other devices and gradients of paddings: which row of all sources stands at each place is found by moving numbers.
 std::vector<at::Tensor> gathered(const Move& move, const std::vector<at::Tensor>& sources) {
-    // Trailing dimensions in which nothing is padded are a row.
-    const auto is_whole = [&](const Layout& layout, std::size_t d) {
-        if (!layout.groups) return true;
-        if (d < layout.batch_dim) return false;
-        for (std::size_t g = 0; g < layout.count; ++g)
-            for (const int64_t sample : layout.groups->samples(g))
-                if ((*move.shapes)[static_cast<std::size_t>(sample) * move.rank + d] != layout.sizes(g)[d + 1]) return false;
-        return true;
+    // Trailing dimensions that are the same in all samples and in no group padded are a row.
+    const auto is_whole = [&](std::size_t d) {
+        const int64_t size = (*move.shapes)[d];
+        for (std::size_t i = 1; i < move.samples; ++i)
+            if ((*move.shapes)[i * move.rank + d] != size) return false;
+        return std::ranges::all_of(std::initializer_list<const Layout*>{&move.from, &move.to}, [&](const Layout* layout) {
+            if (!layout->groups) return true;
+            for (std::size_t g = 0; g < layout->count; ++g)
+                if (layout->sizes(g)[d + 1] != size) return false;
+            return d >= layout->batch_dim;
+        });
     };
     std::size_t rank = move.rank;
-    while (rank > 0 && (move.rule.value_dims >> (rank - 1)) == 0 && is_whole(move.from, rank - 1) && is_whole(move.to, rank - 1)) --rank;
+    while (rank > 0 && (move.rule.value_dims >> (rank - 1)) == 0 && is_whole(rank - 1)) --rank;
     const int64_t row = product(move.from.sizes(0).slice(move.from.rank - (move.rank - rank)));
     const Layout samples{nullptr, 0, move.rank, move.shapes, move.samples};
     const Move numbers{cut(move.from, move.rank, rank), cut(move.to, move.rank, rank), move.samples, rank, cut(samples, move.rank, rank).shapes, {move.rule.padding, {}, move.rule.value_dims}};

@@ -285,6 +285,7 @@ private:
             }
             leaves.push_back(std::move(leaf));
         });
+        if (leaves.empty()) throw std::invalid_argument("the signature has no tensors");
         std::vector<sab_torch_leaf> given;
         for (Leaf& leaf : leaves) {
             for (at::Tensor& tensor : leaf.tensors) leaf.pointers.push_back(reinterpret_cast<sab_torch_tensor*>(&tensor));

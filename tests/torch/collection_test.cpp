@@ -562,6 +562,7 @@ TEST_F(Collections, Signatures_AreReadWithBlanks_AndKeptAsTheyWere) {
     EXPECT_THROW(sab::Collection(samples, by_number), std::invalid_argument);
     EXPECT_THROW(sab::Collection(std::vector<IValue>{by_number}, sab::dictionary({{"x", "(B)"}})), std::invalid_argument);
     EXPECT_THROW(sab::Collection(Tensors{at::ones({1}, at::kLong)}, "(B, L_a)", (int64_t{1} << 53) + 1), std::invalid_argument);
+    EXPECT_THROW(sab::Collection(samples, sab::dictionary({})), std::invalid_argument);
     struct Own {};
     const sab::Collection grouped = collection.group(sab::Grouping::uni(1));
     EXPECT_THROW(grouped.apply([](const IValue&) -> IValue { throw Own(); }, "(B)"), Own);

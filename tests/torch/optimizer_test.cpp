@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
+#include <sab/torch.hpp>
 #include <sab/torch_optimizer.hpp>
 #include <torch/optim/lbfgs.h>
 #include <torch/serialize.h>

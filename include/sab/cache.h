@@ -107,17 +107,20 @@ typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size
 /** Gives the value of a key, made by `load` where there is none.
  *
  *  While one makes it, others who ask for the same key wait for it: threads of this process, and with "lmdb:" and Redis other processes, on Redis other machines. They wait `load_wait` seconds at most, then make
- *  it themselves; also when the one who makes it fails or dies. `load` may use the cache, for this key too.
+ *  it themselves; at once when the one who makes it fails or is killed, and where threads would wait for each other. `load` may use the cache, for this key too.
  *
  *  @param cache     a handle
  *  @param key       `key_size` bytes
  *  @param key_size  at least 1, at most 2^20
  *  @param load      called at most once, in this thread
  *  @param ctx       handed to `load`
+ *  @param progress  called now and then while the call waits for somebody else, with the milliseconds so far and those of `load_wait`; may end the call; NULL for none
+ *  @param progress_ctx  handed to `progress`
  *  @param value     the value, to be freed with sab_cache_value_free(); NULL on failure
- *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK; SAB_E_IO
+ *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_CALLBACK; SAB_E_CANCELLED from `progress`; SAB_E_IO
  */
-SAB_API sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_cache_value **value) SAB_NOEXCEPT;
+SAB_API sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_progress_fn progress, void *progress_ctx,
+                                        sab_cache_value **value) SAB_NOEXCEPT;
 
 /** A key and its value. */
 typedef struct sab_cache_item {

@@ -20,6 +20,8 @@ struct Cache::State {
 
 namespace {
 
+constexpr Clock::duration longest_pause = std::chrono::milliseconds(50);
+
 Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(count, 1e8))); }
 
 /// Of a frame that this process made.
@@ -46,13 +48,11 @@ Cache::Cache(Settings settings, std::function<std::unique_ptr<Store>()> open) : 
 
 Cache::~Cache() {
     remove_from_open(this);
-    State* const state = state_.load();
-    if (state == nullptr) return;  // a child that never used it
     try {
         flush();
     } catch (...) {  // counted; there is nobody to be told
     }
-    delete state;
+    delete state_.load();
 }
 
 Cache::State& Cache::state() {
@@ -71,7 +71,7 @@ Cache::State& Cache::state() {
 
 void Cache::before_fork() noexcept {
     try {
-        if (state_.load() != nullptr) flush();
+        flush();
     } catch (...) {  // what could not be written stays the parent's, or is counted
     }
 }
@@ -141,17 +141,25 @@ std::vector<std::optional<View>> Cache::get(std::span<const std::string_view> ke
 
 std::optional<View> Cache::find_quietly(const std::string& key) { return std::move(find({&key, 1})[0]); }
 
-View Cache::get_or_load(std::string_view given, const Load& load) {
+View Cache::get_or_load(std::string_view given, const Load& load, const Progress& progress) {
     if (auto found = std::move(get({&given, 1})[0])) return std::move(*found);
     const std::string key = full(given);
-    const auto deadline = Clock::now() + seconds(settings_.load_wait);
+    const auto start = Clock::now(), deadline = start + seconds(settings_.load_wait);
+    const auto wait_report = [&] {
+        const auto in_ms = [](Clock::duration time) { return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()); };
+        progress.report(in_ms(Clock::now() - start), in_ms(deadline - start));
+    };
     Store& store = *state().store;
     Flights& flights = store.flights();
     while (true) {
         const auto [flight, is_ours] = flights.join(key);
         if (!is_ours) {
-            // The same thread again, from inside its own load: it cannot wait for itself.
-            if (flight->pilot == std::this_thread::get_id() || !flights.wait(flight, deadline)) return of_frame(load_and_keep(key, load));
+            bool is_over = false;
+            while (!is_over && Clock::now() < deadline && !flights.waits_for_me(*flight)) {
+                is_over = flights.wait(*flight, std::min(deadline, Clock::now() + longest_pause));
+                if (!is_over) wait_report();
+            }
+            if (!is_over) return of_frame(load_and_keep(key, load));
             if (flight->value != nullptr) {
                 ++counters_.waits;
                 return of_frame(flight->value);
@@ -164,14 +172,18 @@ View Cache::get_or_load(std::string_view given, const Load& load) {
             const std::string& key;
             const std::shared_ptr<Flights::Flight>& flight;
             std::shared_ptr<const std::string>& made;
-            ~Landing() { flights.land(key, flight, made); }
+            const uint64_t generation = fork_generation();
+            ~Landing() {
+                if (generation == fork_generation()) flights.land(key, flight, made);  // in a child that was forked by `load` it is the parent's
+            }
         } landing{flights, key, flight, made};
         // Others, in other processes, may be making it.
         auto claim = store.claim(key, std::max(settings_.load_wait, 1.0));
         bool has_waited = false;
-        for (auto pause = std::chrono::milliseconds(1); claim == nullptr && Clock::now() < deadline; pause = std::min(pause * 2, std::chrono::milliseconds(50))) {
-            std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - Clock::now()));
+        for (auto pause = Clock::duration(std::chrono::milliseconds(1)); claim == nullptr && Clock::now() < deadline; pause = std::min<Clock::duration>(pause * 2, longest_pause)) {
+            std::this_thread::sleep_for(std::min(pause, deadline - Clock::now()));
             has_waited = true;
+            wait_report();
             if (auto found = find_quietly(key)) {
                 ++counters_.waits;
                 made = std::make_shared<const std::string>(framed(key, found->bytes));
@@ -253,6 +265,7 @@ void Cache::flush_if_due() {
 }
 
 void Cache::flush() {
+    if (state_.load() == nullptr) return;  // a child that has not used it: nothing is in its buffer
     State& own = state();
     const std::scoped_lock one(own.flushing);
     std::vector<Item> items;

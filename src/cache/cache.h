@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/progress.h"
 #include "cache/store.h"
 #include "sab/cache.h"
 
@@ -37,7 +38,7 @@ public:
     Cache& operator=(const Cache&) = delete;
 
     std::vector<std::optional<View>> get(std::span<const std::string_view> keys);
-    View get_or_load(std::string_view key, const Load& load);
+    View get_or_load(std::string_view key, const Load& load, const Progress& progress);
     void put(std::string_view key, std::string_view value);
     void put_all(std::span<const Item> items);
     void flush();

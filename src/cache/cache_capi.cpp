@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/guard.h"
+#include "base/progress.h"
 #include "cache/cache.h"
 #include "cache/server.h"
 #include "cache/url.h"
@@ -60,7 +61,7 @@ sab_status sab_cache_open(const char* url, const sab_cache_options* options, sab
         std::function<std::unique_ptr<sab::cache::Store>()> open;
         switch (parsed.kind) {
             case sab::cache::Url::memory: open = [store] { return sab::cache::make_memory_store(store); }; break;
-            case sab::cache::Url::lmdb: open = [store, path = parsed.path] { return sab::cache::open_lmdb_store(path, store); }; break;
+            case sab::cache::Url::lmdb: open = [store, path = sab::cache::resolved_path(parsed.path)] { return sab::cache::open_lmdb_store(path, store); }; break;
             case sab::cache::Url::redis: open = [store, address = parsed.servers] { return sab::cache::open_redis_store(address, store); }; break;
             case sab::cache::Url::redis_server: {
                 const auto server = std::make_shared<sab::cache::Server>(parsed.path, parsed.bind, store.capacity, store.timeout);
@@ -89,18 +90,20 @@ sab_status sab_cache_put(sab_cache* cache, const void* key, size_t key_size, con
     });
 }
 
-sab_status sab_cache_get_or_load(sab_cache* cache, const void* key, size_t key_size, sab_cache_load_fn load, void* ctx, sab_cache_value** value) noexcept {
+sab_status sab_cache_get_or_load(sab_cache* cache, const void* key, size_t key_size, sab_cache_load_fn load, void* ctx, sab_progress_fn progress, void* progress_ctx,
+                                 sab_cache_value** value) noexcept {
     return sab::guard_new(value, "value", [&] {
         sab::require(cache, "cache");
         const std::string_view name = read_key(key, key_size, "key");
         if (load == nullptr) sab::fail(SAB_E_ARGUMENT, "load is NULL");
-        return new sab_cache_value{cache->impl.get_or_load(name, [&] {
+        const auto made = [&] {
             const void* data = nullptr;
             size_t size = 0;
             const int32_t code = sab::called_back("the load callback", [&] { return load(ctx, key, key_size, &data, &size); });
             if (code != 0) throw sab::Error(SAB_E_CALLBACK, sab::text("the load callback gave ", code), code);
             return read_value(data, size, "data");
-        })};
+        };
+        return new sab_cache_value{cache->impl.get_or_load(name, made, sab::Progress(progress, progress_ctx))};
     });
 }
 

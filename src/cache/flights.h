@@ -29,10 +29,24 @@ public:
         return {flight, is_new};
     }
 
+    /// Whether it cannot be over before the calling thread gets on: its pilot is this thread, or waits for it.
+    bool waits_for_me(const Flight& flight) {
+        const std::scoped_lock lock(mutex_);
+        for (const Flight* on = &flight; on != nullptr && !on->is_over;) {
+            if (on->pilot == std::this_thread::get_id()) return true;
+            const auto next = waiting_.find(on->pilot);
+            on = next == waiting_.end() ? nullptr : next->second;
+        }
+        return false;
+    }
+
     /// Waits until it is over; false when it is not by then.
-    bool wait(const std::shared_ptr<Flight>& flight, std::chrono::steady_clock::time_point deadline) {
+    bool wait(const Flight& flight, std::chrono::steady_clock::time_point until) {
         std::unique_lock lock(mutex_);
-        return over_.wait_until(lock, deadline, [&] { return flight->is_over; });
+        const auto me = waiting_.insert_or_assign(std::this_thread::get_id(), &flight).first->first;
+        const bool is_over = over_.wait_until(lock, until, [&] { return flight.is_over; });
+        waiting_.erase(me);
+        return is_over;
     }
 
     void land(std::string_view key, const std::shared_ptr<Flight>& flight, std::shared_ptr<const std::string> value) {
@@ -49,6 +63,7 @@ private:
     std::mutex mutex_;
     std::condition_variable over_;
     std::unordered_map<std::string, std::shared_ptr<Flight>> all_;
+    std::unordered_map<std::thread::id, const Flight*> waiting_;  // what threads wait for
 };
 
 }  // namespace sab::cache

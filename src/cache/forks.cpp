@@ -37,6 +37,7 @@ void in_child() {
     generation.fetch_add(1);
     Open& open = open_caches();
     new (&open.mutex) std::mutex;  // locked by a thread that is not here, or by this one under another name
+    forget_files();
     for (Cache* const cache : open.caches) cache->in_child();
 }
 
@@ -46,7 +47,7 @@ uint64_t fork_generation() { return generation.load(std::memory_order_acquire); 
 
 void watch_forks() {
     open_caches();
-    [[maybe_unused]] static const int once = pthread_atfork(before, in_parent, in_child);
+    [[maybe_unused]] static const int once = (forget_files(), pthread_atfork(before, in_parent, in_child));
 }
 
 void add_to_open(Cache* cache) {

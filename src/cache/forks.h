@@ -6,5 +6,7 @@ namespace sab::cache {
 class Cache;
 void add_to_open(Cache* cache);
 void remove_from_open(Cache* cache);
+/// Begins anew with files that are open: those there are, and their locks, are the parent's.
+void forget_files() noexcept;
 
 }  // namespace sab::cache

@@ -10,12 +10,19 @@
 #include <xxhash.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <random>
+#include <system_error>
+#include <thread>
 
 #include "base/guard.h"
+#include "cache/forks.h"
 #include "cache/store.h"
 
 namespace sab::cache {
@@ -24,7 +31,9 @@ namespace {
 constexpr uint64_t largest_map = uint64_t{1} << 40;  // of addresses; the file grows as it must
 constexpr uint64_t least_map = uint64_t{1} << 28;
 constexpr unsigned most_readers = 4096;
+constexpr std::size_t most_held = 64;  // states of a file that a process keeps in it; more values are copied
 
+using Clock = std::chrono::steady_clock;
 using Key = std::array<char, 16>;
 
 Key key_of(std::string_view key) {
@@ -37,28 +46,64 @@ Key key_of(std::string_view key) {
 
 MDB_val val(const void* data, std::size_t size) { return {size, const_cast<void*>(data)}; }
 
-std::string why(int code, const std::string& path) { return text("LMDB, \"", std::string_view(path), "\": ", std::string_view(mdb_strerror(code))); }
+constexpr int replaced = MDB_KEYEXIST + 1;  // no code of LMDB's
+
+std::string why(int code, const std::string& path) {
+    return text("LMDB, \"", std::string_view(path), "\": ", std::string_view(code == replaced ? "it, or the file of its locks, was removed or replaced while it was open" : mdb_strerror(code)));
+}
+
+/// A byte of a file, locked for this process alone, and free again however that ends.
+bool set_lock(int descriptor, off_t place, short kind) {
+    struct flock range {};
+    range.l_type = kind;
+    range.l_whence = SEEK_SET;
+    range.l_start = place;
+    range.l_len = 1;
+    return fcntl(descriptor, F_SETLK, &range) == 0;
+}
+
+bool is_locked_by_another() { return errno == EAGAIN || errno == EACCES; }
+
+/// What a name of a dataset has in a file.
+struct Database {
+    MDB_dbi number = 0;
+    Flights flights;
+};
+
+using Identity = std::pair<dev_t, ino_t>;
+
+Identity identity_of(const std::string& path) {
+    struct stat info {};
+    return stat(path.c_str(), &info) == 0 ? Identity{info.st_dev, info.st_ino} : Identity{};
+}
 
 /// A file that this process has open. LMDB allows one environment a file and process; one that was open before a fork is the parent's.
 class File {
 public:
     explicit File(std::string name) : path(std::move(name)) {
+        loading = open((path + "-loading").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        const bool is_alone = lock_opening();
+        struct stat info {};
+        if (is_alone && stat(path.c_str(), &info) == 0 && info.st_size == 0) unlink(lock_path().c_str());  // of a file that was removed
         int code = ENOMEM;
         for (uint64_t size = largest_map; code == ENOMEM && size >= least_map; size /= 4) {  // as much as the process may map
-            check_open(mdb_env_create(&env));
+            code = mdb_env_create(&env);
+            if (code != 0) continue;
             mdb_env_set_maxdbs(env, 1024);
             mdb_env_set_maxreaders(env, most_readers);
             mdb_env_set_mapsize(env, size);
             code = mdb_env_open(env, path.c_str(), MDB_NOSUBDIR | MDB_NOTLS | MDB_NOSYNC, 0644);
             if (code != 0) mdb_env_close(env);
         }
+        if (is_alone) set_lock(loading, opening_place, F_UNLCK);
+        if (code != 0 && loading >= 0) close(loading);
         check_open(code);
-        int dead = 0;
-        mdb_reader_check(env, &dead);
-        loading = open((path + "-loading").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        check_readers();
+        opened_ = {identity_of(path), identity_of(lock_path())};
     }
     ~File() {
         if (generation != fork_generation()) return;
+        for (MDB_txn* const each : idle_) mdb_txn_abort(each);
         mdb_env_sync(env, 1);
         mdb_env_close(env);
         if (loading >= 0) close(loading);
@@ -69,52 +114,126 @@ public:
     void check_open(int code) const {
         if (code != 0) fail(SAB_E_IO, std::string_view(why(code, path)));
     }
+    /// Gives up what processes that were killed looked at: it could not be written over.
+    void check_readers() {
+        int dead = 0;
+        mdb_reader_check(env, &dead);
+    }
+    const Identity& identity() const { return opened_.first; }
+    /// Whether others who open the path now get another file than this, or do not see that this process uses it.
+    bool is_replaced() const { return opened_ != std::pair{identity_of(path), identity_of(lock_path())}; }
+
+    /// A look at what is there now.
+    int begin_read(MDB_txn*& txn) {
+        while (true) {
+            {
+                const std::scoped_lock lock(idling_);
+                if (idle_.empty()) break;
+                txn = idle_.back();
+                idle_.pop_back();
+            }
+            if (mdb_txn_renew(txn) == 0) return 0;
+            mdb_txn_abort(txn);
+        }
+        int code = mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn);
+        if (code != MDB_READERS_FULL) return code;
+        check_readers();
+        return mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn);
+    }
+    void end_read(MDB_txn* txn) {
+        mdb_txn_reset(txn);
+        {
+            const std::scoped_lock lock(idling_);
+            if (idle_.size() < most_idle) return idle_.push_back(txn);
+        }
+        mdb_txn_abort(txn);
+    }
 
     const std::string path;
     const uint64_t generation = fork_generation();
     MDB_env* env = nullptr;
-    int loading = -1;  // bytes of it are locked for the keys whose values are being made
+    int loading = -1;  // bytes of it are locked for the keys whose values are being made, and one while the file is opened
     std::mutex writing;
-    std::map<std::string, MDB_dbi> databases;
-    Flights flights;
+    std::map<std::string, Database> databases;  // this and the next under `writing`
+    uint64_t written = 0;        // since readers were checked
+    std::atomic<std::size_t> snapshots{0};
+
+private:
+    static constexpr off_t opening_place = off_t{1} << 62;  // above those of keys
+    static constexpr std::size_t most_idle = 16;
+
+    std::string lock_path() const { return path + "-lock"; }
+    /// False where somebody does not get on with it, and where it cannot be known.
+    bool lock_opening() const {
+        for (const auto end = Clock::now() + std::chrono::seconds(5); !set_lock(loading, opening_place, F_WRLCK); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+            if (!is_locked_by_another() || Clock::now() >= end) return false;
+        return true;
+    }
+
+    std::pair<Identity, Identity> opened_;  // the file, and that of its locks
+    std::mutex idling_;
+    std::vector<MDB_txn*> idle_ = room();  // looks that are over, to be taken again
+    static std::vector<MDB_txn*> room() {
+        std::vector<MDB_txn*> none;
+        none.reserve(most_idle);
+        return none;
+    }
 };
 
-/// Files that are open, by what they are.
+/// Files that are open, by what they are. One that is being closed counts: its locks go with it.
 struct Files {
-    std::mutex mutex;
-    std::map<std::pair<dev_t, ino_t>, std::weak_ptr<File>> open;
-    uint64_t generation = 0;
+    std::recursive_mutex mutex;
+    std::condition_variable_any closed;
+    std::map<Identity, std::weak_ptr<File>> open;
 };
+
+Files* files = nullptr;  // never destroyed: values may outlive all
+
+void close_file(File* file) {
+    if (file->generation != fork_generation()) return delete file;
+    const std::scoped_lock lock(files->mutex);
+    files->open.erase(file->identity());
+    delete file;
+    files->closed.notify_all();
+}
 
 std::shared_ptr<File> open_file(const std::string& path) {
-    static Files* files = new Files;  // never destroyed: values may outlive all
-    if (files->generation != fork_generation()) {
-        files = new Files;  // the parent's, and its lock, are left as they are
-        files->generation = fork_generation();
+    std::unique_lock lock(files->mutex);
+    while (true) {
+        const auto known = files->open.find(identity_of(path));
+        if (known == files->open.end()) {
+            const std::shared_ptr<File> made(new File(path), close_file);
+            files->open[made->identity()] = made;
+            return made;
+        }
+        if (auto file = known->second.lock()) return file;
+        files->closed.wait(lock);
     }
-    const std::scoped_lock lock(files->mutex);
-    struct stat info {};
-    if (stat(path.c_str(), &info) == 0)
-        if (auto known = files->open[{info.st_dev, info.st_ino}].lock()) return known;
-    auto made = std::make_shared<File>(path);
-    if (stat(path.c_str(), &info) == 0) files->open[{info.st_dev, info.st_ino}] = made;
-    return made;
 }
+
+/// What was there at one time, for the values that were found in it.
+class Snapshot {
+public:
+    Snapshot(std::shared_ptr<File> file, MDB_txn* begun) : txn(begun), file_(std::move(file)) { ++file_->snapshots; }
+    ~Snapshot() {
+        if (file_->generation != fork_generation()) return;  // in a child it is the parent's
+        file_->end_read(txn);
+        --file_->snapshots;
+    }
+    Snapshot(const Snapshot&) = delete;
+    Snapshot& operator=(const Snapshot&) = delete;
+    MDB_txn* const txn;
+
+private:
+    const std::shared_ptr<File> file_;
+};
 
 /// A write to a byte of the file of loads: held by this process alone, and gone with it however it ends.
 class FileClaim : public Claim {
 public:
     FileClaim(std::shared_ptr<File> file, off_t place) : file_(std::move(file)), place_(place) {}
     ~FileClaim() override {
-        if (file_->generation == fork_generation()) set(file_->loading, place_, F_UNLCK);
-    }
-    static bool set(int descriptor, off_t place, short kind) {
-        struct flock range {};
-        range.l_type = kind;
-        range.l_whence = SEEK_SET;
-        range.l_start = place;
-        range.l_len = 1;
-        return fcntl(descriptor, F_SETLK, &range) == 0;
+        if (file_->generation == fork_generation()) set_lock(file_->loading, place_, F_UNLCK);
     }
 
 private:
@@ -126,35 +245,39 @@ class LmdbStore : public Store {
 public:
     LmdbStore(const std::string& path, const StoreOptions& options) : name_(options.dataset_name ? "values of " + *options.dataset_name : "values"), capacity_(options.capacity), file_(open_file(path)) {
         const std::scoped_lock writing(file_->writing);
-        const auto known = file_->databases.find(name_);
-        if (known != file_->databases.end()) {
-            database_ = known->second;
-            return;
+        const auto [entry, is_new] = file_->databases.try_emplace(name_);
+        if (is_new) {
+            try {
+                open_database(entry->second.number);
+            } catch (...) {
+                file_->databases.erase(entry);
+                throw;
+            }
         }
-        MDB_txn* txn = nullptr;
-        file_->check_open(mdb_txn_begin(file_->env, nullptr, 0, &txn));
-        int code = mdb_dbi_open(txn, name_.c_str(), MDB_CREATE, &database_);
-        if (code == 0)
-            code = mdb_txn_commit(txn);
-        else
-            mdb_txn_abort(txn);
-        file_->check_open(code);
-        file_->databases[name_] = database_;
+        database_ = entry->second.number;
+        flights_ = &entry->second.flights;
     }
 
     std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) override {
         std::vector<std::optional<View>> found(keys.size());
         const std::scoped_lock lock(reading_);
-        const std::shared_ptr<MDB_txn> now = current(outcome);
+        const std::shared_ptr<Snapshot> now = current(outcome);
         if (now == nullptr) return found;
+        const bool is_too_much_held = file_->snapshots.load() > most_held;
         for (std::size_t i = 0; i < keys.size(); ++i) {
             const Key key = key_of(keys[i]);
             MDB_val name = val(key.data(), key.size()), value{};
-            const int code = mdb_get(now.get(), database_, &name, &value);
-            if (code == 0)
-                found[i] = View{std::shared_ptr<const void>(now, now.get()), {static_cast<const char*>(value.mv_data), value.mv_size}};
-            else if (code != MDB_NOTFOUND)
+            const int code = mdb_get(now->txn, database_, &name, &value);
+            const std::string_view bytes(static_cast<const char*>(value.mv_data), value.mv_size);
+            if (code == MDB_NOTFOUND) continue;
+            if (code != 0) {
                 outcome.failure = why(code, file_->path);
+            } else if (is_too_much_held) {
+                auto copy = std::make_shared<const std::string>(bytes);
+                found[i] = View{copy, *copy};
+            } else {
+                found[i] = View{now, bytes};
+            }
         }
         return found;
     }
@@ -173,17 +296,17 @@ public:
 
     uint64_t count(Outcome& outcome) override {
         const std::scoped_lock lock(reading_);
-        const std::shared_ptr<MDB_txn> now = current(outcome);
+        const std::shared_ptr<Snapshot> now = current(outcome);
         MDB_stat stat{};
         if (now != nullptr)
-            if (const int code = mdb_stat(now.get(), database_, &stat); code != 0) outcome.failure = why(code, file_->path);
+            if (const int code = mdb_stat(now->txn, database_, &stat); code != 0) outcome.failure = why(code, file_->path);
         return stat.ms_entries;
     }
 
     void clear(Outcome& outcome) override {
         const std::scoped_lock lock(file_->writing);
         MDB_txn* txn = nullptr;
-        int code = mdb_txn_begin(file_->env, nullptr, 0, &txn);
+        int code = file_->is_replaced() ? replaced : mdb_txn_begin(file_->env, nullptr, 0, &txn);
         if (code == 0) {
             code = mdb_drop(txn, database_, 0);
             if (code == 0)
@@ -197,45 +320,49 @@ public:
     std::unique_ptr<Claim> claim(std::string_view key, double) override {
         const std::string whole = name_ + '\0' + std::string(key);
         const auto place = static_cast<off_t>(XXH3_64bits(whole.data(), whole.size()) >> 2);
-        if (!FileClaim::set(file_->loading, place, F_WRLCK) && (errno == EAGAIN || errno == EACCES)) return nullptr;
+        if (!set_lock(file_->loading, place, F_WRLCK) && is_locked_by_another()) return nullptr;
         return std::make_unique<FileClaim>(file_, place);
     }
 
-    Flights& flights() override { return file_->flights; }
+    Flights& flights() override { return *flights_; }
     bool is_shared() const override { return true; }
     std::string url() const override { return "lmdb:" + file_->path; }
 
 private:
-    /// What is there now, shared by the values that were found in it.
-    std::shared_ptr<MDB_txn> current(Outcome& outcome) {
+    void open_database(MDB_dbi& number) const {
+        MDB_txn* txn = nullptr;
+        file_->check_open(mdb_txn_begin(file_->env, nullptr, 0, &txn));
+        int code = mdb_dbi_open(txn, name_.c_str(), MDB_CREATE, &number);
+        if (code == 0)
+            code = mdb_txn_commit(txn);
+        else
+            mdb_txn_abort(txn);
+        file_->check_open(code);
+    }
+
+    /// What is there now. It goes with the last value that was found in it, so that nothing which nobody looks at keeps its place in the file.
+    std::shared_ptr<Snapshot> current(Outcome& outcome) {
         MDB_envinfo info{};
         mdb_env_info(file_->env, &info);
-        if (snapshot_ != nullptr && mdb_txn_id(snapshot_.get()) == info.me_last_txnid) return snapshot_;
-        if (snapshot_ != nullptr && snapshot_.use_count() == 1) {
-            mdb_txn_reset(snapshot_.get());
-            if (mdb_txn_renew(snapshot_.get()) == 0) return snapshot_;
-        }
-        snapshot_.reset();
+        if (auto held = snapshot_.lock(); held != nullptr && mdb_txn_id(held->txn) == info.me_last_txnid) return held;
         MDB_txn* txn = nullptr;
-        int code = mdb_txn_begin(file_->env, nullptr, MDB_RDONLY, &txn);
-        if (code == MDB_READERS_FULL) {
-            int dead = 0;
-            mdb_reader_check(file_->env, &dead);
-            code = mdb_txn_begin(file_->env, nullptr, MDB_RDONLY, &txn);
-        }
-        if (code != 0) {
+        if (const int code = file_->begin_read(txn); code != 0) {
             outcome.failure = why(code, file_->path);
             return nullptr;
         }
-        // A value keeps its snapshot, and that the file. In a child both are the parent's.
-        snapshot_ = std::shared_ptr<MDB_txn>(txn, [file = file_](MDB_txn* old) {
-            if (file->generation == fork_generation()) mdb_txn_abort(old);
-        });
-        return snapshot_;
+        const auto made = std::make_shared<Snapshot>(file_, txn);
+        snapshot_ = made;
+        return made;
     }
 
     /// One transaction: LMDB's code.
     int write(std::span<const Item> items, Outcome& outcome) {
+        if (file_->is_replaced()) return replaced;
+        for (const Item& item : items) file_->written += 4096 + item.value.size();
+        if (file_->written > 1 << 20) {
+            file_->written = 0;
+            file_->check_readers();
+        }
         MDB_txn* txn = nullptr;
         if (const int code = mdb_txn_begin(file_->env, nullptr, 0, &txn); code != 0) return code;
         uint64_t evictions = 0, dropped = 0;
@@ -288,13 +415,24 @@ private:
     const uint64_t capacity_;
     const std::shared_ptr<File> file_;
     MDB_dbi database_ = 0;
+    Flights* flights_ = nullptr;
     std::mutex reading_;
-    std::shared_ptr<MDB_txn> snapshot_;
+    std::weak_ptr<Snapshot> snapshot_;
     std::mt19937_64 random_{std::random_device{}()};  // this and the next under `writing`
     bool is_out_of_reach_ = false;
 };
 
 }  // namespace
+
+void forget_files() noexcept { files = new Files; }
+
+std::string resolved_path(const std::string& path) {
+    const int made = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    const std::unique_ptr<char, decltype(&std::free)> whole(made < 0 ? nullptr : realpath(path.c_str(), nullptr), &std::free);
+    if (whole == nullptr) fail(SAB_E_IO, "\"", std::string_view(path), "\": ", std::string_view(std::system_category().message(errno)));
+    close(made);
+    return whole.get();
+}
 
 std::unique_ptr<Store> open_lmdb_store(const std::string& path, const StoreOptions& options) { return std::make_unique<LmdbStore>(path, options); }
 

@@ -66,6 +66,8 @@ struct StoreOptions {
 };
 
 std::unique_ptr<Store> make_memory_store(const StoreOptions& options);
+/// Makes the file where there is none, and says where it is whatever the working directory: without symbolic links, since the locks of a file lie beside it.
+std::string resolved_path(const std::string& path);
 std::unique_ptr<Store> open_lmdb_store(const std::string& path, const StoreOptions& options);
 struct RedisAddress;
 std::unique_ptr<Store> open_redis_store(const RedisAddress& address, const StoreOptions& options);

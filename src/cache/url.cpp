@@ -1,5 +1,6 @@
 #include "cache/url.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
@@ -52,18 +53,10 @@ std::string encoded(std::string_view text) {
     return out;
 }
 
-/// The text without what stands before each @.
+/// The text without what stands before the last @, where passwords are, with whatever characters.
 std::string without_passwords(std::string_view rest) {
-    std::string shown = "redis://";
-    while (true) {
-        const std::size_t comma = rest.find(',');
-        const std::string_view one = rest.substr(0, comma);
-        const std::size_t at = one.rfind('@');
-        shown += at == one.npos ? one : text("...", one.substr(at));
-        if (comma == rest.npos) return shown;
-        shown += ',';
-        rest = rest.substr(comma + 1);
-    }
+    const std::size_t at = rest.rfind('@');
+    return at == rest.npos ? text("redis://", rest) : text("redis://...", rest.substr(at));
 }
 
 RedisAddress parse_redis(std::string_view rest) {
@@ -96,7 +89,8 @@ RedisAddress parse_redis(std::string_view rest) {
             port = one.substr(host.name.size());
         }
         host.port = 6379;
-        if (host.name.empty() || host.name.find_first_of(" \t\r\n") != host.name.npos) refuse(shown, "a host must have a name");
+        const bool is_name = std::none_of(host.name.begin(), host.name.end(), [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127 || std::string_view("/[]").find(c) != std::string_view::npos; });
+        if (host.name.empty() || !is_name) refuse(shown, "a host must have a name, without spaces, slashes and brackets");
         if (!port.empty() && (!read(port.substr(1), host.port) || host.port == 0)) refuse(shown, "a port must be from 1 to 65535");
         address.hosts.push_back(host);
         if (comma == rest.npos) return address;
@@ -135,7 +129,7 @@ Url parse_url(std::string_view text) {
         return {Url::redis_server, program.empty() ? "redis-server" : std::string(program), bind.empty() ? "127.0.0.1" : std::string(bind.substr(1)), {}};
     }
     if (text.starts_with("redis://")) return {Url::redis, "", "", parse_redis(rest("redis://"))};
-    refuse(text.substr(0, 40), schemes);
+    refuse(text.substr(0, std::min<std::size_t>(text.find(':'), 40)), schemes);  // no more: a password may be in it
 }
 
 }  // namespace sab::cache

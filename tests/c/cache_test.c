@@ -193,7 +193,7 @@ static int32_t make(void *ctx, const void *key, size_t key_size, const void **da
 
 static int loads_to(sab_cache *cache, const char *key, maker *own, const char *value) {
     sab_cache_value *found = NULL;
-    EXPECT_OK(sab_cache_get_or_load(cache, key, strlen(key), make, own, &found));
+    EXPECT_OK(sab_cache_get_or_load(cache, key, strlen(key), make, own, NULL, NULL, &found));
     size_t size = 0;
     const void *data = sab_cache_value_data(found, &size);
     const int is_so = size == strlen(value) && memcmp(data, value, size) == 0;
@@ -210,7 +210,7 @@ static void a_value_is_made_once(void) {
         EXPECT(own.calls == 1 && stats_of(cache).loads == 1 && stats_of(cache).hits == 1 && stats_of(cache).misses == 1);
         own.code = 42;
         sab_cache_value *found = (sab_cache_value *)&own;
-        EXPECT_FAILS(sab_cache_get_or_load(cache, "l", 1, make, &own, &found), SAB_E_CALLBACK, "42");
+        EXPECT_FAILS(sab_cache_get_or_load(cache, "l", 1, make, &own, NULL, NULL, &found), SAB_E_CALLBACK, "42");
         EXPECT(sab_last_callback_code() == 42 && found == NULL && has(cache, "l", NULL));
         own.code = 0;
         EXPECT(loads_to(cache, "l", &own, "made"));
@@ -263,7 +263,7 @@ static void a_loader_may_ask_for_its_own_key(void) {
     sab_cache *cache = opened(new_file(), NULL);
     maker own = {cache, 0, 0, 0, "outer"};
     sab_cache_value *found = NULL;
-    EXPECT_OK(sab_cache_get_or_load(cache, "same", 4, make_within, &own, &found));
+    EXPECT_OK(sab_cache_get_or_load(cache, "same", 4, make_within, &own, NULL, NULL, &found));
     EXPECT(memcmp(sab_cache_value_data(found, NULL), "outer", 5) == 0);
     sab_cache_value_free(found);
     sab_cache_free(cache);
@@ -306,7 +306,7 @@ static void who_is_killed_while_making_does_not_hold_others_up(void) {
         sab_cache_open(url, NULL, &cache);
         maker own = {cache, 0, 60000, 0, "never"};
         sab_cache_value *found = NULL;
-        sab_cache_get_or_load(cache, "k", 1, make, &own, &found);
+        sab_cache_get_or_load(cache, "k", 1, make, &own, NULL, NULL, &found);
         _exit(0);
     }
     wait_ms(300);
@@ -518,13 +518,320 @@ static void a_full_disk_drops_what_is_new(void) {
     sab_cache_free(cache), sab_cache_free(strict);
 }
 
+static void *load_b_same_in_thread(void *ctx) {
+    maker *own = ctx;
+    EXPECT(loads_to(own->cache, "b_same", own, "slow"));
+    return NULL;
+}
+
+/* "a" and "b_same" are "a_b" and "same" when they are written one after the other. */
+static void names_are_apart_while_values_are_made(void) {
+    const char *url = new_file();
+    const sab_cache_options first = named("a"), second = named("a_b");
+    sab_cache *one = opened(url, &first), *two = opened(url, &second);
+    maker own = {one, 0, 500, 0, "slow"}, other = {two, 0, 0, 0, "other"};
+    pthread_t thread;
+    pthread_create(&thread, NULL, load_b_same_in_thread, &own);
+    while (__atomic_load_n(&own.calls, __ATOMIC_SEQ_CST) == 0) wait_ms(1);
+    EXPECT(loads_to(two, "same", &other, "other") && other.calls == 1);
+    pthread_join(thread, NULL);
+    EXPECT(has(one, "b_same", "slow") && has(two, "same", "other"));
+    sab_cache_free(one), sab_cache_free(two);
+}
+
+typedef struct crossing {
+    sab_cache *cache;
+    const char *mine, *other;
+    int *ready;
+} crossing;
+
+static int32_t make_of_another(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
+    const crossing *own = ctx;
+    (void)key, (void)key_size;
+    __atomic_add_fetch(own->ready, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(own->ready, __ATOMIC_SEQ_CST) < 2) wait_ms(1);
+    maker inner = {own->cache, 0, 0, 0, "inner"};
+    sab_cache_value *found = NULL;
+    EXPECT_OK(sab_cache_get_or_load(own->cache, own->other, 1, make, &inner, NULL, NULL, &found));
+    sab_cache_value_free(found);
+    *data = own->mine;
+    *size = 1;
+    return 0;
+}
+
+static void *load_across(void *ctx) {
+    crossing *own = ctx;
+    sab_cache_value *found = NULL;
+    EXPECT_OK(sab_cache_get_or_load(own->cache, own->mine, 1, make_of_another, own, NULL, NULL, &found));
+    EXPECT(memcmp(sab_cache_value_data(found, NULL), own->mine, 1) == 0);
+    sab_cache_value_free(found);
+    return NULL;
+}
+
+static void threads_that_would_wait_for_each_other_do_not(void) {
+    sab_cache *cache = opened(new_file(), NULL);
+    int ready = 0;
+    crossing both[] = {{cache, "a", "b", &ready}, {cache, "b", "a", &ready}};
+    pthread_t threads[2];
+    const time_t start = time(NULL);
+    for (int t = 0; t < 2; ++t) pthread_create(&threads[t], NULL, load_across, &both[t]);
+    for (int t = 0; t < 2; ++t) pthread_join(threads[t], NULL);
+    EXPECT(time(NULL) - start < 20); /* of the 60 that others are waited for */
+    sab_cache_free(cache);
+}
+
+static int32_t stop_soon(void *ctx, uint64_t done, uint64_t total) {
+    int *calls = ctx;
+    EXPECT(done <= total && total == 60000);
+    return ++*calls == 3 ? 77 : 0;
+}
+
+static void waiting_can_be_ended(void) {
+    const char *url = new_file();
+    sab_cache *cache = opened(url, NULL);
+    maker own = {cache, 0, 1500, 0, "slow"}, mine = {cache, 0, 0, 0, "mine"};
+    pthread_t thread;
+    pthread_create(&thread, NULL, load_in_thread, &own);
+    while (__atomic_load_n(&own.calls, __ATOMIC_SEQ_CST) == 0) wait_ms(1);
+    int calls = 0;
+    sab_cache_value *found = NULL;
+    EXPECT_FAILS(sab_cache_get_or_load(cache, "same", 4, make, &mine, stop_soon, &calls, &found), SAB_E_CANCELLED, "77");
+    EXPECT(sab_last_callback_code() == 77 && found == NULL && calls == 3 && mine.calls == 0);
+    const pid_t child = fork(); /* the same for another process */
+    if (child == 0) {
+        failures_of_test = 0;
+        calls = 0;
+        EXPECT_FAILS(sab_cache_get_or_load(cache, "same", 4, make, &mine, stop_soon, &calls, &found), SAB_E_CANCELLED, "77");
+        EXPECT(mine.calls == 0);
+        _exit(failures_of_test);
+    }
+    int status = 1;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    pthread_join(thread, NULL);
+    EXPECT(has(cache, "same", "slow"));
+    sab_cache_free(cache);
+}
+
+static int32_t make_in_both(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
+    pid_t *child = ctx;
+    (void)key, (void)key_size;
+    *child = fork();
+    *data = *child == 0 ? "child" : "parent";
+    *size = strlen(*data);
+    return 0;
+}
+
+static void a_loader_may_fork(void) {
+    sab_cache *cache = opened(new_file(), NULL);
+    pid_t child = -1;
+    sab_cache_value *found = NULL;
+    EXPECT_OK(sab_cache_get_or_load(cache, "same", 4, make_in_both, &child, NULL, NULL, &found));
+    const char *expected = child == 0 ? "child" : "parent";
+    const int is_right = found != NULL && memcmp(sab_cache_value_data(found, NULL), expected, strlen(expected)) == 0;
+    sab_cache_value_free(found);
+    maker again = {cache, 0, 0, 0, "again"};
+    const int is_usable = loads_to(cache, "other", &again, "again");
+    sab_cache_free(cache);
+    if (child == 0) _exit(is_right && is_usable ? 0 : 1);
+    int status = 1;
+    EXPECT(is_right && is_usable && waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void rewrite_often(sab_cache *cache) {
+    char value[10000] = {0};
+    for (int i = 0; i < 1500; ++i) EXPECT_OK(sab_cache_put(cache, &i, sizeof i, value, sizeof value));
+}
+
+static long size_of(const char *url) {
+    struct stat info;
+    return stat(url + 5, &info) == 0 ? (long)info.st_size : -1;
+}
+
+static void a_file_does_not_grow_for_those_who_hold_nothing(void) {
+    const char *url = new_file();
+    sab_cache_options options = named("x");
+    options.capacity = 400000;
+    sab_cache *idle = opened(url, &options);
+    put(idle, "a", "1");
+    EXPECT(has(idle, "a", "1"));
+    sab_cache_value *held = NULL;
+    EXPECT_OK(sab_cache_get(idle, "a", 1, &held));
+    sab_cache_value_free(held);
+    int ready[2];
+    EXPECT(pipe(ready) == 0);
+    const pid_t killed = fork(); /* one that holds something, but no longer lives */
+    if (killed == 0) {
+        sab_cache_get(idle, "a", 1, &held);
+        if (write(ready[1], "x", 1) == 1) wait_ms(60000);
+        _exit(0);
+    }
+    char byte;
+    EXPECT(read(ready[0], &byte, 1) == 1);
+    const pid_t writer = fork();
+    if (writer == 0) {
+        failures_of_test = 0;
+        sab_cache *own = opened(url, &options);
+        kill(killed, SIGKILL);
+        wait_ms(100);
+        rewrite_often(own);
+        sab_cache_free(own);
+        _exit(failures_of_test > 0);
+    }
+    int status = 1;
+    EXPECT(waitpid(killed, NULL, 0) == killed);
+    EXPECT(waitpid(writer, &status, 0) == writer && status == 0);
+    close(ready[0]), close(ready[1]);
+    EXPECT(size_of(url) < 6000000); /* of the 15000000 that were written */
+    sab_cache_free(idle);
+}
+
+static void any_number_of_values_may_be_held(void) {
+    enum { HELD = 6000 };
+    sab_cache *cache = opened(new_file(), NULL);
+    sab_cache_value **held = calloc(HELD, sizeof *held);
+    for (int i = 0; i < HELD; ++i) { /* each of another state of the file */
+        EXPECT_OK(sab_cache_put(cache, "k", 1, &i, sizeof i));
+        EXPECT_OK(sab_cache_get(cache, "k", 1, &held[i]));
+    }
+    for (int i = 0; i < HELD; ++i) {
+        size_t size = 0;
+        const void *data = sab_cache_value_data(held[i], &size);
+        EXPECT(size == sizeof i && memcmp(data, &i, sizeof i) == 0);
+        sab_cache_value_free(held[i]);
+    }
+    EXPECT(stats_of(cache).failures == 0);
+    free(held);
+    sab_cache_free(cache);
+}
+
+static void a_file_is_one_by_all_its_names(void) {
+    const char *url = new_file();
+    char link[128], relative[64], before[256];
+    snprintf(link, sizeof link, "lmdb:%s/link", folder);
+    snprintf(relative, sizeof relative, "lmdb:%s", strrchr(url, '/') + 1);
+    EXPECT(symlink(url + 5, link + 5) == 0); /* of a file that is not there yet */
+    EXPECT(getcwd(before, sizeof before) != NULL && chdir(folder) == 0);
+    sab_cache *one = opened(link, NULL), *two = opened(relative, NULL);
+    EXPECT(strcmp(sab_cache_url(one), url) == 0 && strcmp(sab_cache_url(two), url) == 0);
+    EXPECT(chdir(before) == 0);
+    put(one, "a", "1");
+    EXPECT(has(two, "a", "1"));
+    const pid_t child = fork();
+    if (child == 0) _exit(has(one, "a", "1") && has(two, "a", "1") ? 0 : 1);
+    int status = 1;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    sab_cache_free(one), sab_cache_free(two);
+    char lock[160];
+    snprintf(lock, sizeof lock, "%s-lock", link + 5);
+    EXPECT(access(lock, F_OK) != 0);
+}
+
+static void a_file_that_is_removed_is_begun_anew(void) {
+    static const char *const ends[] = {"", "-lock"};
+    for (int i = 0; i < 2; ++i) {
+        const char *url = new_file();
+        char path[160];
+        snprintf(path, sizeof path, "%s%s", url + 5, ends[i]);
+        sab_cache *old = opened(url, NULL);
+        put(old, "a", "1");
+        EXPECT(remove(path) == 0);
+        sab_set_log_callback(NULL, NULL);
+        put(old, "b", "2"); /* where nobody else would see it, or with nobody else's lock */
+        EXPECT(stats_of(old).dropped == 1 && has(old, "a", "1"));
+        const pid_t child = fork();
+        if (child == 0) {
+            failures_of_test = 0;
+            sab_cache *fresh = opened(url, NULL);
+            EXPECT(has(fresh, "a", i == 0 ? NULL : "1"));
+            put(fresh, "c", "3");
+            EXPECT(has(fresh, "c", "3"));
+            sab_cache_free(fresh);
+            _exit(failures_of_test > 0);
+        }
+        int status = 1;
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+        sab_cache_free(old);
+        sab_cache *again = opened(url, NULL);
+        EXPECT(has(again, "c", "3") && has(again, "b", NULL));
+        sab_cache_free(again);
+    }
+}
+
+static void *open_and_close(void *ctx) {
+    for (int i = 0; i < 100; ++i) {
+        sab_cache *cache = opened(ctx, NULL);
+        put(cache, "a", "1");
+        EXPECT(has(cache, "a", "1"));
+        sab_cache_free(cache);
+    }
+    return NULL;
+}
+
+static void files_are_opened_and_closed_in_threads(void) {
+    char *url = strdup(new_file());
+    pthread_t threads[4];
+    for (int t = 0; t < 4; ++t) pthread_create(&threads[t], NULL, open_and_close, url);
+    for (int t = 0; t < 4; ++t) pthread_join(threads[t], NULL);
+    free(url);
+}
+
+static void *use_until_told(void *ctx) {
+    maker *own = ctx;
+    for (int i = 0; __atomic_load_n(&own->code, __ATOMIC_SEQ_CST) == 0; ++i) {
+        char key[16];
+        snprintf(key, sizeof key, "%d", i % 50);
+        if (i % 3 == 0) put(own->cache, key, "value");
+        maker made = {own->cache, 0, 0, 0, "value"};
+        EXPECT(loads_to(own->cache, key, &made, "value"));
+        if (i % 50 == 0) EXPECT_OK(sab_cache_clear(own->cache));
+    }
+    return NULL;
+}
+
+static void children_are_forked_while_threads_use_it(void) {
+    const char *urls[] = {"memory:", new_file()};
+    for (int u = 0; u < 2; ++u) {
+        sab_cache_options options = named("x");
+        options.writer_buffer_size = 4;
+        sab_cache *cache = opened(urls[u], &options);
+        maker shared = {cache, 0, 0, 0, NULL};
+        pthread_t threads[3];
+        for (int t = 0; t < 3; ++t) pthread_create(&threads[t], NULL, use_until_told, &shared);
+        for (int i = 0; i < 40; ++i) {
+            const pid_t child = fork();
+            if (child == 0) {
+                alarm(60); /* not for ever */
+                maker own = {cache, 0, 0, 0, "value"};
+                const int is_right = loads_to(cache, "7", &own, "value");
+                put(cache, "mine", "1");
+                const pid_t grandchild = fork();
+                if (grandchild == 0) _exit(has(cache, "none", NULL) ? 0 : 1);
+                int status = 1;
+                waitpid(grandchild, &status, 0);
+                sab_cache_free(cache);
+                _exit(is_right && status == 0 ? 0 : 1);
+            }
+            int status = 1;
+            EXPECT(waitpid(child, &status, 0) == child && status == 0);
+        }
+        __atomic_store_n(&shared.code, 1, __ATOMIC_SEQ_CST);
+        for (int t = 0; t < 3; ++t) pthread_join(threads[t], NULL);
+        sab_cache_free(cache);
+    }
+}
+
 static void wrong_arguments_are_refused(void) {
     sab_cache *cache = NULL;
-    const char *wrong[] = {"", "redis:", "memory:x", "lmdb:", "http://x", "redis://", "redis://:6379", "redis://h:0", "redis://h:65536", "redis://h:x", "redis://h/x", "redis://u@h", "redis://u%zz:p@h", "redis://[::1", "redis://h,,h", "redis-server:@"};
+    const char *wrong[] = {"", "redis:", "memory:x", "lmdb:", "http://x", "redis://", "redis://:6379", "redis://h:0", "redis://h:65536", "redis://h:x", "redis://h/x", "redis://u@h", "redis://u%zz:p@h", "redis://[::1", "redis://h,,h", "redis:////", "redis://h i", "redis://[]", "redis://a[b", "redis-server:@"};
     for (size_t i = 0; i < COUNT(wrong); ++i) EXPECT_FAILS(sab_cache_open(wrong[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
     EXPECT_FAILS(sab_cache_open("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT, "redis://...@h:x");
     EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
-    EXPECT_FAILS(sab_cache_open("redis://h,user:secret@g:x", NULL, &cache), SAB_E_ARGUMENT, "redis://h,...@g:x");
+    static const char *const telling[] = {"rediss://:secret@h", "redis:secret@h", "redis://:a,secret@h:x", "redis://:a/secret@h", "redis://:secret%zz@h"};
+    for (size_t i = 0; i < COUNT(telling); ++i) {
+        EXPECT_FAILS(sab_cache_open(telling[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
+        EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
+    }
+    EXPECT_FAILS(sab_cache_open("redis://h,user:secret@g:x", NULL, &cache), SAB_E_ARGUMENT, "redis://...@g:x");
     EXPECT_FAILS(sab_cache_open(NULL, NULL, &cache), SAB_E_ARGUMENT, "url");
     EXPECT_FAILS(sab_cache_open("memory:", NULL, NULL), SAB_E_ARGUMENT, "cache");
 #define REFUSES(field, value, words)                                                     \
@@ -551,7 +858,7 @@ static void wrong_arguments_are_refused(void) {
     EXPECT_FAILS(sab_cache_get(cache, "a", 1, NULL), SAB_E_ARGUMENT, "value");
     EXPECT_FAILS(sab_cache_put(cache, "a", 1, NULL, 1), SAB_E_ARGUMENT, "data");
     EXPECT_FAILS(sab_cache_put(cache, "a", 1, "x", (size_t)1 << 31), SAB_E_ARGUMENT, "size of data");
-    EXPECT_FAILS(sab_cache_get_or_load(cache, "a", 1, NULL, NULL, &value), SAB_E_ARGUMENT, "load");
+    EXPECT_FAILS(sab_cache_get_or_load(cache, "a", 1, NULL, NULL, NULL, NULL, &value), SAB_E_ARGUMENT, "load");
     const sab_cache_item items[] = {{"a", 1, "x", 1}, {"b", 0, "x", 1}};
     sab_cache_value *values[2];
     EXPECT_FAILS(sab_cache_put_many(cache, items, 2), SAB_E_ARGUMENT, "items[1].key_size = 0");
@@ -596,6 +903,16 @@ int main(void) {
     RUN(damaged_values_are_misses);
     RUN(what_is_no_file_of_its_own_is_refused);
     RUN(a_full_disk_drops_what_is_new);
+    RUN(names_are_apart_while_values_are_made);
+    RUN(threads_that_would_wait_for_each_other_do_not);
+    RUN(waiting_can_be_ended);
+    RUN(a_loader_may_fork);
+    RUN(a_file_does_not_grow_for_those_who_hold_nothing);
+    RUN(any_number_of_values_may_be_held);
+    RUN(a_file_is_one_by_all_its_names);
+    RUN(a_file_that_is_removed_is_begun_anew);
+    RUN(files_are_opened_and_closed_in_threads);
+    RUN(children_are_forked_while_threads_use_it);
     RUN(wrong_arguments_are_refused);
     char command[128];
     snprintf(command, sizeof command, "rm -r %s", folder);

@@ -43,7 +43,8 @@ void url(std::string_view text) {
     PROMISE(!parsed.servers.hosts.empty());
     const std::string written = parsed.servers.url();
     const Url again = parse_url(written);
-    PROMISE(again.kind == Url::redis && again.servers.hosts == parsed.servers.hosts && again.servers.database == parsed.servers.database && again.servers.url() == written);
+    PROMISE(again.kind == Url::redis && again.servers.hosts == parsed.servers.hosts && again.servers.database == parsed.servers.database);
+    PROMISE(again.servers.url() == written);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 import time
 
@@ -126,6 +127,15 @@ class TestSerializers:
         del cache
         assert kept["array"].sum() == value["array"].sum()
 
+    def test_small_arrays_are_aligned(self, file):
+        cache = sab.Cache(file, serializer="arrays")
+        for size in range(1, 40):
+            cache.put(size, np.arange(float(size)))
+            cache.put(f"x{size}", b"x" * size)
+        for size in range(1, 40):
+            array = cache.get(size)
+            assert array.flags.aligned and np.array_equal(array, np.arange(float(size)))
+
     def test_own_functions(self, url):
         cache = sab.Cache(url, serializer=(str.encode, lambda view: bytes(view).decode()))
         cache.put("a", "ä")
@@ -178,6 +188,46 @@ class TestLoading:
         cache = sab.Cache(url)
         assert cache.get_or_load("outer", lambda key: cache.get_or_load("inner", lambda key: 1) + 1) == 2
         assert cache.get_or_load("same", lambda key: cache.get_or_load("same", lambda key: 1) + 1) == 2
+
+    @pytest.mark.parametrize("where", ["thread", "process"])
+    def test_waiting_can_be_interrupted(self, file, where):
+        cache = sab.Cache(file)
+        context = multiprocessing.get_context("fork")
+        has_begun, is_over = context.Event(), context.Event()
+
+        def load(key):
+            has_begun.set()
+            return is_over.wait(60)
+
+        other = (threading.Thread if where == "thread" else context.Process)(target=lambda: cache.get_or_load("slow", load))
+        other.start()
+        assert has_begun.wait(60)
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            cache.get_or_load("slow", lambda key: "mine")
+        assert time.monotonic() - start < 20
+        is_over.set()
+        other.join()
+        assert cache.get("slow") is True
+
+    def test_closing_under_a_call(self, file):
+        cache = sab.Cache(file)
+        has_begun, is_over = threading.Event(), threading.Event()
+        made = []
+
+        def load(key):
+            has_begun.set()
+            is_over.wait(60)
+            return 7
+
+        thread = threading.Thread(target=lambda: made.append(cache.get_or_load("a", load)))
+        thread.start()
+        assert has_begun.wait(60)
+        cache.close()
+        is_over.set()
+        thread.join()
+        assert made == [7] and sab.Cache(file).get("a") == 7
 
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     def test_processes_load_once(self, file, method, tmp_path):
@@ -246,6 +296,18 @@ class TestProcesses:
         again = pickle.loads(pickle.dumps(cache))
         assert again.get("a") == b"1" and again.url == cache.url
         assert pickle.loads(pickle.dumps(sab.Cache("memory:"))).num_keys() == 0
+
+    def test_a_folder_that_is_left(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        cache = sab.Cache("lmdb:a@b.mdb")
+        cache.put("a", 1)
+        assert repr(cache) == f"<sab.Cache: lmdb:{tmp_path}/a@b.mdb, dataset None>"
+        monkeypatch.chdir("/")
+        assert pickle.loads(pickle.dumps(cache)).get("a") == 1
+
+    def test_passwords_are_not_shown(self):
+        cache = sab.Cache("redis://:a%2Fsecret@127.0.0.1:1,user:secret@[::1]:1", timeout=0.1)
+        assert "secret" in cache.url and "secret" not in repr(cache)
 
     def test_a_child_has_the_buffer(self, file):
         cache = sab.Cache(file, writer_buffer_size=100, flush_interval=1e6)

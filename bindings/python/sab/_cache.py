@@ -47,6 +47,9 @@ def _dump_views(value: Any) -> bytes:
 
 
 def _load_views(data: memoryview) -> Any:
+    if int(ffi.cast("uintptr_t", ffi.from_buffer(data))) % _ALIGNMENT:  # as small values of LMDB's
+        data = memoryview(bytes(data))
+
     def number(index: int) -> int:
         return int.from_bytes(data[8 * index : 8 * index + 8], "little")
 
@@ -238,7 +241,7 @@ class Cache(Generic[Value]):
 
         calls = Calls(load=made)
         value = ffi.new("sab_cache_value **")
-        check(lib.sab_cache_get_or_load(self._open(), data, len(data), lib.sab_py_load, calls.handle, value), calls)
+        check(lib.sab_cache_get_or_load(self._open(), data, len(data), lib.sab_py_load, calls.handle, lib.sab_py_progress, calls.handle, value), calls)
         view = _view(value[0])
         return fresh[0] if fresh else self._load(view)
 
@@ -284,8 +287,7 @@ class Cache(Generic[Value]):
         """Writes what is in the buffer and lets go of files and connections; values stay valid. Again: nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
-            self._at_exit.cancel()
-            ffi.release(handle)
+            self._at_exit.cancel()  # with what it holds: the handle goes with the last call that another thread has under way
 
     def _open(self) -> Any:
         if self._handle is None:
@@ -313,8 +315,8 @@ class Cache(Generic[Value]):
         if self._handle is None:
             return "<sab.Cache: closed>"
         url = self.url
-        if "@" in url:
-            url = url[: url.index("//") + 2] + "..." + url[url.rindex("@") :]
+        if url.startswith("redis://") and "@" in url:
+            url = "redis://..." + url[url.rindex("@") :]
         return f"<sab.Cache: {url}, dataset {self._arguments['dataset_name']!r}>"
 
 

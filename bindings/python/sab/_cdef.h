@@ -792,7 +792,8 @@ const char *sab_cache_url(const sab_cache *cache);
 sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value);
 sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size);
 typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data, size_t *size);
-sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_cache_value **value);
+sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_progress_fn progress, void *progress_ctx,
+ sab_cache_value **value);
 typedef struct sab_cache_item {
  const void *key; 
  size_t key_size; 

@@ -3694,6 +3694,8 @@ extern "C" {
         key_size: usize,
         load: sab_cache_load_fn,
         ctx: *mut ::core::ffi::c_void,
+        progress: sab_progress_fn,
+        progress_ctx: *mut ::core::ffi::c_void,
         value: *mut *mut sab_cache_value,
     ) -> sab_status;
 }

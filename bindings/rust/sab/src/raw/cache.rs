@@ -156,6 +156,8 @@ impl CacheHandle {
                 key.len(),
                 Some(load_trampoline::<F>),
                 context,
+                None,
+                null_mut(),
                 &mut value,
             )
         };

@@ -83,7 +83,7 @@ RedisAddress parse_redis(std::string_view rest) {
             port = one.substr(host.size());
         }
         uint16_t number = 6379;
-        if (host.empty() || host.find_first_of(" \t\r\n") != host.npos) refuse(shown, "a host must have a name");
+        if (host.empty() || host.find_first_of(" \t\r\n[]") != host.npos) refuse(shown, "a host must have a name, without spaces and brackets");
         if (!port.empty() && (!read(port.substr(1), number) || number == 0)) refuse(shown, "a port must be from 1 to 65535");
         address.hosts.emplace_back(std::move(host), number);
         if (comma == rest.npos) return address;

@@ -480,7 +480,7 @@ static void no_room_drops_or_fails(void) {
 
 static void wrong_arguments_are_refused(void) {
     sab_cache *cache = NULL;
-    const char *wrong[] = {"", "redis:", "memory:x", "lmdb:", "http://x", "redis://", "redis://:6379", "redis://h:0", "redis://h:65536", "redis://h:x", "redis://h/x", "redis://u@h", "redis://u%zz:p@h", "redis://[::1", "redis://h,,h"};
+    const char *wrong[] = {"", "redis:", "memory:x", "lmdb:", "http://x", "redis://", "redis://:6379", "redis://h:0", "redis://h:65536", "redis://h:x", "redis://h/x", "redis://u@h", "redis://u%zz:p@h", "redis://[::1", "redis://[[]", "redis://a]", "redis://h,,h"};
     for (size_t i = 0; i < COUNT(wrong); ++i) EXPECT_FAILS(sab_cache_open(wrong[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
     EXPECT_FAILS(sab_cache_open("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT, "redis://...@h:x");
     EXPECT(strstr(sab_last_error_message(), "secret") == NULL);

@@ -19,10 +19,10 @@
 namespace sab::cache {
 namespace {
 
-constexpr std::size_t largest_frame = std::size_t{1} << 29;  // Redis's own bound
-constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;  // of one command; several are read while others are answered
-constexpr std::size_t most_rounds = 6;                       // of redirections
-constexpr std::string_view claims = "sab:loading:";          // what keys of claims begin with
+constexpr std::size_t largest_frame = std::size_t{1} << 29;                // Redis's own bound
+constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;  // of one command: others are sent while it is answered
+constexpr std::size_t most_rounds = 6;                                     // of redirections
+constexpr std::string_view claims = "sab:loading:";                        // what keys of claims begin with
 
 /// A key and what to do with it.
 struct Task {
@@ -226,7 +226,6 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
             if (task.failure.empty() || task.server == nullptr || task.key.empty()) continue;
             RedisServer* const owner = owner_[slot_of(task.key)].load();
             if (owner == nullptr || owner == task.server) continue;
-            if (std::find(left.begin(), left.end(), &task) != left.end()) continue;
             task.server = owner;
             task.is_asking = false;
             left.push_back(&task);
@@ -244,8 +243,10 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
     for (Task* const task : tasks) {
         auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.server == task->server; });
         if (part == parts.end()) {
-            parts.push_back({.server = task->server, .kind = task->kind});
+            parts.emplace_back();
             part = std::prev(parts.end());
+            part->server = task->server;
+            part->kind = task->kind;
         }
         task->failure.clear();
         task->reply.reset();

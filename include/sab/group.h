@@ -191,9 +191,9 @@ typedef struct sab_ragged {
     uint64_t rank;          /**< dimensions of each sample, at most 16; 0: a sample is one element */
     uint64_t element_size;  /**< bytes of an element, at least 1 */
     const int64_t *shapes;  /**< samples * rank: the shape of the first sample, of the second, ...; NULL where the rank is 0 */
-    const int64_t *strides; /**< samples * rank, of any sign, in elements; NULL: samples are row-major */
+    const int64_t *strides; /**< samples * rank, of any sign, in elements; NULL: samples are row-major. Where samples are only read, elements may share memory */
     void *values;           /**< all samples in one piece; or NULL */
-    const int64_t *offsets; /**< where each sample begins in `values`, in elements; NULL: they lie end to end */
+    const int64_t *offsets; /**< where each sample begins in `values`, in elements; NULL: they lie end to end, and each call adds up the shapes of all samples, also where `indices` name a few */
     void *const *data;      /**< instead of `values`: where each sample begins; of samples without elements anything */
 } sab_ragged;
 #define SAB_RAGGED_INIT { sizeof(sab_ragged), 0, 0, 0, NULL, NULL, NULL, NULL, NULL }

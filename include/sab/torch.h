@@ -112,8 +112,9 @@ typedef struct sab_torch_leaf {
                                 NULL: a sample is this tensor */
     const char *signature; /**< what its dimensions mean when samples are stacked, such as "(B, L_residue, 3, M_hidden)": `B` the samples, exactly once; `L_name` a length, which may differ
                                 between samples, but not between the tensors of one; a number that size; `M` or `M_name` any size, the same in all samples */
-    struct DLManagedTensor *const *dlpack;   /**< for each sample its tensor, without dimension B. Their deleters are called when they are not needed any more, on SAB_OK only */
-    struct sab_torch_tensor *const *tensors; /**< instead of `dlpack`: shared, gradients go through them. All of one dtype and device */
+    struct DLManagedTensor *const *dlpack;   /**< for each sample its tensor, without dimension B; no negative strides. Their deleters are called when they are not needed any more, on SAB_OK only, by
+                                whichever thread frees the last that needs them. One that is given several times is one tensor, whose deleter is called once */
+    struct sab_torch_tensor *const *tensors; /**< instead of `dlpack`: shared, gradients go through them. All of one dtype and device, strided */
     sab_padding padding;                       /**< SAB_PADDING_CONSTANT */
     double value;                              /**< that constant; 0 */
     struct DLManagedTensor *value_dlpack;      /**< instead of `value`: a tensor over the dimensions of `signature` that are numbers, such as the identity for rotations, of the same dtype and device. Its deleter as above. NULL */
@@ -124,7 +125,7 @@ typedef struct sab_torch_leaf {
 /** Makes a collection of samples, not grouped.
  *
  *  @param leaves      the tensors of a sample, `leaf_count` of them; paths must differ, and none may lead through another
- *  @param leaf_count  at least 1
+ *  @param leaf_count  at least 1, at most 2^20
  *  @param samples     number of samples
  *  @param collection  the new handle; free with sab_torch_collection_free()
  *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED before sab_torch_open()
@@ -142,7 +143,7 @@ SAB_API sab_status sab_torch_collection_lengths(const sab_torch_collection *coll
 
 /** Stacks samples group by group, each tensor padded to the longest of its group. A collection that is grouped is grouped anew, in one pass. Group g has the samples at its places in the grouping.
  *
- *  In memory of the CPU samples are copied in threads, as many as LibTorch uses; elsewhere gathered by LibTorch's own operations.
+ *  In memory of the CPU samples are copied once, in threads of at least 1 MiB each, as many as LibTorch uses; elsewhere gathered by LibTorch's own operations, as on a CPU where a padding has gradients.
  *
  *  @param collection  a handle
  *  @param grouping    of as many samples, by their original order; empty groups are left out. Read during the call only
@@ -201,7 +202,7 @@ SAB_API sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *c
  *  @param collection  a handle
  *  @param leaf        which tensor
  *  @param index       which sample, or which group
- *  @param tensor      assigned on SAB_OK
+ *  @param tensor      a tensor, such as an undefined one, that is assigned to on SAB_OK
  *  @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor) SAB_NOEXCEPT;

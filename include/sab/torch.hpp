@@ -10,7 +10,8 @@
  *      const at::Tensor all = outputs.group(sab::Grouping::uni(samples.size()))[0].toTensor();   // in the order of the samples
  *      loss(all).backward();
  *
- *  Failures of libsab are thrown as sab::Error. Objects are immutable, cheap to copy, and share what they hold.
+ *  Failures of libsab are thrown as sab::Error, values that are not nested as their signature is as std::invalid_argument. Objects are immutable, cheap to copy, and share what they hold;
+ *  threads may share them as they may LibTorch's tensors. One that was moved from can only be assigned to or destroyed.
  */
 #ifndef SAB_TORCH_HPP
 #define SAB_TORCH_HPP
@@ -21,6 +22,7 @@
 #include <ATen/core/jit_type.h>
 #include <sab.h>
 
+#include <cmath>
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
@@ -29,6 +31,7 @@
 #include <vector>
 
 namespace sab {
+inline namespace cpp {  // apart from what the library has of these names inside, for programs that link it statically
 
 /// A failure of libsab: its status, and the message that names argument, value and rule.
 class Error : public std::runtime_error {
@@ -100,7 +103,7 @@ public:
      *  @param signature  a string such as "(B, L_residue, 3)", nested as the samples are; keys of samples that it lacks are left out
      *  @param padding    nested alike, as far as given: a number, a tensor over the dimensions that are numbers, or "repeat"; zero by default. Holds for all below it
      */
-    Collection(const std::vector<c10::IValue>& samples, const c10::IValue& signature, const c10::IValue& padding = {}) : signature_(signature) {
+    Collection(const std::vector<c10::IValue>& samples, const c10::IValue& signature, const c10::IValue& padding = {}) : signature_(signature.deepcopy()) {
         make(samples, padding, [&](const sab_torch_leaf* leaves, std::size_t count, sab_torch_collection** made) { return sab_torch_collection_new(leaves, count, samples.size(), made); });
     }
     Collection(const std::vector<at::Tensor>& samples, const c10::IValue& signature, const c10::IValue& padding = {})
@@ -180,7 +183,7 @@ public:
     /// The same of what was made of each group outside.
     Collection outputs(const std::vector<c10::IValue>& values, const c10::IValue& signature, const c10::IValue& padding = {}) const {
         if (values.size() != groups()) throw std::invalid_argument("there are " + std::to_string(values.size()) + " values for " + std::to_string(groups()) + " groups");
-        Collection made(nullptr, signature, true);
+        Collection made(nullptr, signature.deepcopy(), true);
         made.make(values, padding, [&](const sab_torch_leaf* leaves, std::size_t count, sab_torch_collection** outputs) {
             return sab_torch_collection_outputs(handle_.get(), leaves, count, outputs);
         });
@@ -214,6 +217,13 @@ private:
 
     static std::string below(const std::string& path, const std::string& key) { return path.empty() ? key : path + "/" + key; }
 
+    /// None where a dictionary has no such key.
+    static c10::IValue member(const c10::IValue& dictionary, const c10::IValue& key) {
+        const auto items = dictionary.toGenericDict();
+        const auto found = items.find(key);
+        return found == items.end() ? c10::IValue() : c10::IValue(found->value());
+    }
+
     /// Calls `visit(path, signature, values, padding)` for each string of the signature, with what stands there in each of `values`.
     template <class Visit>
     static void walk(const std::string& path, const c10::IValue& signature, const std::vector<c10::IValue>& values, const c10::IValue& padding, Visit&& visit) {
@@ -221,19 +231,22 @@ private:
             visit(path, signature.toStringRef(), values, padding);
             return;
         }
-        const auto descend = [&](const std::string& key, const c10::IValue& inner, auto&& member, const c10::IValue& inner_padding) {
+        const auto descend = [&](const std::string& key, const c10::IValue& inner, auto&& select, const c10::IValue& inner_padding) {
             std::vector<c10::IValue> members;
             members.reserve(values.size());
-            for (const c10::IValue& value : values) members.push_back(member(value));
+            for (const c10::IValue& value : values) members.push_back(select(value));
             walk(below(path, key), inner, members, inner_padding, visit);
         };
         if (signature.isGenericDict()) {
             for (const auto& item : signature.toGenericDict()) {
-                const std::string key = item.key().toStringRef();
-                descend(key, item.value(), [&](const c10::IValue& value) {
-                    if (!value.isGenericDict() || !value.toGenericDict().contains(key)) throw std::invalid_argument("\"" + below(path, key) + "\" is in the signature, but not in every value");
-                    return value.toGenericDict().at(key);
-                }, !padding.isGenericDict() ? padding : padding.toGenericDict().contains(key) ? padding.toGenericDict().at(key) : c10::IValue());
+                if (!item.key().isString()) throw std::invalid_argument("\"" + path + "\" of the signature must have strings as keys");
+                const c10::IValue key = item.key();
+                const std::string& name = key.toStringRef();
+                descend(name, item.value(), [&](const c10::IValue& value) {
+                    const c10::IValue found = value.isGenericDict() ? member(value, key) : c10::IValue();
+                    if (found.isNone()) throw std::invalid_argument("\"" + below(path, name) + "\" is in the signature, but not in every value");
+                    return found;
+                }, padding.isGenericDict() ? member(padding, key) : padding);
             }
         } else if (signature.isTuple()) {
             const auto elements = signature.toTuple()->elements().vec();
@@ -272,6 +285,7 @@ private:
             }
             leaves.push_back(std::move(leaf));
         });
+        if (leaves.empty()) throw std::invalid_argument("the signature has no tensors");
         std::vector<sab_torch_leaf> given;
         for (Leaf& leaf : leaves) {
             for (at::Tensor& tensor : leaf.tensors) leaf.pointers.push_back(reinterpret_cast<sab_torch_tensor*>(&tensor));
@@ -286,6 +300,7 @@ private:
                 next.padding = SAB_PADDING_REPEAT;
             } else if (leaf.padding.isDouble() || leaf.padding.isInt()) {
                 next.value = leaf.padding.isDouble() ? leaf.padding.toDouble() : static_cast<double>(leaf.padding.toInt());
+                if (leaf.padding.isInt() && std::abs(next.value) >= 9007199254740992.0) throw std::invalid_argument("the padding of \"" + leaf.path + "\" is a whole number of 2^53 or more: must be given as a tensor");
             } else if (!leaf.padding.isNone()) {
                 throw std::invalid_argument("the padding of \"" + leaf.path + "\" must be a number, a tensor or \"repeat\"");
             }
@@ -309,6 +324,7 @@ private:
     bool is_grouped_ = false;
 };
 
+}  // namespace cpp
 }  // namespace sab
 
 #endif

@@ -16,6 +16,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -45,7 +46,7 @@ namespace sab {
  *  saved and loaded, given groups and stepped itself at any time.
  *
  *  Adam, AdamW, SGD, RMSprop and Adagrad are fused; others (LBFGS, optimizers of one's own) take their own step. So do, among fused ones, parameters that are large, without dimensions, not contiguous,
- *  sparse, complex, on a CPU half-precision (which rounds otherwise at the end of a tensor than in it), overlapping others, or with a sparse gradient. Parameters without a gradient
+ *  sparse, complex, on a CPU half-precision (which rounds otherwise at the end of a tensor than in it), overlapping others or in several groups, or with a sparse gradient. Parameters without a gradient
  *  are skipped, with their state. Those whose memory another tensor uses, or that came with memory of their own (from_blob), are not moved.
  *
  *  Ownership: refers to the optimizer, which must outlive it; parameters and state stay whole when it goes.
@@ -84,16 +85,18 @@ public:
         return result;
     }
 
-    /** Gives each parameter, and its state, memory of its own again. Further steps are the optimizer's own. */
+    /** Gives each parameter that was moved, and the states, memory of their own again. Further steps are the optimizer's own. */
     void unfuse() {
+        c10::InferenceMode no_inference(false);
         c10::NoGradGuard no_gradients;
         for (auto& group : optimizer_.param_groups()) {
             for (auto& param : group.params()) {
-                if (laid_.count(param.unsafeGetTensorImpl())) param.set_data(param.detach().clone());
+                const auto laid = laid_.find(param.unsafeGetTensorImpl());
+                if (laid != laid_.end() && laid->second.begin && laid->second.begin == begin_of(param)) param.set_data(param.detach().clone());
                 State* const state = kind_.make ? state_of(param) : nullptr;
                 if (!state) continue;
                 for (at::Tensor* tensor : kind_.fields(*state).tensors)
-                    if (tensor && tensor->defined()) *tensor = tensor->clone();
+                    if (tensor && is_strided(*tensor) && static_cast<int64_t>(tensor->storage().nbytes()) != bytes_of(*tensor)) *tensor = tensor->clone();
             }
         }
         plans_.clear();
@@ -117,6 +120,7 @@ private:
     using States = std::remove_reference_t<decltype(std::declval<Optimizer&>().state())>;
 
     using Key = States::key_type;
+    using Identity = c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>;
 
     /// What a state is made of.
     struct Fields {
@@ -149,14 +153,16 @@ private:
 
     /// The flat parameters in the place of the others, while it lives.
     struct Step {
-        explicit Step(FusedOptimizer& fused) : fused(fused) {
+        explicit Step(FusedOptimizer& owner) : fused(owner) {
             fused.prepare();
             auto& groups = fused.optimizer_.param_groups();
             for (size_t g = 0; g < groups.size(); ++g) {
                 std::vector<at::Tensor> params;
                 for (Run& run : fused.plans_[g].runs) {
                     params.push_back(run.flat);
-                    if (run.state) fused.optimizer_.state()[run.flat_key] = std::move(run.state);
+                    auto& states = fused.optimizer_.state();
+                    states.erase(run.flat_key);  // of a parameter that is gone, which had this address
+                    if (run.state) states[run.flat_key] = std::move(run.state);
                 }
                 params.insert(params.end(), fused.plans_[g].rest.begin(), fused.plans_[g].rest.end());
                 originals.push_back(std::exchange(groups[g].params(), std::move(params)));
@@ -264,10 +270,11 @@ private:
     /// Lays the parameters end to end that were not looked at yet.
     void lay(const std::vector<at::Tensor>& params) {
         if (!flatten_) return;
+        c10::InferenceMode no_inference(false);  // a parameter takes on what its memory was made as
         c10::NoGradGuard no_gradients;
         std::vector<at::Tensor> fresh;
         for (const auto& param : params) {
-            if (!param.defined() || !param.requires_grad() || !laid_.emplace(param.unsafeGetTensorImpl(), Laid{param, nullptr}).second) continue;
+            if (!param.defined() || !param.requires_grad() || !laid_.emplace(param.unsafeGetTensorImpl(), Laid{Identity(param.getIntrusivePtr()), nullptr}).second) continue;
             if (!can_fuse(param)) continue;
             const auto& storage = param.storage();
             if (storage.use_count() == 1 && storage.resizable() && static_cast<int64_t>(storage.nbytes()) == bytes_of(param)) fresh.push_back(param);
@@ -287,20 +294,27 @@ private:
                 place += param.numel();
                 view.copy_(param.detach());
                 param.set_data(view);
-                laid_[param.unsafeGetTensorImpl()].begin = begin_of(param);
+                laid_.at(param.unsafeGetTensorImpl()).begin = begin_of(param);
             }
         }
     }
 
     /// Makes sure of the plans, and gathers the gradients.
     void prepare() {
+        c10::InferenceMode no_inference(false);
         c10::NoGradGuard no_gradients;
         auto& groups = optimizer_.param_groups();
-        plans_.resize(groups.size());
-        for (size_t g = 0; g < groups.size(); ++g) {
-            if (!holds(plans_[g], groups[g].params())) plans_[g] = make_plan(groups[g].params());
-            for (Run& run : plans_[g].runs) gather(run);
+        bool all_hold = plans_.size() == groups.size();
+        for (size_t g = 0; all_hold && g < groups.size(); ++g) all_hold = holds(plans_[g], groups[g].params());
+        if (!all_hold) {
+            std::unordered_map<at::TensorImpl*, size_t> uses;
+            for (auto& group : groups)
+                for (const auto& param : group.params()) ++uses[param.unsafeGetTensorImpl()];
+            plans_.clear();
+            for (auto& group : groups) plans_.push_back(make_plan(group.params(), uses));
         }
+        for (Plan& plan : plans_)
+            for (Run& run : plan.runs) gather(run);
     }
 
     static bool has_plain_gradient(const at::Tensor& param) {
@@ -309,7 +323,7 @@ private:
     }
 
     bool holds(Plan& plan, const std::vector<at::Tensor>& params) {
-        if (plan.members.size() != params.size() || params.empty()) return false;
+        if (plan.members.size() != params.size()) return false;
         for (size_t i = 0; i < params.size(); ++i)
             if (params[i].unsafeGetTensorImpl() != plan.members[i]) return false;
         for (size_t i = 0; i < plan.rest.size(); ++i)
@@ -342,7 +356,8 @@ private:
         return true;
     }
 
-    Plan make_plan(const std::vector<at::Tensor>& params) {
+    /// `uses`: how many times the groups have each parameter.
+    Plan make_plan(const std::vector<at::Tensor>& params, const std::unordered_map<at::TensorImpl*, size_t>& uses) {
         lay(params);
         Plan plan;
         std::vector<at::Tensor> sorted;
@@ -359,7 +374,9 @@ private:
             const at::Tensor& param = sorted[i];
             const bool overlaps = begin_of(param) < end;
             end = std::max<const char*>(overlaps ? end : nullptr, begin_of(param) + extent_of(param));
-            if (overlaps || (i + 1 < sorted.size() && begin_of(sorted[i + 1]) < end) || !can_fuse(param) || !has_plain_gradient(param) || !has_plain_state(param)) continue;
+            if (overlaps || (i + 1 < sorted.size() && begin_of(sorted[i + 1]) < end) || !can_fuse(param) || uses.at(param.unsafeGetTensorImpl()) > 1 || !has_plain_gradient(param) ||
+                !has_plain_state(param))
+                continue;
             // On a CPU the numbers of a stretch stay in its cache from one operation of a step to the next.
             const bool is_full = param.device().is_cpu() && together + param.numel() > int64_t{1} << 15;
             if (!found.empty() && (is_full || !follows(param, found.back()))) {
@@ -513,7 +530,7 @@ private:
     }
 
     struct Laid {
-        at::Tensor param;             // holds on to its identity
+        Identity param;               // no other tensor gets its address
         const char* begin = nullptr;  // null: it was not laid, or has moved
     };
 

@@ -48,17 +48,21 @@ std::string shown(std::string_view error) {
     return out;
 }
 
-Command::Command(std::initializer_list<std::string_view> words) : count_(words.size()) { std::copy(words.begin(), words.end(), words_.begin()); }
+Command::Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more) : count_(words.size()), more_(std::move(more)) {
+    std::copy(words.begin(), words.end(), words_.begin());
+}
 
 void Command::append_to(std::string& out) const {
-    const std::span<const std::string_view> words = count_ > 0 ? std::span(words_.data(), count_) : list_;
-    std::size_t size = 16;
-    for (const std::string_view word : words) size += word.size() + 32;
+    const std::span<const std::string_view> parts[] = {{words_.data(), count_}, more_};
+    std::size_t size = 32;
+    for (const auto& part : parts)
+        for (const std::string_view word : part) size += word.size() + 32;
     if (out.capacity() - out.size() < size) out.reserve(std::max(out.size() + size, 2 * out.capacity()));
     append(out, "*");
-    append(out, words.size());
+    append(out, count_ + more_.size());
     append(out, "\r\n");
-    for (const std::string_view word : words) append_word(out, word);
+    for (const auto& part : parts)
+        for (const std::string_view word : part) append_word(out, word);
 }
 
 Connection::~Connection() {

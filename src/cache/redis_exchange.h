@@ -5,6 +5,7 @@
 #include <hiredis/hiredis.h>
 
 #include <array>
+#include <atomic>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -26,17 +27,16 @@ struct FreeReply {
 using Reply = std::unique_ptr<redisReply, FreeReply>;
 inline std::string_view text_of(const redisReply& reply) { return {reply.str, reply.len}; }
 
-/// Words that others keep: a few, or a list that is kept, too.
+/// Words that others keep.
 class Command {
 public:
-    Command(std::initializer_list<std::string_view> words);
-    explicit Command(std::span<const std::string_view> list) : list_(list) {}
+    Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more = {});
     void append_to(std::string& out) const;
 
 private:
     std::array<std::string_view, 6> words_;
-    std::size_t count_ = 0;
-    std::span<const std::string_view> list_;
+    std::size_t count_;
+    std::vector<std::string_view> more_;
 };
 
 /// A socket and what has come out of it so far.
@@ -74,7 +74,8 @@ public:
     const uint16_t port;
     const std::string name;  // for messages
     const RedisLogin login;
-    Outage reach, writes;  // it may answer, but refuse to be written to
+    Outage reach, writes;                  // it may answer, but refuse to be written to
+    std::atomic<bool> has_many_keys{true};  // whether this user may name many keys in one command
 
     std::unique_ptr<Connection> take();
     void put_back(std::unique_ptr<Connection> connection);

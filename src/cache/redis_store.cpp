@@ -19,24 +19,27 @@
 namespace sab::cache {
 namespace {
 
-constexpr std::size_t largest_frame = std::size_t{1} << 29;  // Redis's own bound
-constexpr std::size_t most_rounds = 6;                       // of redirections
-constexpr std::size_t most_together = 128;                   // keys in one command: the server works on one while others come and go
-constexpr std::size_t most_bytes_together = std::size_t{1} << 16;
-constexpr std::string_view claims = "sab:loading:";          // what keys of claims begin with
+constexpr std::size_t largest_frame = std::size_t{1} << 29;                // Redis's own bound
+constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;  // of one command: others are sent while it is answered
+constexpr std::size_t most_rounds = 6;                                     // of redirections
+constexpr std::string_view claims = "sab:loading:";                        // what keys of claims begin with
 
 /// A key and what to do with it.
 struct Task {
     enum Kind { read, write, other } kind;  // a read or write that is refused says how the server is, others only what this user may do
     std::string_view key, value;
-    Command command;
-    bool can_join = false;  // others in one MGET or MSET
+    std::vector<std::string_view> words{};  // of the command, for `other`
     RedisServer* server = nullptr;
     bool is_asking = false;  // at a server that is only taking the key's slot over
-    bool was_sent_twice = false;
-    bool is_written = false;
+    bool was_sent_twice = false, is_written = false;
     Reply reply{};
     std::string failure{};
+
+    Command command() const {
+        if (kind == read) return {"GET", key};
+        if (kind == write) return {"SET", key, value};
+        return {{}, words};
+    }
 };
 
 bool begins_with_any(std::string_view text, std::initializer_list<std::string_view> all) {
@@ -89,7 +92,7 @@ public:
     std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) override {
         std::vector<Task> tasks;
         tasks.reserve(keys.size());
-        for (const std::string_view key : keys) tasks.push_back({Task::read, key, {}, {"GET", key}, true});
+        for (const std::string_view key : keys) tasks.push_back({Task::read, key, {}});
         perform(tasks, outcome);
         std::vector<std::optional<View>> found(keys.size());
         for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -107,7 +110,7 @@ public:
             if (item.value.size() > largest_frame)
                 ++outcome.dropped;
             else
-                tasks.push_back({Task::write, item.key, item.value, {"SET", item.key, item.value}, true});
+                tasks.push_back({Task::write, item.key, item.value});
         }
         perform(tasks, outcome);
         for (const Task& task : tasks)
@@ -131,7 +134,7 @@ public:
         walk(outcome, [&](RedisServer& server, const std::vector<std::string>& keys) {
             std::vector<Task> tasks;
             tasks.reserve(keys.size());
-            for (const std::string& key : keys) tasks.push_back({Task::other, key, {}, {"UNLINK", key}, false, is_cluster_ ? nullptr : &server});
+            for (const std::string& key : keys) tasks.push_back({Task::other, key, {}, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
             perform(tasks, outcome);
             server.writes.try_again();  // there is room now
         });
@@ -144,17 +147,27 @@ public:
 
     void check(Outcome& outcome) override {
         std::vector<Task> tasks;
-        for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) tasks.push_back({Task::other, {}, {}, {"PING"}, false, server});
+        for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) tasks.push_back({Task::other, {}, {}, {"PING"}, server});
         perform(tasks, outcome);
     }
 
 private:
     class Held;
-    struct Part;
 
     /// Carries tasks out, those without a server at that of their key; follows redirections.
     void perform(std::vector<Task>& tasks, Outcome& outcome);
+    struct Part {  // of the tasks, for one server
+        RedisServer* server = nullptr;
+        Task::Kind kind = Task::other;
+        std::vector<Task*> tasks{};
+        std::vector<std::size_t> bundles{};  // how many tasks each command is for
+        std::optional<Outage::Turn> turn{}, write_turn{};
+        std::string trouble{}, refusal{};
+    };
     std::vector<Task*> carry_out(std::span<Task* const> tasks, bool& is_map_old);
+    std::vector<Command> commands_of(Part& part) const;
+    void read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old);
+    void read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again, bool& is_map_old);
     bool follow(Task& task, std::string_view error);
     RedisServer* server_of(std::string_view key, std::string& failure);
     void walk(Outcome& outcome, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found);
@@ -172,7 +185,7 @@ private:
     std::vector<RedisServer*> seeds_;
     Flights flights_;
 
-    std::array<std::atomic<RedisServer*>, slots> owner_{};
+    std::array<std::atomic<RedisServer*>, slots> owner_{};  // as far as it is known
     std::mutex reading_map_;
     std::atomic<uint64_t> maps_{0};  // read so far
     Outage cover_{"Redis Cluster"};  // of the slots
@@ -213,7 +226,6 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
             if (task.failure.empty() || task.server == nullptr || task.key.empty()) continue;
             RedisServer* const owner = owner_[slot_of(task.key)].load();
             if (owner == nullptr || owner == task.server) continue;
-            if (std::find(left.begin(), left.end(), &task) != left.end()) continue;
             task.server = owner;
             task.is_asking = false;
             left.push_back(&task);
@@ -225,49 +237,16 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
         if (!task.failure.empty()) outcome.failure = task.failure;
 }
 
-/// What goes to one server in one request: tasks, and how many of them share each command.
-struct RedisStore::Part {
-    RedisServer* server;
-    std::vector<Task*> tasks;
-    std::vector<std::size_t> together{};
-    std::deque<std::vector<std::string_view>> words{};  // of commands that are shared
-    std::optional<Outage::Turn> turn{}, write_turn{};
-
-    std::vector<Command> commands(bool may_join) {
-        std::vector<Command> made;
-        for (std::size_t begin = 0, end = 0; begin < tasks.size(); begin = end) {
-            std::size_t bytes = 0;
-            for (end = begin; end < tasks.size() && end - begin < most_together && bytes <= most_bytes_together; ++end) {
-                if (end > begin && !(may_join && tasks[begin]->can_join && tasks[end]->can_join)) break;
-                bytes += tasks[end]->value.size();
-            }
-            together.push_back(end - begin);
-            if (end - begin == 1) {
-                if (tasks[begin]->is_asking) made.push_back({"ASKING"});
-                made.push_back(tasks[begin]->command);
-                continue;
-            }
-            const bool is_write = tasks[begin]->kind == Task::write;
-            auto& list = words.emplace_back();
-            list.push_back(is_write ? "MSET" : "MGET");
-            for (std::size_t i = begin; i < end; ++i) {
-                list.push_back(tasks[i]->key);
-                if (is_write) list.push_back(tasks[i]->value);
-            }
-            made.push_back(Command(list));
-        }
-        return made;
-    }
-};
-
-/// One request to each server. Gives the tasks that are to be carried out elsewhere.
+/// One request to each server. Gives the tasks that are to be carried out elsewhere, or otherwise.
 std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old) {
     std::deque<Part> parts;
     for (Task* const task : tasks) {
         auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.server == task->server; });
         if (part == parts.end()) {
-            parts.push_back({task->server, {}});
+            parts.emplace_back();
             part = std::prev(parts.end());
+            part->server = task->server;
+            part->kind = task->kind;
         }
         task->failure.clear();
         task->reply.reset();
@@ -277,80 +256,107 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
     std::vector<Part*> partners;
     for (Part& part : parts) {
         std::string why;
-        const bool is_write = part.tasks[0]->kind == Task::write;
         if (auto turn = part.server->reach.turn(why)) part.turn.emplace(std::move(*turn));
-        if (is_write && part.turn)
+        if (part.kind == Task::write && part.turn)
             if (auto turn = part.server->writes.turn(why)) part.write_turn.emplace(std::move(*turn));
-        if (!part.turn || (is_write && !part.write_turn)) {
+        if (!part.turn || (part.kind == Task::write && !part.write_turn)) {
             for (Task* const task : part.tasks) task->failure = why;
             continue;
         }
-        exchanges.emplace_back(*part.server, part.commands(!is_cluster_));  // a cluster's keys lie in many slots
+        exchanges.emplace_back(*part.server, commands_of(part));
         partners.push_back(&part);
     }
     Exchange::run(exchanges);
     std::vector<Task*> again;
     for (std::size_t i = 0; i < exchanges.size(); ++i) {
-        Exchange& exchange = exchanges[i];
         Part& part = *partners[i];
-        std::string trouble = exchange.failure, refusal;
-        std::size_t place = 0;
-        std::span<Task*> left = part.tasks;
-        for (const std::size_t count : part.together) {
-            const std::span<Task*> group = left.first(count);
-            left = left.subspan(count);
-            if (group[0]->is_asking) ++place;
-            Reply reply = place < exchange.replies.size() ? std::move(exchange.replies[place++]) : nullptr;
-            const std::string error = reply != nullptr && is_error(reply) ? std::string(text_of(*reply)) : "";
-            const bool is_list = count > 1 && group[0]->kind == Task::read && reply != nullptr && error.empty();
-            if (is_list && (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)) {
-                trouble = text(std::string_view(part.server->name), ": sent what is no answer to MGET");
-                reply.reset();
-            }
-            for (std::size_t k = 0; k < count; ++k) {
-                Task& task = *group[k];
-                task.was_sent_twice |= exchange.was_sent_twice;
-                if (reply == nullptr && k == 0) {
-                    for (Task* const each : group) each->failure = exchange.failure.empty() ? trouble : exchange.failure;
-                    break;
-                }
-                if (error.empty()) {
-                    task.is_written = reply->type == REDIS_REPLY_STATUS;
-                    if (is_list) task.reply.reset(std::exchange(reply->element[k], nullptr));
-                }
-                if (count == 1) task.reply = std::move(reply);
-                if (error.empty()) continue;
-                if (error.starts_with("WRONGTYPE")) continue;
-                const bool is_elsewhere = begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
-                if (is_cluster_ && is_elsewhere) {
-                    is_map_old |= !error.starts_with("ASK ");
-                    if (follow(task, error)) {
-                        again.push_back(&task);
-                        continue;
-                    }
-                }
-                const bool is_trouble = is_of_server(error) || task.kind == Task::read, is_refusal = !is_trouble && task.kind == Task::write;
-                task.failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(shown(error)),
-                                    !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
-                if (is_cluster_ && is_elsewhere) continue;
-                if (is_trouble) trouble = task.failure;
-                if (is_refusal) refusal = task.failure;
-            }
-        }
-        if (!trouble.empty()) {
+        read(part, exchanges[i], again, is_map_old);
+        if (!part.trouble.empty()) {
             is_map_old |= is_cluster_;
             part.server->close_idle();
-            part.turn->failed(trouble);
+            part.turn->failed(part.trouble);
             continue;
         }
         part.turn->succeeded();
         if (!part.write_turn) continue;
-        if (refusal.empty())
+        if (part.refusal.empty())
             part.write_turn->succeeded();
         else
-            part.write_turn->failed(refusal);
+            part.write_turn->failed(part.refusal);
     }
     return again;
+}
+
+/// Commands for the tasks of a server; one for a bundle of them where that may be.
+std::vector<Command> RedisStore::commands_of(Part& part) const {
+    std::vector<Command> commands;
+    const bool is_bundled = !is_cluster_ && part.kind != Task::other && part.server->has_many_keys;
+    for (std::size_t at = 0; at < part.tasks.size(); at += part.bundles.back()) {
+        std::size_t count = 1;
+        for (std::size_t bytes = part.tasks[at]->value.size(); is_bundled && count < most_keys && at + count < part.tasks.size() && bytes < most_bytes; ++count)
+            bytes += part.tasks[at + count]->value.size();
+        part.bundles.push_back(count);
+        if (part.tasks[at]->is_asking) commands.push_back({"ASKING"});
+        if (count == 1) {
+            commands.push_back(part.tasks[at]->command());
+            continue;
+        }
+        std::vector<std::string_view> words;
+        for (const Task* const task : std::span(part.tasks).subspan(at, count)) {
+            words.push_back(task->key);
+            if (part.kind == Task::write) words.push_back(task->value);
+        }
+        commands.push_back({{part.kind == Task::write ? "MSET" : "MGET"}, std::move(words)});
+    }
+    return commands;
+}
+
+/// What a server answered to its tasks.
+void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old) {
+    part.trouble = exchange.failure;
+    std::size_t at = 0, place = 0;
+    for (const std::size_t count : part.bundles) {
+        const auto tasks = std::span(part.tasks).subspan(at, count);
+        at += count;
+        if (tasks[0]->is_asking) ++place;
+        for (Task* const task : tasks) task->was_sent_twice |= exchange.was_sent_twice;
+        if (place >= exchange.replies.size()) {
+            for (Task* const task : tasks) task->failure = exchange.failure;
+            continue;
+        }
+        Reply reply = std::move(exchange.replies[place++]);
+        if (count > 1 && is_error(reply) && begins_with_any(text_of(*reply), {"NOPERM", "ERR unknown command"})) {
+            part.server->has_many_keys = false;
+            again.insert(again.end(), tasks.begin(), tasks.end());
+        } else if (is_error(reply)) {
+            for (Task* const task : tasks) read_error(part, *task, text_of(*reply), again, is_map_old);
+            if (count == 1) tasks[0]->reply = std::move(reply);
+        } else if (part.kind == Task::write && reply->type == REDIS_REPLY_STATUS) {
+            for (Task* const task : tasks) task->is_written = true;
+        } else if (count == 1 && part.kind != Task::write) {
+            tasks[0]->reply = std::move(reply);
+        } else if (part.kind == Task::read && reply->type == REDIS_REPLY_ARRAY && reply->elements == count) {
+            for (std::size_t i = 0; i < count; ++i) tasks[i]->reply.reset(std::exchange(reply->element[i], nullptr));
+        } else {
+            part.trouble = text(std::string_view(part.server->name), ": sent what is no answer of Redis's");
+            for (Task* const task : tasks) task->failure = part.trouble;
+        }
+    }
+}
+
+void RedisStore::read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again, bool& is_map_old) {
+    if (error.starts_with("WRONGTYPE")) return;
+    const bool is_elsewhere = begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
+    if (is_cluster_ && is_elsewhere) {
+        is_map_old |= !error.starts_with("ASK ");
+        if (follow(task, error)) return again.push_back(&task);
+    }
+    const bool is_trouble = is_of_server(error) || task.kind == Task::read, is_refusal = !is_trouble && task.kind == Task::write;
+    task.failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(shown(error)),
+                        !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
+    if (is_cluster_ && is_elsewhere) return;
+    if (is_trouble) part.trouble = task.failure;
+    if (is_refusal) part.refusal = task.failure;
 }
 
 /// Where a redirection leads: "MOVED SLOT HOST:PORT". False when that cannot be read.
@@ -451,7 +457,7 @@ void RedisStore::walk(Outcome& outcome, const std::function<void(RedisServer&, c
     const std::string pattern = escaped(prefix_) + "*";
     while (!walks.empty()) {
         std::vector<Task> tasks;
-        for (const Walk& each : walks) tasks.push_back({Task::other, {}, {}, {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, false, each.server});
+        for (const Walk& each : walks) tasks.push_back({Task::other, {}, {}, {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, each.server});
         perform(tasks, outcome);
         std::deque<Walk> next;
         for (const Task& task : tasks) {
@@ -498,14 +504,14 @@ std::unique_ptr<Claim> RedisStore::claim(std::string_view key, double seconds) {
     name += key;
     const std::string milliseconds = text(static_cast<uint64_t>(std::clamp(seconds, 0.001, 1e9) * 1000));
     std::vector<Task> tasks;
-    tasks.push_back({Task::write, name, {}, {"SET", name, token, "NX", "PX", milliseconds}});
+    tasks.push_back({Task::other, name, {}, {"SET", name, token, "NX", "PX", milliseconds}});
     Outcome outcome;
     perform(tasks, outcome);
-    if (!tasks[0].failure.empty() || is_error(tasks[0].reply)) return std::make_unique<Claim>();
+    if (!tasks[0].failure.empty() || tasks[0].reply == nullptr || is_error(tasks[0].reply)) return std::make_unique<Claim>();
     const bool was_sent_twice = tasks[0].was_sent_twice;
     if (tasks[0].reply->type == REDIS_REPLY_STATUS) return std::make_unique<Held>(*this, std::move(name), std::move(token));
     if (!was_sent_twice) return nullptr;
-    tasks[0] = {Task::read, name, {}, {"GET", name}};  // it may have been set the first time
+    tasks[0] = {Task::read, name, {}};  // it may have been set the first time
     perform(tasks, outcome);
     const Reply& held = tasks[0].reply;
     if (held == nullptr || held->type != REDIS_REPLY_STRING || text_of(*held) != token) return nullptr;

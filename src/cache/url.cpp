@@ -62,7 +62,7 @@ std::string without_passwords(std::string_view rest) {
 RedisAddress parse_redis(std::string_view rest) {
     RedisAddress address;
     const std::string shown = without_passwords(rest);
-    if (const std::size_t slash = rest.rfind('/'); slash != rest.npos) {
+    if (const std::size_t slash = rest.find('/'); slash != rest.npos) {
         const std::string_view number = rest.substr(slash + 1);
         if (!number.empty() && !read(number, address.database)) refuse(shown, "the number of the database must be a whole number");
         rest = rest.substr(0, slash);

@@ -122,7 +122,7 @@ sab_status sab_unpad(const void* padded, const int64_t* shape, const int64_t* in
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
-        sab::unpad(padded, shape, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT, first_pad_options_size), given);
+        sab::unpad(padded, shape, nullptr, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT, first_pad_options_size), given);
     });
 }
 

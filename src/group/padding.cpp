@@ -35,8 +35,9 @@ int64_t checked_product(int64_t product, const int64_t* factors, std::size_t cou
 /// Runs `body(begin, end)` over stretches of [0, count), in threads where there are enough bytes for them.
 template <class Body>
 void in_threads(std::size_t count, std::size_t bytes, uint64_t threads, const Body& body) {
+    if (threads == 1 || bytes < 2 * bytes_per_thread || count < 2) return body(0, count);
     const uint64_t most = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
-    const std::size_t parts = std::clamp<std::size_t>(bytes / bytes_per_thread, 1, static_cast<std::size_t>(std::min<uint64_t>({most, count > 0 ? count : 1, 1024})));
+    const std::size_t parts = std::clamp<std::size_t>(bytes / bytes_per_thread, 1, static_cast<std::size_t>(std::min<uint64_t>({most, count, 1024})));
     std::vector<std::thread> helpers;
     helpers.reserve(parts - 1);
     const auto begin_of = [&](std::size_t part) { return count / parts * part + std::min(part, count % parts); };
@@ -50,6 +51,11 @@ void in_threads(std::size_t count, std::size_t bytes, uint64_t threads, const Bo
     for (std::thread& helper : helpers) helper.join();
 }
 
+template <class Element>
+void copy_elements(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(Element));
+}
+
 /// Copies an array of `rank` dimensions from one place to another; strides in bytes.
 void copy_array(char* to, const int64_t* to_strides, const char* from, const int64_t* from_strides, const int64_t* shape, std::size_t rank, std::size_t bytes) {
     while (rank > 0 && to_strides[rank - 1] == static_cast<int64_t>(bytes) && from_strides[rank - 1] == static_cast<int64_t>(bytes)) bytes *= static_cast<std::size_t>(shape[--rank]);
@@ -59,8 +65,15 @@ void copy_array(char* to, const int64_t* to_strides, const char* from, const int
         return;
     }
     if (rank == 1) {
-        for (int64_t i = 0; i < shape[0]; ++i) std::memcpy(to + i * to_strides[0], from + i * from_strides[0], bytes);
-        return;
+        switch (bytes) {
+            case 1: return copy_elements<char>(to, to_strides[0], from, from_strides[0], shape[0]);
+            case 2: return copy_elements<uint16_t>(to, to_strides[0], from, from_strides[0], shape[0]);
+            case 4: return copy_elements<uint32_t>(to, to_strides[0], from, from_strides[0], shape[0]);
+            case 8: return copy_elements<uint64_t>(to, to_strides[0], from, from_strides[0], shape[0]);
+            default:
+                for (int64_t i = 0; i < shape[0]; ++i) std::memcpy(to + i * to_strides[0], from + i * from_strides[0], bytes);
+                return;
+        }
     }
     for (int64_t i = 0; i < shape[0]; ++i)
         copy_array(to + i * to_strides[0], to_strides + 1, from + i * from_strides[0], from_strides + 1, shape + 1, rank - 1, bytes);
@@ -98,8 +111,8 @@ public:
         const auto samples_count = static_cast<int64_t>(count_);
         if (of_sample < 0 || checked_product(of_sample, &samples_count, 1) < 0) fail(SAB_E_ARGUMENT, "shape: ", count_, " samples of it take more than 2^63 bytes");
         check_samples(samples);
-        if (is_filled) read_value(options, samples, of_sample > 0);
         bytes_of_all_ = static_cast<std::size_t>(of_sample) * count_;
+        if (is_filled) read_value(options, samples, bytes_of_all_ > 0);
         if (bytes_of_all_ == 0) return;
         int64_t stride = static_cast<int64_t>(bytes_);
         for (std::size_t d = rank_; d-- > 0;) {
@@ -114,6 +127,13 @@ public:
             batch_stride_ = static_cast<int64_t>(bytes_);
             for (std::size_t d = 0; d < rank_; ++d) strides_[d] *= static_cast<int64_t>(count_);
         }
+    }
+
+    /// The array lies so, in elements, instead of row-major. Only to read it.
+    void set_strides(const int64_t* strides) {
+        const auto bytes = static_cast<int64_t>(bytes_);
+        batch_stride_ = strides[batch_dim_] * bytes;
+        for (std::size_t d = 0; d < rank_; ++d) strides_[d] = strides[d < batch_dim_ ? d : d + 1] * bytes;
     }
 
     std::size_t bytes_of_all() const { return bytes_of_all_; }
@@ -277,16 +297,16 @@ void Samples::need_memory() {
     }
 }
 
-void Samples::strides(std::size_t place, Shape& strides) const {
-    if (given_.strides != nullptr) {
-        std::copy_n(given_.strides + number(place) * rank_, rank_, strides.begin());
-        return;
-    }
-    int64_t stride = 1;
+Shape Samples::byte_strides(std::size_t place) const {
+    Shape strides{};
+    const int64_t* const own = shape(place);
+    int64_t next = static_cast<int64_t>(element_size());
     for (std::size_t d = rank_; d-- > 0;) {
-        strides[d] = stride;
-        stride *= shape(place)[d];
+        strides[d] = next;
+        if (given_.strides != nullptr && own[d] > 1) strides[d] = given_.strides[number(place) * rank_ + d] * static_cast<int64_t>(element_size());
+        next *= own[d];
     }
+    return strides;
 }
 
 char* Samples::data(std::size_t place) const {
@@ -308,7 +328,6 @@ void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& op
     const Padded array(samples, shape, options, true);
     if (array.bytes_of_all() == 0) return;
     require(padded, "padded");
-    const auto bytes = static_cast<int64_t>(samples.element_size());
     if (array.has_rows() && samples.is_row_major()) {  // the same with less ado, for short samples
         const std::size_t row = array.bytes_of_all() / samples.count(), unit = row / static_cast<std::size_t>(shape[0]);
         in_threads(samples.count(), array.bytes_of_all(), options.threads, [&](std::size_t begin, std::size_t end) {
@@ -322,32 +341,25 @@ void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& op
         return;
     }
     in_threads(samples.count(), array.bytes_of_all(), options.threads, [&](std::size_t begin, std::size_t end) {
-        Shape strides{};
         for (std::size_t place = begin; place < end; ++place) {
             char* const own = array.place(padded, place);
             const int64_t* const own_shape = samples.shape(place);
-            samples.strides(place, strides);
-            for (std::size_t d = 0; d < samples.rank(); ++d) strides[d] *= bytes;
             if (!is_empty(own_shape, samples.rank()))
-                copy_array(own, array.strides(), samples.data(place), strides.data(), own_shape, samples.rank(), samples.element_size());
+                copy_array(own, array.strides(), samples.data(place), samples.byte_strides(place).data(), own_shape, samples.rank(), samples.element_size());
             array.fill(own, own_shape);
         }
     });
 }
 
-void unpad(const void* padded, const int64_t* shape, const sab_pad_options& options, const Samples& samples) {
-    const Padded array(samples, shape, options, false);
+void unpad(const void* padded, const int64_t* shape, const int64_t* strides, const sab_pad_options& options, const Samples& samples) {
+    Padded array(samples, shape, options, false);
     if (array.bytes_of_all() == 0) return;
     require(padded, "padded");
-    const auto bytes = static_cast<int64_t>(samples.element_size());
+    if (strides != nullptr) array.set_strides(strides);
     in_threads(samples.count(), array.bytes_of_all(), options.threads, [&](std::size_t begin, std::size_t end) {
-        Shape strides{};
-        for (std::size_t place = begin; place < end; ++place) {
-            samples.strides(place, strides);
-            for (std::size_t d = 0; d < samples.rank(); ++d) strides[d] *= bytes;
+        for (std::size_t place = begin; place < end; ++place)
             if (!is_empty(samples.shape(place), samples.rank()))
-                copy_array(samples.data(place), strides.data(), array.place(const_cast<void*>(padded), place), array.strides(), samples.shape(place), samples.rank(), samples.element_size());
-        }
+                copy_array(samples.data(place), samples.byte_strides(place).data(), array.place(const_cast<void*>(padded), place), array.strides(), samples.shape(place), samples.rank(), samples.element_size());
     });
 }
 
@@ -360,8 +372,9 @@ void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t>
         if (lengths[i] < 0 || lengths[i] > shape[i % rank])
             fail(SAB_E_ARGUMENT, "lengths[", i / rank, "][", i % rank, "] = ", lengths[i], ": must be from 0 to shape[", i % rank, "], ", shape[i % rank]);
     const auto samples = static_cast<int64_t>(count);
-    if (const int64_t of_sample = checked_product(1, shape.data(), rank); of_sample < 0 || checked_product(of_sample, &samples, 1) < 0)
-        fail(SAB_E_ARGUMENT, "shape: ", count, " masks of it take more than 2^63 bytes");
+    const int64_t of_sample = checked_product(1, shape.data(), rank);
+    if (of_sample < 0 || checked_product(of_sample, &samples, 1) < 0) fail(SAB_E_ARGUMENT, "shape: ", count, " masks of it take more than 2^63 bytes");
+    if (of_sample == 0) return;
     // Places outside along one dimension are decided by it (all) or by the others (any), those inside by the others (all) or by it (any).
     const auto fill = [&](auto&& self, const int64_t* own, std::size_t d, uint8_t* block) -> uint8_t* {
         const auto bytes = static_cast<std::size_t>(elements(shape.data() + d + 1, rank - d - 1));

@@ -24,8 +24,8 @@ public:
     std::size_t number(std::size_t place) const { return indices_ == nullptr ? place : static_cast<std::size_t>(indices_[place]); }
     const int64_t* shape(std::size_t place) const { return given_.shapes + number(place) * rank_; }
     bool is_row_major() const { return given_.strides == nullptr; }
-    /// In elements.
-    void strides(std::size_t place, Shape& strides) const;
+    /// Of a sample that has elements.
+    Shape byte_strides(std::size_t place) const;
     /// NULL where it has no memory, which is only for samples without elements.
     char* data(std::size_t place) const;
     Shape longest() const;
@@ -40,7 +40,8 @@ private:
 };
 
 void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& options, void* padded);
-void unpad(const void* padded, const int64_t* shape, const sab_pad_options& options, const Samples& samples);
+/// `strides` of the whole array, in elements; NULL: it is row-major.
+void unpad(const void* padded, const int64_t* shape, const int64_t* strides, const sab_pad_options& options, const Samples& samples);
 void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t> shape, sab_mask_rule rule, uint8_t* mask);
 
 }  // namespace sab

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -119,7 +120,7 @@ struct sab_torch_store {
 };
 
 struct sab_torch_collection {
-    void* impl;
+    void* impl = nullptr;
     ~sab_torch_collection() { opened().free_collection(impl); }
 };
 
@@ -133,6 +134,7 @@ std::vector<sab_torch_leaf> read_torch_leaves(const sab_torch_leaf* leaves, std:
     for (std::size_t i = 0; i < count; ++i) {
         const auto* const leaf = reinterpret_cast<const sab_torch_leaf*>(next);
         read.push_back(sab::read_options(leaf, sab_torch_leaf SAB_TORCH_LEAF_INIT, first_leaf_size, sab::text("leaves[", i, "]")));
+        sab::check(leaf->struct_size % alignof(sab_torch_leaf) == 0, sab::text("leaves[", i, "].struct_size"), leaf->struct_size, "must be a multiple of ", alignof(sab_torch_leaf));
         next += leaf->struct_size;
     }
     return read;
@@ -143,10 +145,10 @@ template <class Make>
 sab_status new_collection(sab_torch_collection** handle, std::string_view name, Make&& make) {
     return sab::guard_new(handle, name, [&] {
         const sab_torch_component& table = opened();
-        void* impl = nullptr;
+        auto made = std::make_unique<sab_torch_collection>();
         sab_torch_message message{};
-        check_done(make(table, &impl, &message), message);
-        return new sab_torch_collection{impl};
+        check_done(make(table, &made->impl, &message), message);
+        return made.release();
     });
 }
 

@@ -14,7 +14,7 @@ HEADERS = [REPO / "include/sab.h", *sorted((REPO / "include/sab").glob("*.h"))]
 # They cannot fail: nothing to guard.
 UNGUARDED = {
     "sab_status_name", "sab_last_error_message", "sab_last_callback_code", "sab_abi_version", "sab_version_string", "sab_set_log_callback",
-    "sab_sizes_count", "sab_random_real", "sab_random_bits", "sab_random_below",
+    "sab_sizes_count", "sab_cache_url", "sab_cache_value_data", "sab_random_real", "sab_random_bits", "sab_random_below",
 }  # fmt: skip
 CANNOT_FAIL = ("_functions_init", "_free", "_options_init", "_callbacks_init")  # ends of names
 
@@ -53,7 +53,7 @@ def check_soname_and_needed(library):
     dynamic = run("readelf", "-d", library)
     assert re.search(r"SONAME.*\[libsab\.so\.0\]", dynamic)
     needed = set(re.findall(r"NEEDED.*\[(.*?)\]", dynamic))
-    assert needed <= {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libisal.so.2", "libzstd.so.1", "libc.so.6", "ld-linux-x86-64.so.2"}, needed
+    assert needed <= {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libisal.so.2", "libzstd.so.1", "liblmdb.so.0", "libhiredis.so.0.14", "libc.so.6", "ld-linux-x86-64.so.2"}, needed
 
 
 def check_headers_alone(_):
@@ -77,7 +77,7 @@ def check_guards(_):
         if name.endswith(CANNOT_FAIL):
             continue
         body = re.search(rf"\b{name}\([^{{]*\) noexcept \{{\s*(.*)", sources)
-        assert body and re.match(r"return (sab::guard|sab::guard_new|guard_over)\(", body.group(1)), f"{name} does without the guard"
+        assert body and re.match(r"return (sab::guard|sab::guard_new|guard_over|new_collection)\(", body.group(1)), f"{name} does without the guard"
 
 
 def main():

@@ -400,10 +400,17 @@ static void passwords_and_users(void) {
     EXPECT(has(cache, "a", "1") && stats_of(cache).failures == 0);
     reader = opened(url_of("reader:r@", &one, 1, ""), &options);
     EXPECT(has(reader, "a", "1") && keys_of(reader) == 1 && stats_of(reader).failures == 0);
+    const sab_cache_item items[] = {{"a", 1, "2", 1}, {"b", 1, "2", 1}};
+    sab_cache_value *values[2];
+    EXPECT_OK(sab_cache_get_many(reader, items, 2, values)); /* may not use MGET */
+    EXPECT(values[0] != NULL && values[1] == NULL && stats_of(reader).failures == 0);
+    sab_cache_value_free(values[0]);
     put(reader, "a", "2");
     EXPECT(stats_of(reader).dropped == 1 && stats_of(reader).failures == 1 && has(reader, "a", "1"));
+    EXPECT_OK(sab_cache_put_many(reader, items, 2));
+    EXPECT(stats_of(reader).dropped == 3 && stats_of(reader).failures == 2 && has(reader, "a", "1"));
     EXPECT_OK(sab_cache_clear(reader));
-    EXPECT(stats_of(reader).failures == 2 && has(reader, "a", "1"));
+    EXPECT(stats_of(reader).failures == 3 && has(reader, "a", "1"));
     sab_cache_free(reader);
     sab_cache_free(cache);
     EXPECT_FAILS(sab_cache_open(url_of(":mistaken@", &one, 1, ""), &strict, &cache), SAB_E_IO, "WRONGPASS");
@@ -957,6 +964,12 @@ static void *use_many(void *ctx) {
     return NULL;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+enum { FORKS_AMONG_THREADS = 0 }; /* the sanitizer's allocator does not go on in such a child */
+#else
+enum { FORKS_AMONG_THREADS = 1 };
+#endif
+
 static void threads_and_forks_share_a_cache(void) {
     server servers[2] = {{0}, {0}};
     start(&servers[0]), start(&servers[1]);
@@ -964,7 +977,7 @@ static void threads_and_forks_share_a_cache(void) {
     sab_cache *cache = opened(url_of("", servers, 2, ""), &options);
     use_many(cache);
     pthread_t threads[8];
-    for (int t = 0; t < 8; ++t) pthread_create(&threads[t], NULL, use_many, cache);
+    for (int t = 0; t < 8 && FORKS_AMONG_THREADS; ++t) pthread_create(&threads[t], NULL, use_many, cache);
     pid_t children[4];
     for (int i = 0; i < 4; ++i) {
         children[i] = fork();
@@ -976,6 +989,7 @@ static void threads_and_forks_share_a_cache(void) {
             _exit(failures_of_test);
         }
     }
+    for (int t = 0; t < 8 && !FORKS_AMONG_THREADS; ++t) pthread_create(&threads[t], NULL, use_many, cache);
     for (int i = 0; i < 4; ++i) {
         int status = 1;
         EXPECT(waitpid(children[i], &status, 0) == children[i] && status == 0);

@@ -309,7 +309,48 @@ static void nothing_is_padded_to_nothing(void) {
     uint8_t mask = 9;
     EXPECT_OK(sab_length_mask(NULL, 0, two, 2, SAB_MASK_ALL, NULL));
     EXPECT_OK(sab_length_mask(empty, 1, wide, 2, SAB_MASK_ALL, NULL));
+    const int64_t endless[] = {INT64_MAX, 0, INT64_MAX};
+    EXPECT_OK(sab_length_mask(endless, 1, endless, 3, SAB_MASK_ANY, NULL)); /* at once */
     EXPECT(mask == 9);
+    none.rank = 3;
+    none.shapes = endless;
+    const int64_t any_strides[] = {INT64_MAX, INT64_MIN, -1};
+    EXPECT_OK(sab_pad(&none, NULL, 1, endless, NULL, NULL));
+    const int64_t one[] = {1, 0, 1}, room[] = {1, 2, 1};
+    none.shapes = one;
+    none.strides = any_strides; /* which have no meaning here */
+    EXPECT_OK(sab_pad(&none, NULL, 1, room, NULL, padded));
+    EXPECT(padded[0] == 0 && padded[1] == 0);
+    sab_pad_options options = SAB_PAD_OPTIONS_INIT; /* nor is a value looked at that nothing is padded with */
+    options.value = &mask;
+    options.value_dims = 1;
+    const int64_t huge[] = {INT64_MAX / 8, 1, 1};
+    EXPECT_OK(sab_pad(&none, &huge[0], 0, huge, &options, NULL));
+}
+
+static void strides_of_any_sign_are_read_and_written(void) {
+    int32_t values[] = {1, 2, 3, 4, 5, 6}, padded[2][3], back[6] = {0};
+    void *data[] = {values + 5, values + 2}, *room[] = {back + 5, back + 2};
+    const int64_t shapes[] = {3, 2}, strides[] = {-1, -2}, zeros[] = {0, 0}, shape[] = {3};
+    sab_ragged ragged = SAB_RAGGED_INIT;
+    ragged.samples = 2;
+    ragged.rank = 1;
+    ragged.element_size = sizeof *values;
+    ragged.shapes = shapes;
+    ragged.strides = strides;
+    ragged.data = data;
+    EXPECT_OK(sab_pad(&ragged, NULL, 2, shape, NULL, padded));
+    const int32_t expected[2][3] = {{6, 5, 4}, {3, 1, 0}};
+    EXPECT(memcmp(padded, expected, sizeof expected) == 0);
+    ragged.data = room;
+    EXPECT_OK(sab_unpad(padded, shape, NULL, 2, NULL, &ragged));
+    const int32_t came[] = {1, 0, 3, 4, 5, 6};
+    EXPECT(memcmp(back, came, sizeof came) == 0);
+    ragged.data = data;
+    ragged.strides = zeros; /* one element that stands for all */
+    EXPECT_OK(sab_pad(&ragged, NULL, 2, shape, NULL, padded));
+    const int32_t same[2][3] = {{6, 6, 6}, {3, 3, 0}};
+    EXPECT(memcmp(padded, same, sizeof same) == 0);
 }
 
 static void wrong_arguments_are_refused(void) {
@@ -395,6 +436,7 @@ int main(void) {
     RUN(short_rows_are_those_of_any_stride);
     RUN(threads_write_the_same);
     RUN(nothing_is_padded_to_nothing);
+    RUN(strides_of_any_sign_are_read_and_written);
     RUN(wrong_arguments_are_refused);
     RUN(defaults_are_the_same_bytes);
     return finish();

@@ -495,7 +495,19 @@ def test_states_and_errors():
     dc.validate()
 
 
+def test_no_data():
+    for annotation in ("(B, L_s)", {"x": "(B, L_s, 3)"}):
+        empty = DataCollection(annotation, [])
+        empty.group(LengthThresholdGrouper("s", [1]))
+        assert empty.data_groups == empty.data_partition == []
+        with pytest.raises(ValueError, match="tensors: must be at least one"):
+            DataCollection(annotation, []).group(UniGrouper())
+
+
 def test_groups_given():
+    few = DataCollection("(B, L_s)", data_groups=[torch.ones(2, 3)], length_info={"s": [[2]]})
+    with pytest.raises(ValueError, match=r"length_info\['s'\] has 1 lengths: the groups have 2 data"):
+        few.ungroup()
     dc = DataCollection("(B, L_a)", data_groups=[torch.tensor([[1, 0], [2, 3]]), torch.tensor([[4, 5, 6]])], length_info={"a": [[1, 2], [3]]})
     assert dc.data_partition == [[0, 1], [2]] and len(dc) == 3
     dc.regroup(UniGrouper())

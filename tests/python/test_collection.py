@@ -1,5 +1,6 @@
 """Collections against the same written out in plain torch: sample by sample, with gradients, on the core's path and on torch's."""
 
+import collections
 import copy
 import functools
 import itertools
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 import sab
 
 torch = pytest.importorskip("torch")
+from torch.autograd import forward_ad  # noqa: E402
+
 from sab import _columns  # noqa: E402
 
 DTYPES = [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
@@ -25,6 +28,10 @@ gradcheck = torch.autograd.gradcheck
 def path(request, monkeypatch):
     """Memory of the CPU is moved by the core; that of other devices by torch's own operations, which run here on the CPU."""
     monkeypatch.setattr(_columns, "_only_torch", request.param == "torch")
+
+
+class Pinned(torch.Tensor):
+    pass
 
 
 def both_paths(test):
@@ -442,6 +449,9 @@ def test_groupings_refusals(path):
         (lambda: TWO.masks(), "lengths: must be at least one array"),
         (lambda: TWO.masks([1, 2]), "lengths are 2: the grouping has 4 samples"),
         (lambda: TWO.masks([1.5] * 4), "lengths has dtype float64"),
+        (lambda: TWO.masks([1, 2, -3, 4]), "lengths hold -3: must be at least 0"),
+        (lambda: TWO.pad(3), "samples: must be tensors, or what torch.as_tensor takes"),
+        (lambda: TWO.pad([None] * 4), "samples: must be tensors, or what torch.as_tensor takes"),
         (lambda: TWO.join([torch.ones(2)]), "outputs are 1: the grouping has 2 groups with samples"),
         (lambda: TWO.join([torch.ones(2), torch.ones(3)]), r"output of group 1 has shape \(3,\): must be \(2,\)"),
         (lambda: TWO.join([torch.ones(2, 3), torch.ones(2, 4)]), r"output of group 1 has shape \(2, 4\): must be \(2, 3\)"),
@@ -452,6 +462,30 @@ def test_groupings_refusals(path):
             call()
     with pytest.raises(TypeError, match="output of group 1 is a int: must be a tensor"):
         TWO.join([torch.ones(2), 3])
+    with pytest.raises(TypeError, match="batch_dim = 'last': must be a whole number"):
+        TWO.pad(ones, batch_dim="last")
+
+
+def test_mappings_and_lists_are_taken_for_dictionaries_and_tuples(path):
+    signature = {"x": ("(B, L_a)", "(B)")}
+    collection = sab.Collection(collections.UserDict(x=[[torch.ones(2), torch.ones(1)], [3.0, 4.0]]), signature)
+    applied = collection.group().apply(lambda group: collections.UserDict(y=[group["x"][0], group["x"][1]]), output={"y": ("(B, L_a)", "(B)")})
+    assert applied.join()["y"][0].tolist() == [[1, 1], [1, 0]] and applied.join()["y"][1].tolist() == [3, 4]
+
+
+def test_forward_mode_and_functorch(path):
+    def padded(x, y):
+        return sab.Collection([x, y], "(B, L_a)").group().groups[0] ** 2
+
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0, 5.0])
+    for has_grad in (False, True):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x.clone().requires_grad_(has_grad), torch.ones(2))
+            assert forward_ad.unpack_dual(padded(dual, y)).tangent.tolist() == [[2, 4, 0], [0, 0, 0]]
+    if hasattr(torch, "func"):
+        assert torch.func.grad(lambda x: padded(x, y).sum())(x).tolist() == [2, 4]
+        assert torch.func.jacrev(padded)(x, y).shape == (2, 3, 2)
+        assert torch.equal(torch.func.vmap(padded, (0, None))(torch.stack([x, x + 1]), y)[1], padded(x + 1, y))
 
 
 # Refusals
@@ -474,6 +508,10 @@ def test_refusals_of_samples(path):
         (lambda: make([two[0], two[1].to("meta")], "(B, L_a, 2)"), "have the devices cpu and meta"),
         (lambda: make([two[0].to_sparse()], "(B, L_a, 2)"), "have the layout torch.sparse_coo"),
         (lambda: make(["a", "b"], "(B)"), "must be tensors, or what torch.as_tensor takes"),
+        (lambda: make(5, "(B)"), "samples: must be tensors, or what torch.as_tensor takes: 'int' object is not iterable"),
+        (lambda: make(torch.ones(2, 3).to_sparse(), "(B, L_a)"), "samples has the layout torch.sparse_coo"),
+        (lambda: make(sab.Jagged(torch.ones(3).to_sparse(), [0, 3]), "(B, L_a)"), "samples.values has the layout torch.sparse_coo"),
+        (lambda: make(sab.Jagged(torch.ones(3), [0, 3]), "(B)"), r'"\(B\)" has no dimension that they can have'),
         (lambda: make(two, "(B, L_a, 3)"), r'samples\[0\] has shape \(3, 2\): dimension 1 must be 3, as "\(B, L_a, 3\)" says'),
         (lambda: make([two[0], torch.ones(1, 4)], "(B, L_a, M)"), r"samples\[1\] has shape \(1, 4\): dimension 1 must be 2, as that of the first sample"),
         (lambda: make([{"x": torch.ones(3), "y": torch.ones(3)}, {"x": torch.ones(2), "y": torch.ones(1)}], dictionary), r"samples\[1\]\['y'\] has shape \(1,\): dimension 0 must be 2, the length 'a' of the sample in samples\['x'\]"),
@@ -507,6 +545,8 @@ def test_refusals_of_samples(path):
     for signature in (None, {}, {"x": 3}, ["(B)"]):
         with pytest.raises(TypeError, match="must be a text, or a dictionary or tuple of signatures"):
             make(two, signature)
+    with pytest.raises(TypeError, match="lengths is a list: must be a dictionary"):
+        make(torch.ones(2, 3), "(B, L_a)", lengths=[1, 2])
 
 
 def test_refusals_of_groups(path):
@@ -521,7 +561,10 @@ def test_refusals_of_groups(path):
     for call, words in (
         (lambda: collection.group(sab.Grouping.uni(3)), "grouping has 3 samples: the collection has 2"),
         (lambda: grouped.regroup(sab.Grouping.uni(1)), "grouping has 1 samples: the collection has 2"),
-        (lambda: grouped.masks([]), r"hint = \[\]: must be names of lengths"),
+        (lambda: grouped.masks([]), r"hint = \[\]: must be the name of a length"),
+        (lambda: grouped.masks(3), "hint = 3: must be the name of a length"),
+        (lambda: outputs("(B, L_a)", long.to_sparse()), "output of group 0 has the layout torch.sparse_coo"),
+        (lambda: collection.grouping(), "dimensions are none: must be at least one pair"),
         (lambda: outputs("(B, L_a)", torch.ones(1, 4)), r"output of group 0 has shape \(1, 4\): dimension 1 must be 3, the longest 'a' of the group"),
         (lambda: outputs("(B, L_a)", long, long), r"output of group 1 has shape \(1, 3\): dimension 1 must be 1"),
         (lambda: outputs("(B)", torch.ones(2)), r"output of group 0 has shape \(2,\): dimension 0 must be 1, the samples of the group"),
@@ -536,6 +579,8 @@ def test_refusals_of_groups(path):
             call()
     with pytest.raises(TypeError, match="output of group 0 is a NoneType: must be a tensor"):
         outputs("(B)", None)
+    with pytest.raises(TypeError, match="grouping is a list: must be a sab.Grouping"):
+        collection.group([[0], [1]])
     for call in (lambda: collection.lengths("b"), lambda: grouped.masks("b"), lambda: collection.grouping(b=[1]), lambda: outputs("(B, L_b)")):
         with pytest.raises(KeyError, match="name = 'b': must be a length of the signature: 'a'"):
             call()
@@ -553,6 +598,29 @@ def test_samples_that_changed_are_refused():
         change(tensors[0])
         with pytest.raises(ValueError, match="samples have changed their shapes"):
             collection.group()
+    stacked = torch.ones(3, 2)
+    collection = sab.Collection(stacked, "(B, L_a)")
+    stacked.data = torch.ones(1, 1)
+    with pytest.raises(ValueError, match="groups have changed their shapes"):
+        collection.group()
+    grouped = sab.Collection([torch.ones(3), torch.ones(2)], "(B, L_a)").group(sab.Grouping.predefined([0, 1]))
+    grouped.groups[1].data = torch.ones(1, 2, dtype=torch.float64)
+    with pytest.raises(ValueError, match="groups have changed their shapes"):
+        grouped.ungroup()
+
+
+def test_what_its_giver_changes_afterwards():
+    signature, output = {"x": "(B, L_a)", "y": "(B, L_a)"}, {"x": "(B, L_a)", "y": "(B, L_a)"}
+    offsets = torch.tensor([0, 2, 3])
+    jagged = sab.Collection(sab.Jagged(torch.arange(3), offsets), "(B, L_a)")
+    collection = sab.Collection([{"x": torch.zeros(2), "y": torch.ones(2)}], signature)
+    applied = collection.group().apply(lambda group: group, output=output)
+    for each in (signature, output):
+        each["x"] = each.pop("x")  # now the last
+    offsets[1] = 1 << 40
+    for group in (collection.group().groups[0], applied.groups[0], applied.join()):
+        assert list(group) == ["x", "y"] and not group["x"].any() and group["y"].all()
+    assert jagged.group().groups[0].tolist() == [[0, 1], [2, 0]]
 
 
 # Where it is used
@@ -602,6 +670,15 @@ def test_as_collate_fn(workers):
     assert [len(grouped) for grouped in seen] == [4, 2]
     same([group["x"] for group in seen[0].groups], [torch.tensor([[0], [0]])[:, :1], torch.tensor([[0, 1, 2, 0], [0, 1, 2, 3]])])
     assert [float(sample["y"]) for grouped in seen for sample in grouped.ungroup().samples()] == [3, 0, 1, 4, 2, 7]
+
+
+def test_memory_is_pinned(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor.clone().as_subclass(Pinned))
+    collection = sab.Collection([torch.ones(2), torch.ones(1)], "(B, L_a)", padding=torch.tensor(3.0))
+    grouped = collection.pin_memory().group(sab.Grouping.uni(2))
+    assert type(collection.pin_memory()._columns[0].buffers[0]) is Pinned and type(collection.group().pin_memory().groups[0]) is Pinned
+    assert type(grouped) is sab.Grouped and grouped.groups[0].tolist() == [[1, 1], [1, 3]] and grouped.to("cpu", non_blocking=True).names == ("a",)
+    assert len(sab.Collection([], "(B, L_a)").pin_memory()) == 0
 
 
 def test_threads():

@@ -16,6 +16,7 @@ import torch.multiprocessing.reductions  # noqa: E402
 
 from hypothesis import given, settings, strategies as st  # noqa: E402
 
+import sab.torch_optim  # noqa: E402
 from sab.torch_optim import fuse_optimizer, fuse_step, is_fused_optimizer  # noqa: E402
 
 optim = torch.optim
@@ -266,6 +267,58 @@ def test_sab_imports_without_torch():
 # Which parameters
 
 
+@pytest.mark.parametrize("kind, options", [(optim.SGD, dict(lr=0.1)), (optim.Adam, {})])
+def test_groups_whose_list_is_changed_in_place(kind, options):
+    pair = Pair(kind, options)
+    pair.run(2)
+    lists = [optimizer.param_groups[0]["params"] for optimizer in (pair.plain, pair.fused)]
+    assert pair.fused.param_groups[0]["params"] is lists[1]
+    for members, params, optimizer in zip(lists, pair.params, (pair.plain, pair.fused)):
+        optimizer.state.pop(members[3], None)
+        params[3] = members[3] = torch.nn.Parameter(torch.ones(7))  # another in its place
+    pair.run(2, 2)
+    for members, params in zip(lists, pair.params):
+        params.append(torch.nn.Parameter(torch.ones(4, 8)))
+        members.append(params[-1])
+    pair.run(2, 4)
+    for members, optimizer in zip(lists, (pair.plain, pair.fused)):
+        members.reverse()
+        optimizer.state.pop(members.pop(5), None)
+    pair.run(2, 6)
+    assert sum(pair.runs) == 9  # the others lie alone
+
+
+def test_options_that_ask_for_the_plain_step_midway():
+    pair = Pair(optim.Adam, {})
+    pair.run(2)
+    for optimizer in (pair.plain, pair.fused):
+        optimizer.param_groups[0]["differentiable"] = True
+    for params in pair.params:
+        for param in params:
+            param.requires_grad_(False)
+    pair.run(2, 2)
+    assert pair.runs == []
+    for optimizer in (pair.plain, pair.fused):
+        optimizer.param_groups[0]["differentiable"] = False
+    pair.run(2, 4)
+    assert sum(pair.runs) == 12
+
+
+def test_a_parameter_alone_drags_little_memory_along():
+    params = [torch.nn.Parameter(torch.ones(1000)) for _ in range(100)]
+    fuse_optimizer(optim.SGD(params, lr=0.1))
+    written = io.BytesIO()
+    torch.save(params[50], written)
+    assert written.tell() < 140_000 and all(sab.torch_optim._storage(param).nbytes() <= 131_072 for param in params)
+
+
+def test_what_is_no_optimizer():
+    for given in (None, torch.nn.Linear(1, 1), make_parameters(2)):
+        with pytest.raises(TypeError, match=f"optimizer is a {type(given).__name__}: must be an optimizer"):
+            fuse_optimizer(given)
+    assert not hasattr(torch.nn.Linear, "fuse_step")
+
+
 def test_parameters_without_gradient_are_skipped_with_their_state():
     for kind, options in ELEMENTWISE:
         pair = Pair(kind, options)
@@ -475,6 +528,35 @@ def test_same_address_and_another_layout():
             set_gradients(params, seed)
         pair.step()
         assert same(*pair.params)
+
+
+@pytest.mark.skipif(not hasattr(torch.utils, "swap_tensors"), reason="this torch cannot")
+def test_a_model_whose_tensors_are_swapped():
+    model = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(4)))
+    optimizer = fuse_optimizer(optim.SGD(model.parameters(), lr=0.1), check_flatten=False)
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        for dtype in (torch.float32, torch.float32, torch.float64):
+            model.to(dtype)
+            before = model[0].weight.detach().clone()
+            optimizer.zero_grad(set_to_none=False)
+            model(torch.ones(2, 3, dtype=dtype)).sum().backward()
+            optimizer.fuse_step()
+            assert not torch.equal(before, model[0].weight)
+        model.float()
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+def test_parameters_that_left_are_let_go_of():
+    params = make_parameters()
+    optimizer = fuse_optimizer(optim.SGD(params, lr=0.1))
+    gone = weakref.ref(params.pop(3))
+    del optimizer.param_groups[0]["params"][3]
+    for seed in range(2):
+        set_gradients(params, seed)
+        optimizer.fuse_step()
+    assert gone() is None
 
 
 def test_a_model_of_another_type():

@@ -276,7 +276,7 @@ def test_given_groups():
 
 def test_groupings_refusals():
     for call, words in (
-        (lambda: sab.Grouping.by_thresholds(), "count = 0: must be from 1 to 64"),
+        (lambda: sab.Grouping.by_thresholds(), "dimensions are none: must be at least one pair"),
         (lambda: sab.Grouping.by_thresholds(([1, 2], [1]), ([1], [1])), r"dimensions\[1\].lengths.count = 1"),
         (lambda: sab.Grouping.by_thresholds(([1, 2], [1, 1])), "holds 1 twice"),
         (lambda: sab.Grouping.by_thresholds(([1, 2], [[1]])), "thresholds of dimension 0 have 2 dimensions"),

@@ -1,11 +1,19 @@
 // Collections of samples: grouped, padded, masked and taken apart, with gradients; in C++ and in C by DLPack.
 #include <ATen/DLConvertor.h>
 #include <ATen/Functions.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 #include <sab/torch.hpp>
+#include <sys/wait.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/forward_grad.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstring>
+#include <functional>
 #include <random>
+#include <thread>
 
 namespace {
 
@@ -195,6 +203,10 @@ TEST_F(Collections, Gradients_OfPaddings_AreCollected) {
     EXPECT_TRUE(at::equal(constant[0][2], value));
     EXPECT_TRUE(at::equal(gradient(constant.sum(), value), at::full({3}, 2.0, at::kDouble)));
     EXPECT_TRUE(at::equal(gradient(constant.sum(), a), at::ones({2, 3}, at::kDouble)));
+    // Groups that need no padding, each of another length.
+    const sab::Collection apart = sab::Collection(Tensors{a, b}, "(B, L_a, 3)", "repeat").group(sab::Grouping::consecutive({1, 1}));
+    EXPECT_TRUE(at::equal(apart[0].toTensor()[0], a) && at::equal(apart[1].toTensor()[0], b));
+    EXPECT_TRUE(at::equal(gradient(apart[1].toTensor().sum(), b), at::ones({4, 3}, at::kDouble)));
     const at::Tensor integers = sab::Collection(Tensors{at::ones({1}, at::kInt), at::ones({3}, at::kInt)}, "(B, L_a)", 7).group(all)[0].toTensor();
     EXPECT_TRUE(at::equal(integers, at::tensor({1, 7, 7, 1, 1, 1}, at::kInt).view({2, 3})));
 }
@@ -338,6 +350,245 @@ TEST_F(Collections, DLPack_GroupsMasksAndGivesBack) {
     EXPECT_EQ(sample, nullptr);
     sab_torch_collection_free(back);
     sab_torch_collection_free(nullptr);
+}
+
+TEST_F(Collections, DLPack_IsReadFromItsOffset_WhateverItsStrides) {
+    for (const bool has_strides : {true, false}) {
+        float memory[] = {0, 1, 2, 3, 4, 5, 6, 7};
+        int64_t shape[] = {3}, strides[] = {has_strides ? 2 : 1};
+        DLManagedTensor given{};  // without a deleter
+        given.dl_tensor.data = memory;
+        given.dl_tensor.device = {kDLCPU, 0};
+        given.dl_tensor.ndim = 1;
+        given.dl_tensor.dtype = {kDLFloat, 32, 1};
+        given.dl_tensor.shape = shape;
+        given.dl_tensor.strides = has_strides ? strides : nullptr;
+        given.dl_tensor.byte_offset = 2 * sizeof(float);
+        DLManagedTensor* const samples[] = {&given};
+        sab_torch_leaf leaf = SAB_TORCH_LEAF_INIT;
+        leaf.signature = "(B, L_a)";
+        leaf.dlpack = samples;
+        sab_torch_collection* collection = nullptr;
+        ASSERT_EQ(sab_torch_collection_new(&leaf, 1, 1, &collection), SAB_OK) << sab_last_error_message();
+        at::Tensor read;
+        EXPECT_EQ(sab_torch_collection_get_tensor(collection, 0, 0, reinterpret_cast<sab_torch_tensor*>(&read)), SAB_OK);
+        EXPECT_TRUE(at::equal(read, has_strides ? at::tensor({2.0f, 4.0f, 6.0f}) : at::tensor({2.0f, 3.0f, 4.0f})));
+        sab_torch_collection_free(collection);
+
+        const auto refused = [&](const char* why) {
+            EXPECT_EQ(sab_torch_collection_new(&leaf, 1, 1, &collection), SAB_E_ARGUMENT);
+            EXPECT_NE(std::string(sab_last_error_message()).find(why), std::string::npos) << sab_last_error_message();
+            sab_sizes* sizes = nullptr;
+            EXPECT_EQ(sab_torch_sizes_new(&given, &sizes), SAB_E_ARGUMENT);
+            EXPECT_NE(std::string(sab_last_error_message()).find(why), std::string::npos) << sab_last_error_message();
+        };
+        strides[0] = -1;
+        if (has_strides) refused("negative stride");
+        strides[0] = INT64_MAX;
+        if (has_strides) refused("more than 2^63 bytes");
+        shape[0] = -2;
+        refused("size -2");
+        strides[0] = 1;
+        shape[0] = INT64_MAX;
+        refused("more than 2^63 bytes");
+        shape[0] = 3;
+        given.dl_tensor.data = nullptr;
+        refused("no memory");
+        given.dl_tensor.shape = nullptr;
+        refused("no shape");
+        given.dl_tensor.ndim = -1;
+        refused("-1 dimensions");
+    }
+}
+
+TEST_F(Collections, DLPackDeleters_RunOnce_OrNotAtAllOnFailure) {
+    deletions = 0;
+    DLManagedTensor *const sample = given_tensor(at::rand({2, 2})), *const other = given_tensor(at::rand({1, 2})), *const value = given_tensor(at::rand({2}));
+    DLManagedTensor* given[] = {sample, other, sample};
+    sab_torch_leaf leaves[2] = {SAB_TORCH_LEAF_INIT, SAB_TORCH_LEAF_INIT};
+    for (sab_torch_leaf& leaf : leaves) {
+        leaf.signature = "(B, L_a, 2)";
+        leaf.dlpack = given;
+        leaf.value_dlpack = value;
+    }
+    leaves[0].path = "x";
+    sab_torch_collection *collection = nullptr, *grouped = nullptr;
+    const auto refused = [&](const char* why) {
+        EXPECT_EQ(sab_torch_collection_new(leaves, 2, 3, &collection), SAB_E_ARGUMENT);
+        EXPECT_NE(std::string(sab_last_error_message()).find(why), std::string::npos) << sab_last_error_message();
+        EXPECT_EQ(deletions, 0);
+    };
+    for (const char* path : {"x", "", "x/y", "x//"}) {
+        leaves[1].path = path;
+        refused("cannot stand beside");
+    }
+    leaves[1].path = "xy";
+    leaves[1].signature = "(B, L_a, 3)";
+    refused("(3)");
+    leaves[1].signature = "(B, L_a, L_b, 2)";
+    refused("must have 3 dimensions");
+    leaves[1].signature = "(B, L_b, 2)";
+    leaves[1].padding = 7;
+    refused("padding = 7");
+    leaves[1].padding = SAB_PADDING_REPEAT;
+    given[1] = nullptr;
+    refused("leaves[0].dlpack[1] is NULL");
+    given[1] = other;
+    leaves[1].struct_size = 4;
+    refused("leaves[1].struct_size = 4");
+    leaves[1].struct_size = sizeof(sab_torch_leaf);
+    ASSERT_EQ(sab_torch_collection_new(leaves, 2, 3, &collection), SAB_OK) << sab_last_error_message();
+    EXPECT_EQ(deletions, 0);
+    sab_grouping* grouping = nullptr;
+    ASSERT_EQ(sab_grouping_uni_new(3, &grouping), SAB_OK);
+    ASSERT_EQ(sab_torch_collection_group(collection, grouping, &grouped), SAB_OK) << sab_last_error_message();
+    sab_grouping_free(grouping);
+    sab_torch_collection_free(collection);
+    EXPECT_EQ(deletions, 2);  // the padding lives on
+    sab_torch_collection_free(grouped);
+    EXPECT_EQ(deletions, 3);
+}
+
+TEST_F(Collections, LeavesOfALaterVersion_PassWithZeroesOnly) {
+    struct Later {
+        sab_torch_leaf leaf;
+        uint64_t more;
+    };
+    at::Tensor sample = at::rand({2});
+    auto* pointer = reinterpret_cast<sab_torch_tensor*>(&sample);
+    Later leaves[2] = {{SAB_TORCH_LEAF_INIT, 0}, {SAB_TORCH_LEAF_INIT, 0}};
+    for (Later& each : leaves) {
+        each.leaf.struct_size = sizeof each;
+        each.leaf.path = &each == leaves ? "a" : "b";
+        each.leaf.signature = "(B, L_a)";
+        each.leaf.tensors = &pointer;
+    }
+    sab_torch_collection* collection = nullptr;
+    ASSERT_EQ(sab_torch_collection_new(&leaves[0].leaf, 2, 1, &collection), SAB_OK) << sab_last_error_message();
+    sab_torch_collection_info info = SAB_TORCH_COLLECTION_INFO_INIT;
+    EXPECT_EQ(sab_torch_collection_get_info(collection, &info), SAB_OK);
+    EXPECT_EQ(info.leaves, 2u);
+    sab_torch_collection_free(collection);
+    leaves[1].more = 1;
+    EXPECT_EQ(sab_torch_collection_new(&leaves[0].leaf, 2, 1, &collection), SAB_E_ARGUMENT);
+    EXPECT_NE(std::string(sab_last_error_message()).find("leaves[1].struct_size"), std::string::npos);
+    leaves[0].leaf.struct_size = sizeof(Later) - 1;
+    EXPECT_EQ(sab_torch_collection_new(&leaves[0].leaf, 2, 1, &collection), SAB_E_ARGUMENT);
+    EXPECT_NE(std::string(sab_last_error_message()).find("multiple of 8"), std::string::npos) << sab_last_error_message();
+}
+
+TEST_F(Collections, ViewsOfAnyKind_AreWhatTheyStandFor) {
+    const at::Tensor numbers = at::rand({3, 2, 2}, at::kComplexDouble), value = at::rand({2}, at::kComplexDouble);
+    const std::vector<std::function<at::Tensor(const at::Tensor&)>> views{
+        [](const at::Tensor& x) { return x.conj(); }, [](const at::Tensor& x) { return x.is_complex() ? at::imag(x.conj()) : x; }, [](const at::Tensor& x) { return x.dim() > 1 ? x.transpose(-1, -2) : x; },
+        [](const at::Tensor& x) { return x.select(0, 0).unsqueeze(0).expand_as(x); }};
+    for (const auto& view : views) {
+        const sab::Collection collection(Tensors{view(numbers[0]), view(numbers[1]).narrow(0, 0, 1), view(numbers[2]).narrow(0, 0, 0)}, "(B, L_a, 2)", view(value));
+        const at::Tensor expected = stacked({view(numbers[0]), view(numbers[1]).narrow(0, 0, 1), view(numbers[2]).narrow(0, 0, 0)}, 0, view(value).clone());
+        const sab::Collection grouped = collection.group(sab::Grouping::uni(3));
+        EXPECT_TRUE(at::equal(grouped[0].toTensor(), expected));
+        const sab::Collection made = grouped.apply([&](const IValue& x) { return view(x.toTensor()); }, "(B, M, M)");
+        for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(made.ungroup()[i].toTensor(), view(grouped[0].toTensor())[static_cast<int64_t>(i)]));
+    }
+    EXPECT_THROW(sab::Collection(Tensors{at::quantize_per_tensor(at::rand({3}), 0.1, 0, at::kQInt8)}, "(B, L_a)"), sab::Error);
+}
+
+TEST_F(Collections, GradientsOfAnyKind_ComeBack) {
+    Tensors samples;
+    for (const int64_t length : {3, 1, 2}) samples.push_back(tracked(at::rand({length, 2}, at::kDouble)));
+    const sab::Collection grouped = sab::Collection(samples, "(B, L_a, 2)").group(sab::Grouping::consecutive({2, 1}));
+    const at::Tensor first = grouped[0].toTensor(), second = grouped[1].toTensor();
+    const auto expect_ones = [](const at::Tensor& given, const at::Tensor& of) { EXPECT_TRUE(at::equal(given, at::ones_like(of))); };
+    for (int time = 0; time < 2; ++time) expect_ones(gradient(first.sum(), samples[1]), samples[1]);  // expanded, twice
+    expect_ones(gradient((first.transpose(1, 2) * at::ones({2, 2, 3}, at::kDouble)).sum(), samples[0]), samples[0]);
+    EXPECT_EQ(gradient(first.sum(), samples[2]).abs().sum().item<double>(), 0);  // the other group's
+    const at::Tensor rows = at::zeros({1, 1, 2}, at::kLong);
+    const at::Tensor sparse = gradient(at::gather(second, 1, rows, true).sum(), samples[2]);
+    EXPECT_TRUE(at::equal(sparse, at::tensor({1.0, 1.0, 0.0, 0.0}, at::kDouble).view({2, 2})));
+    int hooked = 0;
+    first.register_hook([&](const at::Tensor&) { ++hooked; });
+    const sab::Collection back = grouped.ungroup();
+    expect_ones(gradient(back[0].toTensor().sum() + back[2].toTensor().sum(), samples[2]), samples[2]);
+    EXPECT_EQ(gradient(back[0].toTensor().sum(), samples[1]).abs().sum().item<double>(), 0);
+    EXPECT_EQ(hooked, 2);
+    const sab::Collection twice(Tensors{samples[0], samples[0]}, "(B, L_a, 2)");
+    EXPECT_TRUE(at::equal(gradient(twice.group(sab::Grouping::uni(2))[0].toTensor().sum(), samples[0]), at::full({3, 2}, 2.0, at::kDouble)));
+    {
+        const c10::InferenceMode inference;
+        EXPECT_FALSE(grouped.group(sab::Grouping::uni(3)).ungroup()[1].toTensor().requires_grad());
+    }
+    at::Tensor changed = grouped.group(sab::Grouping::uni(3))[0].toTensor();  // no view of anything
+    changed.mul_(2);
+    EXPECT_TRUE(at::equal(gradient(changed.sum(), samples[1]), at::full({1, 2}, 2.0, at::kDouble)));
+}
+
+TEST_F(Collections, ForwardGradients_GoThroughAllMoves) {
+    const uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();
+    {
+        Tensors primals, tangents, samples;
+        for (const int64_t length : {3, 1, 2}) {
+            primals.push_back(at::rand({length, 2}));
+            tangents.push_back(at::rand({length, 2}));
+            samples.push_back(at::_make_dual(primals.back(), tangents.back(), static_cast<int64_t>(level)));
+        }
+        const sab::Collection grouped = sab::Collection(samples, "(L_a, B, 2)").group(sab::Grouping::consecutive({2, 1})).group(sab::Grouping::consecutive({1, 2}));
+        EXPECT_TRUE(at::equal(std::get<1>(at::_unpack_dual(grouped[1].toTensor(), static_cast<int64_t>(level))), stacked({tangents[1], tangents[2]}, 1, at::zeros({}))));
+        const sab::Collection back = grouped.ungroup();
+        for (std::size_t i = 0; i < 3; ++i) {
+            EXPECT_TRUE(at::equal(back[i].toTensor(), primals[i]));
+            EXPECT_TRUE(at::equal(std::get<1>(at::_unpack_dual(back[i].toTensor(), static_cast<int64_t>(level))), tangents[i]));
+        }
+    }
+    torch::autograd::ForwardADLevel::release_idx(level);
+}
+
+TEST_F(Collections, Signatures_AreReadWithBlanks_AndKeptAsTheyWere) {
+    const Tensors two{at::rand({2, 3}), at::rand({4, 3})};
+    EXPECT_EQ(sab::Collection(two, "(\tB ,L_a,\n 3 , )").group(sab::Grouping::uni(2)).mask(0, " a ").sum().item<int64_t>(), 6);
+    expect_refused([&] { sab::Collection(two, "(B,, L_a, 3)"); }, {"\"\" must be B"});
+    expect_refused([&] { sab::Collection(two, "()"); }, {"\"\" must be B"});
+    EXPECT_EQ(sab::Collection(Tensors{at::rand({3, 3})}, "(B, L_a, L_a)").group(sab::Grouping::uni(1)).mask(0, "a,a").dim(), 3);
+    expect_refused([&] { sab::Collection(two, "(B, L_a, L_a)"); }, {"size 3 along L_a", "must be 2"});
+
+    const std::vector<IValue> samples{sab::dictionary({{"größe/x", two[0]}, {"", two[0]}})};
+    expect_refused([&] { sab::Collection(samples, sab::dictionary({{"größe/x", "(B, L_a, 3)"}, {"", "(B, L_a, 3)"}})); }, {"cannot stand beside"});
+    c10::impl::GenericDict signature(c10::StringType::get(), c10::AnyType::get());
+    signature.insert("größe/x", "(B, L_a, 3)");
+    const sab::Collection collection(samples, signature);
+    signature.insert("more", "(B)");
+    EXPECT_EQ(collection.group(sab::Grouping::uni(1))[0].toGenericDict().size(), 1u);
+    c10::impl::GenericDict by_number(c10::IntType::get(), c10::AnyType::get());
+    by_number.insert(1, "(B)");
+    EXPECT_THROW(sab::Collection(samples, by_number), std::invalid_argument);
+    EXPECT_THROW(sab::Collection(std::vector<IValue>{by_number}, sab::dictionary({{"x", "(B)"}})), std::invalid_argument);
+    EXPECT_THROW(sab::Collection(Tensors{at::ones({1}, at::kLong)}, "(B, L_a)", (int64_t{1} << 53) + 1), std::invalid_argument);
+    EXPECT_THROW(sab::Collection(samples, sab::dictionary({})), std::invalid_argument);
+    struct Own {};
+    const sab::Collection grouped = collection.group(sab::Grouping::uni(1));
+    EXPECT_THROW(grouped.apply([](const IValue&) -> IValue { throw Own(); }, "(B)"), Own);
+    EXPECT_EQ(grouped.groups(), 1u);
+}
+
+TEST_F(Collections, SharedByThreads_AndAfterFork_GroupsTheSame) {
+    Tensors samples;
+    for (int64_t i = 0; i < 300; ++i) samples.push_back(tracked(at::rand({1 + i % 40, 400})));
+    const sab::Collection collection(samples, "(B, L_a, M)");
+    const sab::Grouping grouping = sab::Grouping::uni(300);
+    const at::Tensor expected = collection.group(grouping)[0].toTensor().detach();
+    std::vector<std::thread> threads;
+    std::atomic<int> same{0};
+    for (int t = 0; t < 3; ++t)
+        threads.emplace_back([&] {
+            const at::Tensor mine = collection.group(grouping).ungroup().group(grouping)[0].toTensor();
+            if (at::equal(mine, expected) && torch::autograd::grad({mine.sum()}, samples).size() == samples.size()) ++same;
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(same, 3);
+    const pid_t child = fork();
+    if (child == 0) _exit(std::memcmp(collection.group(grouping)[0].toTensor().data_ptr(), expected.data_ptr(), static_cast<std::size_t>(expected.numel()) * 4) == 0 ? 0 : 1);
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
 }
 
 TEST_F(Collections, ManyBytes_InThreads_AreTheSame) {

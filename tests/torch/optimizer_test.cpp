@@ -7,7 +7,9 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
+#include <sab/torch.hpp>
 #include <sab/torch_optimizer.hpp>
 #include <torch/optim/lbfgs.h>
 #include <torch/serialize.h>
@@ -400,6 +402,73 @@ TEST(FusedOptimizer, Unfused_EverythingHasItsOwnMemoryAgain) {
         for (uint64_t seed = 9; seed < 11; ++seed) pair.step(seed, {}, false);
         EXPECT_TRUE(pair.same()) << way.name;
     }
+}
+
+TEST(FusedOptimizer, Unfused_WhatWasNotMovedStaysWhereItIs) {
+    Params params = make_params();
+    const at::Tensor tied = numbers({5, 5}, 1);
+    params.push_back(tied.detach().requires_grad_());
+    params.push_back(at::ones({200, 200}).requires_grad_());
+    Adam adam(params);
+    sab::FusedOptimizer fused(adam);
+    set_gradients(params, 1);
+    fused.step();
+    const void* const addresses[] = {params[12].data_ptr(), params[13].data_ptr()};
+    fused.unfuse();
+    EXPECT_EQ(params[12].data_ptr(), addresses[0]);
+    EXPECT_TRUE(params[12].is_alias_of(tied));
+    EXPECT_EQ(params[13].data_ptr(), addresses[1]);
+}
+
+TEST(FusedOptimizer, MadeInInferenceMode_ParametersStillHaveGradients) {
+    Params params = make_params();
+    Adam adam(params);
+    {
+        c10::InferenceMode inference;
+        sab::FusedOptimizer fused(adam);
+        EXPECT_TRUE(params[0].is_alias_of(params[1]));
+        fused.unfuse();
+    }
+    EXPECT_FALSE(params[0].is_inference());
+    EXPECT_TRUE(params[0].sum().requires_grad());
+}
+
+TEST(FusedOptimizer, ParametersOfSeveralGroups_AreSteppedByEach) {
+    for (const Way& way : ways()) {
+        const auto make = [] { return make_params(6, 1); };
+        Params params[2] = {make(), make()};
+        std::unique_ptr<Optimizer> optimizers[2];
+        for (int i = 0; i < 2; ++i) {
+            const Params& p = params[i];
+            optimizers[i] = way.make({OptimizerParamGroup(Params{p[0], p[1], p[2], p[3]}), OptimizerParamGroup(Params{p[3], p[1], p[4], p[5]})});
+        }
+        sab::FusedOptimizer fused(*optimizers[1]);
+        for (uint64_t seed = 0; seed < 5; ++seed) {
+            for (Params& each : params) set_gradients(each, seed);
+            optimizers[0]->step();
+            fused.step();
+            ASSERT_TRUE(equal(params[0], params[1])) << way.name << ", step " << seed;
+        }
+        EXPECT_EQ(fused.fused_parameters(), 4U) << way.name;
+    }
+}
+
+TEST(FusedOptimizer, ParametersThatLeave_TakeTheirMemoryAlong) {
+    Params params = make_params();
+    params.push_back(at::ones({100, 100}).requires_grad_());
+    const c10::weak_intrusive_ptr<c10::StorageImpl> memory(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(params[12].storage().unsafeGetStorageImpl()));
+    SGD sgd(params, SGDOptions(0.1));
+    sab::FusedOptimizer fused(sgd);
+    for (uint64_t seed = 0; seed < 2; ++seed) {
+        set_gradients(params, seed);
+        fused.step();
+        if (seed == 0) {
+            params.pop_back();
+            sgd.param_groups()[0].params().pop_back();
+        }
+    }
+    EXPECT_TRUE(memory.expired());
+    EXPECT_EQ(fused.fused_parameters(), 12U);
 }
 
 TEST(FusedOptimizer, OtherOptimizers_TakeTheirOwnStep) {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import collections.abc
 import operator
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from sab._group import Grouping
+from sab._native import whole
 
 if TYPE_CHECKING:
     from sab._columns import Column, Rule
@@ -89,6 +91,11 @@ def _built(signature: Signature, values: Iterator[Any]) -> Any:
     return next(values)
 
 
+def _copied(signature: Signature, leaves: "list[_Leaf]") -> Signature:
+    made: Signature = _built(signature, (leaf.signature.text for leaf in leaves))
+    return made
+
+
 def _name(what: str, path: Path) -> str:
     return what + "".join(f"[{key!r}]" for key in path)
 
@@ -110,16 +117,37 @@ def _picked(samples: "list[Any]", path: Path) -> "list[Any]":
 
 def _at(given: Any, path: Path, what: str) -> Any:
     for depth, key in enumerate(path):
-        if isinstance(given, (dict, tuple)) and (key in given if isinstance(given, dict) else isinstance(key, int) and key < len(given)):
-            given = given[key]
-        else:
+        if not (isinstance(given, collections.abc.Mapping) and key in given or isinstance(given, (tuple, list)) and isinstance(key, int) and key < len(given)):
             raise ValueError(f"{_name(what, path[:depth])} has no {key!r}, as the signature says")
+        given = given[key]
     return given
+
+
+def _check_strided(tensor: Any, what: str) -> None:
+    from sab._columns import torch
+
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"{what} has the layout {tensor.layout}: must have torch.strided")
+
+
+def _of_tensors(given: Any, what: str, rank: Optional[int] = None) -> "Column":
+    """A tensor of each sample, or what makes one."""
+    from sab._columns import Column, UnlikeTensors, torch
+
+    try:
+        tensors = list(given)
+        if not all(issubclass(kind, torch.Tensor) for kind in set(map(type, tensors))):
+            tensors = list(map(torch.as_tensor, tensors))
+        return Column.separate(tensors, rank)
+    except UnlikeTensors as error:
+        raise ValueError(f"{what}: tensors {error}") from None
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{what}: must be tensors, or what torch.as_tensor takes: {error}") from error
 
 
 def _read(given: Any, leaf: _Leaf, lengths: "Mapping[str, npt.NDArray[np.int64]]") -> "Column":
     """The tensors of a leaf: a list of them, a stacked or nested tensor, or values and offsets."""
-    from sab._columns import Column, UnlikeTensors, torch
+    from sab._columns import torch
 
     what, signature = _name("samples", leaf.path), leaf.signature
     rank = len(signature.own)
@@ -132,15 +160,7 @@ def _read(given: Any, leaf: _Leaf, lengths: "Mapping[str, npt.NDArray[np.int64]]
             return _stacked(given, leaf, lengths)
     if isinstance(given, Jagged):
         return _jagged(given, leaf)
-    tensors = list(given)
-    try:
-        if not all(issubclass(kind, torch.Tensor) for kind in set(map(type, tensors))):
-            tensors = list(map(torch.as_tensor, tensors))
-        column = Column.separate(tensors, rank)
-    except UnlikeTensors as error:
-        raise ValueError(f"{what}: tensors {error}") from None
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{what}: must be tensors, or what torch.as_tensor takes: {error}") from None
+    column = _of_tensors(given, what, rank)
     if column.shapes.shape[1] != rank:
         raise ValueError(f'{what}: tensors have {column.shapes.shape[1]} dimensions: must have {rank} beside B, as "{signature.text}"')
     return column
@@ -160,6 +180,7 @@ def _stacked(given: Any, leaf: _Leaf, lengths: "Mapping[str, npt.NDArray[np.int6
     from sab._columns import Column
 
     what, signature = _name("samples", leaf.path), leaf.signature
+    _check_strided(given, what)
     count = given.shape[signature.batch_dim]
     sizes = [size for at, size in enumerate(given.shape) if at != signature.batch_dim]
     shapes = np.tile(np.array(sizes, np.int64), (count, 1))
@@ -183,16 +204,20 @@ def _jagged(given: Jagged, leaf: _Leaf) -> "Column":
     offsets = np.asarray(given.offsets.cpu() if isinstance(given.offsets, torch.Tensor) else given.offsets)
     if offsets.ndim != 1 or offsets.size == 0 or offsets.dtype.kind not in "iu":
         raise ValueError(f"{what}.offsets has shape {offsets.shape} and dtype {offsets.dtype}: must be at least one whole number, in one dimension")
-    offsets = offsets.astype(np.int64, copy=False)
-    if values.dim() != rank or rank == 0:
-        raise ValueError(f'{what}.values has {values.dim()} dimensions: must have {max(rank, 1)}, as "{leaf.signature.text}" without B')
+    offsets = offsets.astype(np.int64)  # which the giver's may go on changing
+    if rank == 0:
+        raise ValueError(f'{what} has values and offsets: "{leaf.signature.text}" has no dimension that they can have')
+    if values.dim() != rank:
+        raise ValueError(f'{what}.values has {values.dim()} dimensions: must have {rank}, as "{leaf.signature.text}" without B')
+    _check_strided(values, f"{what}.values")
     counts = np.diff(offsets)
-    if offsets[0] < 0 or offsets[-1] > len(values) or (counts < 0).any():
+    if offsets[0] < 0 or offsets[-1] > len(values) or counts.size and counts.min() < 0:
         raise ValueError(f"{what}.offsets must ascend from at least 0 to at most the number of values, {len(values)}")
-    shapes = np.empty((len(counts), rank), np.int64)
-    shapes[:, 0], shapes[:, 1:] = counts, values.shape[1:]
+    shapes = counts.reshape(-1, 1)
+    if rank > 1:
+        shapes = np.hstack([shapes, np.tile(np.array(values.shape[1:], np.int64), (len(counts), 1))])
     is_from_zero = rank == 1 and offsets[0] == 0
-    return Column.flat(values[int(offsets[0]) : int(offsets[-1])], shapes, np.ascontiguousarray(offsets[:-1]) if is_from_zero else None)
+    return Column.flat(values[int(offsets[0]) : int(offsets[-1])], shapes, offsets[:-1] if is_from_zero else None)
 
 
 def _check_shapes(column: "Column", leaf: _Leaf, lengths: "dict[str, tuple[npt.NDArray[np.int64], str]]", what: str = "samples") -> None:
@@ -263,6 +288,9 @@ def _check_keys(padding: Any, signature: Any, what: str = "padding") -> None:
             _check_keys(below, signature[key], f"{what}[{key!r}]")
 
 
+Own = TypeVar("Own", bound="_Tensors")
+
+
 class _Tensors:
     """What collections and grouped collections have in common."""
 
@@ -307,12 +335,26 @@ class _Tensors:
         lengths = {name: sizes for name, sizes in self._lengths.items() if name in names}
         return signature, leaves, [self._columns[at] for at in which], [self._rules[at] for at in which], lengths, self._count
 
-    def _on(self, device: Any) -> "tuple[list[Column], list[Rule]]":
-        return [column.to(device) for column in self._columns], [rule._replace(value=None if rule.value is None else rule.value.to(device)) for rule in self._rules]
+    def _copied(self: Own, copy: Callable[[Any], Any]) -> Own:
+        made = self.__class__.__new__(self.__class__)
+        made.__dict__.update(self.__dict__)
+        made._columns = [column.copied(copy) for column in self._columns]
+        made._rules = [rule._replace(value=None if rule.value is None else copy(rule.value)) for rule in self._rules]
+        return made
+
+    def to(self: Own, device: Any, non_blocking: bool = False) -> Own:
+        """The same on a device."""
+        return self._copied(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self: Own) -> Own:
+        """The same in memory from which a GPU copies by itself; a ``DataLoader`` with ``pin_memory=True`` calls it."""
+        return self._copied(lambda tensor: tensor.pin_memory())
 
     def _stacked_by(self, grouping: Grouping) -> "Grouped":
         from sab._columns import offsets_without_empty
 
+        if not isinstance(grouping, Grouping):
+            raise TypeError(f"grouping is a {type(grouping).__name__}: must be a sab.Grouping")
         if grouping.permutation.size != self._count:
             raise ValueError(f"grouping has {grouping.permutation.size} samples: the collection has {self._count}")
         offsets = offsets_without_empty(grouping.offsets)
@@ -336,7 +378,8 @@ class Collection(_Tensors):
             rotations of ``"(B, L_residue, 3, 3)"``; nested as the signature, where keys that are left out stand for 0, or one for all. Such a tensor may be a parameter: it gets its gradient.
         lengths: where samples are stacked: for names of lengths those of the samples; by default all of the tensor's.
 
-    Gradients go through all of it to the tensors given, twice where need be. Tensors given must not change their shapes afterwards.
+    Gradients go through all of it to the tensors given, twice where need be. Tensors given must not change their shapes afterwards. It does not stand inside
+    ``torch.compile``: compile the module that is applied.
 
     Raises:
         ValueError: a tensor is not as the signature says, or another rule is broken.
@@ -352,6 +395,9 @@ class Collection(_Tensors):
 
     def __init__(self, samples: Any, signature: Signature, *, padding: Any = 0, lengths: Optional[Mapping[str, Any]] = None) -> None:
         leaves = _leaves(signature, "signature")
+        signature = _copied(signature, leaves)
+        if lengths is not None and not isinstance(lengths, collections.abc.Mapping):
+            raise TypeError(f"lengths is a {type(lengths).__name__}: must be a dictionary of names and whole numbers")
         given_lengths = {} if lengths is None else {name: _lengths_given(name, each) for name, each in lengths.items()}
         is_by_sample = isinstance(samples, list)
         columns = [_read(_picked(samples, leaf.path) if is_by_sample else _at(samples, leaf.path, "samples"), leaf, given_lengths) for leaf in leaves]
@@ -405,11 +451,6 @@ class Collection(_Tensors):
             sizes = column.shapes[0, 1:].tolist() if len(self) else [dim.size for dim in leaf.signature.own[1:]]
             made.append(Jagged(column.in_one_piece().buffers[0].reshape(int(offsets[-1]), *sizes), torch.from_numpy(offsets).to(column.device)))
         return _built(self.signature, iter(made))
-
-    def to(self, device: Any) -> "Collection":
-        """The same on a device."""
-        columns, rules = self._on(device)
-        return Collection._made(self.signature, self._leaves, columns, rules, self._lengths, self._count)
 
     def __getitem__(self, key: Any) -> "Collection":
         """What stands at a key of the signature, where that is a dictionary or tuple."""
@@ -485,9 +526,9 @@ class Grouped(_Tensors):
                     of_leaves.append(mask_like(column.buffers[group], leaf.signature.batch_dim, dims, column.shapes[indices][:, own]))
                 masks.append(_built(self.signature, iter(of_leaves)))
             return masks
+        if not isinstance(hint, (str, list, tuple)) or not hint:
+            raise ValueError(f'hint = {hint!r}: must be the name of a length, several in a list, or "copy"')
         names = [hint] if isinstance(hint, str) else list(hint)
-        if not names:
-            raise ValueError('hint = []: must be names of lengths, or "copy"')
         lengths = np.stack([self.lengths(name) for name in names], 1)
         return [length_mask(lengths[indices], lengths[indices].max(0), device=self._columns[0].device) for indices in self._indices]
 
@@ -504,6 +545,7 @@ class Grouped(_Tensors):
             ValueError: an output is not as its signature says; and whatever the module raises.
         """
         leaves = _leaves(output, "output")
+        output = _copied(output, leaves)
         for leaf in leaves:
             for dim in leaf.signature.own:
                 if dim.kind == "L":
@@ -525,6 +567,7 @@ class Grouped(_Tensors):
                 what = _name(f"output of group {group}", leaf.path)
                 if not isinstance(tensor, torch.Tensor):
                     raise TypeError(f"{what} is a {type(tensor).__name__}: must be a tensor")
+                _check_strided(tensor, what)
                 if (tensor.dtype, tensor.device) != (tensors[0].dtype, tensors[0].device):
                     raise ValueError(f"{what} is of {tensor.dtype} on {tensor.device}: must be of {tensors[0].dtype} on {tensors[0].device}, as that of group 0")
                 self._check_output(tensor, leaf.signature, indices[group], what, tensors[0])
@@ -575,11 +618,6 @@ class Grouped(_Tensors):
         empty = (torch.empty([dim.size for dim in leaf.signature.dims], dtype=column.dtype, device=column.device) for leaf, column in zip(self._leaves, self._columns))
         return _built(self.signature, empty)
 
-    def to(self, device: Any) -> "Grouped":
-        """The same on a device."""
-        columns, rules = self._on(device)
-        return Grouped(self.signature, self._leaves, columns, rules, self._lengths, self._count, self.grouped_by)
-
     def __getitem__(self, key: Any) -> "Grouped":
         """What stands at a key of the signature, where that is a dictionary or tuple."""
         return Grouped(*self._shared(key), self.grouped_by)
@@ -593,25 +631,20 @@ class Grouped(_Tensors):
 
 def pad_groups(grouping: Grouping, samples: Any, padding: Any, batch_dim: int) -> "list[Any]":
     """See :meth:`sab.Grouping.pad`."""
-    from sab._columns import Column, UnlikeTensors, offsets_without_empty, torch
+    from sab._columns import offsets_without_empty, torch
 
+    batch_dim = whole("batch_dim", batch_dim)
     if isinstance(samples, torch.Tensor) and samples.is_nested:
         samples = _unnested(samples)
     if isinstance(samples, Jagged):
         values = samples.values if isinstance(samples.values, torch.Tensor) else torch.as_tensor(samples.values)
         column = _jagged(samples._replace(values=values), _Leaf((), _Signature(f"(B{', M' * values.dim()})", "samples")))
     else:
-        tensors = list(samples)
-        try:
-            if not all(issubclass(kind, torch.Tensor) for kind in set(map(type, tensors))):
-                tensors = list(map(torch.as_tensor, tensors))
-            column = Column.separate(tensors)
-        except UnlikeTensors as error:
-            raise ValueError(f"samples: tensors {error}") from None
+        column = _of_tensors(samples, "samples")
     if len(column) != grouping.permutation.size:
         raise ValueError(f"samples are {len(column)}: the grouping has {grouping.permutation.size}")
     rank = column.shapes.shape[1]
-    if not 0 <= batch_dim <= rank:
+    if batch_dim > rank:
         raise ValueError(f"batch_dim = {batch_dim}: must be from 0 to the samples' number of dimensions, {rank}")
     rule = _rule(padding, _Leaf((), _Signature(f"(B{', M' * rank})", "samples")), column)
     return list(column.grouped(grouping.permutation, offsets_without_empty(grouping.offsets), batch_dim, rule).buffers)

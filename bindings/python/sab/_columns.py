@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from typing import Any, Iterable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +145,7 @@ def _plain(tensor: Tensor) -> Tensor:
     return tensor.resolve_conj().resolve_neg()
 
 
+_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)  # torch 2
 _dtype, _device, _layout, _is_cpu, _requires_grad = map(operator.attrgetter, ("dtype", "device", "layout", "is_cpu", "requires_grad"))
 
 
@@ -264,11 +265,12 @@ class Column:
         """A tensor for each sample."""
         return self.buffers if isinstance(self.layout, Separate) else _split(self.in_one_piece().buffers[0], self.shapes)
 
-    def to(self, device: Any) -> "Column":
-        """The same on a device."""
+    def copied(self, copy: Callable[[Tensor], Tensor]) -> "Column":
+        """The same in copies of its tensors, on another device, say."""
         own = self.in_one_piece() if isinstance(self.layout, Separate) else self
-        buffers = tuple(buffer.to(device) for buffer in own.buffers)
-        return Column(own.shapes, own.layout, buffers, own.dtype, buffers[0].device if buffers else torch.device(device))
+        buffers = tuple(map(copy, own.buffers))
+        device = (buffers[0] if buffers else copy(torch.empty(0, device=own.device))).device
+        return Column(own.shapes, own.layout, buffers, own.dtype, device)
 
     def __reduce__(self) -> Any:
         own = self
@@ -289,6 +291,8 @@ def _move(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: S
     """Samples moved from one layout to another. Gradients go back through it, to a learned value of the rule, too."""
     if isinstance(source, Separate) and isinstance(target, Flat):
         return (torch.cat(list(map(torch.Tensor.ravel, buffers))),)
+    if _is_transformed():
+        return _run_by_torch(shapes, source, target, rule, buffers)
     has_grad = torch.is_grad_enabled() and any(map(_requires_grad, buffers))
     if rule.value is not None and rule.value.requires_grad and torch.is_grad_enabled():
         assert isinstance(target, Padded)
@@ -299,6 +303,11 @@ def _move(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: S
     if rule.repeat:  # torch adds up what several places have of one element
         return _run_by_torch(shapes, source, target, rule, buffers)
     return _Move.apply(shapes, source, target, rule, *buffers)  # type: ignore[no-any-return]
+
+
+def _is_transformed() -> bool:
+    """Whether tensors may be other than their memory: tangents of forward mode, torch.func."""
+    return torch.autograd.forward_ad._current_level >= 0 or _transforms is not None and _transforms() is not None
 
 
 class _Move(torch.autograd.Function):  # type: ignore[misc]
@@ -325,6 +334,10 @@ def _with_learned_value(shapes: Int64s, target: Padded, rule: Rule, padded: "tup
 
 
 def _run(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]) -> "tuple[Tensor, ...]":
+    if isinstance(source, Padded):
+        for group, buffer in enumerate(buffers):
+            if list(buffer.shape) != source.shape(group) or (buffer.dtype, buffer.device) != (buffers[0].dtype, buffers[0].device):
+                raise ValueError("groups have changed their shapes, dtypes or devices since the collection was made of them")  # whose memory would not be theirs
     if _only_torch or buffers[0].device.type != "cpu":
         return tuple(each.data for each in _run_by_torch(shapes, source, target, rule, buffers))  # no views, which could not be written
     if isinstance(target, Flat):

@@ -146,6 +146,8 @@ class Grouping:
 
         Samples in the same interval of every dimension are a group; there are no empty ones; the first dimension counts most for their order.
         """
+        if not dimensions:
+            raise ValueError("dimensions are none: must be at least one pair of lengths and thresholds")
         sizes = [as_sizes(lengths) for lengths, _ in dimensions]
         thresholds = [np.ascontiguousarray(cuts, np.float64) for _, cuts in dimensions]
         given = ffi.new("sab_grouping_dimension[]", len(dimensions))
@@ -225,6 +227,8 @@ class Grouping:
         for each in arrays:
             if each.size != self.permutation.size:
                 raise ValueError(f"lengths are {each.size}: the grouping has {self.permutation.size} samples")
+            if each.size and each.min() < 0:
+                raise ValueError(f"lengths hold {each.min()}: must be at least 0")
         stacked = np.stack(arrays, 1)
         return [length_mask(stacked[indices], stacked[indices].max(0), device=device) for indices in self if indices.size]
 

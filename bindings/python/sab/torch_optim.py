@@ -68,7 +68,8 @@ def fuse_optimizer(
     Gradients may be anywhere and change their place at any time (buckets of DDP, a ``grad`` set by hand): where they do not lie end to end they are copied for the step, up to a third of its
     time. Where ``zero_grad(set_to_none=False)`` keeps them, and nobody else uses their memory, they are laid end to end, too.
 
-    A copy or unpickled optimizer is a plain one, like torch's without hooks: call this for it. Checkpoints hold the same tensors; views of one piece of memory are written as that.
+    A copy or unpickled optimizer is a plain one, like torch's without hooks: call this for it. Checkpoints hold the same tensors; views of one piece of memory are written as that:
+    ``torch.save`` of a parameter alone writes its stretch, on a CPU 32,768 elements at most.
     With torch before 2.0, autograd does not notice that a fused step changed a parameter that a graph from before it still needs.
 
     When torch's own is better: ``fused=True`` of torch 2 takes as long on a CPU for SGD over 1,000 parameters of 32 elements (for Adam twice as long), and half as long where they have
@@ -87,7 +88,10 @@ def fuse_optimizer(
 
     Raises:
         RuntimeError: it is fused already.
+        TypeError: it is no optimizer.
     """
+    if not isinstance(getattr(optimizer, "param_groups", None), list) or not callable(getattr(optimizer, "step", None)):
+        raise TypeError(f"optimizer is a {type(optimizer).__name__}: must be an optimizer, with param_groups and step()")
     if is_fused_optimizer(optimizer):
         raise RuntimeError("trying to fuse an optimizer twice!")
     known = _is_known(type(optimizer))
@@ -221,6 +225,18 @@ def _move(tensor: Any, to: Any) -> bool:
     return False
 
 
+def _stretches(params: List[Any]) -> List[List[Any]]:
+    """Those to lie in one piece of memory: as many as are updated together, so that one that is kept or saved alone keeps no more."""
+    most, made, count = _MOST_TOGETHER[params[0].device.type], [[params[0]]], params[0].numel()
+    for param in params[1:]:
+        count += param.numel()
+        if count > most:
+            made.append([])
+            count = param.numel()
+        made[-1].append(param)
+    return [each for each in made if len(each) > 1]
+
+
 def _as_one(tensors: List[Any], addresses: List[int], places: List[int], count: int) -> Any:
     """The memory of tensors as one tensor, where they lie at these places of it; else None."""
     first = tensors[0]
@@ -244,7 +260,8 @@ class _Run:
         self.counters: dict[str, Any] = {}  # by name, that of all parameters: tensors without dimensions are views of it
         self.dicts: List[dict[str, Any]] = []  # the state of each parameter, where there is any
         self.published: dict[str, Any] = {}  # of the state, what the parameters' has been made of
-        self.first_gradient: Any = lambda: None  # of the step before; None: gradients are not laid end to end any more
+        self.memory: Any = None  # of the first gradient of the step before, weakly
+        self.lays_gradients = True
 
     def adopt_state(self, dicts: List[dict[str, Any]]) -> None:
         """Makes one state of those of the parameters, and views of it of theirs."""
@@ -279,13 +296,13 @@ class _Run:
             if flat.dtype is not self.flat.dtype or flat.device != self.flat.device:
                 return False
             # The gradients of the step before are in use again: next time they shall lie end to end.
-            if self.first_gradient is not None and self.first_gradient() is gradients[0]:
-                self.first_gradient = None
-                if all(map(_has_own_memory, gradients)):
-                    for gradient, view in zip(gradients, _unflatten(flat, gradients)):
-                        _move(gradient, view)
-            elif self.first_gradient is not None:
-                self.first_gradient = weakref.ref(gradients[0])
+            if self.lays_gradients:
+                memory, self.memory = self.memory, _WeakStorage(_storage(gradients[0]))
+                if memory is not None and memory == self.memory:
+                    self.lays_gradients, self.memory = False, None
+                    if all(map(_has_own_memory, gradients)):
+                        for gradient, view in zip(gradients, _unflatten(flat, gradients)):
+                            _move(gradient, view)
         self.flat.grad = flat
         return True
 
@@ -326,9 +343,11 @@ class _Run:
 class _Plan:
     """Which parameters of a group are fused, and how what it rests on is found unchanged."""
 
-    def __init__(self, members: List[Any], runs: List[_Run]) -> None:
+    def __init__(self, group: dict[str, Any], runs: List[_Run]) -> None:
         fused = {id(param) for run in runs for param in run.params}
-        self.members, self.runs = members, runs
+        members = list(group["params"])
+        self.members, self.runs, self.is_plain = members, runs, _is_stepped_plainly(group)
+        self.replaced: List[Any] = []  # the group's own list, while the stand-ins are in its place
         self.rest = [param for param in members if id(param) not in fused]
         self.stand_in = [run.flat for run in runs] + self.rest
         self.missing = [param.grad is None for param in self.rest]
@@ -342,9 +361,11 @@ class _Plan:
         self.tensors = self.fused + [entry for entry in self.entries if isinstance(entry, _Tensor)]
         self.addresses = list(map(_address, self.tensors))
 
-    def holds(self, members: List[Any]) -> bool:
+    def holds(self, group: dict[str, Any]) -> bool:
+        members = group["params"]
         return (
-            len(members) == len(self.members)
+            self.is_plain == _is_stepped_plainly(group)
+            and len(members) == len(self.members)
             and all(map(is_, members, self.members))
             and sum(map(len, self.dicts)) == len(self.entries)
             and all(map(is_, chain.from_iterable(map(dict.values, self.dicts)), self.entries))
@@ -354,6 +375,10 @@ class _Plan:
             and list(map(is_, map(_gradient, self.rest), repeat(None))) == self.missing
             and all(_torch.equal(all_, run.state[name].expand(all_.shape)) for run in self.runs for name, all_ in run.counters.items())
         )
+
+
+def _is_stepped_plainly(group: dict[str, Any]) -> bool:
+    return bool(group.get("differentiable") or group.get("capturable") or group.get("fused"))
 
 
 def _signature(param: Any, state: dict[str, Any]) -> Optional[Tuple[Any, ...]]:
@@ -388,7 +413,7 @@ class _Fuser:
         self.began = False
         self.state: Any = None  # optimizer.state
         self.states: List[Any] = []  # its values
-        self.laid: dict[int, Tuple[Any, Optional[int]]] = {}  # id: the parameter, and where it was laid
+        self.laid: dict[int, Tuple[Any, Optional[int]]] = {}  # id: the parameter (torch.utils.swap_tensors refuses those with weak references), and where it was laid
         self.stepped: dict[int, Any] = {}  # id: the parameter has had its first step
 
     def __reduce__(self) -> Any:
@@ -401,18 +426,17 @@ class _Fuser:
         """Lays the parameters end to end that were not looked at yet."""
         alike: dict[Any, List[Any]] = {}
         for param in params:
-            seen, _ = self.laid.get(id(param), (lambda: None, None))
-            if seen() is not param and param.requires_grad:
-                self.laid[id(param)] = weakref.ref(param), None
+            if id(param) not in self.laid and param.requires_grad:
+                self.laid[id(param)] = param, None
                 if _can_fuse(param) and _has_own_memory(param):
                     alike.setdefault((param.dtype, param.device), []).append(param)
         with _torch.no_grad():
             for members in alike.values():
                 members.sort(key=_alignment, reverse=True)
-                if len(members) > 1:
-                    for param, view in zip(members, _unflatten(_flatten(members), members)):
+                for together in _stretches(members):
+                    for param, view in zip(together, _unflatten(_flatten(together), together)):
                         if _move(param, view):
-                            self.laid[id(param)] = weakref.ref(param), param.data_ptr()
+                            self.laid[id(param)] = param, param.data_ptr()
 
     def step(self, optimizer: Any, step: Any, closure: Optional[Callable[[], Any]]) -> Any:
         if not self.elementwise:
@@ -460,13 +484,16 @@ class _Fuser:
             plans: List[Any] = self.plans if valid and len(self.plans) == len(groups) else [None] * len(groups)
             self.plans = []
             for group, plan in zip(groups, plans):
-                if plan is None or not plan.holds(group["params"]) or not all([run.gather() for run in plan.runs]):
+                if plan is None or not plan.holds(group) or not all([run.gather() for run in plan.runs]):
                     plan = self._plan(group, state)
                 self.plans.append(plan)
+            if self.plans != plans:
+                members = {id(param) for plan in self.plans for param in plan.members}
+                self.laid, self.stepped = ({key: noted[key] for key in noted.keys() & members} for noted in (self.laid, self.stepped))
         self.began = True
         for group, plan in zip(groups, self.plans):
             if plan.runs:
-                group["params"] = plan.stand_in
+                plan.replaced, group["params"] = group["params"], plan.stand_in
                 for run in plan.runs:
                     state[run.flat] = run.state
                 self.count += 1
@@ -478,8 +505,8 @@ class _Fuser:
         failed = sys.exc_info()[0] is not None
         groups, state = optimizer.param_groups, optimizer.state
         for group, plan in zip(groups, self.plans):
-            if plan.runs:
-                group["params"] = plan.members
+            if group["params"] is plan.stand_in:
+                group["params"] = plan.replaced
                 for run in plan.runs:
                     run.state = state.pop(run.flat, run.state)
                     run.flat.grad = None
@@ -503,15 +530,14 @@ class _Fuser:
         if self.do_flatten:
             self.lay(params)
         self._look_for_moved(params)
-        own = group.get("differentiable") or group.get("capturable") or group.get("fused")
-        return _Plan(list(params), [] if own else list(self._runs(params, state)))
+        return _Plan(group, [] if _is_stepped_plainly(group) else list(self._runs(params, state)))
 
     def _look_for_moved(self, params: List[Any]) -> None:
         moved = 0
         for param in params:
-            seen, address = self.laid.get(id(param), (None, None))
-            if address is not None and seen() is param and param.data_ptr() != address:
-                self.laid[id(param)] = seen, None
+            _, address = self.laid.get(id(param), (None, None))
+            if address is not None and param.data_ptr() != address:
+                self.laid[id(param)] = param, None
                 moved += 1
         if moved and self.check_flatten:
             self.check_flatten = False

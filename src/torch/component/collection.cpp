@@ -8,7 +8,8 @@
 #include <atomic>
 #include <cmath>
 #include <map>
-#include <optional>
+#include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "group/padding.h"
@@ -24,21 +25,15 @@ struct Leaf {
     Signature signature;
     Rule rule;
     std::vector<at::Tensor> tensors;  // of samples, or of groups
-    std::vector<int64_t> shapes;      // of each sample
+    Numbers shapes;                   // of each sample
     std::size_t rank() const { return signature.own.size(); }
-};
-
-struct Groups {
-    std::vector<int64_t> offsets, permutation;
-    std::size_t count() const { return offsets.size() - 1; }
-    std::vector<int64_t> samples(std::size_t group) const { return {permutation.begin() + offsets[group], permutation.begin() + offsets[group + 1]}; }
 };
 
 struct Collection {
     std::size_t samples = 0;
     std::vector<Leaf> leaves;
     std::map<std::string, std::vector<int64_t>> lengths;  // of each sample
-    std::optional<Groups> groups;
+    std::shared_ptr<const Groups> groups;                 // null: it is not grouped
 };
 
 std::string of(const char* what, std::size_t number) { return std::string(what) + "[" + std::to_string(number) + "]"; }
@@ -54,46 +49,44 @@ std::string shown(at::IntArrayRef sizes) {
     return out + ")";
 }
 
-/// Tensors given by DLPack stay the caller's until keep() says otherwise.
+/// Tensors given by DLPack stay the caller's until keep() says otherwise. One that is given several times is one tensor.
 class Adopted {
 public:
-    at::Tensor tensor(DLManagedTensor* given) {
-        struct Held {
-            DLManagedTensor view;
-            DLManagedTensor* given;
-            std::shared_ptr<std::atomic<bool>> is_ours;
-        };
-        auto held = std::make_unique<Held>(Held{*given, given, is_ours_});
-        held->view.manager_ctx = held.get();
-        held->view.deleter = [](DLManagedTensor* view) {
-            const std::unique_ptr<Held> dying(static_cast<Held*>(view->manager_ctx));
-            if (dying->is_ours->load()) delete_tensor(dying->given);
-        };
-        const at::Tensor made = at::fromDLPack(&held->view);
-        held.release();  // goes with the tensor
-        return made;
+    at::Tensor tensor(DLManagedTensor* given, const std::string& name) {
+        at::Tensor& known = known_[given];
+        if (!known.defined())
+            known = from_dlpack(*given, name, [given, is_ours = is_ours_] {
+                if (is_ours->load()) delete_tensor(given);
+            });
+        return known;
     }
     void keep() { is_ours_->store(true); }
 
 private:
     std::shared_ptr<std::atomic<bool>> is_ours_ = std::make_shared<std::atomic<bool>>(false);
+    std::unordered_map<DLManagedTensor*, at::Tensor> known_;
 };
 
 const at::Tensor& native(const sab_torch_tensor* tensor) { return *reinterpret_cast<const at::Tensor*>(tensor); }
+
+void check_strided(const at::Tensor& tensor, const std::string& which) {
+    if (!tensor.defined()) refuse(which, " is an undefined tensor");
+    if (tensor.layout() != at::kStrided || tensor.is_quantized()) refuse(which, " is sparse or quantized: must be strided, of plain numbers");
+}
 
 std::vector<at::Tensor> read_tensors(const sab_torch_leaf& given, std::size_t count, const std::string& name, Adopted& adopted) {
     if ((given.dlpack != nullptr) == (given.tensors != nullptr) && count > 0) refuse(name, ": exactly one of dlpack and tensors must be given");
     std::vector<at::Tensor> tensors;
     tensors.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-        const std::string which = of((name + (given.tensors != nullptr ? ".tensors" : ".dlpack")).c_str(), i);
-        if (given.tensors != nullptr ? given.tensors[i] == nullptr : given.dlpack[i] == nullptr) refuse(which, " is NULL");
-        tensors.push_back(given.tensors != nullptr ? native(given.tensors[i]) : adopted.tensor(given.dlpack[i]));
-        if (!tensors[i].defined()) refuse(which, " is an undefined tensor");
-        if (tensors[i].layout() != at::kStrided) refuse(which, " is sparse: must be strided");
-        if (tensors[i].scalar_type() != tensors[0].scalar_type())
-            refuse(which, " has dtype ", std::string_view(c10::toString(tensors[i].scalar_type())), ": must be that of the first, ", std::string_view(c10::toString(tensors[0].scalar_type())));
-        if (tensors[i].device() != tensors[0].device()) refuse(which, " is on ", tensors[i].device().str(), ": must be where the first is, on ", tensors[0].device().str());
+        const auto which = [&] { return name + of(given.tensors != nullptr ? ".tensors" : ".dlpack", i); };
+        if (given.tensors != nullptr ? given.tensors[i] == nullptr : given.dlpack[i] == nullptr) refuse(which(), " is NULL");
+        tensors.push_back(given.tensors != nullptr ? native(given.tensors[i]) : adopted.tensor(given.dlpack[i], name + of(".dlpack", i)));
+        const at::Tensor &tensor = tensors.back(), &first = tensors.front();
+        if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_quantized()) check_strided(tensor, which());
+        if (tensor.scalar_type() != first.scalar_type())
+            refuse(which(), " has dtype ", std::string_view(c10::toString(tensor.scalar_type())), ": must be that of the first, ", std::string_view(c10::toString(first.scalar_type())));
+        if (tensor.device() != first.device()) refuse(which(), " is on ", tensor.device().str(), ": must be where the first is, on ", first.device().str());
     }
     return tensors;
 }
@@ -115,8 +108,8 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
         return rule;
     }
     if (given.value_dlpack != nullptr && given.value_tensor != nullptr) refuse(name, ": value_dlpack and value_tensor are both given");
-    rule.value = given.value_tensor != nullptr ? native(given.value_tensor) : adopted.tensor(given.value_dlpack);
-    if (!rule.value.defined()) refuse(name, ".value_tensor is an undefined tensor");
+    rule.value = given.value_tensor != nullptr ? native(given.value_tensor) : adopted.tensor(given.value_dlpack, name + ".value_dlpack");
+    check_strided(rule.value, name + (given.value_tensor != nullptr ? ".value_tensor" : ".value_dlpack"));
     if (rule.value.scalar_type() != like.scalar_type())
         refuse(name, ".value has dtype ", std::string_view(c10::toString(rule.value.scalar_type())), ": must be that of the samples, ", std::string_view(c10::toString(like.scalar_type())));
     if (rule.value.device() != like.device()) refuse(name, ".value is on ", rule.value.device().str(), ": must be where the samples are, on ", like.device().str());
@@ -133,23 +126,50 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
     return rule;
 }
 
-/// Checks a size that is the same in all samples.
-void check_same(int64_t& known, int64_t size, const std::string& which, std::size_t d) {
-    if (known >= 0 && size != known) refuse(which, " has size ", size, " along dimension ", d, ": must be ", known, ", as before");
-    known = size;
+/// Checks what does not depend on the sample or group; `same` has the sizes that are the same in all. `which()` says which tensor it is.
+template <class Which>
+void check_sizes(const at::Tensor& tensor, const Signature& signature, const std::vector<Dimension>& dimensions, std::vector<int64_t>& same, const Which& which) {
+    if (static_cast<std::size_t>(tensor.dim()) != dimensions.size())
+        refuse(which(), " has shape ", shown(tensor.sizes()), ": must have ", dimensions.size(), " dimensions, those of \"", signature.text, "\"", std::string_view(dimensions.size() < signature.dimensions.size() ? " without B" : ""));
+    same.resize(dimensions.size(), -1);
+    for (std::size_t d = 0; d < dimensions.size(); ++d) {
+        const int64_t size = tensor.sizes()[d];
+        if (dimensions[d].kind == Dimension::number && size != dimensions[d].size)
+            refuse(which(), " has size ", size, " along dimension ", d, ": must be ", dimensions[d].size, " by \"", signature.text, "\"");
+        if (dimensions[d].kind != Dimension::any) continue;
+        if (same[d] >= 0 && size != same[d]) refuse(which(), " has size ", size, " along dimension ", d, ": must be ", same[d], ", as before");
+        same[d] = size;
+    }
 }
+
+/// Paths of tensors: all differ, and none leads through another.
+class Paths {
+public:
+    void add(const std::string& path, const std::string& name) {
+        for (std::size_t end = path.find('/'); end != path.npos; end = path.find('/', end + 1))
+            if (end > 0) refuse_beside(all_.find(path.substr(0, end)), path, name);
+        refuse_beside(all_.find(path), path, name);
+        refuse_beside(path.empty() ? all_.begin() : all_.find(""), path, name);
+        const auto below = all_.lower_bound(path + "/");
+        if (below != all_.end() && below->compare(0, path.size() + 1, path + "/") == 0) refuse_beside(below, path, name);
+        all_.insert(path);
+    }
+
+private:
+    void refuse_beside(std::set<std::string>::const_iterator other, const std::string& path, const std::string& name) const {
+        if (other != all_.end()) refuse(name, ".path = \"", path, "\": cannot stand beside \"", *other, "\"");
+    }
+    std::set<std::string> all_;
+};
 
 std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t count, std::size_t tensors, Adopted& adopted) {
     auto made = std::make_unique<Collection>();
+    Paths paths;
     for (std::size_t l = 0; l < count; ++l) {
         const std::string name = of("leaves", l);
         Leaf leaf;
         leaf.path = given[l].path == nullptr ? "" : given[l].path;
-        for (const Leaf& other : made->leaves) {
-            const std::string &shorter = leaf.path.size() < other.path.size() ? leaf.path : other.path, &longer = leaf.path.size() < other.path.size() ? other.path : leaf.path;
-            if (shorter.empty() || longer == shorter || longer.compare(0, shorter.size() + 1, shorter + "/") == 0)
-                refuse(name, ".path = \"", leaf.path, "\": cannot stand beside \"", other.path, "\"");
-        }
+        paths.add(leaf.path, name);
         if (given[l].signature == nullptr) refuse(name, ".signature is NULL");
         leaf.signature = parse_signature(given[l].signature, name + ".signature");
         leaf.tensors = read_tensors(given[l], tensors, name, adopted);
@@ -159,51 +179,44 @@ std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t
     return made;
 }
 
-void check_rank(const at::Tensor& tensor, std::size_t rank, const std::string& which, const Signature& signature, const char* without) {
-    if (static_cast<std::size_t>(tensor.dim()) != rank) refuse(which, " has shape ", shown(tensor.sizes()), ": must have ", rank, " dimensions, those of \"", signature.text, "\"", without);
+/// As samples lie in the groups, or where there are none one by one.
+Layout layout_of(const Leaf& leaf, const std::shared_ptr<const Groups>& groups, std::size_t samples, Numbers shapes) {
+    return {groups, leaf.signature.batch_dim, leaf.rank() + (groups ? 1 : 0), std::move(shapes), groups ? groups->count() : samples};
 }
 
-Layout single_layout(const Leaf& leaf, std::size_t samples) {
-    Layout layout;
-    layout.reserve(samples);
-    const auto rank = static_cast<std::ptrdiff_t>(leaf.rank());
-    for (std::size_t i = 0; i < samples; ++i) {
-        const auto begin = leaf.shapes.begin() + static_cast<std::ptrdiff_t>(i) * rank;
-        layout.push_back({{begin, begin + rank}, -1, {static_cast<int64_t>(i)}});
-    }
-    return layout;
+/// Of the tensors that a collection has.
+Numbers present_shapes(const Collection& collection, const Leaf& leaf) {
+    if (!collection.groups) return leaf.shapes;
+    std::vector<int64_t> shapes;
+    for (const at::Tensor& tensor : leaf.tensors) shapes.insert(shapes.end(), tensor.sizes().begin(), tensor.sizes().end());
+    return std::make_shared<const std::vector<int64_t>>(std::move(shapes));
 }
 
-/// As they lie now.
-Layout layout_of(const Collection& collection, const Leaf& leaf) {
-    if (!collection.groups) return single_layout(leaf, collection.samples);
-    Layout layout;
-    for (std::size_t g = 0; g < collection.groups->count(); ++g)
-        layout.push_back({leaf.tensors[g].sizes().vec(), static_cast<int64_t>(leaf.signature.batch_dim), collection.groups->samples(g)});
-    return layout;
-}
-
-Layout grouped_layout(const Leaf& leaf, const Groups& groups) {
-    Layout layout;
+/// The least that hold the groups.
+Numbers padded_shapes(const Leaf& leaf, const Groups& groups) {
+    const std::size_t rank = leaf.rank();
+    std::vector<int64_t> shapes, longest;
     for (std::size_t g = 0; g < groups.count(); ++g) {
-        Block block{std::vector<int64_t>(leaf.rank()), static_cast<int64_t>(leaf.signature.batch_dim), groups.samples(g)};
-        for (const int64_t sample : block.samples)
-            for (std::size_t d = 0; d < leaf.rank(); ++d) block.sizes[d] = std::max(block.sizes[d], leaf.shapes[static_cast<std::size_t>(sample) * leaf.rank() + d]);
-        block.sizes.insert(block.sizes.begin() + block.batch_dim, static_cast<int64_t>(block.samples.size()));
-        layout.push_back(std::move(block));
+        longest.assign(rank, 0);
+        for (const int64_t sample : groups.samples(g))
+            for (std::size_t d = 0; d < rank; ++d) longest[d] = std::max(longest[d], (*leaf.shapes)[static_cast<std::size_t>(sample) * rank + d]);
+        longest.insert(longest.begin() + static_cast<std::ptrdiff_t>(leaf.signature.batch_dim), static_cast<int64_t>(groups.samples(g).size()));
+        shapes.insert(shapes.end(), longest.begin(), longest.end());
     }
-    return layout;
+    return std::make_shared<const std::vector<int64_t>>(std::move(shapes));
 }
 
-std::unique_ptr<Collection> moved_to(const Collection& collection, std::optional<Groups> groups) {
+std::unique_ptr<Collection> moved_to(const Collection& collection, const std::shared_ptr<const Groups>& groups) {
     auto made = std::make_unique<Collection>();
     made->samples = collection.samples;
     made->lengths = collection.lengths;
+    made->groups = groups;
     for (const Leaf& leaf : collection.leaves) {
-        const Move move{layout_of(collection, leaf), groups ? grouped_layout(leaf, *groups) : single_layout(leaf, collection.samples), leaf.rank(), leaf.shapes, groups ? leaf.rule : Rule{}};
+        const Move move{layout_of(leaf, collection.groups, collection.samples, present_shapes(collection, leaf)),
+                        layout_of(leaf, groups, collection.samples, groups ? padded_shapes(leaf, *groups) : leaf.shapes),
+                        collection.samples, leaf.rank(), leaf.shapes, groups ? leaf.rule : Rule{}};
         made->leaves.push_back({leaf.path, leaf.signature, leaf.rule, moved(move, leaf.tensors), leaf.shapes});
     }
-    made->groups = std::move(groups);
     return made;
 }
 
@@ -216,10 +229,12 @@ const Groups& groups_of(const Collection& collection) {
 
 /// The mask of a group over dimensions (B, names...), padded to `padded`.
 at::Tensor mask_of(const Collection& collection, std::size_t group, const std::vector<std::string>& names, const std::vector<int64_t>& padded) {
-    const std::vector<int64_t> samples = groups_of(collection).samples(group);
-    std::vector<int64_t> lengths, sizes{static_cast<int64_t>(samples.size())};
-    for (const int64_t sample : samples)
-        for (const std::string& name : names) lengths.push_back(collection.lengths.at(name)[static_cast<std::size_t>(sample)]);
+    const std::span<const int64_t> samples = groups_of(collection).samples(group);
+    std::vector<int64_t> lengths(samples.size() * names.size()), sizes{static_cast<int64_t>(samples.size())};
+    for (std::size_t n = 0; n < names.size(); ++n) {
+        const std::vector<int64_t>& own = collection.lengths.at(names[n]);
+        for (std::size_t place = 0; place < samples.size(); ++place) lengths[place * names.size() + n] = own[static_cast<std::size_t>(samples[place])];
+    }
     sizes.insert(sizes.end(), padded.begin(), padded.end());
     at::Tensor mask = at::empty(sizes, at::TensorOptions(at::kBool));
     if (names.empty())
@@ -279,27 +294,30 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
         for (std::size_t l = 0; l < count; ++l) {
             Leaf& leaf = made->leaves[l];
             const std::string name = of("leaves", l);
-            std::vector<int64_t> same(leaf.rank(), -1);
-            leaf.shapes.reserve(samples * leaf.rank());
+            std::vector<std::vector<int64_t>*> lengths;  // of dimensions that are any
+            for (const Dimension& dimension : leaf.signature.own) {
+                lengths.push_back(dimension.kind == Dimension::length ? &made->lengths.try_emplace(dimension.name, samples, -1).first->second : nullptr);
+                if (lengths.back() != nullptr) seen.emplace(dimension.name, name);
+            }
+            std::vector<int64_t> same, shapes;
+            shapes.reserve(samples * leaf.rank());
             for (std::size_t i = 0; i < samples; ++i) {
-                const std::string which = name + ", sample " + std::to_string(i) + ",";
-                check_rank(leaf.tensors[i], leaf.rank(), which, leaf.signature, " without B");
+                const at::Tensor& tensor = leaf.tensors[i];
+                const auto which = [&] { return name + ", sample " + std::to_string(i) + ","; };
+                check_sizes(tensor, leaf.signature, leaf.signature.own, same, which);
                 for (std::size_t d = 0; d < leaf.rank(); ++d) {
-                    const Dimension& dimension = leaf.signature.own[d];
-                    const int64_t size = leaf.tensors[i].size(static_cast<int64_t>(d));
-                    leaf.shapes.push_back(size);
-                    if (dimension.kind == Dimension::number && size != dimension.size) refuse(which, " has size ", size, " along dimension ", d, ": must be ", dimension.size, " by \"", leaf.signature.text, "\"");
-                    if (dimension.kind == Dimension::any) check_same(same[d], size, which, d);
-                    if (dimension.kind != Dimension::length) continue;
-                    std::vector<int64_t>& known = made->lengths[dimension.name];
-                    if (known.size() <= i) known.resize(samples, -1);
-                    if (known[i] >= 0 && known[i] != size) refuse(which, " has size ", size, " along L_", dimension.name, ": must be ", known[i], ", that of ", seen[dimension.name]);
-                    known[i] = size;
-                    seen.emplace(dimension.name, name);
+                    const int64_t size = tensor.sizes()[d];
+                    shapes.push_back(size);
+                    if (lengths[d] == nullptr) continue;
+                    int64_t& known = (*lengths[d])[i];
+                    if (known >= 0 && known != size) {
+                        const std::string& of_name = leaf.signature.own[d].name;
+                        refuse(which(), " has size ", size, " along L_", of_name, ": must be ", known, ", that of ", seen[of_name]);
+                    }
+                    known = size;
                 }
             }
-            for (const Dimension& dimension : leaf.signature.own)
-                if (dimension.kind == Dimension::length) made->lengths[dimension.name].resize(samples);
+            leaf.shapes = std::make_shared<const std::vector<int64_t>>(std::move(shapes));
         }
         adopted.keep();
         *collection = made.release();
@@ -313,47 +331,41 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
         Adopted adopted;
         auto made = read_leaves(leaves, count, groups.count(), adopted);
         made->samples = from.samples;
-        made->groups = groups;
+        made->groups = from.groups;
         for (std::size_t l = 0; l < count; ++l) {
             Leaf& leaf = made->leaves[l];
             const std::string name = of("leaves", l);
-            std::vector<int64_t> same(leaf.rank(), -1);
-            leaf.shapes.resize(from.samples * leaf.rank());
+            std::vector<const std::vector<int64_t>*> lengths;  // of dimensions that are any
+            for (const Dimension& dimension : leaf.signature.dimensions) {
+                lengths.push_back(nullptr);
+                if (dimension.kind != Dimension::length) continue;
+                const auto known = from.lengths.find(dimension.name);
+                if (known == from.lengths.end()) refuse(name, ".signature = \"", leaf.signature.text, "\": the collection has no length \"", dimension.name, "\"");
+                lengths.back() = &made->lengths.insert(*known).first->second;
+            }
+            std::vector<int64_t> same, shapes(from.samples * leaf.rank());
             for (std::size_t g = 0; g < groups.count(); ++g) {
-                const std::string which = name + ", group " + std::to_string(g) + ",";
-                const std::vector<int64_t> samples = groups.samples(g);
-                check_rank(leaf.tensors[g], leaf.rank() + 1, which, leaf.signature, "");
-                std::size_t own = 0;
-                for (std::size_t d = 0; d <= leaf.rank(); ++d) {
-                    const Dimension& dimension = leaf.signature.dimensions[d];
-                    const int64_t size = leaf.tensors[g].size(static_cast<int64_t>(d));
-                    if (dimension.kind == Dimension::batch) {
-                        if (size != static_cast<int64_t>(samples.size())) refuse(which, " has size ", size, " along B: must be the number of its samples, ", samples.size());
+                const at::Tensor& tensor = leaf.tensors[g];
+                const auto which = [&] { return name + ", group " + std::to_string(g) + ","; };
+                const std::span<const int64_t> samples = groups.samples(g);
+                check_sizes(tensor, leaf.signature, leaf.signature.dimensions, same, which);
+                for (std::size_t d = 0, own = 0; d <= leaf.rank(); ++d) {
+                    const int64_t size = tensor.sizes()[d];
+                    if (d == leaf.signature.batch_dim) {
+                        if (size != static_cast<int64_t>(samples.size())) refuse(which(), " has size ", size, " along B: must be the number of its samples, ", samples.size());
                         continue;
-                    }
-                    if (dimension.kind == Dimension::number && size != dimension.size) refuse(which, " has size ", size, " along dimension ", d, ": must be ", dimension.size, " by \"", leaf.signature.text, "\"");
-                    if (dimension.kind == Dimension::any) check_same(same[own], size, which, d);
-                    const std::vector<int64_t>* lengths = nullptr;
-                    if (dimension.kind == Dimension::length) {
-                        const auto known = from.lengths.find(dimension.name);
-                        if (known == from.lengths.end()) refuse(name, ".signature = \"", leaf.signature.text, "\": the collection has no length \"", dimension.name, "\"");
-                        lengths = &known->second;
                     }
                     for (const int64_t sample : samples) {
                         const auto i = static_cast<std::size_t>(sample);
-                        if (lengths != nullptr && (*lengths)[i] > size)
-                            refuse(which, " has size ", size, " along L_", dimension.name, ": must be at least the longest of its samples, such as ", (*lengths)[i], " of sample ", sample);
-                        leaf.shapes[i * leaf.rank() + own] = lengths != nullptr ? (*lengths)[i] : size;
+                        const int64_t length = lengths[d] != nullptr ? (*lengths[d])[i] : size;
+                        if (length > size)
+                            refuse(which(), " has size ", size, " along L_", leaf.signature.dimensions[d].name, ": must be at least the longest of its samples, such as ", length, " of sample ", sample);
+                        shapes[i * leaf.rank() + own] = length;
                     }
                     ++own;
                 }
             }
-            for (const Dimension& dimension : leaf.signature.own)
-                if (dimension.kind == Dimension::length) {
-                    const auto known = from.lengths.find(dimension.name);
-                    if (known == from.lengths.end()) refuse(name, ".signature = \"", leaf.signature.text, "\": the collection has no length \"", dimension.name, "\"");
-                    made->lengths.insert(*known);
-                }
+            leaf.shapes = std::make_shared<const std::vector<int64_t>>(std::move(shapes));
         }
         adopted.keep();
         *outputs = made.release();
@@ -367,7 +379,7 @@ sab_status group_collection(const void* handle, const sab_groups* grouping, void
         Groups groups{{0}, {grouping->permutation, grouping->permutation + grouping->samples}};
         for (std::size_t g = 1; g <= grouping->groups; ++g)
             if (grouping->offsets[g] > groups.offsets.back()) groups.offsets.push_back(grouping->offsets[g]);
-        *grouped = moved_to(collection, std::move(groups)).release();
+        *grouped = moved_to(collection, std::make_shared<const Groups>(std::move(groups))).release();
     });
 }
 
@@ -375,7 +387,7 @@ sab_status ungroup_collection(const void* handle, void** samples, sab_torch_mess
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
         groups_of(collection);
-        *samples = moved_to(collection, std::nullopt).release();
+        *samples = moved_to(collection, nullptr).release();
     });
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 /// What the parts of the component share.
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/util/Exception.h>
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -51,6 +53,9 @@ int32_t count_devices(c10::DeviceType type);
 
 void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks);
 void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callbacks& callbacks);
+
+/// A tensor in the given one's memory; refused by `name` where LibTorch would not read it rightly. `release` runs when that memory is not needed any more, but not where this throws.
+at::Tensor from_dlpack(const DLManagedTensor& given, const std::string& name, std::function<void()> release);
 
 sab_status read_sizes(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype, void** owner, sab_torch_message* message);
 void release_sizes(void* owner);

@@ -1,7 +1,7 @@
 #include "torch/component/moves.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/arange.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -9,7 +9,8 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
-#include <memory>
+#include <numeric>
+#include <optional>
 #include <type_traits>
 
 #include "group/padding.h"
@@ -18,67 +19,164 @@
 namespace sab_torch {
 namespace {
 
-int64_t product(const int64_t* begin, const int64_t* end) {
-    int64_t all = 1;
-    for (; begin != end; ++begin) all *= *begin;
-    return all;
+int64_t product(at::IntArrayRef sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+
+/// With the elements that it stands for in its memory.
+at::Tensor resolved(const at::Tensor& tensor) {
+    if (tensor.layout() != at::kStrided) return tensor.to_dense();  // a gradient
+    if (tensor._is_zerotensor()) return tensor.clone();
+    return tensor.is_conj() || tensor.is_neg() ? tensor.resolve_conj().resolve_neg() : tensor;
 }
 
-/// With its elements as they are in memory, each once.
-at::Tensor plain(const at::Tensor& tensor) {
-    const at::Tensor resolved = tensor.resolve_conj().resolve_neg();
-    return resolved.is_non_overlapping_and_dense() ? resolved : resolved.contiguous();
+/// A tensor's memory.
+struct Piece {
+    char* data;
+    const int64_t* strides;  // null: row-major
+};
+
+/// The move itself, in the CPU's memory, into row-major tensors.
+void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& from, const std::vector<char*>& to, const void* value) {
+    const auto bytes = static_cast<int64_t>(element_size);
+    std::vector<void*> data(move.samples);
+    std::vector<int64_t> strides;  // empty: row-major
+    sab_pad_options options = SAB_PAD_OPTIONS_INIT;
+    options.padding = move.rule.padding;
+    options.value = value;
+    options.value_dims = move.rule.value_dims;
+    options.threads = static_cast<uint64_t>(at::get_num_threads());
+    const auto samples_of = [&](std::span<const int64_t> indices) {
+        sab_ragged ragged = SAB_RAGGED_INIT;
+        ragged.samples = move.samples;
+        ragged.rank = move.rank;
+        ragged.element_size = element_size;
+        ragged.shapes = move.shapes->data();
+        ragged.strides = strides.empty() ? nullptr : strides.data();
+        ragged.data = data.data();
+        sab::Samples samples(ragged, indices.data(), indices.size());
+        samples.need_memory();
+        return samples;
+    };
+    const auto strides_of = [&](std::size_t tensor, std::vector<int64_t>& own) {
+        own.resize(move.from.rank);
+        int64_t next = 1;
+        for (std::size_t d = own.size(); d-- > 0;) {
+            own[d] = from[tensor].strides != nullptr ? from[tensor].strides[d] : next;
+            next *= std::max<int64_t>(1, move.from.sizes(tensor)[d]);
+        }
+    };
+    const auto shape_in = [&](const Layout& layout, std::size_t group) {  // of its samples
+        std::vector<int64_t> shape = layout.sizes(group).vec();
+        shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(layout.batch_dim));
+        return shape;
+    };
+
+    std::vector<int64_t> own;
+    if (!move.to.groups) {
+        std::copy(to.begin(), to.end(), data.begin());
+        options.batch_dim = move.from.batch_dim;
+        for (std::size_t g = 0; g < from.size(); ++g) {
+            strides_of(g, own);
+            sab::unpad(from[g].data, shape_in(move.from, g).data(), from[g].strides != nullptr ? own.data() : nullptr, options, samples_of(move.from.groups->samples(g)));
+        }
+        return;
+    }
+    if (!move.from.groups) {
+        if (std::ranges::any_of(from, [](const Piece& piece) { return piece.strides != nullptr; })) strides.reserve(move.samples * move.rank);
+        for (std::size_t i = 0; i < from.size(); ++i) {
+            data[i] = from[i].data;
+            if (strides.capacity() == 0) continue;
+            strides_of(i, own);
+            strides.insert(strides.end(), own.begin(), own.end());
+        }
+    } else {
+        strides.resize(move.samples * move.rank);
+        for (std::size_t g = 0; g < from.size(); ++g) {
+            strides_of(g, own);
+            const auto batch_stride = own.begin() + static_cast<std::ptrdiff_t>(move.from.batch_dim);
+            const int64_t step = *batch_stride * bytes;
+            own.erase(batch_stride);
+            char* next = from[g].data;
+            for (const int64_t sample : move.from.groups->samples(g)) {
+                data[static_cast<std::size_t>(sample)] = next;
+                std::copy(own.begin(), own.end(), strides.begin() + sample * static_cast<int64_t>(move.rank));
+                if (next != nullptr) next += step;
+            }
+        }
+    }
+    options.batch_dim = move.to.batch_dim;
+    for (std::size_t g = 0; g < to.size(); ++g) sab::pad(samples_of(move.to.groups->samples(g)), shape_in(move.to, g).data(), options, to[g]);
 }
 
-/// The move itself, in the CPU's memory.
 std::vector<at::Tensor> copied(const Move& move, const std::vector<at::Tensor>& sources) {
-    const std::size_t samples = move.rank == 0 ? 0 : move.shapes.size() / move.rank;
-    std::vector<void*> data(samples);
-    std::vector<int64_t> strides(move.shapes.size());
-    for (std::size_t b = 0; b < move.from.size(); ++b) {
-        const Block& block = move.from[b];
-        const at::Tensor& source = sources[b];
-        const auto bytes = static_cast<int64_t>(source.element_size());
-        char* const first = static_cast<char*>(source.data_ptr());
-        for (std::size_t place = 0; place < block.samples.size(); ++place) {
-            const auto sample = static_cast<std::size_t>(block.samples[place]);
-            if (sample >= data.size()) data.resize(sample + 1);  // samples without dimensions
-            data[sample] = block.batch_dim < 0 ? first : first + static_cast<int64_t>(place) * source.stride(block.batch_dim) * bytes;
-            for (std::size_t d = 0, own = 0; own < move.rank; ++d)
-                if (static_cast<int64_t>(d) != block.batch_dim) strides[sample * move.rank + own++] = source.stride(static_cast<int64_t>(d));
-        }
-    }
-    sab_ragged ragged = SAB_RAGGED_INIT;
-    ragged.samples = data.size();
-    ragged.rank = move.rank;
-    ragged.element_size = sources.empty() ? 1 : sources[0].element_size();
-    ragged.shapes = move.shapes.data();
-    ragged.strides = strides.data();
-    ragged.data = data.data();
-    const at::Tensor value = move.rule.value.defined() ? move.rule.value.detach().to(at::kCPU).contiguous() : at::Tensor();
-
+    std::vector<Piece> from;
+    from.reserve(sources.size());
+    for (const at::Tensor& source : sources) from.push_back({static_cast<char*>(source.data_ptr()), source.is_contiguous() ? nullptr : source.strides().data()});
     std::vector<at::Tensor> made;
-    made.reserve(move.to.size());
-    for (const Block& block : move.to) {
-        made.push_back(at::empty(block.sizes, sources.at(0).options()));
-        std::vector<int64_t> shape = block.sizes;
-        sab_pad_options options = SAB_PAD_OPTIONS_INIT;
-        if (block.batch_dim >= 0) {
-            shape.erase(shape.begin() + block.batch_dim);
-            options.batch_dim = static_cast<uint64_t>(block.batch_dim);
-        }
-        options.padding = move.rule.padding;
-        options.value = value.defined() ? value.data_ptr() : nullptr;
-        options.value_dims = move.rule.value_dims;
-        options.threads = static_cast<uint64_t>(at::get_num_threads());
-        sab::Samples given(ragged, block.samples.data(), block.samples.size());
-        given.need_memory();
-        sab::pad(given, shape.data(), options, made.back().data_ptr());
+    made.reserve(move.to.count);
+    std::vector<char*> to;
+    to.reserve(move.to.count);
+    for (std::size_t t = 0; t < move.to.count; ++t) {
+        made.push_back(at::empty(move.to.sizes(t), sources[0].options()));
+        to.push_back(static_cast<char*>(made.back().data_ptr()));
     }
+    const at::Tensor value = move.rule.value.defined() ? resolved(move.rule.value.detach()).to(at::kCPU).contiguous() : at::Tensor();
+    copy(move, sources[0].element_size(), from, to, value.defined() ? value.data_ptr() : nullptr);
     return made;
 }
 
-std::vector<at::Tensor> moved_by_copy(const Move& move, const std::vector<at::Tensor>& sources);
+/// Without the dimensions of samples from `rank` on, which none is padded in.
+Layout cut(const Layout& layout, std::size_t own_rank, std::size_t rank) {
+    const std::size_t left = layout.rank - (own_rank - rank);
+    std::vector<int64_t> shapes;
+    for (std::size_t t = 0; t < layout.count; ++t) shapes.insert(shapes.end(), layout.sizes(t).begin(), layout.sizes(t).begin() + left);
+    return {layout.groups, layout.batch_dim, left, std::make_shared<const std::vector<int64_t>>(std::move(shapes)), layout.count};
+}
+
+/// The same by LibTorch's operations, for other devices and gradients of paddings: which row of all sources stands at each place is found by moving numbers.
+std::vector<at::Tensor> gathered(const Move& move, const std::vector<at::Tensor>& sources) {
+    // Trailing dimensions that are the same in all samples and in no group padded are a row.
+    const auto is_whole = [&](std::size_t d) {
+        const int64_t size = (*move.shapes)[d];
+        for (std::size_t i = 1; i < move.samples; ++i)
+            if ((*move.shapes)[i * move.rank + d] != size) return false;
+        return std::ranges::all_of(std::initializer_list<const Layout*>{&move.from, &move.to}, [&](const Layout* layout) {
+            if (!layout->groups) return true;
+            for (std::size_t g = 0; g < layout->count; ++g)
+                if (layout->sizes(g)[d + 1] != size) return false;
+            return d >= layout->batch_dim;
+        });
+    };
+    std::size_t rank = move.rank;
+    while (rank > 0 && (move.rule.value_dims >> (rank - 1)) == 0 && is_whole(rank - 1)) --rank;
+    const int64_t row = product(move.from.sizes(0).slice(move.from.rank - (move.rank - rank)));
+    const Layout samples{nullptr, 0, move.rank, move.shapes, move.samples};
+    const Move numbers{cut(move.from, move.rank, rank), cut(move.to, move.rank, rank), move.samples, rank, cut(samples, move.rank, rank).shapes, {move.rule.padding, {}, move.rule.value_dims}};
+
+    const at::Tensor value = move.rule.value.defined() ? move.rule.value.to(sources[0].device()) : at::zeros({}, sources[0].options());
+    std::vector<at::Tensor> all_rows;
+    std::vector<int64_t> begins{0}, counts;
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+        const int64_t count = product(numbers.from.sizes(s));
+        all_rows.push_back(sources[s].reshape({count, row}));
+        begins.push_back(begins.back() + count);
+    }
+    all_rows.push_back(value.reshape({-1, 1}).expand({value.numel(), row}));
+    std::vector<int64_t> which(static_cast<std::size_t>(begins.back() + value.numel()));  // each row's number, where the row is
+    std::iota(which.begin(), which.end(), int64_t{0});
+    std::vector<Piece> from;
+    for (std::size_t s = 0; s < sources.size(); ++s) from.push_back({reinterpret_cast<char*>(which.data() + begins[s]), nullptr});
+    for (std::size_t t = 0; t < move.to.count; ++t) counts.push_back(product(numbers.to.sizes(t)));
+    const at::Tensor places = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, at::TensorOptions(at::kLong));
+    std::vector<char*> to;
+    int64_t begin = 0;
+    for (const int64_t count : counts) to.push_back(reinterpret_cast<char*>(places.data_ptr<int64_t>() + std::exchange(begin, begin + count)));
+    copy(numbers, sizeof(int64_t), from, to, which.data() + begins.back());
+
+    // All in one piece, so that there is one operation, and one gradient of all rows.
+    std::vector<at::Tensor> made = at::cat(all_rows).index_select(0, places.to(sources[0].device())).unsafe_split_with_sizes(counts);
+    for (std::size_t t = 0; t < made.size(); ++t) made[t] = made[t].view(move.to.sizes(t));
+    return made;
+}
 
 /// The gradient of a move with constant padding is the move back, with zeros for what was left out.
 struct MoveBackward : torch::autograd::Node {
@@ -87,8 +185,10 @@ struct MoveBackward : torch::autograd::Node {
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
         std::vector<at::Tensor> given;
-        for (std::size_t b = 0; b < back.from.size(); ++b) given.push_back(gradients[b].defined() ? plain(gradients[b]) : at::zeros(back.from[b].sizes, options));
-        return moved_by_copy(back, given);
+        given.reserve(gradients.size());
+        for (std::size_t t = 0; t < back.from.count; ++t)
+            given.push_back(gradients[t].defined() ? std::move(gradients[t]) : at::zeros({}, options).expand(back.from.sizes(t)));
+        return moved(back, given);
     }
     std::string name() const override { return "SabMoveBackward"; }
 };
@@ -104,76 +204,31 @@ NodePointer new_node() {
         return c10::make_intrusive<Backward>();
 }
 
-std::vector<at::Tensor> moved_by_copy(const Move& move, const std::vector<at::Tensor>& sources) {
-    std::vector<at::Tensor> made = copied(move, sources);
-    if (torch::autograd::compute_requires_grad(at::TensorList(sources))) {
-        const NodePointer node = new_node<MoveBackward>();
-        auto& backward = static_cast<MoveBackward&>(*node);
-        backward.back = {move.to, move.from, move.rank, move.shapes, {}};
-        backward.options = sources[0].options();
-        backward.set_next_edges(torch::autograd::collect_next_edges(at::TensorList(sources)));
-        for (at::Tensor& tensor : made) torch::autograd::set_history(tensor, node);
-    }
-    return made;
-}
-
-/// The same by LibTorch's operations, which have their own gradients and devices: which row of all sources stands at each place is found by moving numbers.
-std::vector<at::Tensor> moved_by_index(const Move& move, const std::vector<at::Tensor>& sources) {
-    // Trailing dimensions in which nothing is padded are a row.
-    std::size_t rank = move.rank;
-    const auto is_whole = [&](std::size_t d) {
-        if ((move.rule.value_dims >> d) != 0) return false;
-        const auto keeps = [&](const Layout& layout) {
-            return std::ranges::all_of(layout, [&](const Block& block) {
-                if (block.batch_dim >= 0 && d < static_cast<std::size_t>(block.batch_dim)) return false;
-                const int64_t size = block.sizes[d + (block.batch_dim >= 0 ? 1 : 0)];
-                return std::ranges::all_of(block.samples, [&](int64_t sample) { return move.shapes[static_cast<std::size_t>(sample) * move.rank + d] == size; });
-            });
-        };
-        return keeps(move.from) && keeps(move.to);
-    };
-    while (rank > 0 && is_whole(rank - 1)) --rank;
-    const Block& first = move.from.front();
-    const int64_t row = product(first.sizes.data() + first.sizes.size() - (move.rank - rank), first.sizes.data() + first.sizes.size());
-
-    Move numbers{move.from, move.to, rank, {}, {move.rule.padding, {}, move.rule.value_dims}};
-    for (std::size_t i = 0; i < move.shapes.size(); ++i)
-        if (i % move.rank < rank) numbers.shapes.push_back(move.shapes[i]);
-    int64_t rows = 0;
-    std::vector<at::Tensor> sources_rows, sources_numbers;
-    for (std::size_t b = 0; b < sources.size(); ++b) {
-        std::vector<int64_t>& sizes = numbers.from[b].sizes;
-        sizes.resize(sizes.size() - (move.rank - rank));
-        const int64_t count = product(sizes.data(), sizes.data() + sizes.size());
-        sources_numbers.push_back(at::arange(rows, rows + count, at::kLong).view(sizes));
-        sources_rows.push_back(sources[b].reshape({count, row}));
-        rows += count;
-    }
-    at::Tensor value = move.rule.value.defined() ? move.rule.value.to(sources[0].device()) : at::zeros({}, sources[0].options());
-    numbers.rule.value = at::arange(rows, rows + value.numel(), at::kLong).view(value.sizes());
-    sources_rows.push_back(value.reshape({-1, 1}).expand({value.numel(), row}));
-    const at::Tensor all = at::cat(sources_rows);
-    for (Block& block : numbers.to) block.sizes.resize(block.sizes.size() - (move.rank - rank));
-    std::vector<at::Tensor> made;
-    const std::vector<at::Tensor> places = copied(numbers, sources_numbers);
-    for (std::size_t b = 0; b < places.size(); ++b)
-        made.push_back(all.index_select(0, places[b].reshape({-1}).to(all.device())).view(move.to[b].sizes));
-    return made;
-}
-
 }  // namespace
 
 std::vector<at::Tensor> moved(const Move& move, const std::vector<at::Tensor>& sources) {
-    if (sources.empty() || move.to.empty()) return {};
+    if (sources.empty() || move.to.count == 0) return {};
     std::vector<at::Tensor> given;
     given.reserve(sources.size());
-    for (const at::Tensor& source : sources) given.push_back(plain(source));
+    for (const at::Tensor& source : sources) given.push_back(resolved(source));
     const Rule& rule = move.rule;
-    const bool has_gradient = torch::autograd::compute_requires_grad(at::TensorList(given)) || (rule.value.defined() && torch::autograd::compute_requires_grad(rule.value));
-    const bool has_forward_gradient = std::ranges::any_of(given, [](const at::Tensor& source) { return source._fw_grad(0).defined(); });
-    const bool is_linear_copy = rule.padding == SAB_PADDING_CONSTANT && !(rule.value.defined() && rule.value.requires_grad());
-    if (!given[0].device().is_cpu() || has_forward_gradient || (has_gradient && !is_linear_copy)) return moved_by_index(move, given);
-    return moved_by_copy(move, given);
+    const bool value_has_gradient = rule.value.defined() && torch::autograd::compute_requires_grad(rule.value);
+    const bool has_gradient = value_has_gradient || torch::autograd::compute_requires_grad(at::TensorList(given));
+    const bool has_forward_gradient = (rule.value.defined() && rule.value._fw_grad(0).defined()) || std::ranges::any_of(given, [](const at::Tensor& source) { return source._fw_grad(0).defined(); });
+    if (has_forward_gradient || value_has_gradient || (has_gradient && rule.padding != SAB_PADDING_CONSTANT)) return gathered(move, given);
+    std::vector<at::Tensor> made;
+    {
+        const at::AutoDispatchBelowADInplaceOrView untracked;
+        made = given[0].device().is_cpu() ? copied(move, given) : gathered(move, given);
+    }
+    if (!has_gradient) return made;
+    const NodePointer node = new_node<MoveBackward>();
+    auto& backward = static_cast<MoveBackward&>(*node);
+    backward.back = {move.to, move.from, move.samples, move.rank, move.shapes, {}};
+    backward.options = given[0].options();
+    backward.set_next_edges(torch::autograd::collect_next_edges(at::TensorList(given)));
+    for (at::Tensor& tensor : made) torch::autograd::set_history(tensor, node);
+    return made;
 }
 
 }  // namespace sab_torch

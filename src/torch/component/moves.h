@@ -4,19 +4,34 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "sab/group.h"
 
 namespace sab_torch {
 
-/// A tensor that holds samples: one as it is, or several, stacked along a dimension and padded.
-struct Block {
-    std::vector<int64_t> sizes;
-    int64_t batch_dim;  // -1: one sample
-    std::vector<int64_t> samples;
+/// Which samples stand in which group, none of which is empty.
+struct Groups {
+    std::vector<int64_t> offsets, permutation;
+    std::size_t count() const { return offsets.size() - 1; }
+    std::span<const int64_t> samples(std::size_t group) const {
+        return {permutation.data() + offsets[group], static_cast<std::size_t>(offsets[group + 1] - offsets[group])};
+    }
 };
-using Layout = std::vector<Block>;
+
+using Numbers = std::shared_ptr<const std::vector<int64_t>>;
+
+/// The tensors that samples lie in: each in one of its own, or stacked along a dimension and padded, in groups.
+struct Layout {
+    std::shared_ptr<const Groups> groups;  // null: one by one
+    std::size_t batch_dim;                 // of groups
+    std::size_t rank;                      // of a tensor
+    Numbers shapes;                        // of each tensor
+    std::size_t count;                     // of tensors
+    at::IntArrayRef sizes(std::size_t tensor) const { return {shapes->data() + tensor * rank, rank}; }
+};
 
 /// What stands where samples do not reach.
 struct Rule {
@@ -25,10 +40,11 @@ struct Rule {
     uint64_t value_dims = 0;  // those that it has; see sab_pad_options
 };
 
+/// One of the layouts is in groups.
 struct Move {
     Layout from, to;
-    std::size_t rank;             // of a sample
-    std::vector<int64_t> shapes;  // of each sample
+    std::size_t samples, rank;  // rank of a sample
+    Numbers shapes;             // of each sample
     Rule rule;
 };
 

@@ -1,19 +1,24 @@
 #include "torch/component/signature.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "torch/component/internal.h"
 
 namespace sab_torch {
 
-std::vector<std::string> split_names(const std::string& text) {
+static std::string_view without_blanks(std::string_view text) {
+    constexpr char blanks[] = " \t\r\n\f\v";
+    const std::size_t first = text.find_first_not_of(blanks);
+    return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::vector<std::string> split_names(std::string_view text) {
     std::vector<std::string> names;
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const std::size_t comma = std::min(text.find(',', begin), text.size());
-        const std::size_t first = text.find_first_not_of(' ', begin), last = text.find_last_not_of(' ', comma == 0 ? 0 : comma - 1);
-        names.push_back(first >= comma || last == text.npos || last < first ? "" : text.substr(first, last - first + 1));
-        begin = comma + 1;
+    for (bool is_last = false; !is_last;) {
+        const std::size_t comma = text.find(',');
+        is_last = comma == text.npos;
+        names.emplace_back(without_blanks(text.substr(0, comma)));
+        if (!is_last) text.remove_prefix(comma + 1);
     }
     return names;
 }
@@ -23,7 +28,9 @@ Signature parse_signature(const std::string& text, const std::string& what) {
     if (text.size() < 2 || text.front() != '(' || text.back() != ')') refuse("must stand in parentheses, such as \"(B, L_length, 3)\"");
     Signature signature{text, {}, {}, 0};
     std::size_t batches = 0;
-    for (const std::string& word : split_names(text.substr(1, text.size() - 2))) {
+    std::vector<std::string> words = split_names(std::string_view(text).substr(1, text.size() - 2));
+    if (words.size() > 1 && words.back().empty()) words.pop_back();  // "(B,)"
+    for (const std::string& word : words) {
         Dimension dimension{Dimension::any, "", 0};
         if (word == "B") {
             dimension.kind = Dimension::batch;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sab_torch {
@@ -24,6 +25,6 @@ struct Signature {
 Signature parse_signature(const std::string& text, const std::string& what);
 
 /// "a, b" as {"a", "b"}.
-std::vector<std::string> split_names(const std::string& text);
+std::vector<std::string> split_names(std::string_view text);
 
 }  // namespace sab_torch

@@ -223,7 +223,7 @@ class DataCollection:
         self.is_grouped = True
 
     def _stacked(self, column: _Column, shapesig: ShapeSignature, padder: Any, partition: Partition, grouping: Grouping) -> Sequence[Tensor]:
-        if column.column is not None and all(partition) and len(column.column):
+        if column.column is not None and all(partition):
             rule = rule_of(padder, shapesig, column.column)
             if rule is not None:
                 return column.column.grouped(grouping.permutation, grouping.offsets, shapesig.bdim_idx, rule).buffers
@@ -251,7 +251,10 @@ class DataCollection:
         sizes = np.delete(sizes, shapesig.bdim_idx, 1) if len(tensors) else np.empty((0, len(shapesig) - 1), np.int64)
         shapes = np.repeat(sizes, np.diff(offsets), axis=0)
         for idx, label in shapesig.bdim_removed().iter_ldim_idx_label():
-            shapes[:, idx] = [length for lengths in (self.length_info or {})[label] for length in lengths]
+            lengths = [length for of_group in (self.length_info or {})[label] for length in of_group]
+            if len(lengths) != len(shapes):
+                raise ValueError(f"length_info[{label!r}] has {len(lengths)} lengths: the groups have {len(shapes)} data")
+            shapes[:, idx] = lengths
         ordered = np.empty_like(shapes)
         ordered[grouping.permutation] = shapes
         return Column.padded(tensors, grouping.permutation, offsets, shapesig.bdim_idx, ordered, torch.empty(0))

@@ -31,8 +31,9 @@ class Padder(metaclass=ABCMeta):
 
     def merge_tensors(self, tensors: List[Tensor], shapesig: ShapeSignature) -> Tensor:
         """Tensors stacked, each padded to the longest along the dimensions that are lengths."""
-        column, rule = _column(tensors, self, shapesig)
-        if column is not None and len(tensors) and rule is not None:
+        column = column_of(tensors)
+        rule = None if column is None else rule_of(self, shapesig, column)
+        if column is not None and rule is not None:
             grouping = Grouping.uni(len(tensors))
             return column.grouped(grouping.permutation, grouping.offsets, shapesig.bdim_idx, rule).buffers[0]
         if not len(tensors):
@@ -102,16 +103,11 @@ def rule_of(padder: Any, shapesig: ShapeSignature, column: Column) -> Optional[R
 
 
 def column_of(tensors: List[Tensor]) -> Optional[Column]:
-    """Tensors as the library has them; None where they are of no common kind."""
+    """Tensors as the library has them; None where there are none, or they are of no common kind."""
     try:
-        return Column.separate(tensors)
+        return Column.separate(tensors) if tensors else None
     except (UnlikeTensors, TypeError):
         return None
-
-
-def _column(tensors: List[Tensor], padder: Any, shapesig: ShapeSignature) -> "Tuple[Optional[Column], Optional[Rule]]":
-    column = column_of(tensors)
-    return column, None if column is None or not len(column) else rule_of(padder, shapesig, column)
 
 
 class PadderData(Data):

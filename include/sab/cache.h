@@ -36,7 +36,7 @@ typedef struct sab_cache_options {
                                        there already it is their own matter. 0 (default): no bound */
     sab_cache_failure on_failure; /**< SAB_CACHE_DEGRADE */
     int32_t is_cluster;           /**< Redis: 1: the servers are a Redis Cluster, any node of which is enough; 0 (default): keys are dealt out to the servers by xxHash */
-    double timeout;               /**< Redis: seconds to connect, and for each answer, or 64 KiB of a long one; above 0. 1 */
+    double timeout;               /**< Redis: seconds to connect, and for each answer, or 64 KiB of a long one; above 0. A host's name is looked up for as long as the system does. 1 */
     double load_wait;             /**< seconds to wait at most while somebody else makes a value, before making it, too; at least 0. 60 */
 } sab_cache_options;
 #define SAB_CACHE_OPTIONS_INIT { sizeof(sab_cache_options), NULL, 1, 1, 0, SAB_CACHE_DEGRADE, 0, 1, 60 }
@@ -49,12 +49,15 @@ SAB_API void sab_cache_options_init(sab_cache_options *options) SAB_NOEXCEPT;
 
 /** Opens a cache.
  *
- *  Use after fork(): a child goes on with connections and files of its own; what was in the buffer is the parent's to write.
+ *  Use after fork(): a child goes on with connections and files of its own; what was in the buffer is the parent's to write. Values that were got before are the parent's, too: a child may
+ *  read those from "lmdb:" as long as the parent lives and holds them, and frees its own.
  *
  *  @param url      "lmdb:PATH": a file, made when it is not there, and PATH-lock and PATH-loading beside it. Any number of processes of one machine at once; not on network file systems.
- *                  A process that is killed leaves it whole; a machine that loses power may damage it.
+ *                  A process that is killed leaves it whole; a machine that loses power may damage it. One that is stopped while it writes holds up the others' writes. Remove all three files, and when nobody
+ *                  has them open: whoever has goes on with what was there and writes no more; cutting them short ends processes that read
  *                  "redis://[USER:PASSWORD@]HOST:PORT[,[USER:PASSWORD@]HOST:PORT...][/DB]": one or many servers; USER and PASSWORD percent-encoded, either may be empty, for the hosts that follow, too; HOST may be an
- *                  IPv6 address in brackets; PORT 6379 when left out.
+ *                  IPv6 address in brackets; PORT 6379 when left out. The user must be
+ *                  allowed GET, MGET, SET, MSET and EVAL, for sab_cache_num_keys() and sab_cache_clear() SCAN and UNLINK
  *                  "redis-server:[PROGRAM][@ADDRESS]": starts a Redis server (the program "redis-server" by default) on an address of this machine, the loopback interface by default, with a password of its own. It
  *                  ends with this process, however that ends, and its children.
  *                  "memory:": in this process only
@@ -64,7 +67,7 @@ SAB_API void sab_cache_options_init(sab_cache_options *options) SAB_NOEXCEPT;
  */
 SAB_API sab_status sab_cache_open(const char *url, const sab_cache_options *options, sab_cache **cache) SAB_NOEXCEPT;
 
-/** Where the cache is, for others to open: the URL with passwords, and for "redis-server:" that of the server which was started.
+/** Where the cache is, for others to open: the URL with passwords, that of a file without symbolic links and whatever the working directory, and for "redis-server:" that of the server which was started.
  *
  *  @param cache  a handle
  *  @return belongs to the cache; "" for NULL
@@ -76,8 +79,8 @@ SAB_API const char *sab_cache_url(const sab_cache *cache) SAB_NOEXCEPT;
  *  @param cache     a handle
  *  @param key       `key_size` bytes
  *  @param key_size  at least 1, at most 2^20
- *  @param value     the value, to be freed with sab_cache_value_free(); NULL when there is none, and on failure. From "lmdb:" it is a view of the file: as long as it is held, what was
- *                   evicted or overwritten since keeps its place there
+ *  @param value     the value, to be freed with sab_cache_value_free(); NULL when there is none, and on failure. From "lmdb:" it is a view of the file, as long as it is held what was
+ *                   evicted or overwritten since keeps its place there; of more than 64 states of the file, a copy
  *  @return SAB_OK, also when there is none; SAB_E_ARGUMENT; SAB_E_IO
  */
 SAB_API sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value) SAB_NOEXCEPT;
@@ -88,7 +91,7 @@ SAB_API sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_s
  *  @param key       `key_size` bytes
  *  @param key_size  at least 1, at most 2^20
  *  @param data      `size` bytes, copied; may be NULL when there are none
- *  @param size      at most 2^31 - 1 (Redis: 2^29)
+ *  @param size      at most 2^31 - 1 (Redis: 2^29 - 16, larger ones are dropped)
  *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_IO
  */
 SAB_API sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size) SAB_NOEXCEPT;

@@ -176,6 +176,7 @@ class Cache(Generic[Value]):
             self._dump, self._load = _SERIALIZERS[serializer]
         else:
             self._dump, self._load = serializer
+        self._is_copying = self._load in (pickle.loads, bytes)  # nothing that these give is in what they read
         if capacity is not None:
             capacity = whole("capacity", capacity, 1)
         options = new_options("sab_cache_options")
@@ -220,7 +221,7 @@ class Cache(Generic[Value]):
         data = _bytes_of(key)
         value = ffi.new("sab_cache_value **")
         check(lib.sab_cache_get(self._open(), data, len(data), value))
-        return default if value[0] == ffi.NULL else self._load(_view(value[0]))
+        return self._taken(value, 0) if value[0] else default
 
     def put(self, key: Key, value: Value) -> None:
         """Keeps a value, over one that is there."""
@@ -242,8 +243,11 @@ class Cache(Generic[Value]):
         calls = Calls(load=made)
         value = ffi.new("sab_cache_value **")
         check(lib.sab_cache_get_or_load(self._open(), data, len(data), lib.sab_py_load, calls.handle, lib.sab_py_progress, calls.handle, value), calls)
-        view = _view(value[0])
-        return fresh[0] if fresh else self._load(view)
+        if not fresh:
+            found: Value = self._taken(value, 0)
+            return found
+        lib.sab_cache_value_free(value[0])
+        return fresh[0]
 
     def get_many(self, keys: Iterable[Key], default: Any = None) -> "list[Union[Value, Any]]":
         """The values of many keys, by one request to each server or one transaction."""
@@ -251,9 +255,12 @@ class Cache(Generic[Value]):
         items, keep = _items(names)
         values = ffi.new("sab_cache_value *[]", len(names))
         check(lib.sab_cache_get_many(self._open(), items, len(names), values))
-        views = [None if value == ffi.NULL else _view(value) for value in values]  # all owned before anything can be raised
         del keep
-        return [default if view is None else self._load(view) for view in views]
+        try:
+            return [self._taken(values, i) if value else default for i, value in enumerate(values)]
+        finally:
+            for value in values:  # those that were not come to
+                lib.sab_cache_value_free(value)
 
     def put_many(self, values: Mapping[Any, Value]) -> None:
         """Keeps many values, past the buffer."""
@@ -288,6 +295,17 @@ class Cache(Generic[Value]):
         handle, self._handle = self._handle, None
         if handle is not None:
             self._at_exit.cancel()  # with what it holds: the handle goes with the last call that another thread has under way
+
+    def _taken(self, values: Any, place: int) -> Any:
+        """What a value of C's stands for; it is freed when nothing of it is used any more."""
+        value, values[place] = values[place], ffi.NULL
+        if not self._is_copying:
+            return self._load(_view(value))
+        size = ffi.new("size_t *")
+        try:
+            return self._load(ffi.buffer(lib.sab_cache_value_data(value, size), size[0]))
+        finally:
+            lib.sab_cache_value_free(value)
 
     def _open(self) -> Any:
         if self._handle is None:

@@ -19,9 +19,11 @@ ways=(find_package pkg_config)
 for found_by in "${ways[@]}"; do
   cmake -S "$here" -B "$scratch/$found_by" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DSAB_SANITIZE="$sanitizers" \
     -DUSE_PKG_CONFIG=$([ $found_by = pkg_config ] && echo ON || echo OFF) > /dev/null
-  ninja -C "$scratch/$found_by" --quiet
+  # Found the other way it is the same library: a program of each kind is enough.
+  only=$([ "$found_by" = pkg_config ] && echo 'sab_test|example_first' || echo '.*')
+  ninja -C "$scratch/$found_by" --quiet $([ "$found_by" = pkg_config ] && echo sab_test first)
   log=$scratch/$found_by.log
-  (cd "$scratch/$found_by" && ctest --verbose > "$log") || { failed=$((failed + 1)) && cat "$log"; }
+  (cd "$scratch/$found_by" && ctest --verbose --parallel 2 -R "^($only)\$" > "$log") || { failed=$((failed + 1)) && cat "$log"; }
   passed=$((passed + $(awk '/^[0-9]+: [0-9]+ passed, / { sum += $2 } END { print sum + 0 }' "$log")))
 done
 if [ -z "$sanitizers" ]; then # and without the shared library

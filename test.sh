@@ -52,7 +52,7 @@ if [ "$mode" != quick ]; then
   for sanitizers in address,undefined thread; do
     step "with -fsanitize=$sanitizers"
     directory=build/${sanitizers%,*}
-    build "$directory" -DSAB_SANITIZE=$sanitizers -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    build "$directory" -DSAB_SANITIZE=$sanitizers -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -DNDEBUG"
     (cd "$directory" && ctest --output-on-failure)
     cmake --install "$directory" --prefix "$PWD/$directory/prefix" > /dev/null
     tests/c/run.sh "$PWD/$directory/prefix" "$PWD/$directory/c" $sanitizers

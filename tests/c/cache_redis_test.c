@@ -964,8 +964,8 @@ static void *use_many(void *ctx) {
     return NULL;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-enum { FORKS_AMONG_THREADS = 0 }; /* the sanitizer's allocator does not go on in such a child */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { FORKS_AMONG_THREADS = 0 }; /* their allocators do not go on in such a child */
 #else
 enum { FORKS_AMONG_THREADS = 1 };
 #endif

@@ -9,6 +9,8 @@ install(TARGETS sab sab_static EXPORT sabTargets
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES include/sab.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(DIRECTORY include/sab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+# What other languages read in place of the headers.
+install(FILES include/sab_cdef.h DESTINATION share/libsab COMPONENT dev)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sab)
 install(EXPORT sabTargets NAMESPACE sab:: DESTINATION ${config_dir} COMPONENT dev)

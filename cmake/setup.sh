@@ -14,8 +14,17 @@ need_packages() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
 }
 
+# The mirror of Debian that this machine installs from, by sources of either form; nothing where there is none.
+debian_mirror() {
+  cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2> /dev/null | sed 's/#.*//' | grep -oE 'https?://[^ ]*/debian/?( |$)' | head -n 1 | tr -d ' ' || true
+}
+
 # A virtual environment over the system's Python, so that Debian's torch and numpy are seen.
 make_venv() {
   [ -x "$1/bin/pip" ] || /usr/bin/python3 -m venv --system-site-packages "$1"
-  if command -v ccache > /dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+}
+
+# The same source is compiled once for several builds, wherever the checkout lies.
+use_ccache() {
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 }

@@ -1,11 +1,11 @@
-"""Writes sab/_cdef.h, the raw declarations, from the public headers. `generate_cdef.py --check` only compares."""
+"""Writes include/sab_cdef.h, the raw declarations without a preprocessor's lines, from the public headers: for readers of plain declarations such as cffi, LuaJIT
+and koffi. `generate_cdef.py --check` only compares."""
 
 import pathlib
 import re
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-HEADERS = HERE.parent.parent / "include" / "sab"
+INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 ROOMS = ["base", "sizes", "plan", "sampler", "balance", "pack", "memory", "stream", "group", "cache", "torch"]
 
 
@@ -16,21 +16,23 @@ def declarations(header: str) -> str:
     text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
     text = re.sub(r'extern "C" \{', "", text)
     text = re.sub(r"^\}\s*$", "", text, flags=re.M)
-    text = text.replace("SAB_API ", "").replace(" SAB_NOEXCEPT", "")
+    text = re.sub(r"SAB_API(_EXPERIMENTAL)? | SAB_NOEXCEPT", "", text)
     text = re.sub(r"[ \t]+", " ", text)
+    text = re.sub(r" $", "", text, flags=re.M)
     text = re.sub(r"\n\s*\n+", "\n", text).strip()
-    return "\n".join([f"#define {name} {value.strip('()')}" for name, value in constants] + [text])
+    lines = [f" {name} = {value.strip('()')}," for name, value in constants]
+    return "\n".join(["enum {", *lines, "};", text] if lines else [text])
 
 
 def generate() -> str:
-    parts = [declarations((HEADERS / f"{room}.h").read_text()) for room in ROOMS]
+    parts = [declarations((INCLUDE / "sab" / f"{room}.h").read_text()) for room in ROOMS]
     return "/* Generated from the public headers by generate_cdef.py: do not edit. */\n" + "\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
-    target = HERE / "sab" / "_cdef.h"
+    target = INCLUDE / "sab_cdef.h"
     if sys.argv[1:] == ["--check"]:
         if target.read_text() != generate():
-            sys.exit("sab/_cdef.h differs from the headers: run generate_cdef.py")
+            sys.exit("include/sab_cdef.h differs from the headers: run generate_cdef.py")
     else:
         target.write_text(generate())

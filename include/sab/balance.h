@@ -34,11 +34,12 @@ typedef struct sab_partition_options {
 } sab_partition_options;
 #define SAB_PARTITION_OPTIONS_INIT { sizeof(sab_partition_options), SAB_PARTITION_KARMARKAR_KARP, 0, NULL, 0 }
 
-/** Sets the defaults, the same bytes as SAB_PARTITION_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_PARTITION_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_partition_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_partition_options_init(sab_partition_options *options) SAB_NOEXCEPT;
+SAB_API void sab_partition_options_init(sab_partition_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Assigns items to parts so that the largest sum of costs is small.
  *
@@ -108,11 +109,12 @@ typedef struct sab_load_balancing_options {
 } sab_load_balancing_options;
 #define SAB_LOAD_BALANCING_OPTIONS_INIT { sizeof(sab_load_balancing_options), 1, 0, 0, 1, 0, NULL, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_LOAD_BALANCING_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_LOAD_BALANCING_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_load_balancing_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_load_balancing_options_init(sab_load_balancing_options *options) SAB_NOEXCEPT;
+SAB_API void sab_load_balancing_options_init(sab_load_balancing_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** The order of Bagua's `LoadBalancingDistributedSampler`, seed for seed, without torch.
  *
@@ -184,11 +186,12 @@ typedef struct sab_balanced_options {
     { sizeof(sab_balanced_options), 1, 0, 0.0, NULL, 0, 0.0, 0.95, SAB_COST_PADDED, NULL, 0, NULL, 0, NULL, NULL, SAB_PARTITION_KARMARKAR_KARP, \
       SAB_OVERSIZE_ERROR, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_BALANCED_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_BALANCED_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_balanced_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_balanced_options_init(sab_balanced_options *options) SAB_NOEXCEPT;
+SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens or memory: for batches without
  *  padding (packed, nested, variable-length attention), whose cost is not their number of tokens.

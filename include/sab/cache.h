@@ -41,11 +41,12 @@ typedef struct sab_cache_options {
 } sab_cache_options;
 #define SAB_CACHE_OPTIONS_INIT { sizeof(sab_cache_options), NULL, 1, 1, 0, SAB_CACHE_DEGRADE, 0, 1, 60 }
 
-/** Sets the defaults, the same bytes as SAB_CACHE_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_CACHE_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_cache_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_cache_options_init(sab_cache_options *options) SAB_NOEXCEPT;
+SAB_API void sab_cache_options_init(sab_cache_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Opens a cache.
  *

@@ -49,11 +49,12 @@ typedef struct sab_thresholds_options {
 #define SAB_THRESHOLDS_OPTIONS_INIT \
     { sizeof(sab_thresholds_options), SAB_THRESHOLDS_LEAST_TOTAL, SAB_COST_PADDED, 0, 100, -1, 0, NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_THRESHOLDS_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_THRESHOLDS_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_thresholds_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_thresholds_options_init(sab_thresholds_options *options) SAB_NOEXCEPT;
+SAB_API void sab_thresholds_options_init(sab_thresholds_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** What groups by thresholds cost, when each is one batch. A group without samples costs nothing. */
 typedef struct sab_thresholds_info {
@@ -216,11 +217,12 @@ typedef struct sab_pad_options {
 } sab_pad_options;
 #define SAB_PAD_OPTIONS_INIT { sizeof(sab_pad_options), 0, SAB_PADDING_CONSTANT, NULL, 0, 0 }
 
-/** Sets the defaults, the same bytes as SAB_PAD_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_PAD_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_pad_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_pad_options_init(sab_pad_options *options) SAB_NOEXCEPT;
+SAB_API void sab_pad_options_init(sab_pad_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** The least shape that holds some samples: the longest along each dimension.
  *

@@ -46,11 +46,12 @@ typedef struct sab_probe_options {
 } sab_probe_options;
 #define SAB_PROBE_OPTIONS_INIT { sizeof(sab_probe_options), 0 }
 
-/** Sets the defaults, the same bytes as SAB_PROBE_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_PROBE_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_probe_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_probe_options_init(sab_probe_options *options) SAB_NOEXCEPT;
+SAB_API void sab_probe_options_init(sab_probe_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** What a probe sees. -1 where it cannot. */
 typedef struct sab_memory_stats {
@@ -83,11 +84,12 @@ typedef struct sab_probe_callbacks {
 #define SAB_PROBE_CALLBACKS_INIT \
     { sizeof(sab_probe_callbacks), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_PROBE_CALLBACKS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_PROBE_CALLBACKS_INIT: for languages without C's macros.
  *
- *  @param callbacks  filled whole; NULL is let be
+ *  @param callbacks    filled; NULL is let be
+ *  @param struct_size  sizeof(sab_probe_callbacks), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_probe_callbacks_init(sab_probe_callbacks *callbacks) SAB_NOEXCEPT;
+SAB_API void sab_probe_callbacks_init(sab_probe_callbacks *callbacks, size_t struct_size) SAB_NOEXCEPT;
 
 /** Opens a probe of the library's own.
  *
@@ -175,11 +177,12 @@ typedef struct sab_collect_peak_options {
 } sab_collect_peak_options;
 #define SAB_COLLECT_PEAK_OPTIONS_INIT { sizeof(sab_collect_peak_options), UINT64_MAX, NULL, NULL, NULL, NULL, 0, 1, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_COLLECT_PEAK_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_COLLECT_PEAK_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_collect_peak_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_collect_peak_options_init(sab_collect_peak_options *options) SAB_NOEXCEPT;
+SAB_API void sab_collect_peak_options_init(sab_collect_peak_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** What was measured; the arrays belong to the sab_peaks and stay valid until the next call that changes it. */
 typedef struct sab_peaks_view {
@@ -247,11 +250,12 @@ typedef struct sab_measurement_options {
 } sab_measurement_options;
 #define SAB_MEASUREMENT_OPTIONS_INIT { sizeof(sab_measurement_options), 0, 0, 0, 0, 2, NULL, 0 }
 
-/** Sets the defaults, the same bytes as SAB_MEASUREMENT_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_MEASUREMENT_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_measurement_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_measurement_options_init(sab_measurement_options *options) SAB_NOEXCEPT;
+SAB_API void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Picks the (count, length) whose measurements say most about a SAB_MODEL_BATCH model: the D-optimal choice, made greedily on a grid
  *  of counts and lengths. In ascending order of count * length, so that what is risky comes last.
@@ -286,11 +290,12 @@ typedef struct sab_memory_model_options {
 } sab_memory_model_options;
 #define SAB_MEMORY_MODEL_OPTIONS_INIT { sizeof(sab_memory_model_options), SAB_MODEL_BATCH, 2, 0.95, 1 }
 
-/** Sets the defaults, the same bytes as SAB_MEMORY_MODEL_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_MEMORY_MODEL_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_memory_model_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_memory_model_options_init(sab_memory_model_options *options) SAB_NOEXCEPT;
+SAB_API void sab_memory_model_options_init(sab_memory_model_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Facts of a model. Residuals are (measured - predicted) / predicted. */
 typedef struct sab_memory_model_info {
@@ -465,11 +470,12 @@ typedef struct sab_find_max_batch_options {
 #define SAB_FIND_MAX_BATCH_OPTIONS_INIT \
     { sizeof(sab_find_max_batch_options), SAB_SEARCH_PREDICT, NULL, 0, 100000, 0, SAB_ROUND_NONE, 0, NULL, NULL, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_FIND_MAX_BATCH_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_FIND_MAX_BATCH_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_find_max_batch_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_find_max_batch_options_init(sab_find_max_batch_options *options) SAB_NOEXCEPT;
+SAB_API void sab_find_max_batch_options_init(sab_find_max_batch_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** What was found. */
 typedef struct sab_max_batch {
@@ -573,11 +579,12 @@ typedef struct sab_chunked_step_options {
 } sab_chunked_step_options;
 #define SAB_CHUNKED_STEP_OPTIONS_INIT { sizeof(sab_chunked_step_options), NULL, NULL, NULL, NULL, 0 }
 
-/** Sets the defaults, the same bytes as SAB_CHUNKED_STEP_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_CHUNKED_STEP_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_chunked_step_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_chunked_step_options_init(sab_chunked_step_options *options) SAB_NOEXCEPT;
+SAB_API void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Runs a batch in parts that fit: halves the parts until none runs out of memory, each time from the same random state.
  *
@@ -639,11 +646,12 @@ typedef struct sab_memory_guard_options {
 } sab_memory_guard_options;
 #define SAB_MEMORY_GUARD_OPTIONS_INIT { sizeof(sab_memory_guard_options), 0, 16, 64, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_MEMORY_GUARD_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_MEMORY_GUARD_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_memory_guard_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_memory_guard_options_init(sab_memory_guard_options *options) SAB_NOEXCEPT;
+SAB_API void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** What a guard has seen and done. */
 typedef struct sab_memory_guard_info {

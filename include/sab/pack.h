@@ -52,11 +52,12 @@ typedef struct sab_pack_options {
 } sab_pack_options;
 #define SAB_PACK_OPTIONS_INIT { sizeof(sab_pack_options), SAB_PACK_BEST_FIT, 0, 0, 0, SAB_OVERSIZE_ERROR, 256, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_PACK_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_PACK_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_pack_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_pack_options_init(sab_pack_options *options) SAB_NOEXCEPT;
+SAB_API void sab_pack_options_init(sab_pack_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Facts of a packing that no order changes. */
 typedef struct sab_pack_info {

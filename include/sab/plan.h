@@ -106,11 +106,12 @@ typedef struct sab_plan_options {
     { sizeof(sab_plan_options), SAB_BUCKETS_AUTO, SAB_COST_PADDED, 0.0, 0.01, NULL, 0, 0, 0, NULL, 0, 0, 1, 0.0, NULL, 0, NULL, 0, NULL, NULL, \
       SAB_TAIL_KEEP, SAB_OVERSIZE_SKIP, 0, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_plan_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_plan_options_init(sab_plan_options *options) SAB_NOEXCEPT;
+SAB_API void sab_plan_options_init(sab_plan_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** One bucket of a plan. */
 typedef struct sab_bucket {

@@ -71,11 +71,12 @@ typedef struct sab_sampler_options {
 } sab_sampler_options;
 #define SAB_SAMPLER_OPTIONS_INIT { sizeof(sab_sampler_options), 0, 0, 0, 1, SAB_LAST_STEP_SPLIT, 1, 0 }
 
-/** Sets the defaults, the same bytes as SAB_SAMPLER_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_SAMPLER_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_sampler_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_sampler_options_init(sab_sampler_options *options) SAB_NOEXCEPT;
+SAB_API void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** The native order: shuffled, random access, a pure function of (plan, seed, epoch, position).
  *
@@ -169,11 +170,12 @@ typedef struct sab_torch_sampler_options {
 } sab_torch_sampler_options;
 #define SAB_TORCH_SAMPLER_OPTIONS_INIT { sizeof(sab_torch_sampler_options), 0, 1, -1.0, NULL, NULL, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_TORCH_SAMPLER_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_TORCH_SAMPLER_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_torch_sampler_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options) SAB_NOEXCEPT;
+SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without torch.
  *

@@ -48,11 +48,12 @@ typedef struct sab_sizes_options {
 } sab_sizes_options;
 #define SAB_SIZES_OPTIONS_INIT { sizeof(sab_sizes_options), 0, 0, 1 }
 
-/** Sets the defaults, the same bytes as SAB_SIZES_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_SIZES_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_sizes_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_sizes_options_init(sab_sizes_options *options) SAB_NOEXCEPT;
+SAB_API void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Takes sizes from memory.
  *

@@ -52,11 +52,12 @@ typedef struct sab_object_functions {
 } sab_object_functions;
 #define SAB_OBJECT_FUNCTIONS_INIT { sizeof(sab_object_functions), NULL, NULL, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_OBJECT_FUNCTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_OBJECT_FUNCTIONS_INIT: for languages without C's macros.
  *
- *  @param functions  filled whole; NULL is let be
+ *  @param functions    filled; NULL is let be
+ *  @param struct_size  sizeof(sab_object_functions), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_object_functions_init(sab_object_functions *functions) SAB_NOEXCEPT;
+SAB_API void sab_object_functions_init(sab_object_functions *functions, size_t struct_size) SAB_NOEXCEPT;
 
 /** Takes the next record.
  *
@@ -136,11 +137,12 @@ typedef struct sab_list_stream_options {
 } sab_list_stream_options;
 #define SAB_LIST_STREAM_OPTIONS_INIT { sizeof(sab_list_stream_options), 0, 0, 0, 0, 1 }
 
-/** Sets the defaults, the same bytes as SAB_LIST_STREAM_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_LIST_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_list_stream_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_list_stream_options_init(sab_list_stream_options *options) SAB_NOEXCEPT;
+SAB_API void sab_list_stream_options_init(sab_list_stream_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** A source: the records of a list, such as file names.
  *
@@ -179,11 +181,12 @@ typedef struct sab_source_functions {
 } sab_source_functions;
 #define SAB_SOURCE_FUNCTIONS_INIT { sizeof(sab_source_functions), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_SOURCE_FUNCTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_SOURCE_FUNCTIONS_INIT: for languages without C's macros.
  *
- *  @param functions  filled whole; NULL is let be
+ *  @param functions    filled; NULL is let be
+ *  @param struct_size  sizeof(sab_source_functions), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_source_functions_init(sab_source_functions *functions) SAB_NOEXCEPT;
+SAB_API void sab_source_functions_init(sab_source_functions *functions, size_t struct_size) SAB_NOEXCEPT;
 
 /** A source: what the caller's functions give. Under a stage that runs in a thread they are called from there, one at a time.
  *
@@ -220,11 +223,12 @@ typedef struct sab_files_stream_options {
 } sab_files_stream_options;
 #define SAB_FILES_STREAM_OPTIONS_INIT { sizeof(sab_files_stream_options), SAB_FRAMING_LINES, 0, SAB_ON_ERROR_STOP }
 
-/** Sets the defaults, the same bytes as SAB_FILES_STREAM_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_FILES_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_files_stream_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_files_stream_options_init(sab_files_stream_options *options) SAB_NOEXCEPT;
+SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** The records of the files that the records of the source name: plain, of gzip (RFC 1952) or of Zstandard (RFC 8878), as their first bytes say. A
  *  restore seeks in a plain file; in one of Zstandard it passes over whole frames that tell their sizes; it reads one of gzip again up to the place.
@@ -260,11 +264,12 @@ typedef struct sab_map_stream_options {
 } sab_map_stream_options;
 #define SAB_MAP_STREAM_OPTIONS_INIT { sizeof(sab_map_stream_options), NULL, NULL, NULL, 0, NULL }
 
-/** Sets the defaults, the same bytes as SAB_MAP_STREAM_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_MAP_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_map_stream_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_map_stream_options_init(sab_map_stream_options *options) SAB_NOEXCEPT;
+SAB_API void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Each record turned into another.
  *
@@ -476,11 +481,12 @@ typedef struct sab_readahead_stream_options {
 } sab_readahead_stream_options;
 #define SAB_READAHEAD_STREAM_OPTIONS_INIT { sizeof(sab_readahead_stream_options), 10000, 0, 0, 1, 0, 0, NULL, NULL, NULL, NULL }
 
-/** Sets the defaults, the same bytes as SAB_READAHEAD_STREAM_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_READAHEAD_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_readahead_stream_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_readahead_stream_options_init(sab_readahead_stream_options *options) SAB_NOEXCEPT;
+SAB_API void sab_readahead_stream_options_init(sab_readahead_stream_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Batches, as lists, of records of like size: reads a window, sorts it by size, largest first and stably, cuts it into batches and shuffles them (after Marian
  *  NMT's BatchGenerator, by way of infinibatch's BucketedReadaheadBatchIterator).
@@ -503,11 +509,12 @@ typedef struct sab_pack_stream_options {
 } sab_pack_stream_options;
 #define SAB_PACK_STREAM_OPTIONS_INIT { sizeof(sab_pack_stream_options), 0, 0, 10000, 1, 0 }
 
-/** Sets the defaults, the same bytes as SAB_PACK_STREAM_OPTIONS_INIT: for languages without C's macros.
+/** Sets the defaults, the same as SAB_PACK_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options  filled whole; NULL is let be
+ *  @param options      filled; NULL is let be
+ *  @param struct_size  sizeof(sab_pack_stream_options), as the caller knows it: so many bytes are written
  */
-SAB_API void sab_pack_stream_options_init(sab_pack_stream_options *options) SAB_NOEXCEPT;
+SAB_API void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Lists of records whose sizes sum to nearly `capacity`: rows for packed training from a stream of unknown length. A window is read and packed by best-fit
  *  decreasing; lists that are not full wait for the next window, up to half of one. Inside a list records stand as they came. A restore reads up to eight windows again.

@@ -98,7 +98,7 @@ SAB_API void sab_torch_store_free(sab_torch_store *store) SAB_NOEXCEPT;
 
 /* ---- Collections ---- */
 
-/** Samples of one or several tensors each, one by one or stacked in padded groups. Immutable: grouping one makes another, whose tensors have the first one's as their gradient's origin, as far
+/** Samples of one or several tensors each, one by one or stacked in padded groups. Experimental, with all that takes it (SAB_API_EXPERIMENTAL). Immutable: grouping one makes another, whose tensors have the first one's as their gradient's origin, as far
  *  as they came as LibTorch's own and require gradients. To be shared as LibTorch's tensors may be. */
 typedef struct sab_torch_collection sab_torch_collection;
 
@@ -130,7 +130,7 @@ typedef struct sab_torch_leaf {
  *  @param collection  the new handle; free with sab_torch_collection_free()
  *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED before sab_torch_open()
  */
-SAB_API sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t leaf_count, size_t samples, sab_torch_collection **collection) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t leaf_count, size_t samples, sab_torch_collection **collection) SAB_NOEXCEPT;
 
 /** The lengths of the samples, in their original order, to group by.
  *
@@ -139,7 +139,7 @@ SAB_API sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t
  *  @param lengths     the new handle; free with sab_sizes_free()
  *  @return SAB_OK; SAB_E_ARGUMENT when no dimension has that name
  */
-SAB_API sab_status sab_torch_collection_lengths(const sab_torch_collection *collection, const char *name, sab_sizes **lengths) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_lengths(const sab_torch_collection *collection, const char *name, sab_sizes **lengths) SAB_NOEXCEPT;
 
 /** Stacks samples group by group, each tensor padded to the longest of its group. A collection that is grouped is grouped anew, in one pass. Group g has the samples at its places in the grouping.
  *
@@ -150,7 +150,7 @@ SAB_API sab_status sab_torch_collection_lengths(const sab_torch_collection *coll
  *  @param grouped     the new handle; free with sab_torch_collection_free()
  *  @return SAB_OK; SAB_E_ARGUMENT; SAB_E_DEVICE_MEMORY
  */
-SAB_API sab_status sab_torch_collection_group(const sab_torch_collection *collection, const sab_grouping *grouping, sab_torch_collection **grouped) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_group(const sab_torch_collection *collection, const sab_grouping *grouping, sab_torch_collection **grouped) SAB_NOEXCEPT;
 
 /** Takes samples out of their groups, without padding and in their original order.
  *
@@ -158,7 +158,7 @@ SAB_API sab_status sab_torch_collection_group(const sab_torch_collection *collec
  *  @param samples     the new handle; free with sab_torch_collection_free()
  *  @return SAB_OK; SAB_E_ARGUMENT when it is not grouped; SAB_E_DEVICE_MEMORY
  */
-SAB_API sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection, sab_torch_collection **samples) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection, sab_torch_collection **samples) SAB_NOEXCEPT;
 
 /** Makes a grouped collection of what a model made of the groups, to be ungrouped, or grouped anew.
  *
@@ -168,7 +168,7 @@ SAB_API sab_status sab_torch_collection_ungroup(const sab_torch_collection *coll
  *  @param outputs     the new handle; free with sab_torch_collection_free()
  *  @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_collection_outputs(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_outputs(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs) SAB_NOEXCEPT;
 
 /** What a collection is. */
 typedef struct sab_torch_collection_info {
@@ -185,7 +185,7 @@ typedef struct sab_torch_collection_info {
  *  @param info        filled on SAB_OK; its struct_size must be set
  *  @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_collection_get_info(const sab_torch_collection *collection, sab_torch_collection_info *info) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_info(const sab_torch_collection *collection, sab_torch_collection_info *info) SAB_NOEXCEPT;
 
 /** A tensor of a sample, or of a group where the collection is grouped.
  *
@@ -195,7 +195,7 @@ SAB_API sab_status sab_torch_collection_get_info(const sab_torch_collection *col
  *  @param tensor      shares the collection's memory, which is not to be written; without gradients. The caller calls its deleter. NULL on failure
  *  @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor) SAB_NOEXCEPT;
 
 /** The same as LibTorch's own tensor, with its gradient's origin.
  *
@@ -205,7 +205,7 @@ SAB_API sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *c
  *  @param tensor      a tensor, such as an undefined one, that is assigned to on SAB_OK
  *  @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor) SAB_NOEXCEPT;
 
 /** The mask of a group: which places are samples' own, not padding.
  *
@@ -217,7 +217,7 @@ SAB_API sab_status sab_torch_collection_get_tensor(const sab_torch_collection *c
  *  @param mask        of dtype bool, assigned on SAB_OK, on the device of the group's first tensor, or that of `leaf`
  *  @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask) SAB_NOEXCEPT;
 
 /** The same by DLPack, as bytes of 1 and 0.
  *
@@ -228,13 +228,13 @@ SAB_API sab_status sab_torch_collection_get_mask(const sab_torch_collection *col
  *  @param mask        the caller calls its deleter. NULL on failure
  *  @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask) SAB_NOEXCEPT;
 
 /** Gives the handle back. What was made of it lives on.
  *
  *  @param collection  a handle or NULL
  */
-SAB_API void sab_torch_collection_free(sab_torch_collection *collection) SAB_NOEXCEPT;
+SAB_API_EXPERIMENTAL void sab_torch_collection_free(sab_torch_collection *collection) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -12,11 +12,6 @@
 
 namespace {
 
-constexpr std::size_t first_partition_options_size = sizeof(sab_partition_options);
-constexpr std::size_t first_balanced_options_size = sizeof(sab_balanced_options);
-constexpr std::size_t first_balance_report_size = sizeof(sab_balance_report);
-constexpr std::size_t first_load_balancing_options_size = sizeof(sab_load_balancing_options);
-constexpr std::size_t first_sampler_options_size = sizeof(sab_sampler_options);
 
 double checked_sum(const double* numbers, std::size_t count, std::string_view name) {
     double sum = 0;
@@ -42,8 +37,8 @@ double checked_sum(const double* numbers, std::size_t count, std::string_view na
 sab_sampler* new_load_balancing(sab::Order order, const sab_sizes* complexity, const sab_load_balancing_options* balancing,
                                 const sab_sampler_options* options) {
     sab::require(complexity, "complexity");
-    auto given = sab::read_options(balancing, sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT, first_load_balancing_options_size, "balancing");
-    const auto walk = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_sampler_options_size);
+    auto given = sab::read_options(balancing, sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT, "balancing");
+    const auto walk = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
     sab::check_sampler_options(walk);
     sab::check(complexity->impl.count() <= sab::largest_sample_count, "complexity.count", complexity->impl.count(), "must be at most 4294967295");
     sab::check(given.shuffle == 0 || given.shuffle == 1, "balancing.shuffle", given.shuffle, "must be 0 or 1");
@@ -77,8 +72,8 @@ sab::Ranks ranks_of(uint64_t rank, uint64_t world_size, sab_all_gather_fn all_ga
 
 extern "C" {
 
-void sab_load_balancing_options_init(sab_load_balancing_options* options) noexcept {
-    if (options != nullptr) *options = sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT;
+void sab_load_balancing_options_init(sab_load_balancing_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT);
 }
 
 sab_status sab_load_balancing_sampler_new(const sab_sizes* complexity, const sab_load_balancing_options* balancing, const sab_sampler_options* options,
@@ -98,13 +93,13 @@ sab_status sab_batches_add(sab_batches* batches, const int64_t* indices, size_t 
     });
 }
 
-void sab_partition_options_init(sab_partition_options* options) noexcept {
-    if (options != nullptr) *options = sab_partition_options SAB_PARTITION_OPTIONS_INIT;
+void sab_partition_options_init(sab_partition_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_partition_options SAB_PARTITION_OPTIONS_INIT);
 }
 
 sab_status sab_partition(const double* costs, size_t count, uint64_t parts, const sab_partition_options* options, uint32_t* part_of) noexcept {
     return sab::guard([&] {
-        const auto given = sab::read_options(options, sab_partition_options SAB_PARTITION_OPTIONS_INIT, first_partition_options_size);
+        const auto given = sab::read_options(options, sab_partition_options SAB_PARTITION_OPTIONS_INIT);
         sab::check(count <= sab::largest_sample_count, "count", count, "must be at most 4294967295");
         sab::check(parts >= 1 && parts <= sab::most_parts, "parts", parts, "must be from 1 to ", sab::most_parts);
         sab::check(given.method >= SAB_PARTITION_KARMARKAR_KARP && given.method <= SAB_PARTITION_LONGEST_FIRST, "options.method", given.method,
@@ -128,16 +123,16 @@ sab_status sab_partition(const double* costs, size_t count, uint64_t parts, cons
     });
 }
 
-void sab_balanced_options_init(sab_balanced_options* options) noexcept {
-    if (options != nullptr) *options = sab_balanced_options SAB_BALANCED_OPTIONS_INIT;
+void sab_balanced_options_init(sab_balanced_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_balanced_options SAB_BALANCED_OPTIONS_INIT);
 }
 
 sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_options* balanced, const sab_sampler_options* options, sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         sab::require(balanced, "balanced");
-        const auto rules = sab::read_options(balanced, sab_balanced_options SAB_BALANCED_OPTIONS_INIT, first_balanced_options_size);
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_sampler_options_size);
+        const auto rules = sab::read_options(balanced, sab_balanced_options SAB_BALANCED_OPTIONS_INIT);
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         return new sab_sampler{std::make_unique<sab::BalancedSampler>(sizes->impl, rules, given), {}};
     });
 }
@@ -145,7 +140,7 @@ sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_o
 sab_status sab_sampler_balance_report(sab_sampler* sampler, sab_progress_fn progress, void* progress_ctx, sab_balance_report* report) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::check_result(report, first_balance_report_size, "report");
+        sab::check_result(report, "report");
         auto* const balanced = dynamic_cast<sab::BalancedSampler*>(sampler->impl.get());
         if (balanced == nullptr) sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_balanced_sampler_new");
         sab_balance_report own SAB_BALANCE_REPORT_INIT;
@@ -184,8 +179,8 @@ sab_status sab_sharded_sampler_new(const sab_sizes* sizes, const sab_plan_option
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         sab::require(plan, "plan");
-        const auto rules = sab::read_options(plan, sab_plan_options SAB_PLAN_OPTIONS_INIT, sizeof(sab_plan_options));
-        auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_sampler_options_size);
+        const auto rules = sab::read_options(plan, sab_plan_options SAB_PLAN_OPTIONS_INIT);
+        auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         const sab::Ranks ranks = ranks_of(given.rank, given.world_size, all_gather, ctx);
         auto sequence = sab::make_sharded_sequence(sizes->impl, rules, {given.seed, given.epoch}, ranks);
         sab_sampler_options own SAB_SAMPLER_OPTIONS_INIT;  // the shard is this rank's alone

@@ -1,14 +1,12 @@
 #include "balance/balanced.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "base/guard.h"
+#include "base/xxhash.h"
 #include "sampler/cursor.h"
 #include "sampler/state.h"
 
@@ -17,7 +15,7 @@ namespace {
 
 constexpr double heavy_share = 1.0 / 8;   // of a micro-batch's mean cost
 constexpr double band_width = 0.99;       // sizes in a band, to the largest
-constexpr double rounding = 1e-9;         // of sums of as many numbers as there may be samples in a micro-batch
+constexpr double rounding_of_sums = 1e-9; // of sums of as many numbers as there may be samples in a micro-batch
 constexpr uint64_t ahead_count = 1024;    // units permuted at once
 
 /// What a micro-batch needs by the caller's terms: a constant, and so much for each sample.
@@ -97,7 +95,7 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
     capacity_ = has_both ? 1 : most > 0 ? most : memory ? memory->capacity() : 0;
     // Sums of whole numbers are exact. Others are rounded, differently in each order: a little room sees to it that none of them is over the cap.
     has_whole_sizes_ = std::ranges::all_of(sorted_.level_size, [](double size) { return size == std::floor(size); });
-    if (memory || !has_whole_sizes_) capacity_ *= 1 - rounding;
+    if (memory || !has_whole_sizes_) capacity_ *= 1 - rounding_of_sums;
 
     kept_ = sorted_.count;
     level_of_.resize(sorted_.count);

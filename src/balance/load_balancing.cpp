@@ -1,12 +1,10 @@
 #include "balance/load_balancing.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "balance/partition.h"
+#include "base/xxhash.h"
 
 namespace sab {
 

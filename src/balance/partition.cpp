@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/bits.h"
+
 namespace sab {
 namespace {
 
@@ -110,7 +112,7 @@ void Partitioner::sort_by_cost() {
     keyed_.resize(count);
     sorted_.resize(count);
     for (uint32_t item = 0; item < count; ++item) {
-        const uint64_t key = ~std::bit_cast<uint64_t>(costs_[item] + 0.0);
+        const uint64_t key = ~bits_of(costs_[item] + 0.0);
         keyed_[item] = {key, item};
         for (std::size_t d = 0; d < digits.size(); ++d) ++digits[d][(key >> (8 * d)) & 255];
     }

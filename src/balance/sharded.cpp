@@ -1,7 +1,4 @@
 /// Samples that are spread over the ranks: one plan from their histograms, and as many steps for every shard.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -9,6 +6,7 @@
 
 #include "balance/ranks.h"
 #include "base/guard.h"
+#include "base/xxhash.h"
 #include "sampler/permutation.h"
 #include "sampler/state.h"
 

@@ -1,5 +1,7 @@
 #include <atomic>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 
 #include "base/guard.h"
 #include "base/version.h"
@@ -29,6 +31,22 @@ sab_status set_last_error(sab_status status, const char* message, int32_t callba
     last_message[length] = '\0';
     last_callback_code = callback_code;
     return status;
+}
+
+sab_status set_caught_error() noexcept {
+    try {
+        throw;
+    } catch (const Error& error) {
+        return set_last_error(error.status(), error.what(), error.callback_code());
+    } catch (const std::bad_alloc&) {
+        return set_last_error(SAB_E_NO_MEMORY, "memory could not be had", 0);
+    } catch (const std::length_error&) {
+        return set_last_error(SAB_E_NO_MEMORY, "more memory is needed than there can be", 0);
+    } catch (const std::exception& error) {
+        return set_last_error(SAB_E_INTERNAL, error.what(), 0);
+    } catch (...) {
+        return set_last_error(SAB_E_INTERNAL, "an unknown C++ exception", 0);
+    }
 }
 
 void log(sab_log_level level, const std::string& message) {

@@ -1,9 +1,10 @@
 #pragma once
 /// The core's one exception type, and the text it carries.
 
-#include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,23 +13,37 @@
 
 namespace sab {
 
-inline void append(std::string& out, std::string_view text) { out += text; }
+/// A part of a message: text or a number. Messages are everywhere and failures rare, so a caller only notes its parts, in few instructions,
+/// and text is made of them out of line.
+class TextPart {
+public:
+    TextPart(std::string_view text) : kind_(Kind::text), text_(text) {}
+    TextPart(const std::string& text) : TextPart(std::string_view(text)) {}
+    TextPart(const char* text) : TextPart(std::string_view(text)) {}
+    TextPart(float number) : kind_(Kind::float32), float32_(number) {}
+    TextPart(double number) : kind_(Kind::float64), float64_(number) {}
+    template <std::integral Number>
+        requires(!std::same_as<Number, bool>)
+    TextPart(Number number) : kind_(std::signed_integral<Number> ? Kind::whole : Kind::natural), natural_(static_cast<uint64_t>(number)) {}
 
-/// Numbers are written by to_chars: shortest exact form, whatever the locale says.
-template <class Number>
-    requires std::integral<Number> || std::floating_point<Number>
-void append(std::string& out, Number number) {
-    char digits[64];
-    auto [end, failed] = std::to_chars(digits, digits + sizeof digits, number);
-    (void)failed;
-    out.append(digits, end);
-}
+    /// Numbers are written by to_chars: shortest exact form, whatever the locale says.
+    void append_to(std::string& out) const;
+
+private:
+    enum class Kind { text, whole, natural, float32, float64 } kind_;
+    union {
+        std::string_view text_;
+        uint64_t natural_;  // a whole number as its bits
+        float float32_;
+        double float64_;
+    };
+};
+
+std::string joined(std::initializer_list<TextPart> parts);
 
 template <class... Parts>
 std::string text(const Parts&... parts) {
-    std::string out;
-    (append(out, parts), ...);
-    return out;
+    return joined({TextPart(parts)...});
 }
 
 /// A failure on its way to the C ABI: status, message, and the caller's own code when a callback failed.
@@ -46,27 +61,32 @@ private:
     std::string message_;
 };
 
+[[noreturn, gnu::cold]] void fail_with(sab_status status, std::initializer_list<TextPart> parts);
+
 template <class... Parts>
 [[noreturn]] void fail(sab_status status, const Parts&... parts) {
-    throw Error(status, text(parts...));
+    fail_with(status, {TextPart(parts)...});
 }
+
+/// In a handler: the failure of a callback whose C++ exception is being handled.
+[[noreturn, gnu::cold]] void fail_as_thrown(std::string_view what);
 
 /// Runs a caller's callback: its code. A C++ exception that leaves it is a failure of the callback, its text in the message.
 template <class Call>
 int32_t called_back(std::string_view what, Call&& call) {
     try {
         return call();
-    } catch (const std::exception& error) {
-        throw Error(SAB_E_CALLBACK, text(what, " threw: ", std::string_view(error.what())));
     } catch (...) {
-        throw Error(SAB_E_CALLBACK, text(what, " threw something that is no std::exception"));
+        fail_as_thrown(what);
     }
 }
+
+[[noreturn, gnu::cold]] void fail_with_code(std::string_view what, int32_t code);
 
 /// As called_back() of what must not fail: any code but 0 is thrown, unchanged.
 template <class Call>
 void call_back(std::string_view what, Call&& call) {
-    if (const int32_t code = called_back(what, call); code != 0) throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
+    if (const int32_t code = called_back(what, call); code != 0) fail_with_code(what, code);
 }
 
 /// Says "name = value: rule" with SAB_E_ARGUMENT unless the rule is kept.

@@ -73,4 +73,21 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
     if (::rename(scratch.c_str(), path) != 0) refuse("cannot write");
 }
 
+StandardStreams::StandardStreams() noexcept {
+    while (true) {
+        const int file = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (file < 0) return;
+        if (file > 2) {
+            ::close(file);
+            return;
+        }
+        is_taken_[file] = true;
+    }
+}
+
+StandardStreams::~StandardStreams() {
+    for (int file = 0; file < 3; ++file)
+        if (is_taken_[file]) ::close(file);
+}
+
 }  // namespace sab

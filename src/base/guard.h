@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <new>
-#include <stdexcept>
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/first_size.h"
 
 namespace sab {
 
 /// Keeps the calling thread's last failure; never allocates.
 sab_status set_last_error(sab_status status, const char* message, int32_t callback_code) noexcept;
+
+/// In a handler: what the exception being handled means. Out of line, since every function of the ABI ends in it.
+[[gnu::cold]] sab_status set_caught_error() noexcept;
 
 /// Sends a line to the process's log callback, if there is one.
 void log(sab_log_level level, const std::string& message);
@@ -28,16 +30,8 @@ sab_status guard(Body&& body) noexcept {
             body();
             return SAB_OK;
         }
-    } catch (const Error& error) {
-        return set_last_error(error.status(), error.what(), error.callback_code());
-    } catch (const std::bad_alloc&) {
-        return set_last_error(SAB_E_NO_MEMORY, "memory could not be had", 0);
-    } catch (const std::length_error&) {
-        return set_last_error(SAB_E_NO_MEMORY, "more memory is needed than there can be", 0);
-    } catch (const std::exception& error) {
-        return set_last_error(SAB_E_INTERNAL, error.what(), 0);
     } catch (...) {
-        return set_last_error(SAB_E_INTERNAL, "an unknown C++ exception", 0);
+        return set_caught_error();
     }
 }
 
@@ -51,15 +45,24 @@ sab_status guard_new(Handle** handle, std::string_view name, Make&& make) noexce
     });
 }
 
-/// What the caller's `given` covers, over the defaults. A smaller struct than the first released one (`first_size`) is refused; a larger
-/// one passes when what this library does not know is zero.
+/// Sets the caller's struct to the defaults: as many bytes as it has, those that this library does not know to zero.
 template <class Options>
-Options read_options(const Options* given, const Options& defaults, std::size_t first_size, std::string_view name = "options") {
+void init_options(Options* options, std::size_t struct_size, Options defaults) noexcept {
+    if (options == nullptr || struct_size < sizeof(defaults.struct_size)) return;
+    defaults.struct_size = struct_size;
+    std::memset(options, 0, struct_size);
+    std::memcpy(options, &defaults, std::min(struct_size, sizeof(Options)));
+}
+
+/// What the caller's `given` covers, over the defaults. A smaller struct than the first released one is refused; a larger one passes when what this
+/// library does not know is zero.
+template <class Options>
+Options read_options(const Options* given, const Options& defaults, std::string_view name = "options") {
     Options options = defaults;
     if (given == nullptr) return options;
     const std::size_t size = given->struct_size;
     const std::string which = text(name, ".struct_size");
-    check(size >= first_size, which, size, "must be at least ", first_size, " (use the _INIT macro)");
+    check(size >= first_size<Options>, which, size, "must be at least ", first_size<Options>, " (use the _INIT macro)");
     check(size <= 65536, which, size, "must be at most 65536 (use the _INIT macro)");
     std::memcpy(&options, given, std::min(size, sizeof(Options)));
     const auto* bytes = reinterpret_cast<const unsigned char*>(given);
@@ -71,10 +74,10 @@ Options read_options(const Options* given, const Options& defaults, std::size_t 
 
 /// Checks that a result struct has room for the first released fields, before any work is done for it.
 template <class Result>
-void check_result(const Result* result, std::size_t first_size, std::string_view name) {
+void check_result(const Result* result, std::string_view name) {
     require(result, name);
-    if (result->struct_size < first_size)
-        fail(SAB_E_ARGUMENT, name, ".struct_size = ", result->struct_size, ": must be at least ", first_size, " (use the _INIT macro)");
+    if (result->struct_size < first_size<Result>)
+        fail(SAB_E_ARGUMENT, name, ".struct_size = ", result->struct_size, ": must be at least ", first_size<Result>, " (use the _INIT macro)");
 }
 
 /// Fills as much of the caller's struct as it has room for.

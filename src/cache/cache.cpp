@@ -20,7 +20,7 @@ struct Cache::State {
 
 namespace {
 
-constexpr Clock::duration longest_pause = std::chrono::milliseconds(50);
+constexpr Clock::duration longest_poll = std::chrono::milliseconds(50);
 
 Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(count, 1e8))); }
 
@@ -139,8 +139,6 @@ std::vector<std::optional<View>> Cache::get(std::span<const std::string_view> ke
     return found;
 }
 
-std::optional<View> Cache::find_quietly(const std::string& key) { return std::move(find({&key, 1})[0]); }
-
 View Cache::get_or_load(std::string_view given, const Load& load, const Progress& progress) {
     if (auto found = std::move(get({&given, 1})[0])) return std::move(*found);
     const std::string key = full(given);
@@ -156,7 +154,7 @@ View Cache::get_or_load(std::string_view given, const Load& load, const Progress
         if (!is_ours) {
             bool is_over = false;
             while (!is_over && Clock::now() < deadline && !flights.waits_for_me(*flight)) {
-                is_over = flights.wait(*flight, std::min(deadline, Clock::now() + longest_pause));
+                is_over = flights.wait(*flight, std::min(deadline, Clock::now() + longest_poll));
                 if (!is_over) wait_report();
             }
             if (!is_over) return of_frame(load_and_keep(key, load));
@@ -177,27 +175,22 @@ View Cache::get_or_load(std::string_view given, const Load& load, const Progress
                 if (generation == fork_generation()) flights.land(key, flight, made);  // in a child that was forked by `load` it is the parent's
             }
         } landing{flights, key, flight, made};
+        const auto is_made_by_another = [&] {
+            const auto found = std::move(find({&key, 1})[0]);
+            if (!found) return false;
+            ++counters_.waits;
+            made = std::make_shared<const std::string>(framed(key, found->bytes));
+            return true;
+        };
         // Others, in other processes, may be making it.
-        auto claim = store.claim(key, std::max(settings_.load_wait, 1.0));
-        bool has_waited = false;
-        for (auto pause = Clock::duration(std::chrono::milliseconds(1)); claim == nullptr && Clock::now() < deadline; pause = std::min<Clock::duration>(pause * 2, longest_pause)) {
+        std::unique_ptr<Claim> claim;
+        for (auto pause = Clock::duration(std::chrono::milliseconds(1)); (claim = store.claim(key, std::max(settings_.load_wait, 1.0))) == nullptr && Clock::now() < deadline;
+             pause = std::min<Clock::duration>(pause * 2, longest_poll)) {
             std::this_thread::sleep_for(std::min(pause, deadline - Clock::now()));
-            has_waited = true;
             wait_report();
-            if (auto found = find_quietly(key)) {
-                ++counters_.waits;
-                made = std::make_shared<const std::string>(framed(key, found->bytes));
-                return of_frame(made);
-            }
-            claim = store.claim(key, std::max(settings_.load_wait, 1.0));
+            if (is_made_by_another()) return of_frame(made);
         }
-        if (store.is_shared() || has_waited)  // made between our look and our claim
-            if (auto found = find_quietly(key)) {
-                ++counters_.waits;
-                made = std::make_shared<const std::string>(framed(key, found->bytes));
-                return of_frame(made);
-            }
-        made = load_and_keep(key, load);
+        if (!is_made_by_another()) made = load_and_keep(key, load);  // it may have been between our look and our claim
         return of_frame(made);
     }
 }

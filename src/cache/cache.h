@@ -58,7 +58,6 @@ private:
     State& state();
     std::string full(std::string_view key) const;
     std::vector<std::optional<View>> find(std::span<const std::string> keys);
-    std::optional<View> find_quietly(const std::string& key);
     std::shared_ptr<const std::string> load_and_keep(const std::string& key, const Load& load);
     void keep(const std::string& key, std::shared_ptr<const std::string> framed);
     void write(std::span<const Item> items);

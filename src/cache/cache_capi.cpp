@@ -11,8 +11,6 @@ namespace {
 
 using sab::cache::View;
 
-constexpr std::size_t first_options_size = sizeof(sab_cache_options);
-constexpr std::size_t first_stats_size = sizeof(sab_cache_stats);
 constexpr std::size_t largest_key = std::size_t{1} << 20;
 constexpr std::size_t largest_value = (std::size_t{1} << 31) - 1;
 constexpr std::size_t most_items = std::size_t{1} << 32;
@@ -35,14 +33,14 @@ std::string of(std::size_t item, const char* field) { return sab::text("items[",
 
 extern "C" {
 
-void sab_cache_options_init(sab_cache_options* options) noexcept {
-    if (options != nullptr) *options = sab_cache_options SAB_CACHE_OPTIONS_INIT;
+void sab_cache_options_init(sab_cache_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_cache_options SAB_CACHE_OPTIONS_INIT);
 }
 
 sab_status sab_cache_open(const char* url, const sab_cache_options* options, sab_cache** cache) noexcept {
     return sab::guard_new(cache, "cache", [&] {
         sab::require(url, "url");
-        const auto given = sab::read_options(options, sab_cache_options SAB_CACHE_OPTIONS_INIT, first_options_size);
+        const auto given = sab::read_options(options, sab_cache_options SAB_CACHE_OPTIONS_INIT);
         sab::check(given.writer_buffer_size >= 1, "options.writer_buffer_size", given.writer_buffer_size, "must be at least 1");
         sab::check(given.flush_interval > 0, "options.flush_interval", given.flush_interval, "must be above 0");
         sab::check(given.timeout > 0 && given.timeout <= 1e6, "options.timeout", given.timeout, "must be above 0 and at most 1000000 seconds");
@@ -164,7 +162,7 @@ sab_status sab_cache_clear(sab_cache* cache) noexcept {
 sab_status sab_cache_get_stats(const sab_cache* cache, sab_cache_stats* stats) noexcept {
     return sab::guard([&] {
         sab::require(cache, "cache");
-        sab::check_result(stats, first_stats_size, "stats");
+        sab::check_result(stats, "stats");
         sab::write_result(cache->impl.stats(), stats);
     });
 }

@@ -1,9 +1,7 @@
 /// The bytes of a value: "SABV", u32 version 1, u64 XXH3 of the value, seeded by that of its key; then the value.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <cstring>
 
+#include "base/xxhash.h"
 #include "cache/cache.h"
 
 namespace sab::cache {

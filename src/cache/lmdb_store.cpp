@@ -4,13 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -21,7 +17,9 @@
 #include <system_error>
 #include <thread>
 
+#include "base/files.h"
 #include "base/guard.h"
+#include "base/xxhash.h"
 #include "cache/forks.h"
 #include "cache/store.h"
 
@@ -81,6 +79,7 @@ Identity identity_of(const std::string& path) {
 class File {
 public:
     explicit File(std::string name) : path(std::move(name)) {
+        const StandardStreams streams;
         loading = open((path + "-loading").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
         const bool is_alone = lock_opening();
         struct stat info {};
@@ -325,7 +324,6 @@ public:
     }
 
     Flights& flights() override { return *flights_; }
-    bool is_shared() const override { return true; }
     std::string url() const override { return "lmdb:" + file_->path; }
 
 private:

@@ -60,7 +60,6 @@ public:
 
     std::unique_ptr<Claim> claim(std::string_view, double) override { return std::make_unique<Claim>(); }
     Flights& flights() override { return flights_; }
-    bool is_shared() const override { return false; }
     std::string url() const override { return "memory:"; }
 
 private:

@@ -1,5 +1,6 @@
 #include "cache/redis_exchange.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,6 +15,8 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "cache/descriptors.h"
 
 namespace sab::cache {
 namespace {
@@ -24,11 +27,11 @@ constexpr std::size_t most_unused = std::size_t{1} << 20;
 std::string reason(int code) { return std::system_category().message(code); }
 
 void append_word(std::string& out, std::string_view word) {
-    append(out, "$");
-    append(out, word.size());
-    append(out, "\r\n");
-    append(out, word);
-    append(out, "\r\n");
+    out += "$";
+    TextPart(word.size()).append_to(out);
+    out += "\r\n";
+    out += word;
+    out += "\r\n";
 }
 
 /// Loopback's ports can meet themselves where nobody listens.
@@ -58,9 +61,9 @@ void Command::append_to(std::string& out) const {
     for (const auto& part : parts)
         for (const std::string_view word : part) size += word.size() + 32;
     if (out.capacity() - out.size() < size) out.reserve(std::max(out.size() + size, 2 * out.capacity()));
-    append(out, "*");
-    append(out, count_ + more_.size());
-    append(out, "\r\n");
+    out += "*";
+    TextPart(count_ + more_.size()).append_to(out);
+    out += "\r\n";
     for (const auto& part : parts)
         for (const std::string_view word : part) append_word(out, word);
 }
@@ -158,14 +161,16 @@ void Exchange::resolve() {
 
 /// To the first address that does not refuse at once.
 void Exchange::connect() {
+    const StandardStreams streams;
     int code = EADDRNOTAVAIL;
     for (; address_ != nullptr; address_ = address_->ai_next) {
-        const int socket = ::socket(address_->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address_->ai_protocol);
+        const int socket = new_socket(address_->ai_family, address_->ai_protocol);
         if (socket < 0) {
             code = errno;
             continue;
         }
         connection_ = std::make_unique<Connection>(socket);
+        fcntl(socket, F_SETFL, O_NONBLOCK);
         if (connection_->reader() == nullptr) throw std::bad_alloc();
         connection_->reader()->maxbuf = most_unused;
         phase_ = connecting;
@@ -215,7 +220,7 @@ void Exchange::send() {
             sent_ = 0;
             while (next_ < commands_.size() && out_.size() < piece) commands_[next_++].append_to(out_);
         }
-        const ssize_t count = ::send(connection_->socket(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t count = ::send(connection_->socket(), out_.data() + sent_, out_.size() - sent_, no_signal | MSG_DONTWAIT);
         if (count < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -228,9 +233,9 @@ void Exchange::send() {
 }
 
 void Exchange::receive() {
-    char bytes[piece];
+    const std::unique_ptr<char[]> bytes(new char[piece]);  // not on the stack, which may be a small one
     while (true) {
-        const ssize_t count = recv(connection_->socket(), bytes, sizeof bytes, MSG_DONTWAIT);
+        const ssize_t count = recv(connection_->socket(), bytes.get(), piece, MSG_DONTWAIT);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (count < 0) return broken(reason(errno));
@@ -239,7 +244,7 @@ void Exchange::receive() {
         // Little at a time: the reader moves what is left when it has read an answer.
         for (std::size_t from = 0; from < static_cast<std::size_t>(count);) {
             const std::size_t size = std::min<std::size_t>(static_cast<std::size_t>(count) - from, piece / 4);
-            if (redisReaderFeed(connection_->reader(), bytes + from, size) != REDIS_OK) return fail("sent what is no answer of Redis's");
+            if (redisReaderFeed(connection_->reader(), bytes.get() + from, size) != REDIS_OK) return fail("sent what is no answer of Redis's");
             from += size;
             void* reply = nullptr;
             while (phase_ != over && redisReaderGetReply(connection_->reader(), &reply) == REDIS_OK && reply != nullptr) keep(Reply(static_cast<redisReply*>(reply)));
@@ -254,7 +259,7 @@ void Exchange::receive() {
             connection_.reset();
             return;
         }
-        if (static_cast<std::size_t>(count) < sizeof bytes) return;
+        if (static_cast<std::size_t>(count) < piece) return;
     }
 }
 

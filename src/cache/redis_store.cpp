@@ -7,10 +7,8 @@
 #include <map>
 #include <random>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/error.h"
+#include "base/xxhash.h"
 #include "cache/random_word.h"
 #include "cache/redis_exchange.h"
 #include "cache/slots.h"
@@ -142,7 +140,6 @@ public:
 
     std::unique_ptr<Claim> claim(std::string_view key, double seconds) override;
     Flights& flights() override { return flights_; }
-    bool is_shared() const override { return true; }
     std::string url() const override { return address_.url(); }
 
     void check(Outcome& outcome) override {

@@ -13,9 +13,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
-#include <thread>
 
 #include "base/error.h"
+#include "cache/descriptors.h"
 #include "cache/random_word.h"
 #include "cache/redis_exchange.h"
 
@@ -60,7 +60,7 @@ void check_system(bool is_done, const std::string& program) {
 struct Pipe {
     explicit Pipe(const std::string& program) {
         int both[2];
-        check_system(pipe2(both, O_CLOEXEC) == 0, program);
+        check_system(new_pipe(both), program);
         for (int& end : both) {
             const int higher = fcntl(end, F_DUPFD_CLOEXEC, 10);
             if (higher >= 0) close(end), end = higher;
@@ -82,7 +82,7 @@ uint16_t free_port(const std::string& program, const std::string& where) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     if (inet_pton(AF_INET, where.c_str(), &address.sin_addr) != 1) cannot(program, text("\"", std::string_view(where), "\" is no IPv4 address"));
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int socket = new_socket(AF_INET, 0);
     check_system(socket >= 0, program);
     socklen_t size = sizeof address;
     const bool is_done = bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0 && getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;

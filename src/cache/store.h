@@ -51,8 +51,6 @@ public:
     virtual std::unique_ptr<Claim> claim(std::string_view key, double seconds) = 0;
     /// What this process is making.
     virtual Flights& flights() = 0;
-    /// Whether other processes see it.
-    virtual bool is_shared() const = 0;
     /// For others to open.
     virtual std::string url() const = 0;
 };

@@ -8,16 +8,11 @@
 
 namespace {
 
-constexpr std::size_t first_thresholds_options_size = sizeof(sab_thresholds_options);
-constexpr std::size_t first_thresholds_info_size = sizeof(sab_thresholds_info);
-constexpr std::size_t first_groups_size = sizeof(sab_groups);
-constexpr std::size_t first_ragged_size = sizeof(sab_ragged);
-constexpr std::size_t first_pad_options_size = sizeof(sab_pad_options);
 constexpr std::size_t most_dimensions = 64;
 
 sab::Samples read_samples(const sab_ragged* samples, const int64_t* indices, std::size_t count, const int64_t* shape) {
     sab::require(samples, "samples");
-    const auto given = sab::read_options(samples, sab_ragged SAB_RAGGED_INIT, first_ragged_size, "samples");
+    const auto given = sab::read_options(samples, sab_ragged SAB_RAGGED_INIT, "samples");
     if (given.rank > 0) sab::require(shape, "shape");
     return {given, indices, count};
 }
@@ -28,16 +23,16 @@ void check_groups(std::size_t groups) { sab::check(groups <= sab::largest_sample
 
 extern "C" {
 
-void sab_thresholds_options_init(sab_thresholds_options* options) noexcept {
-    if (options != nullptr) *options = sab_thresholds_options SAB_THRESHOLDS_OPTIONS_INIT;
+void sab_thresholds_options_init(sab_thresholds_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_thresholds_options SAB_THRESHOLDS_OPTIONS_INIT);
 }
 
 sab_status sab_find_thresholds(const sab_sizes* lengths, uint64_t k, const sab_thresholds_options* options, double* thresholds, sab_thresholds_info* info) noexcept {
     return sab::guard([&] {
         sab::require(lengths, "lengths");
         sab::require(thresholds, "thresholds");
-        if (info != nullptr) sab::check_result(info, first_thresholds_info_size, "info");
-        const auto given = sab::read_options(options, sab_thresholds_options SAB_THRESHOLDS_OPTIONS_INIT, first_thresholds_options_size);
+        if (info != nullptr) sab::check_result(info, "info");
+        const auto given = sab::read_options(options, sab_thresholds_options SAB_THRESHOLDS_OPTIONS_INIT);
         sab_thresholds_info own SAB_THRESHOLDS_INFO_INIT;
         const std::vector<double> found = sab::find_thresholds(lengths->impl, k, given, own);
         std::ranges::copy(found, thresholds);
@@ -89,7 +84,7 @@ sab_status sab_grouping_consecutive_new(const uint64_t* counts, size_t groups, s
 sab_status sab_grouping_get(const sab_grouping* grouping, sab_groups* groups) noexcept {
     return sab::guard([&] {
         sab::require(grouping, "grouping");
-        sab::check_result(groups, first_groups_size, "groups");
+        sab::check_result(groups, "groups");
         const sab::Grouping& own = grouping->impl;
         sab::write_result(sab_groups{0, own.permutation.size(), own.groups(), own.dimensions, own.offsets.data(), own.permutation.data(), own.inverse.data(), own.group_of.data(),
                                      own.dimensions > 0 ? own.intervals.data() : nullptr},
@@ -99,8 +94,8 @@ sab_status sab_grouping_get(const sab_grouping* grouping, sab_groups* groups) no
 
 void sab_grouping_free(sab_grouping* grouping) noexcept { delete grouping; }
 
-void sab_pad_options_init(sab_pad_options* options) noexcept {
-    if (options != nullptr) *options = sab_pad_options SAB_PAD_OPTIONS_INIT;
+void sab_pad_options_init(sab_pad_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_pad_options SAB_PAD_OPTIONS_INIT);
 }
 
 sab_status sab_padded_shape(const sab_ragged* samples, const int64_t* indices, size_t count, int64_t* shape) noexcept {
@@ -114,7 +109,7 @@ sab_status sab_pad(const sab_ragged* samples, const int64_t* indices, size_t cou
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
-        sab::pad(given, shape, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT, first_pad_options_size), padded);
+        sab::pad(given, shape, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT), padded);
     });
 }
 
@@ -122,7 +117,7 @@ sab_status sab_unpad(const void* padded, const int64_t* shape, const int64_t* in
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
-        sab::unpad(padded, shape, nullptr, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT, first_pad_options_size), given);
+        sab::unpad(padded, shape, nullptr, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT), given);
     });
 }
 

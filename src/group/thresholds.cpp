@@ -1,13 +1,13 @@
 #include "group/thresholds.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 
+#include "base/bits.h"
 #include "plan/cost.h"
 #include "plan/least_cuts.h"
 #include "plan/sorted.h"
@@ -186,12 +186,12 @@ double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) 
     // costliest group made.
     double low = cost(levels - 1, levels) + 0.0, most = cost(0, levels) + 0.0;
     while (low < most) {
-        const uint64_t from = std::bit_cast<uint64_t>(low), middle = from + (std::bit_cast<uint64_t>(most) - from) / 2;
-        const Walk found = walk(std::bit_cast<double>(middle));
+        const uint64_t from = bits_of(low), middle = from + (bits_of(most) - from) / 2;
+        const Walk found = walk(number_of(middle));
         if (found.suffices)  // the bounds are for callbacks that do not say the same twice
-            most = std::min(found.largest + 0.0, std::bit_cast<double>(middle));
+            most = std::min(found.largest + 0.0, number_of(middle));
         else
-            low = std::max(found.least_refused, std::bit_cast<double>(middle + 1));
+            low = std::max(found.least_refused, number_of(middle + 1));
     }
     return most;
 }

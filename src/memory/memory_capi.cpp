@@ -11,14 +11,6 @@
 
 namespace {
 
-template <class Options>
-constexpr std::size_t first_size = sizeof(Options);
-
-template <class Result>
-void check_result(const Result* result, std::string_view name) {
-    sab::check_result(result, first_size<Result>, name);
-}
-
 /// Runs the worst batches; SAB_E_DEVICE_MEMORY still fills `seen`.
 void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t count, sab_batch_fn run, void* ctx, const sab::Progress& progress,
             sab_verification& seen) {
@@ -49,26 +41,26 @@ void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t c
 
 extern "C" {
 
-void sab_probe_options_init(sab_probe_options* options) noexcept {
-    if (options != nullptr) *options = sab_probe_options SAB_PROBE_OPTIONS_INIT;
+void sab_probe_options_init(sab_probe_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_probe_options SAB_PROBE_OPTIONS_INIT);
 }
 
-void sab_probe_callbacks_init(sab_probe_callbacks* callbacks) noexcept {
-    if (callbacks != nullptr) *callbacks = sab_probe_callbacks SAB_PROBE_CALLBACKS_INIT;
+void sab_probe_callbacks_init(sab_probe_callbacks* callbacks, size_t struct_size) noexcept {
+    sab::init_options(callbacks, struct_size, sab_probe_callbacks SAB_PROBE_CALLBACKS_INIT);
 }
 
-void sab_measurement_options_init(sab_measurement_options* options) noexcept {
-    if (options != nullptr) *options = sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT;
+void sab_measurement_options_init(sab_measurement_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT);
 }
 
-void sab_memory_guard_options_init(sab_memory_guard_options* options) noexcept {
-    if (options != nullptr) *options = sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT;
+void sab_memory_guard_options_init(sab_memory_guard_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT);
 }
 
 sab_status sab_probe_new(const char* device, const sab_probe_options* options, sab_probe** probe) noexcept {
     return sab::guard_new(probe, "probe", [&] {
         sab::require(device, "device");
-        const auto given = sab::read_options(options, sab_probe_options SAB_PROBE_OPTIONS_INIT, first_size<sab_probe_options>);
+        const auto given = sab::read_options(options, sab_probe_options SAB_PROBE_OPTIONS_INIT);
         return new sab_probe{sab::Probe::open(device, given.total_bytes)};
     });
 }
@@ -76,7 +68,7 @@ sab_status sab_probe_new(const char* device, const sab_probe_options* options, s
 sab_status sab_probe_callbacks_new(const sab_probe_callbacks* callbacks, sab_probe** probe) noexcept {
     return sab::guard_new(probe, "probe", [&] {
         sab::require(callbacks, "callbacks");
-        const auto given = sab::read_options(callbacks, sab_probe_callbacks SAB_PROBE_CALLBACKS_INIT, first_size<sab_probe_callbacks>);
+        const auto given = sab::read_options(callbacks, sab_probe_callbacks SAB_PROBE_CALLBACKS_INIT);
         return new sab_probe{std::make_shared<sab::Probe>(given)};
     });
 }
@@ -91,7 +83,7 @@ sab_status sab_probe_reset(sab_probe* probe) noexcept {
 sab_status sab_probe_read(sab_probe* probe, sab_memory_stats* stats) noexcept {
     return sab::guard([&] {
         sab::require(probe, "probe");
-        check_result(stats, "stats");
+        sab::check_result(stats, "stats");
         sab::write_result(std::shared_ptr(probe->impl)->read(), stats);
     });
 }
@@ -105,8 +97,8 @@ sab_status sab_probe_release_cache(sab_probe* probe) noexcept {
 
 void sab_probe_free(sab_probe* probe) noexcept { delete probe; }
 
-void sab_collect_peak_options_init(sab_collect_peak_options* options) noexcept {
-    if (options != nullptr) *options = sab_collect_peak_options SAB_COLLECT_PEAK_OPTIONS_INIT;
+void sab_collect_peak_options_init(sab_collect_peak_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_collect_peak_options SAB_COLLECT_PEAK_OPTIONS_INIT);
 }
 
 sab_status sab_peaks_new(sab_peaks** peaks) noexcept {
@@ -118,7 +110,7 @@ sab_status sab_collect_peak(sab_probe* probe, const sab_collect_peak_options* op
         sab::require(probe, "probe");
         sab::require(options, "options");
         sab::require(peaks, "peaks");
-        const auto given = sab::read_options(options, sab_collect_peak_options SAB_COLLECT_PEAK_OPTIONS_INIT, first_size<sab_collect_peak_options>);
+        const auto given = sab::read_options(options, sab_collect_peak_options SAB_COLLECT_PEAK_OPTIONS_INIT);
         peaks->impl.collect(*std::shared_ptr(probe->impl), given);
     });
 }
@@ -126,7 +118,7 @@ sab_status sab_collect_peak(sab_probe* probe, const sab_collect_peak_options* op
 sab_status sab_peaks_get(const sab_peaks* peaks, sab_peaks_view* view) noexcept {
     return sab::guard([&] {
         sab::require(peaks, "peaks");
-        check_result(view, "view");
+        sab::check_result(view, "view");
         sab::write_result(peaks->impl.view(), view);
     });
 }
@@ -138,13 +130,13 @@ sab_status sab_measurement_points(const sab_measurement_options* options, size_t
         sab::require(options, "options");
         sab::require(counts, "counts");
         sab::require(lengths, "lengths");
-        const auto given = sab::read_options(options, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT, first_size<sab_measurement_options>);
+        const auto given = sab::read_options(options, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT);
         sab::measurement_points(given, given.model == nullptr ? nullptr : given.model->impl.get(), {counts, points}, {lengths, points});
     });
 }
 
-void sab_memory_model_options_init(sab_memory_model_options* options) noexcept {
-    if (options != nullptr) *options = sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT;
+void sab_memory_model_options_init(sab_memory_model_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT);
 }
 
 sab_status sab_memory_model_fit(const double* features, size_t count, size_t feature_count, const double* peaks,
@@ -155,7 +147,7 @@ sab_status sab_memory_model_fit(const double* features, size_t count, size_t fea
             sab::require(peaks, "peaks");
         }
         sab::check(feature_count <= 65536 && count <= std::size_t{1} << 32, "count", count, "must be at most 2^32 rows of at most 65536 features");
-        const auto given = sab::read_options(options, sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT, first_size<sab_memory_model_options>);
+        const auto given = sab::read_options(options, sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT);
         return new sab_memory_model{sab::MemoryModel::fit({features, count * feature_count}, feature_count, {peaks, count}, given)};
     });
 }
@@ -163,7 +155,7 @@ sab_status sab_memory_model_fit(const double* features, size_t count, size_t fea
 sab_status sab_memory_model_get_info(const sab_memory_model* model, sab_memory_model_info* info) noexcept {
     return sab::guard([&] {
         sab::require(model, "model");
-        check_result(info, "info");
+        sab::check_result(info, "info");
         sab::write_result(model->impl->info(), info);
     });
 }
@@ -242,8 +234,8 @@ sab_status sab_memory_model_read(const void* data, size_t size, sab_memory_model
 
 void sab_memory_model_free(sab_memory_model* model) noexcept { delete model; }
 
-void sab_find_max_batch_options_init(sab_find_max_batch_options* options) noexcept {
-    if (options != nullptr) *options = sab_find_max_batch_options SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+void sab_find_max_batch_options_init(sab_find_max_batch_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_find_max_batch_options SAB_FIND_MAX_BATCH_OPTIONS_INIT);
 }
 
 sab_status sab_find_max_batch(sab_probe* probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options* options, uint64_t* batch_sizes,
@@ -251,8 +243,8 @@ sab_status sab_find_max_batch(sab_probe* probe, sab_trial_fn trial, void* ctx, c
     return sab::guard([&] {
         sab::require(probe, "probe");
         sab::require(reinterpret_cast<const void*>(trial), "trial");
-        check_result(result, "result");
-        const auto given = sab::read_options(options, sab_find_max_batch_options SAB_FIND_MAX_BATCH_OPTIONS_INIT, first_size<sab_find_max_batch_options>);
+        sab::check_result(result, "result");
+        const auto given = sab::read_options(options, sab_find_max_batch_options SAB_FIND_MAX_BATCH_OPTIONS_INIT);
         const std::size_t lengths = std::max<std::size_t>(given.length_count, 1);
         sab::write_result(sab::find_max_batch(*std::shared_ptr(probe->impl), trial, ctx, given, {batch_sizes, batch_sizes == nullptr ? 0 : lengths}), result);
     });
@@ -296,15 +288,15 @@ sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t* mil
     });
 }
 
-void sab_chunked_step_options_init(sab_chunked_step_options* options) noexcept {
-    if (options != nullptr) *options = sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT;
+void sab_chunked_step_options_init(sab_chunked_step_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT);
 }
 
 sab_status sab_chunked_step(sab_probe* probe, uint64_t count, const sab_chunked_step_options* options, uint64_t* chunk_size) noexcept {
     return sab::guard([&] {
         sab::require(probe, "probe");
         sab::require(options, "options");
-        const auto given = sab::read_options(options, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT, first_size<sab_chunked_step_options>);
+        const auto given = sab::read_options(options, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT);
         const auto step = sab::chunked_step(*std::shared_ptr(probe->impl), count, given);
         if (chunk_size != nullptr) *chunk_size = step.chunk_size;
     });
@@ -316,7 +308,7 @@ sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t coun
         sab::require(plan, "plan");
         sab::require(probe, "probe");
         sab::require(reinterpret_cast<const void*>(run), "run");
-        check_result(result, "result");
+        sab::check_result(result, "result");
         sab_verification seen = SAB_VERIFICATION_INIT;
         try {
             verify(plan->impl, *std::shared_ptr(probe->impl), count, run, ctx, sab::Progress(progress, progress_ctx), seen);
@@ -332,7 +324,7 @@ sab_status sab_memory_guard_new(sab_probe* probe, sab_sampler* sampler, const sa
     return sab::guard_new(guard, "guard", [&] {
         sab::require(probe, "probe");
         sab::require(sampler, "sampler");
-        const auto given = sab::read_options(options, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT, first_size<sab_memory_guard_options>);
+        const auto given = sab::read_options(options, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT);
         return new sab_memory_guard{sab::MemoryWatch(probe->impl, *sampler, given)};
     });
 }
@@ -340,9 +332,9 @@ sab_status sab_memory_guard_new(sab_probe* probe, sab_sampler* sampler, const sa
 sab_status sab_memory_guard_step(sab_memory_guard* guard, const sab_batch* batch, const sab_chunked_step_options* options) noexcept {
     return sab::guard([&] {
         sab::require(guard, "guard");
-        check_result(batch, "batch");
+        sab::check_result(batch, "batch");
         sab::require(options, "options");
-        const auto given = sab::read_options(options, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT, first_size<sab_chunked_step_options>);
+        const auto given = sab::read_options(options, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT);
         guard->impl.step(*batch, given);
     });
 }
@@ -357,7 +349,7 @@ sab_status sab_memory_guard_begin(sab_memory_guard* guard) noexcept {
 sab_status sab_memory_guard_end(sab_memory_guard* guard, const sab_batch* batch, int32_t out_of_memory) noexcept {
     return sab::guard([&] {
         sab::require(guard, "guard");
-        check_result(batch, "batch");
+        sab::check_result(batch, "batch");
         sab::check(out_of_memory == 0 || out_of_memory == 1, "out_of_memory", out_of_memory, "must be 0 or 1");
         guard->impl.end(*batch, out_of_memory == 1);
     });
@@ -366,7 +358,7 @@ sab_status sab_memory_guard_end(sab_memory_guard* guard, const sab_batch* batch,
 sab_status sab_memory_guard_get_info(const sab_memory_guard* guard, sab_memory_guard_info* info) noexcept {
     return sab::guard([&] {
         sab::require(guard, "guard");
-        check_result(info, "info");
+        sab::check_result(info, "info");
         sab::write_result(guard->impl.info(), info);
     });
 }

@@ -68,6 +68,12 @@ Matrix columns_of(const Matrix& design, const std::vector<Eigen::Index>& kept) {
     return part;
 }
 
+Matrix rows_of(const Matrix& design, const std::vector<Eigen::Index>& kept) {
+    Matrix part(static_cast<Eigen::Index>(kept.size()), design.cols());
+    for (std::size_t i = 0; i < kept.size(); ++i) part.row(static_cast<Eigen::Index>(i)) = design.row(kept[i]);
+    return part;
+}
+
 Eigen::ColPivHouseholderQR<Matrix> decompose(const Matrix& design) {
     Eigen::ColPivHouseholderQR<Matrix> qr(design.rows(), design.cols());
     qr.setThreshold(1e-9);
@@ -239,9 +245,11 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
     // Relative residual of a peak of 1: rows are divided by their peaks. A prediction that is not above zero is as wrong as can be told.
     const auto residual = [](double predicted) { return 1 / std::max(predicted, 1e-3) - 1; };
     double squares = 0;
-    for (const double predicted : Vector(design * coefficients)) {
-        squares += residual(predicted) * residual(predicted);
-        info.largest_residual = std::max(info.largest_residual, std::abs(residual(predicted)));
+    const Vector predicted = design * coefficients;
+    for (Eigen::Index i = 0; i < predicted.size(); ++i) {
+        const double each = residual(predicted[i]);
+        squares += each * each;
+        info.largest_residual = std::max(info.largest_residual, std::abs(each));
     }
     info.residual = std::sqrt(squares / static_cast<double>(n));
 
@@ -252,12 +260,12 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
         for (std::size_t i = 0; i < n; ++i)
             if (i % groups != group) others.push_back(static_cast<Eigen::Index>(i));
         // Terms are selected anew: which ones were kept also depends on the measurement that is held out.
-        Problem part{problem.terms, problem.scale, problem.design(others, Eigen::all), problem.is_batch, problem.shortest};
+        Problem part{problem.terms, problem.scale, rows_of(problem.design, others), problem.is_batch, problem.shortest};
         std::vector<Eigen::Index> terms = kept;
         if (decompose(part.design).rank() == part.design.cols()) terms = select_terms(part, options.select_terms == 1);
         const Vector without = solve(columns_of(part.design, terms));
-        for (std::size_t i = group; i < n; i += groups)
-            held_out[i] = residual(problem.design(static_cast<Eigen::Index>(i), terms).dot(without.transpose()));
+        const Matrix whole = columns_of(problem.design, terms);
+        for (std::size_t i = group; i < n; i += groups) held_out[i] = residual(whole.row(static_cast<Eigen::Index>(i)).dot(without));
     }
     squares = 0;
     for (const double each : held_out) squares += each * each;

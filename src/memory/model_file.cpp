@@ -1,13 +1,11 @@
 /// A model as bytes: a header, then its terms. ARCHITECTURE.md describes the format.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/xxhash.h"
 #include "memory/model.h"
 
 namespace sab {

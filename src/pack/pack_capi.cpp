@@ -4,9 +4,6 @@
 
 namespace {
 
-constexpr std::size_t first_pack_options_size = sizeof(sab_pack_options);
-constexpr std::size_t first_options_size = sizeof(sab_sampler_options);
-constexpr std::size_t first_info_size = sizeof(sab_pack_info);
 
 const sab::Packing& packing_of(const sab_sampler* sampler) {
     sab::require(sampler, "sampler");
@@ -19,8 +16,8 @@ const sab::Packing& packing_of(const sab_sampler* sampler) {
 
 extern "C" {
 
-void sab_pack_options_init(sab_pack_options* options) noexcept {
-    if (options != nullptr) *options = sab_pack_options SAB_PACK_OPTIONS_INIT;
+void sab_pack_options_init(sab_pack_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_pack_options SAB_PACK_OPTIONS_INIT);
 }
 
 sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options* pack, const sab_sampler_options* options,
@@ -28,8 +25,8 @@ sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         sab::require(pack, "pack");
-        const auto how = sab::read_options(pack, sab_pack_options SAB_PACK_OPTIONS_INIT, first_pack_options_size, "pack");
-        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_options_size);
+        const auto how = sab::read_options(pack, sab_pack_options SAB_PACK_OPTIONS_INIT, "pack");
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         sab::check_pack_options(how);
         sab::check_sampler_options(given);
         auto sequence = std::make_unique<sab::PackedSequence>(sab::pack(sizes->impl, how));
@@ -40,7 +37,7 @@ sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options
 sab_status sab_pack_get_info(const sab_sampler* sampler, sab_pack_info* info) noexcept {
     return sab::guard([&] {
         const sab::Packing& packing = packing_of(sampler);
-        sab::check_result(info, first_info_size, "info");
+        sab::check_result(info, "info");
         sab::write_result(packing.info, info);
     });
 }

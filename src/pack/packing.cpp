@@ -1,8 +1,5 @@
 #include "pack/packing.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -10,6 +7,7 @@
 #include <map>
 
 #include "base/guard.h"
+#include "base/xxhash.h"
 
 namespace sab {
 namespace {

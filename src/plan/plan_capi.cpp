@@ -5,16 +5,13 @@
 
 namespace {
 
-constexpr std::size_t first_options_size = sizeof(sab_plan_options);
-constexpr std::size_t first_info_size = sizeof(sab_plan_info);
-constexpr std::size_t first_bucket_size = sizeof(sab_bucket);
 
 }  // namespace
 
 extern "C" {
 
-void sab_plan_options_init(sab_plan_options* options) noexcept {
-    if (options != nullptr) *options = sab_plan_options SAB_PLAN_OPTIONS_INIT;
+void sab_plan_options_init(sab_plan_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_plan_options SAB_PLAN_OPTIONS_INIT);
 }
 
 sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t min_bucket_count, int64_t* boundaries, int64_t* bucket_sizes,
@@ -34,7 +31,7 @@ sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options,
     return sab::guard_new(plan, "plan", [&] {
         sab::require(sizes, "sizes");
         sab::require(options, "options");
-        const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT, first_options_size);
+        const auto given = sab::read_options(options, sab_plan_options SAB_PLAN_OPTIONS_INIT);
         return new sab_plan{sab::Plan::make(sizes->impl, given)};
     });
 }
@@ -42,7 +39,7 @@ sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options,
 sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
-        sab::check_result(info, first_info_size, "info");
+        sab::check_result(info, "info");
         const sab::PlanFacts& facts = plan->impl->facts();
         sab::write_result(sab_plan_info{0, facts.samples, facts.skipped, plan->impl->buckets().size(), facts.batches, facts.lower_bound,
                                         plan->impl->fingerprint(), facts.total, facts.budget},
@@ -53,7 +50,7 @@ sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept
 sab_status sab_plan_get_bucket(const sab_plan* plan, size_t index, sab_bucket* bucket) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
-        sab::check_result(bucket, first_bucket_size, "bucket");
+        sab::check_result(bucket, "bucket");
         const auto buckets = plan->impl->buckets();
         sab::check(index < buckets.size(), "index", index, "must be below the number of buckets, ", buckets.size());
         const sab::Bucket& b = buckets[index];

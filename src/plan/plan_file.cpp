@@ -1,12 +1,10 @@
 /// A plan as bytes: a header, then the arrays, each aligned. ARCHITECTURE.md describes the format.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/files.h"
+#include "base/xxhash.h"
 #include "plan/plan.h"
 #include "plan/plan_file.h"
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 #include <type_traits>
+#include <utility>
+
+#include "base/bits.h"
 
 namespace sab {
 namespace {
@@ -42,6 +44,23 @@ Range find_range(const View& view, std::size_t count, const Progress& progress) 
     return range;
 }
 
+/// Levels from how many samples have each size from `least` on; `next` becomes where each size begins.
+Sorted make_levels(std::vector<uint32_t>& next, std::size_t count, double least) {
+    Sorted sorted;
+    sorted.count = count;
+    uint32_t place = 0;
+    for (std::size_t k = 0; k < next.size(); ++k) {
+        const uint32_t here = next[k];
+        next[k] = place;
+        if (here == 0) continue;
+        sorted.level_size.push_back(least + static_cast<double>(k));
+        sorted.level_first.push_back(place);
+        place += here;
+    }
+    sorted.level_first.push_back(place);
+    return sorted;
+}
+
 template <class View>
 Sorted sort_by_counting(const View& view, std::size_t count, const Range& range, bool with_order, const Progress& progress) {
     using Number = typename View::number_type;
@@ -52,20 +71,9 @@ Sorted sort_by_counting(const View& view, std::size_t count, const Range& range,
         for (std::size_t i = first; i < last; ++i) ++next[key(i)];
     });
 
-    Sorted sorted;
-    sorted.count = count;
-    uint32_t place = 0;
-    for (std::size_t k = 0; k < next.size(); ++k) {
-        const uint32_t here = next[k];
-        next[k] = place;
-        if (here == 0) continue;
-        sorted.level_size.push_back(range.least + static_cast<double>(k));
-        sorted.level_first.push_back(place);
-        place += here;
-    }
-    sorted.level_first.push_back(place);
+    Sorted sorted = make_levels(next, count, range.least);
     if (!with_order) return sorted;
-    sorted.order = std::make_unique_for_overwrite<uint32_t[]>(count);
+    sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count]);
     uint32_t* order = sorted.order.get();
     progress.blocks(count, 2 * count, 3 * count, [&](std::size_t first, std::size_t last) {
         for (std::size_t i = first; i < last; ++i) order[next[key(i)]++] = static_cast<uint32_t>(i);
@@ -78,17 +86,12 @@ struct Keyed {
     uint32_t index;
 };
 
-template <class View>
-Sorted sort_by_radix(const View& view, std::size_t count, bool with_order, const Progress& progress) {
-    std::vector<Keyed> items(count), other(count);
-    std::array<std::array<uint32_t, 256>, 8> digits{};
-    progress.blocks(count, count, 3 * count, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i) {
-            const uint64_t key = std::bit_cast<uint64_t>(static_cast<double>(view[i]) + 0.0);
-            items[i] = {key, static_cast<uint32_t>(i)};
-            for (std::size_t d = 0; d < 8; ++d) ++digits[d][(key >> (8 * d)) & 255];
-        }
-    });
+using Digits = std::array<std::array<uint32_t, 256>, 8>;
+
+/// What does not depend on how the sizes lie in memory.
+Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, bool with_order, const Progress& progress) {
+    const std::size_t count = items.size();
+    std::vector<Keyed> other(count);
     for (std::size_t d = 0; d < 8; ++d) {
         if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;  // all alike in this digit
         progress.report(2 * count + d * count / 8, 3 * count);
@@ -103,14 +106,28 @@ Sorted sort_by_radix(const View& view, std::size_t count, bool with_order, const
     sorted.count = count;
     for (std::size_t place = 0; place < count; ++place) {
         if (place > 0 && items[place].key == items[place - 1].key) continue;
-        sorted.level_size.push_back(std::bit_cast<double>(items[place].key));
+        sorted.level_size.push_back(number_of(items[place].key));
         sorted.level_first.push_back(static_cast<uint32_t>(place));
     }
     sorted.level_first.push_back(static_cast<uint32_t>(count));
     if (!with_order) return sorted;
-    sorted.order = std::make_unique_for_overwrite<uint32_t[]>(count);
+    sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count]);
     std::ranges::transform(items, sorted.order.get(), &Keyed::index);
     return sorted;
+}
+
+template <class View>
+Sorted sort_by_radix(const View& view, std::size_t count, bool with_order, const Progress& progress) {
+    std::vector<Keyed> items(count);
+    Digits digits{};
+    progress.blocks(count, count, 3 * count, [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) {
+            const uint64_t key = bits_of(static_cast<double>(view[i]) + 0.0);
+            items[i] = {key, static_cast<uint32_t>(i)};
+            for (std::size_t d = 0; d < 8; ++d) ++digits[d][(key >> (8 * d)) & 255];
+        }
+    });
+    return sort_by_digits(std::move(items), digits, with_order, progress);
 }
 
 }  // namespace

@@ -8,13 +8,9 @@
 
 namespace {
 
-constexpr std::size_t first_options_size = sizeof(sab_sampler_options);
-constexpr std::size_t first_torch_options_size = sizeof(sab_torch_sampler_options);
-constexpr std::size_t first_batch_size = sizeof(sab_batch);
-constexpr std::size_t first_report_size = sizeof(sab_report);
 
 sab_sampler_options read_options(const sab_sampler_options* options) {
-    return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT, first_options_size);
+    return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
 }
 
 void check_max_total_size(double max_total_size) {
@@ -36,12 +32,12 @@ const sab::TorchOrder& torch_order(const sab_sampler* sampler) {
 
 extern "C" {
 
-void sab_torch_sampler_options_init(sab_torch_sampler_options* options) noexcept {
-    if (options != nullptr) *options = sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT;
+void sab_torch_sampler_options_init(sab_torch_sampler_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT);
 }
 
-void sab_sampler_options_init(sab_sampler_options* options) noexcept {
-    if (options != nullptr) *options = sab_sampler_options SAB_SAMPLER_OPTIONS_INIT;
+void sab_sampler_options_init(sab_sampler_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
 }
 
 sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options, sab_sampler** sampler) noexcept {
@@ -97,7 +93,7 @@ sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void* ctx, voi
 sab_status sab_torch_sampler_new(const sab_plan* plan, const sab_torch_sampler_options* options, sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
-        const auto given = sab::read_options(options, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT, first_torch_options_size);
+        const auto given = sab::read_options(options, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT);
         auto order = std::make_unique<sab::TorchOrder>(plan->impl, given);
         auto* const impl = order.get();
         auto* const handle = new sab_sampler{std::move(order), {}};
@@ -125,7 +121,7 @@ sab_status sab_torch_sampler_set_generator(sab_sampler* sampler, const uint32_t*
 sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(sampler, "sampler");
-        sab::check_result(batch, first_batch_size, "batch");
+        sab::check_result(batch, "batch");
         if (!sampler->impl->next(sampler->shown)) return SAB_END;
         sab::write_result(sab::shown(sampler->shown), batch);
         return SAB_OK;
@@ -149,7 +145,7 @@ sab_status sab_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* i
 sab_status sab_sampler_at(sab_sampler* sampler, uint64_t position, sab_batch* batch) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::check_result(batch, first_batch_size, "batch");
+        sab::check_result(batch, "batch");
         sampler->impl->at(position, sampler->shown);
         sab::write_result(sab::shown(sampler->shown), batch);
     });
@@ -233,7 +229,7 @@ sab_status sab_plan_report(const sab_plan* plan, const sab_sampler_options* opti
                            sab_report* report) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
-        sab::check_result(report, first_report_size, "report");
+        sab::check_result(report, "report");
         const auto given = read_options(options);
         sab::check_sampler_options(given);
         sab::write_result(sab::make_report(plan->impl, given, sab::Progress(progress, progress_ctx)), report);

@@ -1,10 +1,8 @@
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/guard.h"
+#include "base/xxhash.h"
 #include "sampler/sequence.h"
 #include "sampler/vector_clones.h"
 

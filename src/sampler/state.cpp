@@ -1,12 +1,10 @@
 #include "sampler/state.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/xxhash.h"
 
 namespace sab {
 namespace {

@@ -1,4 +1,5 @@
 /// The .npy format, versions 1.0 to 3.0: NumPy Enhancement Proposal 1 and numpy.lib.format.
+#include <charconv>
 #include <optional>
 #include <string_view>
 

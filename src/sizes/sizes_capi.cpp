@@ -2,18 +2,17 @@
 #include "sizes/sizes.h"
 
 namespace {
-constexpr std::size_t first_options_size = sizeof(sab_sizes_options);
 }
 
 extern "C" {
 
-void sab_sizes_options_init(sab_sizes_options* options) noexcept {
-    if (options != nullptr) *options = sab_sizes_options SAB_SIZES_OPTIONS_INIT;
+void sab_sizes_options_init(sab_sizes_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_sizes_options SAB_SIZES_OPTIONS_INIT);
 }
 
 sab_status sab_sizes_new(const void* data, size_t count, sab_dtype dtype, const sab_sizes_options* options, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {
-        const auto given = sab::read_options(options, sab_sizes_options SAB_SIZES_OPTIONS_INIT, first_options_size);
+        const auto given = sab::read_options(options, sab_sizes_options SAB_SIZES_OPTIONS_INIT);
         return new sab_sizes{sab::Sizes::from_memory(data, count, dtype, given)};
     });
 }

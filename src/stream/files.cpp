@@ -1,7 +1,4 @@
 /// The records of files: plain, of gzip, of Zstandard.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <fcntl.h>
 #include <isa-l/igzip_lib.h>
 #include <sys/stat.h>
@@ -16,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/guard.h"
+#include "base/xxhash.h"
 #include "stream/stream.h"
 
 namespace sab {

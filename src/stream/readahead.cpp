@@ -1,13 +1,13 @@
 /// Windows of records: shuffled, or cut into batches of like size; and the buffer whose places are drawn.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <numeric>
 #include <utility>
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "stream/python_random.h"
 #include "stream/stream.h"
@@ -190,7 +190,7 @@ public:
         keys_.resize(count);
         uint64_t all = ~uint64_t{0}, any = 0;
         for (std::size_t i = 0; i < count; ++i) {
-            const uint64_t key = ~std::bit_cast<uint64_t>(items[i].view.size + 0.0);  // of no negative number: in the order of the numbers; no -0
+            const uint64_t key = ~bits_of(items[i].view.size + 0.0);  // of no negative number: in the order of the numbers; no -0
             keys_[i] = key;
             all &= key;
             any |= key;

@@ -1,13 +1,11 @@
 /// Where records come from: lists, callbacks, chance.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "base/guard.h"
+#include "base/xxhash.h"
 #include "stream/python_random.h"
 #include "stream/stream.h"
 

@@ -1,11 +1,9 @@
 #include "stream/state.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <array>
 
 #include "base/error.h"
+#include "base/xxhash.h"
 
 namespace sab {
 namespace {

@@ -54,11 +54,6 @@ uint64_t fingerprint_of(const sab_stream& stream) {
     return description.fingerprint();
 }
 
-template <class Options>
-Options options_of(const Options* given, const Options& defaults) {
-    return sab::read_options(given, defaults, sizeof(Options));
-}
-
 /// The batches of a read-ahead stream of numbered records.
 class ReadAheadSampler : public sab::Sampler {
 public:
@@ -105,8 +100,8 @@ private:
 
 extern "C" {
 
-void sab_object_functions_init(sab_object_functions* functions) noexcept {
-    if (functions != nullptr) *functions = sab_object_functions SAB_OBJECT_FUNCTIONS_INIT;
+void sab_object_functions_init(sab_object_functions* functions, size_t struct_size) noexcept {
+    sab::init_options(functions, struct_size, sab_object_functions SAB_OBJECT_FUNCTIONS_INIT);
 }
 
 sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
@@ -175,15 +170,15 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
 
 void sab_stream_free(sab_stream* stream) noexcept { delete stream; }
 
-void sab_list_stream_options_init(sab_list_stream_options* options) noexcept {
-    if (options != nullptr) *options = sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT;
+void sab_list_stream_options_init(sab_list_stream_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
 }
 
 sab_status sab_list_stream_new(const sab_record* records, size_t count, const sab_list_stream_options* options, sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (count > 0) sab::require(records, "records");
-        const auto given = options_of(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+        const auto given = sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
         std::vector<sab::Record> list;
         list.reserve(count);
         sab::Copier copier;
@@ -204,7 +199,7 @@ sab_status sab_array_stream_new(const void* items, size_t item_size, size_t coun
         if (count > 0) sab::require(items, "items");
         sab::check(item_size >= 1, "item_size", item_size, "must be at least 1");
         sab::check(count <= SIZE_MAX / 64 / item_size, "count", count, "is too large");
-        const auto given = options_of(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+        const auto given = sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
         sab::Shares shares;
         shares.take(new sab::Block(std::max<std::size_t>(count * item_size, 1)));
         if (count > 0) std::memcpy(shares.block()->data(), items, count * item_size);
@@ -218,15 +213,15 @@ sab_status sab_array_stream_new(const void* items, size_t item_size, size_t coun
     });
 }
 
-void sab_source_functions_init(sab_source_functions* functions) noexcept {
-    if (functions != nullptr) *functions = sab_source_functions SAB_SOURCE_FUNCTIONS_INIT;
+void sab_source_functions_init(sab_source_functions* functions, size_t struct_size) noexcept {
+    sab::init_options(functions, struct_size, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
 }
 
 sab_status sab_callback_stream_new(const sab_source_functions* functions, sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(functions, "functions");
-        const auto given = options_of(functions, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
+        const auto given = sab::read_options(functions, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
         auto made = std::make_unique<sab_stream>();
         made->impl = sab::make_callback(given);
         *stream = made.release();
@@ -242,24 +237,24 @@ sab_status sab_random_stream_new(uint64_t seed, sab_stream** stream) noexcept {
     });
 }
 
-void sab_files_stream_options_init(sab_files_stream_options* options) noexcept {
-    if (options != nullptr) *options = sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT;
+void sab_files_stream_options_init(sab_files_stream_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT);
 }
 
 sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options, sab_stream** stream) noexcept {
     return guard_over(source, stream, [&](sab::StreamPtr&& under) {
-        return sab::make_files(std::move(under), options_of(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
+        return sab::make_files(std::move(under), sab::read_options(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
     });
 }
 
-void sab_map_stream_options_init(sab_map_stream_options* options) noexcept {
-    if (options != nullptr) *options = sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT;
+void sab_map_stream_options_init(sab_map_stream_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT);
 }
 
 sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options, sab_stream** stream) noexcept {
     return guard_over(source, stream, [&](sab::StreamPtr&& under) {
         sab::require(options, "options");
-        return sab::make_map(std::move(under), options_of(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
+        return sab::make_map(std::move(under), sab::read_options(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
     });
 }
 
@@ -319,25 +314,25 @@ sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_s
     return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_buffered_shuffle(std::move(under), buffer_size, seed); });
 }
 
-void sab_readahead_stream_options_init(sab_readahead_stream_options* options) noexcept {
-    if (options != nullptr) *options = sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT;
+void sab_readahead_stream_options_init(sab_readahead_stream_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
 }
 
 sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options, sab_stream** stream) noexcept {
     return guard_over(source, stream, [&](sab::StreamPtr&& under) {
         sab::require(options, "options");
-        return sab::make_readahead(std::move(under), options_of(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
+        return sab::make_readahead(std::move(under), sab::read_options(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
     });
 }
 
-void sab_pack_stream_options_init(sab_pack_stream_options* options) noexcept {
-    if (options != nullptr) *options = sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT;
+void sab_pack_stream_options_init(sab_pack_stream_options* options, size_t struct_size) noexcept {
+    sab::init_options(options, struct_size, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT);
 }
 
 sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options* options, sab_stream** stream) noexcept {
     return guard_over(source, stream, [&](sab::StreamPtr&& under) {
         sab::require(options, "options");
-        return sab::make_pack(std::move(under), options_of(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
+        return sab::make_pack(std::move(under), sab::read_options(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
     });
 }
 
@@ -345,7 +340,7 @@ sab_status sab_readahead_sampler_new(sab_stream* source, const sab_readahead_str
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(source, "source");
         sab::require(options, "options");
-        const auto given = options_of(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
+        const auto given = sab::read_options(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
         sab::check_readahead(given);
         auto batches = std::make_unique<ReadAheadSampler>(sab::make_readahead(sab::make_numbered(std::move(source->impl)), given));
         batches->stream()->progress = source->progress;

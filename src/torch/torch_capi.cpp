@@ -1,6 +1,10 @@
 /// Loads the LibTorch component and hands its functions to the rooms that ask for them.
 #include <dlfcn.h>
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#else
 #include <link.h>
+#endif
 #include <unistd.h>
 
 #include <atomic>
@@ -21,11 +25,11 @@
 
 namespace {
 
-constexpr std::size_t first_info_size = sizeof(sab_torch_info);
-constexpr std::size_t first_batch_size = sizeof(sab_batch);
-constexpr std::size_t first_leaf_size = sizeof(sab_torch_leaf);
-constexpr std::size_t first_collection_info_size = sizeof(sab_torch_collection_info);
-constexpr char file_name[] = "libsab_torch.so.0";
+#ifdef __APPLE__
+constexpr char file_name[] = "libsab_torch.0.dylib", torch_name[] = "libc10.dylib";
+#else
+constexpr char file_name[] = "libsab_torch.so.0", torch_name[] = "libc10.so";
+#endif
 
 std::atomic<const sab_torch_component*> component{nullptr};
 const char* component_path = nullptr;  // written before `component`, never freed
@@ -49,20 +53,28 @@ const sab::TorchHooks hooks{
 };
 
 /// File name of a loaded library whose name begins with `name`; empty when there is none.
-std::string loaded_library(const char* name) {
+std::string loaded_library(std::string_view name) {
+    const auto is_it = [name](const char* file) {
+        const std::string_view path(file);
+        return path.substr(path.rfind('/') + 1).starts_with(name);
+    };
+#ifdef __APPLE__
+    for (uint32_t i = 0; i < _dyld_image_count(); ++i)
+        if (is_it(_dyld_get_image_name(i))) return _dyld_get_image_name(i);
+    return {};
+#else
     struct Search {
-        const char* name;
+        decltype(is_it)& is_wanted;
         std::string path;
-    } search{name, {}};
+    } search{is_it, {}};
     dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void* data) {
         auto& wanted = *static_cast<Search*>(data);
-        const char* const slash = std::strrchr(info->dlpi_name, '/');
-        const char* const base = slash == nullptr ? info->dlpi_name : slash + 1;
-        if (std::strncmp(base, wanted.name, std::strlen(wanted.name)) != 0) return 0;
+        if (!wanted.is_wanted(info->dlpi_name)) return 0;
         wanted.path = info->dlpi_name;
         return 1;
     }, &search);
     return search.path;
+#endif
 }
 
 /// Where this library lies.
@@ -75,7 +87,7 @@ std::string own_folder() {
 
 /// A component that needs another LibTorch than the one loaded must not come near it. `file` is empty when the loader is to find it.
 void check_needed(const std::string& file) {
-    const std::string loaded = loaded_library("libc10.so");
+    const std::string loaded = loaded_library(torch_name);
     if (loaded.empty() || file.find('/') == std::string::npos) return;
     const auto bytes = sab::map_file(file.c_str());
     const std::string_view image(reinterpret_cast<const char*>(bytes->data()), bytes->size());
@@ -133,7 +145,7 @@ std::vector<sab_torch_leaf> read_torch_leaves(const sab_torch_leaf* leaves, std:
     const auto* next = reinterpret_cast<const unsigned char*>(leaves);
     for (std::size_t i = 0; i < count; ++i) {
         const auto* const leaf = reinterpret_cast<const sab_torch_leaf*>(next);
-        read.push_back(sab::read_options(leaf, sab_torch_leaf SAB_TORCH_LEAF_INIT, first_leaf_size, sab::text("leaves[", i, "]")));
+        read.push_back(sab::read_options(leaf, sab_torch_leaf SAB_TORCH_LEAF_INIT, sab::text("leaves[", i, "]")));
         sab::check(leaf->struct_size % alignof(sab_torch_leaf) == 0, sab::text("leaves[", i, "].struct_size"), leaf->struct_size, "must be a multiple of ", alignof(sab_torch_leaf));
         next += leaf->struct_size;
     }
@@ -167,7 +179,7 @@ sab_status sab_torch_open(const char* path) noexcept {
 
 sab_status sab_torch_get_info(sab_torch_info* info) noexcept {
     return sab::guard([&] {
-        sab::check_result(info, first_info_size, "info");
+        sab::check_result(info, "info");
         const sab_torch_component& table = opened();
         sab::write_result(sab_torch_info{0, table.running(), component_path, table.cuda_devices()}, info);
     });
@@ -194,7 +206,7 @@ sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexc
 
 sab_status sab_torch_batch_indices(const sab_batch* batch, const char* device, DLManagedTensor** tensor) noexcept {
     return sab::guard_new(tensor, "tensor", [&] {
-        sab::check_result(batch, first_batch_size, "batch");
+        sab::check_result(batch, "batch");
         if (batch->count > 0) sab::require(batch->indices, "batch.indices");
         sab::require(device, "device");
         DLManagedTensor* made = nullptr;
@@ -287,7 +299,7 @@ sab_status sab_torch_collection_outputs(const sab_torch_collection* collection, 
 sab_status sab_torch_collection_get_info(const sab_torch_collection* collection, sab_torch_collection_info* info) noexcept {
     return sab::guard([&] {
         sab::require(collection, "collection");
-        sab::check_result(info, first_collection_info_size, "info");
+        sab::check_result(info, "info");
         sab_torch_collection_info own = SAB_TORCH_COLLECTION_INFO_INIT;
         opened().collection_info(collection->impl, &own);
         sab::write_result(own, info);

@@ -1,13 +1,15 @@
 """What leaves the library, and what its headers say: check.py PREFIX. Prints "N passed, N failed".
 
-Symbols, soname and needed libraries of the installed libsab.so; every header compiles alone as C11 and C++17 without a warning; every function of the
+Symbols, soname, needed libraries, size and static constructors of the installed libsab.so; every header compiles alone as C11 and C++17 without a warning; every function of the
 headers is exported and the other way round, and documents each parameter; every function of the ABI goes through the guard.
 """
 
+import ctypes
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = [REPO / "include/sab.h", *sorted((REPO / "include/sab").glob("*.h"))]
@@ -24,36 +26,65 @@ def run(*command):
 
 
 def declared():
-    """name -> (documentation, parameters) of each exported function in the headers."""
+    """name -> (documentation, parameters, whether it is experimental) of each exported function in the headers."""
     found = {}
     for header in HEADERS:
-        pattern = r"(/\*\*(?:(?!\*/).)*\*/)\s*SAB_API\s[^(;]*?(sab_\w+)\(([^;]*)\) SAB_NOEXCEPT;"
-        for comment, name, parameters in re.findall(pattern, header.read_text(), re.S):
+        pattern = r"(/\*\*(?:(?!\*/).)*\*/)\s*SAB_API(_EXPERIMENTAL)?\s[^(;]*?(sab_\w+)\(([^;]*)\) SAB_NOEXCEPT;"
+        for comment, experimental, name, parameters in re.findall(pattern, header.read_text(), re.S):
             parameters = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", parameters)
             names = [] if parameters.strip() == "void" else [re.search(r"(\w+)\s*(\[\w*\])?\s*$", each).group(1) for each in parameters.split(",")]
-            found[name] = comment, names
+            found[name] = comment, names, bool(experimental)
     return found
 
 
 def exported(library):
-    return {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", library).splitlines() if " A " not in line}
+    """name -> version node of what leaves the library."""
+    return dict(line.split()[-1].split("@@") for line in run("nm", "-D", "--defined-only", library).splitlines() if " A " not in line)
 
 
 def check_symbols(library):
     names = exported(library)
     assert names and all(name.startswith("sab_") for name in names), names
-    assert names == set(declared()), names ^ set(declared())
+    assert names.keys() == declared().keys(), names.keys() ^ declared().keys()
 
 
-def check_version_node(library):
-    assert all("@@SAB_0.1" in line for line in run("nm", "-D", "--defined-only", library).splitlines() if " T " in line)
+def check_version_nodes(library):
+    functions = declared()
+    for name, node in exported(library).items():
+        assert (node == "SAB_EXPERIMENTAL") == functions[name][2] and re.fullmatch(r"SAB_(0\.\d+|EXPERIMENTAL)", node), f"{name}@@{node}"
+
+
+def check_version(library):
+    loaded = ctypes.CDLL(library)
+    loaded.sab_version_string.restype = ctypes.c_char_p
+    cmake = (REPO / "CMakeLists.txt").read_text()
+    version = re.search(r"project\(libsab VERSION (\S+)", cmake).group(1)
+    major, minor = (int(re.search(rf"SAB_ABI_{part} (\d+)", cmake).group(1)) for part in ("MAJOR", "MINOR"))
+    assert loaded.sab_version_string().decode() == version and loaded.sab_abi_version() == 1000 * major + minor
 
 
 def check_soname_and_needed(library):
     dynamic = run("readelf", "-d", library)
     assert re.search(r"SONAME.*\[libsab\.so\.0\]", dynamic)
-    needed = set(re.findall(r"NEEDED.*\[(.*?)\]", dynamic))
-    assert needed <= {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libisal.so.2", "libzstd.so.1", "liblmdb.so.0", "libhiredis.so.0.14", "libc.so.6", "ld-linux-x86-64.so.2"}, needed
+    needed = {re.sub(r"\.so.*", "", name) for name in re.findall(r"NEEDED.*\[(.*?)\]", dynamic)}
+    assert needed <= {"libstdc++", "libm", "libgcc_s", "libisal", "libzstd", "liblmdb", "libhiredis", "libc", "ld-linux-x86-64"}, needed
+
+
+def check_size(library):
+    with tempfile.NamedTemporaryFile() as stripped:
+        run("strip", "-o", stripped.name, library)
+        size = pathlib.Path(stripped.name).stat().st_size
+    assert size <= 1 << 20, f"{size:,} bytes without symbols"
+
+
+def check_nothing_runs_when_loaded(library):
+    """Only what the compiler's own start files bring: frame_dummy, and __cpu_indicator_init, which tells processors apart for SAB_VECTOR_CLONES."""
+    begin, size = (int(number, 16) for number in re.search(r"INIT_ARRAY +(\w+) \w+ (\w+)", run("readelf", "-SW", library)).groups())
+    relocations = re.findall(r"^(\w+) +\w+ +R_\w+_RELATIVE +(\w+)$", run("readelf", "-rW", library), re.M)
+    called = {int(function, 16) for place, function in relocations if begin <= int(place, 16) < begin + size}
+    assert len(called) == size // 8, called
+    names = {name for address, _, name in (line.split() for line in run("nm", "--defined-only", library).splitlines()) if int(address, 16) in called}
+    assert names <= {"frame_dummy", "__cpu_indicator_init"}, names
 
 
 def check_headers_alone(_):
@@ -66,7 +97,7 @@ def check_headers_alone(_):
 def check_documentation(_):
     functions = declared()
     assert len(functions) > 30
-    for name, (comment, parameters) in functions.items():
+    for name, (comment, parameters, _) in functions.items():
         missing = [each for each in parameters if f"@param {each} " not in comment]
         assert not missing, f"{name}: {missing} not documented"
 
@@ -83,7 +114,7 @@ def check_guards(_):
 def main():
     library = str(next(pathlib.Path(sys.argv[1]).rglob("libsab.so")))
     failed = 0
-    checks = [check_symbols, check_version_node, check_soname_and_needed, check_headers_alone, check_documentation, check_guards]
+    checks = [check_symbols, check_version_nodes, check_version, check_soname_and_needed, check_size, check_nothing_runs_when_loaded, check_headers_alone, check_documentation, check_guards]
     for check in checks:
         try:
             check(library)

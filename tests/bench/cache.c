@@ -1,28 +1,9 @@
 /* Times of a cache from C, one JSON object a line: cache lmdb FOLDER, or cache redis URL. Seconds for one value, the least of several rounds in turns. */
-#include <sab.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "timing.h"
 
 enum { ROUNDS = 7, LARGE = 100000, LARGE_COUNT = 2000, SMALL = 100, SMALL_COUNT = 100000, BATCH = 1000 };
-
-static void check(sab_status status) {
-    if (status == SAB_OK) return;
-    fprintf(stderr, "%s\n", sab_last_error_message());
-    exit(1);
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void least(double *best, double began, int count) {
-    const double spent = (now() - began) / count;
-    if (*best == 0 || spent < *best) *best = spent;
-}
 
 static void row(const char *figure, double seconds) { printf("{\"figure\": \"%s\", \"seconds\": %.12g}\n", figure, seconds); }
 

@@ -2,28 +2,9 @@
  *
  * Prints, each the best of several runs taken in turns: a counting sort that gives the order, a copy of the lengths, the packing, an epoch of all
  * its bins; then bins, lower bound and fill. */
-#include <sab.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-static void check(sab_status status) {
-    if (status >= 0) return;
-    fprintf(stderr, "%s\n", sab_last_error_message());
-    exit(1);
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void keep(double *best, double begin) {
-    const double spent = now() - begin;
-    if (*best == 0 || spent < *best) *best = spent;
-}
+#include "timing.h"
 
 int main(int argc, char **argv) {
     if (argc != 5) return 2;
@@ -46,19 +27,19 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < count; ++i) ++next[lengths[i] + 1];
         for (size_t k = 1; k < pack.capacity + 2; ++k) next[k] += next[k - 1];
         for (size_t i = 0; i < count; ++i) order[next[lengths[i]]++] = (uint32_t)i;
-        keep(&sorting, begin);
+        least(&sorting, begin, 1);
         begin = now();
         memcpy(copy, lengths, count * sizeof *copy);
-        keep(&copying, begin);
+        least(&copying, begin, 1);
         sab_sampler *sampler = NULL;
         begin = now();
         check(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
-        keep(&packing, begin);
+        least(&packing, begin, 1);
         check(sab_pack_get_info(sampler, &info));
         sab_batch batch = SAB_BATCH_INIT;
         begin = now();
         while (sab_next_batch(sampler, &batch) == SAB_OK) continue;
-        keep(&walking, begin);
+        least(&walking, begin, 1);
         sab_sampler_free(sampler);
     }
     printf("{\"sort\": %g, \"copy\": %g, \"pack\": %g, \"epoch\": %g, \"bins\": %.0f, \"lower_bound\": %.0f, \"fill\": %.9f}\n", sorting, copying, packing,

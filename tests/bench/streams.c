@@ -1,21 +1,7 @@
 /* Records a second of a pipeline from C: streams THREADS CHUNK... Lines of gzip, shuffled in blocks of 100,000, in batches of 16,384 bytes read 10,000 ahead. */
-#include <sab.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-static void check(sab_status status) {
-    if (status == SAB_OK) return;
-    fprintf(stderr, "%s\n", sab_last_error_message());
-    exit(1);
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
+#include "timing.h"
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;

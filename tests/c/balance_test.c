@@ -261,9 +261,9 @@ static void WrongPartitions_AreRefusedByName(void) {
     double broken[] = {1, 2, NAN, 4};
     uint32_t parts[4] = {9, 9, 9, 9};
     sab_partition_options options = SAB_PARTITION_OPTIONS_INIT, filled;
-    sab_partition_options_init(&filled);
+    sab_partition_options_init(&filled, sizeof filled);
     EXPECT(memcmp(&options, &filled, sizeof options) == 0);
-    sab_partition_options_init(NULL);
+    sab_partition_options_init(NULL, sizeof(sab_partition_options));
     EXPECT_FAILS(sab_partition(NULL, 4, 2, NULL, parts), SAB_E_ARGUMENT, "costs = NULL: must be given");
     EXPECT_FAILS(sab_partition(costs, 4, 2, NULL, NULL), SAB_E_ARGUMENT, "part_of = NULL: must be given");
     EXPECT_FAILS(sab_partition(costs, (size_t)1 << 32, 2, NULL, parts), SAB_E_ARGUMENT, "count = 4294967296: must be at most 4294967295");
@@ -658,9 +658,9 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     sab_sizes *sizes = complexities(SAMPLES);
     sab_sampler *sampler = NULL;
     sab_load_balancing_options options = SAB_LOAD_BALANCING_OPTIONS_INIT, filled;
-    sab_load_balancing_options_init(&filled);
+    sab_load_balancing_options_init(&filled, sizeof filled);
     EXPECT(memcmp(&options, &filled, sizeof options) == 0);
-    sab_load_balancing_options_init(NULL);
+    sab_load_balancing_options_init(NULL, sizeof(sab_load_balancing_options));
     EXPECT_FAILS(sab_load_balancing_sampler_new(NULL, NULL, NULL, &sampler), SAB_E_ARGUMENT, "complexity = NULL: must be given");
     EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT, "sampler = NULL: must be given");
     EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,

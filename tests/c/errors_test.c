@@ -389,6 +389,25 @@ static void Defaults_AreThoseOfTheHeaders(void) {
     EXPECT(torch.sizes == NULL && torch.size == NULL && torch.size_ctx == NULL && torch.release == NULL);
 }
 
+/* A program built against older headers has smaller structs, one built against newer headers larger ones. */
+static void Defaults_AreWrittenAsFarAsTheCallersStructReaches(void) {
+    union {
+        sab_plan_options options;
+        unsigned char bytes[sizeof(sab_plan_options) + 64];
+    } room;
+    const sab_plan_options defaults = SAB_PLAN_OPTIONS_INIT;
+    for (size_t size = 0; size <= sizeof room; ++size) {
+        memset(&room, 0xEE, sizeof room);
+        sab_plan_options_init(&room.options, size);
+        for (size_t i = size; i < sizeof room; ++i) EXPECT(room.bytes[i] == 0xEE);
+        if (size < sizeof(size_t)) continue;
+        EXPECT(room.options.struct_size == size);
+        const size_t known = size < sizeof defaults ? size : sizeof defaults;
+        EXPECT(memcmp(room.bytes + sizeof(size_t), (const unsigned char *)&defaults + sizeof(size_t), known - sizeof(size_t)) == 0);
+        for (size_t i = known; i < size; ++i) EXPECT(room.bytes[i] == 0);
+    }
+}
+
 /* Sizes */
 
 #define EXPECT_ENDS(type, dtype, largest, bad, words)                                            \
@@ -661,6 +680,7 @@ int main(void) {
     RUN(OptionStructs_OfEverySize_AreReadByRule);
     RUN(ResultStructs_OfEverySize_AreFilledByRule);
     RUN(Defaults_AreThoseOfTheHeaders);
+    RUN(Defaults_AreWrittenAsFarAsTheCallersStructReaches);
     RUN(Sizes_AtTheEndsOfEachType_FollowTheRules);
     RUN(Sizes_AsAFieldOfRecords_AreReadInPlace);
     RUN(SizeCallback_ThatBreaksARule_IsNamed);

@@ -110,8 +110,8 @@ static void InitFunctions_SetWhatTheMacrosSet(void) {
     do {                                                        \
         type made_, macro_ = INIT;                              \
         memset(&made_, 0xFF, sizeof made_);                     \
-        init(&made_);                                           \
-        init(NULL);                                             \
+        init(&made_, sizeof made_);                             \
+        init(NULL, sizeof made_);                               \
         EXPECT(made_.struct_size == sizeof made_);              \
         EXPECT(memcmp(&made_, &macro_, sizeof made_) == 0);     \
     } while (0)
@@ -122,8 +122,8 @@ static void InitFunctions_SetWhatTheMacrosSet(void) {
     do {                                                        \
         type made_, macro_ = INIT;                              \
         memset(&made_, 0xFF, sizeof made_);                     \
-        init(&made_);                                           \
-        init(NULL);                                             \
+        init(&made_, sizeof made_);                             \
+        init(NULL, sizeof made_);                               \
         EXPECT(made_.struct_size == sizeof made_);              \
         EXPECT(made_.field == macro_.field);                    \
     } while (0)

@@ -587,9 +587,9 @@ static void Init_SetsTheDefaults(void) {
     const sab_pack_options expected = SAB_PACK_OPTIONS_INIT;
     sab_pack_options options;
     memset(&options, 0, sizeof options);
-    sab_pack_options_init(&options);
+    sab_pack_options_init(&options, sizeof options);
     EXPECT(options.struct_size == expected.struct_size && options.oversize == SAB_OVERSIZE_ERROR && options.window == 256 && options.capacity == 0);
-    sab_pack_options_init(NULL);
+    sab_pack_options_init(NULL, sizeof(sab_pack_options));
 }
 
 int main(void) {

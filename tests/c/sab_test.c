@@ -13,8 +13,8 @@
 /* The way through */
 
 static void Library_SaysItsVersion(void) {
-    EXPECT(strcmp(sab_version_string(), "0.1.0") == 0);
-    EXPECT(sab_abi_version() == 1);
+    EXPECT(strncmp(sab_version_string(), "0.", 2) == 0);
+    EXPECT(sab_abi_version() >= 1 && sab_abi_version() < 1000); /* 0.1 or a later 0.x */
     EXPECT(strcmp(sab_status_name(SAB_E_MISMATCH), "SAB_E_MISMATCH") == 0);
     EXPECT(strcmp(sab_status_name(12345), "unknown status") == 0);
 }
@@ -525,8 +525,8 @@ static void Options_ByMacroAndByFunction_AreTheSame(void) {
         memset(&by_function, 0, sizeof by_function);          \
         const type defaults = macro;                          \
         by_macro = defaults;                                  \
-        type##_init(&by_function);                            \
-        type##_init(NULL);                                    \
+        type##_init(&by_function, sizeof by_function);        \
+        type##_init(NULL, sizeof(type));                      \
         EXPECT(memcmp(&by_function, &by_macro, sizeof by_macro) == 0); \
     } while (0)
     SAME(sab_sizes_options, SAB_SIZES_OPTIONS_INIT);

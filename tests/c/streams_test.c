@@ -460,7 +460,7 @@ static void Callbacks_ThatFail_AreCalledAgainAndNothingIsLost(void) {
 static void Source_ThatCannotRewind_SaysSo(void) {
     struct counter counter = {.end = 4, .fails_at = -1};
     sab_source_functions functions = SAB_SOURCE_FUNCTIONS_INIT, same;
-    sab_source_functions_init(&same);
+    sab_source_functions_init(&same, sizeof same);
     EXPECT(same.struct_size == sizeof same && same.next == NULL);
     functions.ctx = &counter;
     sab_stream *stream = NULL;
@@ -617,7 +617,7 @@ static void Pack_FillsItsListsAndLosesNothing(void) {
 static void Pack_RefusesWhatDoesNotFit(void) {
     const sab_record long_one[] = {{SAB_RECORD_BYTES, 3, "abc", 3}, {SAB_RECORD_BYTES, 6, "abcdef", 6}};
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT, same;
-    sab_pack_stream_options_init(&same);
+    sab_pack_stream_options_init(&same, sizeof same);
     EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 && same.shuffle == 1 && same.capacity == 0 && same.max_records == 0);
     sab_stream *source = NULL, *stream = NULL;
     sab_record record = SAB_RECORD_INIT;
@@ -904,7 +904,7 @@ static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
     EXPECT_FAILS(sab_zip_stream_new(NULL, 1, &stream), SAB_E_ARGUMENT, "sources = NULL");
     EXPECT_FAILS(sab_readahead_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT, same;
-    sab_readahead_stream_options_init(&same);
+    sab_readahead_stream_options_init(&same, sizeof same);
     EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 && same.shuffle == 1 && same.batch_size == 0 && same.budget == 0);
     EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "a batch size, a budget or a batch_size_fn must be given");
     options.budget = NAN;

@@ -163,6 +163,7 @@ def groups(rank, world_size):
     sampler = sab.BucketSampler(sab.plan(SIZES, budget=600), rank=own, world_size=size)
     sab.check_ranks(sampler, group=group, timeout=60)
     sab.check_ranks(sampler, group=group, timeout=60)
+    dist.barrier()  # rank 0 has the store that the other pair may still need
     return [own, next(iter(sampler)).tolist()]
 
 

@@ -162,7 +162,7 @@ def test_shards_take_the_same_steps():
     shards = np.array_split(SIZES, [100, 150, 2000])
     samplers = threads(4, lambda gather, rank: sab.ShardedSampler(shards[rank], budget=4000, padding=0.05, seed=3, gather=gather, rank=rank, world_size=4))
     for epoch in range(2):
-        steps = list(zip(*(sampler.batches() for sampler in samplers), strict=False))
+        steps = list(zip(*(sampler.batches() for sampler in samplers)))
         assert len(steps) == len(samplers[0])
         for batches in steps:
             assert {batch.step_samples for batch in batches} == {sum(batch.count for batch in batches)}

@@ -7,7 +7,8 @@ import pickle
 from multiprocessing import util
 from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union
 
-from sab._native import Calls, check, ffi, flag, keep_exception, lib, new_options, real, whole
+from sab._native import Calls, check, ffi, flag, keep_exception, lib, new_options, path_bytes, real, whole
+from sab._plan import one_of
 
 Key = Union[str, bytes, int]
 Value = TypeVar("Value")
@@ -168,8 +169,6 @@ class Cache(Generic[Value]):
         cluster: bool = False,
         serializer: "str | tuple[Callable[[Any], Any], Callable[[memoryview], Any]]" = "pickle",
     ) -> None:
-        if on_failure not in _FAILURES:
-            raise ValueError(f"on_failure = {on_failure!r}: must be one of {', '.join(map(repr, _FAILURES))}")
         if isinstance(serializer, str):
             if serializer not in _SERIALIZERS:
                 raise ValueError(f"serializer = {serializer!r}: must be a pair of functions or one of {', '.join(map(repr, _SERIALIZERS))}")
@@ -186,7 +185,7 @@ class Cache(Generic[Value]):
         options.writer_buffer_size = whole("writer_buffer_size", writer_buffer_size, 1)
         options.flush_interval = real("flush_interval", flush_interval)
         options.capacity = capacity or 0
-        options.on_failure = _FAILURES[on_failure]
+        options.on_failure = one_of("on_failure", on_failure, _FAILURES)
         options.is_cluster = flag("cluster", cluster)
         options.timeout = real("timeout", timeout)
         options.load_wait = real("load_wait", load_wait)
@@ -408,7 +407,4 @@ def _bytes_of(key: Any) -> bytes:
 def _text(name: str, text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError(f"{name} = {text!r}: must be a str")
-    data = os.fsencode(text)
-    if b"\0" in data:
-        raise ValueError(f"{name} = {text!r}: must not have a null character")
-    return data
+    return path_bytes(text, name)

@@ -169,18 +169,18 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def path_bytes(path: "str | os.PathLike[str]") -> bytes:
-    """A file name as C has it."""
-    name = os.fsencode(path)
-    if b"\0" in name:  # where C would see the end
-        raise ValueError(f"path = {path!r}: must not have a null character")
-    return name
+def path_bytes(path: "str | os.PathLike[str]", name: str = "path") -> bytes:
+    """A file name, or a text with one in it, as C has it."""
+    data = os.fsencode(path)
+    if b"\0" in data:  # where C would see the end
+        raise ValueError(f"{name} = {path!r}: must not have a null character")
+    return data
 
 
 def new_options(kind: str) -> Any:
     """An option struct with its defaults."""
     options = ffi.new(f"{kind} *")
-    getattr(lib, f"{kind}_init")(options)
+    getattr(lib, f"{kind}_init")(options, ffi.sizeof(options[0]))
     return options
 
 

@@ -43,20 +43,19 @@ def _new_batch() -> Any:
     return batch
 
 
-def _indices_of(batch: Any) -> Indices:
-    if batch.count == 0:
-        return np.empty(0, np.int64)
-    return np.frombuffer(ffi.buffer(batch.indices, batch.count * 8), np.int64).copy()
+def _copied(pointer: Any, count: int, dtype: Any) -> Any:
+    made = np.empty(count, dtype)
+    if count > 0:
+        ffi.memmove(made, pointer, made.nbytes)
+    return made
 
 
-def _batch_of(batch: Any) -> Batch:
-    cu_seqlens = starts = None
-    if batch.cu_seqlens != ffi.NULL:
-        cu_seqlens = np.frombuffer(ffi.buffer(batch.cu_seqlens, (batch.count + 1) * 4), np.int32).copy()
-    if batch.starts != ffi.NULL:
-        starts = np.frombuffer(ffi.buffer(batch.starts, batch.count * 8), np.int64).copy()
-    fields: list[Any] = [getattr(batch, field) for field in Batch._fields[1:-2]] + [cu_seqlens, starts]
-    return Batch(_indices_of(batch), *fields)
+def _batch_of(b: Any) -> Batch:
+    # Written out, and in order: getattr() by name would take as long as all the rest.
+    return Batch(
+        _copied(b.indices, b.count, np.int64), b.count, b.longest, b.total, b.padded_length, b.padded_total, b.bucket, b.epoch, b.step, b.step_samples, b.step_total, b.micro_batch, b.micro_batches,
+        _copied(b.cu_seqlens, b.count + 1, np.int32) if b.cu_seqlens else None, _copied(b.starts, b.count, np.int64) if b.starts else None,
+    )  # fmt: skip
 
 
 def batches_of(handle: Any, calls: Optional[Calls] = None) -> Iterator[Batch]:
@@ -69,13 +68,14 @@ def batches_of(handle: Any, calls: Optional[Calls] = None) -> Iterator[Batch]:
 class _Sampler:
     """What all samplers share.
 
-    Iterating gives the batches of the current epoch, each an int64 array of sample indices with memory of its own. A pass that ran to its end
+    Iterating gives the batches of the current epoch, each an int64 array of sample indices with memory of its own. A pass that gave its last batch
     moves on to the next epoch by itself unless :meth:`set_epoch` says otherwise, so that forgetting it does not repeat an order. A pass that
     was broken off begins again at the epoch's start; after :meth:`load_state_dict` the first pass begins where the state was saved.
     A sampler is for one thread at a time; samplers on one plan are independent of each other.
     """
 
     _handle: Any
+    _told: tuple[Any, Any]  # filled by the library: an epoch, a step
     _calls: Optional[Calls] = None
     _output: str = "numpy"
     _step: int = 0
@@ -85,12 +85,13 @@ class _Sampler:
     def _adopt(self, handle: Any, output: str) -> None:
         one_of("output", output, {"numpy": 0, "list": 1})
         self._handle = ffi.gc(handle[0], lib.sab_sampler_free)
+        self._told = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         self._output = output
 
     @property
     def epoch(self) -> int:
         """The epoch that iterating walks, or walked last."""
-        epoch, step = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        epoch, step = self._told
         check(lib.sab_sampler_tell(self._handle, epoch, step))
         return int(epoch[0])
 
@@ -109,7 +110,7 @@ class _Sampler:
     def _begin(self) -> int:
         """Makes ready for a pass and gives its epoch."""
         epoch = self.epoch
-        if self._finished:
+        if self._finished or (not self._resumes and self._gave_all()):
             self.set_epoch(epoch + 1)
             return epoch + 1
         if not self._resumes:
@@ -133,6 +134,10 @@ class _Sampler:
                 return
             self._step = step = step + 1
             yield _batch_of(batch)
+
+    def _gave_all(self) -> bool:
+        """Whether the pass gave its last batch, be it asked for one more or not: some trainers stop after ``len()`` batches."""
+        return False
 
     def _check_epoch(self, epoch: int) -> None:
         if self.epoch != epoch:
@@ -162,6 +167,9 @@ class _RandomAccessSampler(_Sampler):
         count = ffi.new("uint64_t *")
         check(lib.sab_sampler_batch_count(self._handle, count))
         return int(count[0])
+
+    def _gave_all(self) -> bool:
+        return 0 < self._step == len(self)
 
     def __iter__(self) -> "Iterator[Any]":
         epoch = self._begin()

@@ -35,7 +35,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return 141
     except (InputError, ValueError, OSError, sab.Error) as error:
         if isinstance(error, StepError):
-            traceback.print_exception(error.__cause__)
+            traceback.print_exception(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
         print(f"sab: {error}", file=sys.stderr)
         return 2
     except ImportError as error:

@@ -1,4 +1,4 @@
-//! Finds libsab: the system's by pkg-config, or the bundled source on request. The rules are in README.md.
+//! Builds the bundled libsab, or finds the system's by pkg-config on request. The rules are in README.md.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,10 @@ fn main() {
     if env::var_os("DOCS_RS").is_some() {
         return; // documentation is made without linking
     }
-    let wants_source = is_set("SAB_BUILD_SOURCE") || env::var_os("CARGO_FEATURE_BUNDLED").is_some();
-    let forbids_source = is_set("SAB_NO_BUNDLED");
-    if wants_source && !forbids_source {
-        link_bundled();
-    } else {
+    if is_set("SAB_NO_BUNDLED") || env::var_os("CARGO_FEATURE_SYSTEM").is_some() {
         link_system();
+    } else {
+        link_bundled();
     }
 }
 
@@ -34,10 +32,8 @@ fn link_system() {
         }
         Err(error) => {
             eprintln!("{error}");
-            eprintln!(
-                "libsab was not found. Install it, name its pkg-config folder in PKG_CONFIG_PATH, or build the bundled source:"
-            );
-            eprintln!("SAB_BUILD_SOURCE=1, or the feature `bundled`; neither counts while SAB_NO_BUNDLED is set.");
+            eprintln!("libsab 0.1 was not found. Install it, or name its pkg-config folder in PKG_CONFIG_PATH. Without the feature `system`,");
+            eprintln!("and without SAB_NO_BUNDLED, the source that comes with the crate is built.");
             std::process::exit(1);
         }
     }

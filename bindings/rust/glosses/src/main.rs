@@ -1,6 +1,8 @@
 //! Predicts the part of speech of a WordNet gloss, once with static batches and once with libsab's, and prints seconds, padding
 //! and accuracy of both. Both see the same glosses in nearly the same number of steps.
 //!
+//! slow to compile
+//!
 //! Usage: glosses [FOLDER]    FOLDER holds data.noun, data.verb, data.adj and data.adv; /usr/share/wordnet by default
 
 use std::collections::HashMap;
@@ -66,6 +68,7 @@ fn vocabulary(texts: &[(u32, String)]) -> HashMap<&str, u32> {
     by_count.into_iter().take(VOCABULARY - 2).zip(2..).map(|((word, _), number)| (word, number)).collect()
 }
 
+// [tensors]
 /// A batch as tensors: word numbers, count x length, and parts of speech.
 fn tensors(glosses: &Glosses, batch: &BatchRef<'_>, device: &Device) -> Result<(Tensor, Tensor)> {
     let (count, length) = (batch.indices.len(), batch.padded_length as usize);
@@ -77,6 +80,7 @@ fn tensors(glosses: &Glosses, batch: &BatchRef<'_>, device: &Device) -> Result<(
     let parts: Vec<u32> = batch.indices.iter().map(|&index| glosses.parts[index as usize]).collect();
     Ok((Tensor::from_vec(words, (count, length), device)?, Tensor::from_vec(parts, count, device)?))
 }
+// [end]
 
 /// Each word is embedded and passed through one layer; the mean over the words of a gloss says its part of speech.
 struct Model {
@@ -102,6 +106,7 @@ impl Model {
     }
 }
 
+// [train]
 /// One epoch; seconds of it.
 fn train(model: &Model, variables: &VarMap, glosses: &Glosses, plan: &Plan, device: &Device) -> Result<f64> {
     let mut optimizer = AdamW::new(variables.all_vars(), ParamsAdamW { lr: 2e-3, ..ParamsAdamW::default() })?;
@@ -113,6 +118,7 @@ fn train(model: &Model, variables: &VarMap, glosses: &Glosses, plan: &Plan, devi
     }
     Ok(start.elapsed().as_secs_f64())
 }
+// [end]
 
 /// Share of glosses whose part of speech is found.
 fn accuracy(model: &Model, glosses: &Glosses, device: &Device) -> Result<f64> {

@@ -146,7 +146,7 @@ const _: () = {
     ][::core::mem::offset_of!(sab_sizes_options, columns) - 20usize];
 };
 extern "C" {
-    pub fn sab_sizes_options_init(options: *mut sab_sizes_options);
+    pub fn sab_sizes_options_init(options: *mut sab_sizes_options, struct_size: usize);
 }
 extern "C" {
     pub fn sab_sizes_new(
@@ -343,7 +343,7 @@ const _: () = {
     ][::core::mem::offset_of!(sab_plan_options, progress_ctx) - 176usize];
 };
 extern "C" {
-    pub fn sab_plan_options_init(options: *mut sab_plan_options);
+    pub fn sab_plan_options_init(options: *mut sab_plan_options, struct_size: usize);
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -637,7 +637,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_sampler_options, worst_first) - 48usize];
 };
 extern "C" {
-    pub fn sab_sampler_options_init(options: *mut sab_sampler_options);
+    pub fn sab_sampler_options_init(
+        options: *mut sab_sampler_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_bucket_sampler_new(
@@ -738,7 +741,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_torch_sampler_options, release) - 56usize];
 };
 extern "C" {
-    pub fn sab_torch_sampler_options_init(options: *mut sab_torch_sampler_options);
+    pub fn sab_torch_sampler_options_init(
+        options: *mut sab_torch_sampler_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_torch_sampler_new(
@@ -953,7 +959,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_partition_options, capacity) - 24usize];
 };
 extern "C" {
-    pub fn sab_partition_options_init(options: *mut sab_partition_options);
+    pub fn sab_partition_options_init(
+        options: *mut sab_partition_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_partition(
@@ -1036,7 +1045,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_load_balancing_options, release) - 56usize];
 };
 extern "C" {
-    pub fn sab_load_balancing_options_init(options: *mut sab_load_balancing_options);
+    pub fn sab_load_balancing_options_init(
+        options: *mut sab_load_balancing_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_load_balancing_sampler_new(
@@ -1144,7 +1156,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_balanced_options, progress_ctx) - 136usize];
 };
 extern "C" {
-    pub fn sab_balanced_options_init(options: *mut sab_balanced_options);
+    pub fn sab_balanced_options_init(
+        options: *mut sab_balanced_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_balanced_sampler_new(
@@ -1315,7 +1330,7 @@ const _: () = {
     ][::core::mem::offset_of!(sab_pack_options, progress_ctx) - 56usize];
 };
 extern "C" {
-    pub fn sab_pack_options_init(options: *mut sab_pack_options);
+    pub fn sab_pack_options_init(options: *mut sab_pack_options, struct_size: usize);
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1417,7 +1432,7 @@ const _: () = {
     ][::core::mem::offset_of!(sab_probe_options, total_bytes) - 8usize];
 };
 extern "C" {
-    pub fn sab_probe_options_init(options: *mut sab_probe_options);
+    pub fn sab_probe_options_init(options: *mut sab_probe_options, struct_size: usize);
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1540,7 +1555,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_probe_callbacks, release) - 88usize];
 };
 extern "C" {
-    pub fn sab_probe_callbacks_init(callbacks: *mut sab_probe_callbacks);
+    pub fn sab_probe_callbacks_init(
+        callbacks: *mut sab_probe_callbacks,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_probe_new(
@@ -1642,7 +1660,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_collect_peak_options, progress_ctx) - 72usize];
 };
 extern "C" {
-    pub fn sab_collect_peak_options_init(options: *mut sab_collect_peak_options);
+    pub fn sab_collect_peak_options_init(
+        options: *mut sab_collect_peak_options,
+        struct_size: usize,
+    );
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1767,7 +1788,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_measurement_options, budget) - 56usize];
 };
 extern "C" {
-    pub fn sab_measurement_options_init(options: *mut sab_measurement_options);
+    pub fn sab_measurement_options_init(
+        options: *mut sab_measurement_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_measurement_points(
@@ -1812,7 +1836,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_memory_model_options, select_terms) - 24usize];
 };
 extern "C" {
-    pub fn sab_memory_model_options_init(options: *mut sab_memory_model_options);
+    pub fn sab_memory_model_options_init(
+        options: *mut sab_memory_model_options,
+        struct_size: usize,
+    );
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2020,7 +2047,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_find_max_batch_options, progress_ctx) - 88usize];
 };
 extern "C" {
-    pub fn sab_find_max_batch_options_init(options: *mut sab_find_max_batch_options);
+    pub fn sab_find_max_batch_options_init(
+        options: *mut sab_find_max_batch_options,
+        struct_size: usize,
+    );
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2151,7 +2181,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_chunked_step_options, chunk_size) - 40usize];
 };
 extern "C" {
-    pub fn sab_chunked_step_options_init(options: *mut sab_chunked_step_options);
+    pub fn sab_chunked_step_options_init(
+        options: *mut sab_chunked_step_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_chunked_step(
@@ -2246,7 +2279,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_memory_guard_options, reduce_ctx) - 40usize];
 };
 extern "C" {
-    pub fn sab_memory_guard_options_init(options: *mut sab_memory_guard_options);
+    pub fn sab_memory_guard_options_init(
+        options: *mut sab_memory_guard_options,
+        struct_size: usize,
+    );
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2406,7 +2442,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_thresholds_options, progress_ctx) - 104usize];
 };
 extern "C" {
-    pub fn sab_thresholds_options_init(options: *mut sab_thresholds_options);
+    pub fn sab_thresholds_options_init(
+        options: *mut sab_thresholds_options,
+        struct_size: usize,
+    );
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2668,7 +2707,7 @@ const _: () = {
     ][::core::mem::offset_of!(sab_pad_options, threads) - 40usize];
 };
 extern "C" {
-    pub fn sab_pad_options_init(options: *mut sab_pad_options);
+    pub fn sab_pad_options_init(options: *mut sab_pad_options, struct_size: usize);
 }
 extern "C" {
     pub fn sab_padded_shape(
@@ -3032,7 +3071,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_object_functions, load) - 32usize];
 };
 extern "C" {
-    pub fn sab_object_functions_init(functions: *mut sab_object_functions);
+    pub fn sab_object_functions_init(
+        functions: *mut sab_object_functions,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_stream_next(
@@ -3112,7 +3154,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_list_stream_options, world_size) - 32usize];
 };
 extern "C" {
-    pub fn sab_list_stream_options_init(options: *mut sab_list_stream_options);
+    pub fn sab_list_stream_options_init(
+        options: *mut sab_list_stream_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_list_stream_new(
@@ -3199,7 +3244,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_source_functions, objects) - 56usize];
 };
 extern "C" {
-    pub fn sab_source_functions_init(functions: *mut sab_source_functions);
+    pub fn sab_source_functions_init(
+        functions: *mut sab_source_functions,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_callback_stream_new(
@@ -3242,7 +3290,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_files_stream_options, on_error) - 24usize];
 };
 extern "C" {
-    pub fn sab_files_stream_options_init(options: *mut sab_files_stream_options);
+    pub fn sab_files_stream_options_init(
+        options: *mut sab_files_stream_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_files_stream_new(
@@ -3298,7 +3349,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_map_stream_options, objects) - 40usize];
 };
 extern "C" {
-    pub fn sab_map_stream_options_init(options: *mut sab_map_stream_options);
+    pub fn sab_map_stream_options_init(
+        options: *mut sab_map_stream_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_map_stream_new(
@@ -3514,7 +3568,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_readahead_stream_options, release) - 72usize];
 };
 extern "C" {
-    pub fn sab_readahead_stream_options_init(options: *mut sab_readahead_stream_options);
+    pub fn sab_readahead_stream_options_init(
+        options: *mut sab_readahead_stream_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_readahead_stream_new(
@@ -3561,7 +3618,10 @@ const _: () = {
     ][::core::mem::offset_of!(sab_pack_stream_options, seed) - 40usize];
 };
 extern "C" {
-    pub fn sab_pack_stream_options_init(options: *mut sab_pack_stream_options);
+    pub fn sab_pack_stream_options_init(
+        options: *mut sab_pack_stream_options,
+        struct_size: usize,
+    );
 }
 extern "C" {
     pub fn sab_pack_stream_new(
@@ -3649,7 +3709,7 @@ const _: () = {
     ][::core::mem::offset_of!(sab_cache_options, load_wait) - 56usize];
 };
 extern "C" {
-    pub fn sab_cache_options_init(options: *mut sab_cache_options);
+    pub fn sab_cache_options_init(options: *mut sab_cache_options, struct_size: usize);
 }
 extern "C" {
     pub fn sab_cache_open(

@@ -945,11 +945,11 @@ fn empty_batch() -> sys::sab_batch {
 /// # Safety
 ///
 /// `init` fills the whole struct.
-unsafe fn defaults<T>(init: unsafe extern "C" fn(*mut T)) -> T {
+unsafe fn defaults<T>(init: unsafe extern "C" fn(*mut T, usize)) -> T {
     let mut options = MaybeUninit::uninit();
     // SAFETY: room for the struct, and the caller's promise.
     unsafe {
-        init(options.as_mut_ptr());
+        init(options.as_mut_ptr(), size_of::<T>());
         options.assume_init()
     }
 }

@@ -32,7 +32,7 @@ class RedisStore:
         urls = _servers_of_job(capacity_per_node) if hosts is None else [_url(host) for host in hosts]
         if not cluster_mode:
             urls = [urls[_node_rank() % len(urls)]]
-        self.cache: sab.Cache[bytes] = sab.Cache("redis://" + ",".join(url[len("redis://") :] for url in urls), dataset_name=None, serializer="bytes")
+        self.cache: sab.Cache[bytes] = sab.Cache("redis://" + ",".join(url[len("redis://") :] for url in urls), serializer="bytes")
 
     def set(self, key: str, value: Union[str, bytes]) -> None:
         """Sets a key-value pair."""
@@ -60,9 +60,11 @@ class RedisStore:
 
     def status(self) -> bool:
         """Whether all servers answer."""
-        failures = self.cache.stats().failures
-        self.cache.num_keys()
-        return self.cache.stats().failures == failures
+        try:
+            sab.Cache(self.cache.url, on_failure="error").close()
+        except OSError:
+            return False
+        return True
 
     def shutdown(self) -> None:
         """Lets go of the servers; those that this process started end with it."""

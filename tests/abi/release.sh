@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Keeps the binary interface of a release, once, when it is made: release.sh VERSION PREFIX. Writes VERSION/libsab.abi, VERSION/sab_cdef.h and the C test programs as they are built now, for
+# run.sh. PREFIX is an installation of a build with SAB_BUILD_TESTS.
+set -euo pipefail
+version=$1 prefix=$(realpath "$2")
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/abi.sh"
+out=$here/$version
+[ ! -e "$out" ] || { echo "$out is there: what was released does not change" >&2 && exit 1; }
+mkdir -p "$out"
+dump "$prefix" "$out/libsab.abi"
+cp "$prefix/share/libsab/sab_cdef.h" "$out"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cmake -S "$here/../c" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_SKIP_RPATH=ON -DCMAKE_C_FLAGS="-ffile-prefix-map=$(realpath "$here/../..")=." > /dev/null
+ninja -C "$scratch/build" --quiet
+# Without those that need a server, call at random, or load libraries of this build.
+tests=$(cd "$scratch/build" && find . -maxdepth 1 -name '*_test' ! -name cache_redis_test ! -name embedding_test ! -name throws_test ! -name no_exceptions_test -printf '%f\n' | sort)
+mkdir "$scratch/stripped"
+for test in $tests; do strip --remove-section=.comment -o "$scratch/stripped/$test" "$scratch/build/$test"; done
+# shellcheck disable=SC2086
+tar -C "$scratch/stripped" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf "$out/programs-$(uname -m).tar.xz" $tests
+ls -l "$out"

@@ -1,0 +1,162 @@
+# Work dealt out evenly: items to parts, samples to ranks.
+
+const PARTITION_METHODS = (karmarkar_karp = Raw.SAB_PARTITION_KARMARKAR_KARP, longest_first = Raw.SAB_PARTITION_LONGEST_FIRST)
+
+"""
+    partition(costs, parts; method = :karmarkar_karp, equal_counts = false, weights, capacity)
+
+The part, from 1, of each item, so that the largest sum of costs is small. `equal_counts`: as many items in every part. The `weights` of no part sum to more than `capacity`.
+`method = :longest_first` is faster and less even.
+"""
+function partition(costs, parts::Integer; method = nothing, equal_counts = nothing, weights = nothing, capacity = nothing)
+    costs = dense(Float64, costs)
+    given = options(Raw.sab_partition_options; method = choice(:method, method, PARTITION_METHODS), equal_counts = equal_counts, capacity = capacity)
+    weights = weights === nothing ? nothing : dense(Float64, weights)
+    if weights !== nothing
+        length(weights) == length(costs) || throw(ArgumentError("weights: must be as many as costs, $(length(costs)), not $(length(weights))"))
+        given.weights = pointer(weights)
+    end
+    part_of = Vector{UInt32}(undef, length(costs))
+    GC.@preserve weights check(Raw.sab_partition(costs, length(costs), converted(UInt64, :parts, parts), given, part_of))
+    return Int.(part_of) .+ 1
+end
+
+
+"""
+    LoadBalancingSampler(complexity; batch_size = 1, shuffle = true, drop_last = false, random_level = 0, seed = 0, rank = 0, world_size = 1, epoch = 0)
+
+The order of Bagua's `LoadBalancingDistributedSampler`, seed for seed: samples of like complexity go to the ranks of a step.
+"""
+function LoadBalancingSampler(complexity; batch_size = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+    complexity = Sizes(complexity)
+    walk = sampler_options(; given...)
+    balancing = options(Raw.sab_load_balancing_options; batch_size = batch_size, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
+    return LoadBalancingSampler(created(out -> Raw.sab_load_balancing_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler))
+end
+
+make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
+    for batch in calls.main(shown(indices, count, true) .+ 1)
+        samples = Int64[index - 1 for index in batch]
+        check(Raw.sab_batches_add(batches, samples, length(samples)))
+    end
+    0
+end
+
+"""
+    LoadBalancingBatchSampler(complexity; make_batches, max_total, shuffle = true, drop_last = false, random_level = 0, seed = 0, rank = 0, world_size = 1, epoch = 0)
+
+The batches of Bagua's `LoadBalancingDistributedBatchSampler`: `make_batches(indices)` makes batches of the samples of a rank, the same ones whenever it is asked about the same; or a batch
+closes before its complexities would sum to more than `max_total`.
+"""
+function LoadBalancingBatchSampler(complexity; make_batches = nothing, max_total = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
+    complexity = Sizes(complexity)
+    walk = sampler_options(; given...)
+    balancing = options(Raw.sab_load_balancing_options; max_total = max_total, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
+    calls = make_batches === nothing ? nothing : Calls(make_batches)
+    if calls !== nothing
+        balancing.make_batches = @cfunction(make_batches_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t, Ptr{Raw.sab_batches}))
+        balancing.make_batches_ctx = pointer_from_objref(calls)
+    end
+    return GC.@preserve calls LoadBalancingBatchSampler(created(out -> Raw.sab_load_balancing_batch_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler, calls), calls)
+end
+
+"""
+    BalancedSampler(sizes; samples, max_total, memory, memory_budget, micro_batches = 1, fill = 0.95, cost = :linear, method = :karmarkar_karp, oversize = :error, progress, seed = 0, ...)
+
+Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens (`max_total`) or memory (`memory`, a [`MemoryModel`](@ref) of packed
+batches, with `memory_budget`). For batches without padding. `cost`: of a sample: `:linear`, `:quadratic`, coefficients, a model or a function of its length. The rest is as for a
+[`BucketSampler`](@ref); positions count micro-batches.
+"""
+function BalancedSampler(sizes; samples = nothing, max_total = nothing, memory = nothing, memory_budget = nothing, micro_batches = nothing, fill = nothing, cost = :linear,
+                         method = nothing, oversize = nothing, progress = nothing, given...)
+    (memory === nothing) == (memory_budget === nothing) || throw(ArgumentError("memory and memory_budget: must be given together"))
+    sizes = Sizes(sizes)
+    walk = sampler_options(; given...)
+    calls = Calls(; progress = progress)
+    balanced = options(Raw.sab_balanced_options; samples = samples, max_total = max_total, memory_budget = memory_budget, micro_batches = micro_batches, fill = fill,
+        method = choice(:method, method, PARTITION_METHODS), oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+    terms = memory === nothing ? nothing : cost_terms(memory)
+    terms === nothing || (balanced.memory_terms = pointer(terms); balanced.memory_term_count = length(terms))
+    of_sample = cost isa Union{Symbol,AbstractString,AbstractVector,MemoryModel} ? cost : (count, length) -> cost(length)
+    kept = set_cost!(balanced, of_sample, calls, (linear = Raw.SAB_COST_PADDED, quadratic = Raw.SAB_COST_QUADRATIC))
+    pointer_ = GC.@preserve calls kept terms created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls)
+    return BalancedSampler(pointer_)
+end
+
+"""
+    report(sampler::BalancedSampler; progress)
+
+How even the current epoch is on all ranks, before any training: `samples`, `skipped`, `dropped`, `steps`, `total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`,
+`micro_batch_imbalance`, `time`, `least_time`.
+"""
+function report(sampler::BalancedSampler; progress = nothing)
+    calls = Calls(; progress = progress)
+    return fields(calling(() -> filled(out -> check(Raw.sab_sampler_balance_report(sampler, progress_pointer(), calls, out), calls), Raw.sab_balance_report)))
+end
+
+# ---- Ranks ----
+
+"""
+    ranks()
+
+`(rank, world_size)` by the environment that a launcher set (torchrun, SLURM, Open MPI, MPICH); `(0, 1)` without one.
+"""
+function ranks()
+    rank, world_size = Ref{UInt64}(0), Ref{UInt64}(0)
+    check(Raw.sab_ranks_from_environment(rank, world_size))
+    return Int(rank[]), Int(world_size[])
+end
+
+"""
+    data_rank(shape, is_data, rank)
+
+`(rank, world_size)` among those that take different samples, of a process in a mesh of parallelisms: `shape` has the length of each axis, the last one fastest, `is_data` whether samples
+differ along it.
+"""
+function data_rank(shape, is_data, rank::Integer)
+    shape, is_data = dense(UInt64, shape), Int32[each for each in is_data]
+    length(shape) == length(is_data) || throw(ArgumentError("is_data: must be as many as shape, $(length(shape)), not $(length(is_data))"))
+    data, world = Ref{UInt64}(0), Ref{UInt64}(0)
+    check(Raw.sab_data_rank(shape, is_data, length(shape), converted(UInt64, :rank, rank), data, world))
+    return Int(data[]), Int(world[])
+end
+
+# `main` is (gather, world_size).
+all_gather_callback(ctx, mine, size, all) = guard(ctx) do calls
+    gather, world_size = calls.main
+    gathered = gather(shown(Ptr{UInt8}(mine), size, true))
+    length(gathered) == world_size || throw(ArgumentError("gather: gave $(length(gathered)) ranks' bytes, must be $world_size"))
+    for (rank, bytes) in enumerate(gathered)
+        length(bytes) == size || throw(ArgumentError("gather: gave $(length(bytes)) bytes of rank $(rank - 1), must be $size"))
+        GC.@preserve bytes unsafe_copyto!(Ptr{UInt8}(all) + (rank - 1) * size, pointer(bytes), size)
+    end
+    0
+end
+all_gather_pointer() = @cfunction(all_gather_callback, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Cvoid}))
+
+"""
+    check_ranks(sampler, gather; rank, world_size)
+
+Checks that all ranks hold the same data, seed, epoch, step and options; to be called on all of them at the start. `gather(bytes)` gives the bytes of all ranks, as a vector of
+`Vector{UInt8}` in their order. Where ranks differ, all throw an [`SABError`](@ref) that names those that do, what in, and both values.
+"""
+function check_ranks(sampler::Sampler, gather; rank::Integer, world_size::Integer)
+    calls = Calls((gather, world_size))
+    check(calling(() -> Raw.sab_sampler_check_ranks(sampler, rank, world_size, all_gather_pointer(), calls)), calls)
+    return nothing
+end
+
+"""
+    ShardedSampler(sizes, gather; rank, world_size, seed = 0, epoch = 0, plan options...)
+
+The batches of samples that are spread over the ranks, each of which knows and takes those of its own shard: `sizes` and indices are of the shard. `gather` as for [`check_ranks`](@ref), the
+options of the plan as for [`Plan`](@ref).
+"""
+function ShardedSampler(sizes, gather; rank::Integer, world_size::Integer, seed = nothing, epoch = nothing, given...)
+    sizes = Sizes(sizes)
+    walk = sampler_options(; rank = rank, world_size = world_size, seed = seed, epoch = epoch)
+    plan_given, calls, kept = plan_options(; given...)
+    gathering = Calls((gather, world_size))
+    make(out) = Raw.sab_sharded_sampler_new(sizes, plan_given, walk, all_gather_pointer(), gathering, out)
+    return GC.@preserve kept ShardedSampler(created(make, Raw.sab_sampler, calls, gathering))
+end

@@ -1,0 +1,143 @@
+# Values that are expensive to make, made once and kept.
+
+"""
+    Cache(url; serializer = :julia, dataset_name, writer_buffer_size = 1, flush_interval = 1, capacity, on_failure = :degrade, is_cluster = false, timeout = 1, load_wait = 60)
+
+A cache in files (`"lmdb:PATH"`), on Redis servers (`"redis://HOST:PORT,..."`, `"redis-server:"` starts one) or in this process (`"memory:"`), for any number of threads and processes:
+
+    get!(() -> preprocess(sample), cache, key)       # made once, also when several ask at the same time
+    cache[key] = value; get(cache, key, default); get_many(cache, keys); put_many!(cache, pairs)
+    flush(cache); num_keys(cache); empty!(cache); stats(cache)
+
+Keys are strings, bytes or whole numbers. Values are serialized by Julia's `Serialization`; with `serializer = :bytes` they are `Vector{UInt8}`, which other languages read too.
+"""
+mutable struct Cache <: Handle{Raw.sab_cache}
+    pointer::Ptr{Raw.sab_cache}
+    is_serialized::Bool
+    Cache(pointer::Ptr{Raw.sab_cache}, is_serialized) = finalizer(close, new(pointer, is_serialized))
+end
+free(cache::Ptr{Raw.sab_cache}) = Raw.sab_cache_free(cache)
+
+function Cache(url::AbstractString; serializer = :julia, dataset_name = nothing, writer_buffer_size = nothing, flush_interval = nothing, capacity = nothing, on_failure = nothing,
+               is_cluster = nothing, timeout = nothing, load_wait = nothing)
+    is_serialized = choice(:serializer, serializer, (julia = true, bytes = false))
+    name = dataset_name === nothing ? nothing : Base.cconvert(Cstring, String(dataset_name))
+    return GC.@preserve name begin
+        given = options(Raw.sab_cache_options; dataset_name = name === nothing ? nothing : Ptr{UInt8}(Base.unsafe_convert(Cstring, name)), writer_buffer_size = writer_buffer_size,
+            flush_interval = flush_interval, capacity = capacity, on_failure = choice(:on_failure, on_failure, (degrade = Raw.SAB_CACHE_DEGRADE, error = Raw.SAB_CACHE_ERROR)),
+            is_cluster = is_cluster, timeout = timeout, load_wait = load_wait)
+        Cache(created(out -> Raw.sab_cache_open(url, given, out), Raw.sab_cache), is_serialized)
+    end
+end
+
+key_bytes(key::AbstractString) = Vector{UInt8}(codeunits(String(key)))
+key_bytes(key::Vector{UInt8}) = key
+key_bytes(key::Integer) = key_bytes(string(key))
+
+function value_bytes(cache::Cache, value)
+    if !cache.is_serialized
+        value isa Vector{UInt8} || throw(ArgumentError("value: must be a Vector{UInt8} (serializer = :bytes), not a $(typeof(value))"))
+        return value
+    end
+    io = IOBuffer()
+    serialize(io, value)
+    return take!(io)
+end
+
+# What the library gave, which is given back.
+function taken(cache::Cache, value::Ptr{Raw.sab_cache_value})
+    try
+        size = Ref{Csize_t}(0)
+        data = Raw.sab_cache_value_data(value, size)
+        bytes = shown(Ptr{UInt8}(data), size[], true)
+        return cache.is_serialized ? deserialize(IOBuffer(bytes)) : bytes
+    finally
+        Raw.sab_cache_value_free(value)
+    end
+end
+
+"""
+    url(cache)
+
+Where the cache is, for others to open.
+"""
+url(cache::Cache) = GC.@preserve cache unsafe_string(Raw.sab_cache_url(cache))
+
+function Base.get(cache::Cache, key, default)
+    name = key_bytes(key)
+    value = created(out -> Raw.sab_cache_get(cache, name, length(name), out), Raw.sab_cache_value)
+    return value == C_NULL ? default : taken(cache, value)
+end
+function Base.setindex!(cache::Cache, value, key)
+    name, bytes = key_bytes(key), value_bytes(cache, value)
+    check(Raw.sab_cache_put(cache, name, length(name), bytes, length(bytes)))
+    return cache
+end
+
+load_callback(ctx, key, key_size, data, size) = guard(ctx) do calls
+    load, cache = calls.main
+    made = load()
+    bytes = value_bytes(cache, made)
+    calls.held = (made, bytes)
+    unsafe_store!(data, Ptr{Cvoid}(pointer(bytes)))
+    unsafe_store!(size, length(bytes))
+    0
+end
+
+function Base.get!(load::Base.Callable, cache::Cache, key)
+    # Somebody who makes the value in another thread may need garbage collected meanwhile, which waits for all threads.
+    calls = Calls((load, cache); progress = (done, total) -> (GC.safepoint(); true))
+    name = key_bytes(key)
+    callback = @cfunction(load_callback, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{Cvoid}}, Ptr{Csize_t}))
+    value = created(out -> Raw.sab_cache_get_or_load(cache, name, length(name), callback, calls, progress_pointer(), calls, out), Raw.sab_cache_value, calls)
+    calls.held === nothing && return taken(cache, value)
+    Raw.sab_cache_value_free(value)
+    return calls.held[1]
+end
+
+"""
+    get_many(cache, keys, default = nothing)
+    put_many!(cache, pairs)
+
+Many keys at once: by one request to each server, or one transaction.
+"""
+function get_many(cache::Cache, keys, default = nothing)
+    names = [key_bytes(key) for key in keys]
+    values = fill(Ptr{Raw.sab_cache_value}(C_NULL), length(names))
+    GC.@preserve names begin
+        items = [Raw.sab_cache_item(pointer(name), length(name), C_NULL, 0) for name in names]
+        check(Raw.sab_cache_get_many(cache, items, length(items), values))
+    end
+    return [value == C_NULL ? default : taken(cache, value) for value in values]
+end
+function put_many!(cache::Cache, pairs)
+    names, bytes = [key_bytes(key) for (key, value) in pairs], [value_bytes(cache, value) for (key, value) in pairs]
+    GC.@preserve names bytes begin
+        items = [Raw.sab_cache_item(pointer(name), length(name), pointer(data), length(data)) for (name, data) in zip(names, bytes)]
+        check(Raw.sab_cache_put_many(cache, items, length(items)))
+    end
+    return cache
+end
+@doc (@doc get_many) put_many!
+
+Base.flush(cache::Cache) = (check(Raw.sab_cache_flush(cache)); nothing)
+Base.empty!(cache::Cache) = (check(Raw.sab_cache_clear(cache)); cache)
+
+"""
+    num_keys(cache)
+
+How many keys the cache's dataset name has.
+"""
+function num_keys(cache::Cache)
+    keys = Ref{UInt64}(0)
+    check(Raw.sab_cache_num_keys(cache, keys))
+    return Int(keys[])
+end
+
+"""
+    stats(cache)
+
+What a [`Cache`](@ref) has done since it was opened: the fields of `sab_cache_stats`.
+"""
+stats(cache::Cache) = fields(filled(out -> Raw.sab_cache_get_stats(cache, out), Raw.sab_cache_stats))
+Base.show(io::IO, cache::Cache) = print(io, "Cache(", isopen(cache) ? url(cache) : "closed", ")")

@@ -1,0 +1,179 @@
+# How the library is found, its handles, errors and callbacks.
+
+const LIBRARY_NAME = "libsab.so.0"
+const ABI_VERSION = 1 # of the headers that raw.jl was made from
+
+function open_library()
+    name = get(ENV, "SAB_LIBRARY", LIBRARY_NAME)
+    library = try
+        # Without the default's RTLD_DEEPBIND: the library must unwind its exceptions by the same unwinder as the C++ runtime that Julia has loaded.
+        Libdl.dlopen(name, Libdl.RTLD_NOW | Libdl.RTLD_LOCAL)
+    catch exception
+        error("""libsab is not found: $(sprint(showerror, exception))
+              Install it (Debian: libsab0; from source: cmake -B build, cmake --build build, cmake --install build, ldconfig), or let the environment's SAB_LIBRARY name the file $LIBRARY_NAME.""")
+    end
+    version = ccall(Libdl.dlsym(library, :sab_abi_version), UInt32, ())
+    if version ÷ 1000 != ABI_VERSION ÷ 1000 || version < ABI_VERSION
+        error("$(Libdl.dlpath(library)) has binary interface $version: this package needs $ABI_VERSION, or a later one of the same thousand")
+    end
+    Raw.load(library)
+end
+
+"Version of the library, such as v\"0.1.0\"."
+version() = VersionNumber(unsafe_string(Raw.sab_version_string()))
+
+"""
+    SABError(status, message)
+
+A failure of the library: `status` is one of `SAB.Raw.SAB_E_...`, `message` names argument, value and rule. What a function of the caller's throws is not wrapped, but thrown again as it is.
+"""
+struct SABError <: Exception
+    status::Int32
+    message::String
+end
+Base.showerror(io::IO, error::SABError) = print(io, "SABError: ", error.message, " (", unsafe_string(Raw.sab_status_name(error.status)), ")")
+
+# ---- Functions that a call runs ----
+
+"""
+What the library hands back to callbacks: the functions that a call may run, and what one of them threw. `held` keeps alive what the library was given by them.
+
+Its address is the `ctx` of the call, so it must be reachable from where it is needed: by the arguments of a call, or by the handle that goes on calling.
+"""
+mutable struct Calls
+    main::Any
+    progress::Any
+    exception::Union{Nothing,Some}
+    held::Any
+    depth::Int # of its functions that are running
+    Calls(main = nothing; progress = nothing, held = nothing) = new(main, progress, nothing, held, 0)
+end
+Base.cconvert(::Type{Ptr{Cvoid}}, calls::Calls) = calls
+Base.unsafe_convert(::Type{Ptr{Cvoid}}, calls::Calls) = pointer_from_objref(calls)
+
+# Runs a callback's body, whose result is the code for the library. Nothing may be thrown through C++ frames, Ctrl-C included.
+function guard(body, ctx::Ptr{Cvoid})::Int32
+    calls = unsafe_pointer_to_objref(ctx)::Calls
+    calls.depth += 1
+    try
+        return reenable_sigint(() -> body(calls)::Integer)
+    catch exception
+        calls.exception === nothing && (calls.exception = Some(exception))
+        return -1
+    finally
+        calls.depth -= 1
+    end
+end
+
+# Makes a call that may run functions. The task stays in its thread until the call is over: the library's frames are on that thread's stack.
+function calling(call)
+    task = current_task()
+    sticky = task.sticky
+    task.sticky = true
+    try
+        return disable_sigint(call)
+    finally
+        task.sticky = sticky
+    end
+end
+
+# Throws what a function threw, or the library's failure; gives a status that is none.
+function check(status::Integer, functions::Union{Nothing,Calls}...)
+    message = status < 0 ? unsafe_string(Raw.sab_last_error_message()) : ""
+    for calls in functions
+        calls === nothing && continue
+        exception = calls.exception
+        exception === nothing && continue
+        calls.exception = nothing
+        throw(something(exception))
+    end
+    status < 0 && throw(SABError(status, message))
+    return status
+end
+
+progress_callback(ctx, done, total) = guard(calls -> calls.progress !== nothing && calls.progress(Int(done), Int(total)) === false, ctx)
+progress_pointer() = @cfunction(progress_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64))
+
+# ---- Handles ----
+
+"""
+A handle of the library, freed when it is closed or collected. `close` frees at once; a closed handle is refused. What was made from a handle lives on.
+"""
+abstract type Handle{T} end
+Base.cconvert(::Type{Ptr{T}}, handle::Handle{T}) where {T} = handle
+function Base.unsafe_convert(::Type{Ptr{T}}, handle::Handle{T}) where {T}
+    pointer = handle.pointer
+    pointer == C_NULL && throw(ArgumentError("$(nameof(typeof(handle))) is closed"))
+    refuse_busy(handle)
+    return pointer
+end
+
+# Whether a function that the handle calls is running: it must not use the handle, or close it.
+is_busy(::Handle) = false
+refuse_busy(handle::Handle) = is_busy(handle) && throw(ArgumentError("$(nameof(typeof(handle))) is used by one of the functions that it calls"))
+Base.isopen(handle::Handle) = handle.pointer != C_NULL
+function Base.close(handle::Handle{T}) where {T}
+    pointer = handle.pointer
+    pointer == C_NULL && return nothing
+    refuse_busy(handle)
+    handle.pointer = Ptr{T}(C_NULL)
+    GC.@preserve handle free(pointer) # what it holds may be used until it is freed
+    return nothing
+end
+
+# Makes a handle: `make` gets where its pointer goes and gives a status.
+function created(make, ::Type{T}, functions::Union{Nothing,Calls}...) where {T}
+    pointer = Ref(Ptr{T}(C_NULL))
+    check(isempty(functions) ? make(pointer) : calling(() -> make(pointer)), functions...)
+    return pointer[]
+end
+
+# ---- Options ----
+
+# A struct that the library fills.
+function filled(fill, ::Type{T}) where {T<:Raw.Struct}
+    value = T()
+    value.struct_size = sizeof(T)
+    check(fill(value))
+    return value
+end
+
+# Its fields but the first; counts as Int.
+fields(value::T) where {T<:Raw.Struct} = NamedTuple{fieldnames(T)[2:end]}(ntuple(i -> plain(fieldname(T, i + 1), getfield(value, i + 1)), fieldcount(T) - 1))
+plain(name, value) = value isa Integer && name !== :fingerprint ? Int(value) : value
+
+# Options: the library's defaults, and over them what is given and not `nothing`.
+function options(::Type{T}; given...) where {T<:Raw.Struct}
+    value = T()
+    Raw.init(value)
+    for (name, field) in given
+        field === nothing || setfield!(value, name, converted(fieldtype(T, name), name, field))
+    end
+    return value
+end
+
+converted(::Type{T}, name, value) where {T} = convert(T, value)
+function converted(::Type{T}, name, value) where {T<:Integer}
+    isinteger(value) && typemin(T) <= value <= typemax(T) || throw(ArgumentError("$name = $value: must be a whole number from $(typemin(T)) to $(typemax(T))"))
+    return convert(T, value)
+end
+
+# One of several words.
+function choice(name, value, words::NamedTuple)
+    haskey(words, Symbol(value)) || throw(ArgumentError("$name = $(repr(value)): must be one of $(join(map(repr, keys(words)), ", "))"))
+    return words[Symbol(value)]
+end
+choice(name, ::Nothing, words::NamedTuple) = nothing
+
+# Bytes of which the library knows the number: asked for first, then written.
+function written(write)
+    size = Ref{Csize_t}(0)
+    check(write(C_NULL, 0, size))
+    bytes = Vector{UInt8}(undef, size[])
+    check(write(bytes, length(bytes), size))
+    return bytes
+end
+
+# The numbers as the library takes them; a copy only where they are of another type or not dense.
+dense(::Type{T}, values::Vector{T}) where {T} = values
+dense(::Type{T}, values) where {T} = T[converted(T, "a number", value) for value in values]

@@ -1,0 +1,367 @@
+# How much device memory a batch needs: measured, modelled, and kept true while training.
+
+"""
+    Device(; reset, current, peak, reserved, total, release_cache, is_out_of_memory, rng_save, rng_restore)
+
+The memory of a device as functions of the caller's see it, for a [`Probe`](@ref), such as CUDA.jl's. `reset()`, `current()` and `peak()` must be given; the last two give bytes.
+`reserved()`: `(reserved_peak, largest_free)`; `total()`: bytes of the device; `release_cache()` gives cached blocks back; `is_out_of_memory(exception)`: whether what work threw means
+that (default: an `OutOfMemoryError`); `rng_save(depth)` and `rng_restore(depth)` keep the state of random generators.
+"""
+struct Device
+    reset::Any
+    current::Any
+    peak::Any
+    reserved::Any
+    total::Any
+    release_cache::Any
+    is_out_of_memory::Any
+    rng_save::Any
+    rng_restore::Any
+end
+function Device(; reset, current, peak, reserved = nothing, total = nothing, release_cache = nothing, is_out_of_memory = exception -> exception isa OutOfMemoryError,
+                rng_save = nothing, rng_restore = nothing)
+    return Device(reset, current, peak, reserved, total, release_cache, is_out_of_memory, rng_save, rng_restore)
+end
+
+"""
+    Probe("host"; total_bytes)
+    Probe(device::Device)
+
+Sees the memory of a device: `"host"`, the resident memory of this process, or a [`Device`](@ref). For one task at a time. With [`torch_open`](@ref) also `"cpu"` and `"cuda:N"`, of LibTorch's
+tensors; `total_bytes` emulates a device of so many bytes there.
+"""
+mutable struct Probe <: Handle{Raw.sab_probe}
+    pointer::Ptr{Raw.sab_probe}
+    calls::Union{Nothing,Calls}
+    Probe(pointer::Ptr{Raw.sab_probe}, calls) = finalizer(close, new(pointer, calls))
+end
+free(probe::Ptr{Raw.sab_probe}) = Raw.sab_probe_free(probe)
+
+function Probe(device::AbstractString; total_bytes = nothing)
+    given = options(Raw.sab_probe_options; total_bytes = total_bytes)
+    return Probe(created(out -> Raw.sab_probe_new(device, given, out), Raw.sab_probe), nothing)
+end
+
+device_reset(ctx) = guard(calls -> (calls.main.reset(); 0), ctx)
+device_current(ctx, bytes) = guard(calls -> (unsafe_store!(bytes, Int64(calls.main.current())); 0), ctx)
+device_peak(ctx, bytes) = guard(calls -> (unsafe_store!(bytes, Int64(calls.main.peak())); 0), ctx)
+device_total(ctx, bytes) = guard(calls -> (unsafe_store!(bytes, Int64(calls.main.total())); 0), ctx)
+device_release_cache(ctx) = guard(calls -> (calls.main.release_cache(); 0), ctx)
+device_rng_save(ctx, depth) = guard(calls -> (calls.main.rng_save(Int(depth)); 0), ctx)
+device_rng_restore(ctx, depth) = guard(calls -> (calls.main.rng_restore(Int(depth)); 0), ctx)
+device_reserved(ctx, peak, free) = guard(ctx) do calls
+    reserved_peak, largest_free = calls.main.reserved()
+    unsafe_store!(peak, Int64(reserved_peak))
+    unsafe_store!(free, Int64(largest_free))
+    0
+end
+
+function Probe(device::Device)
+    calls = Calls(device)
+    given = options(Raw.sab_probe_callbacks; ctx = pointer_from_objref(calls), reset = @cfunction(device_reset, Int32, (Ptr{Cvoid},)),
+        current = @cfunction(device_current, Int32, (Ptr{Cvoid}, Ptr{Int64})), peak = @cfunction(device_peak, Int32, (Ptr{Cvoid}, Ptr{Int64})),
+        reserved = device.reserved === nothing ? nothing : @cfunction(device_reserved, Int32, (Ptr{Cvoid}, Ptr{Int64}, Ptr{Int64})),
+        total = device.total === nothing ? nothing : @cfunction(device_total, Int32, (Ptr{Cvoid}, Ptr{Int64})),
+        release_cache = device.release_cache === nothing ? nothing : @cfunction(device_release_cache, Int32, (Ptr{Cvoid},)),
+        rng_save = device.rng_save === nothing ? nothing : @cfunction(device_rng_save, Int32, (Ptr{Cvoid}, UInt64)),
+        rng_restore = device.rng_restore === nothing ? nothing : @cfunction(device_rng_restore, Int32, (Ptr{Cvoid}, UInt64)))
+    return GC.@preserve calls Probe(created(out -> Raw.sab_probe_callbacks_new(given, out), Raw.sab_probe), calls)
+end
+Probe(probe::Probe) = probe
+
+"""
+    torch_open(path = nothing)
+
+Loads libsab's LibTorch component, which the probes `"cpu"` and `"cuda:N"` need; by default the one that the environment's SAB_TORCH_LIBRARY names, or that lies beside libsab.
+"""
+torch_open(path = nothing) = (check(Raw.sab_torch_open(path === nothing ? C_NULL : path)); nothing)
+
+# Calls that use a probe throw what its functions threw.
+probing(run, probe::Probe, functions::Calls...) = check(calling(run), probe.calls, functions...)
+
+"""
+    reset!(probe); stats(probe); release_cache!(probe)
+
+The peak begins again at what is held now; what the probe sees (`current`, `peak`, `reserved_peak`, `largest_free`, `total`, -1 where it cannot); cached blocks go back to the device.
+"""
+reset!(probe::Probe) = (probing(() -> Raw.sab_probe_reset(probe), probe); probe)
+stats(probe::Probe) = fields(filled(out -> probing(() -> Raw.sab_probe_read(probe, out), probe), Raw.sab_memory_stats))
+release_cache!(probe::Probe) = (probing(() -> Raw.sab_probe_release_cache(probe), probe); probe)
+@doc (@doc reset!) stats
+@doc (@doc reset!) release_cache!
+
+# Work of the caller's that may run out of memory.
+struct Work
+    run::Any
+    probe::Union{Nothing,Calls}
+    more::Any
+end
+Work(run, probe::Probe, more = nothing) = Work(run, probe.calls, more)
+
+function worked(work::Work, arguments...)
+    try
+        work.run(arguments...)
+        return 0
+    catch exception
+        is_out_of_memory = work.probe === nothing ? exception isa OutOfMemoryError : work.probe.main.is_out_of_memory(exception)
+        return is_out_of_memory ? Raw.SAB_OUT_OF_MEMORY : rethrow()
+    end
+end
+
+# ---- Measuring ----
+
+work_callback(ctx, item, features, capacity, count) = guard(ctx) do calls
+    work = calls.main
+    item < length(work.more.inputs) || return Raw.SAB_END
+    values = Float64[]
+    status = worked(work, work.more.inputs[item + 1], values)
+    length(values) <= capacity || throw(ArgumentError("work: gave $(length(values)) features, at most $capacity are known"))
+    for (index, value) in enumerate(values)
+        unsafe_store!(features, value, index)
+    end
+    unsafe_store!(count, length(values))
+    status
+end
+
+cleanup_callback(ctx, item) = guard(calls -> (calls.main.more.cleanup(); 0), ctx)
+collect_garbage_callback(ctx) = guard(calls -> (GC.gc(); 0), ctx)
+
+"""
+    collect_peak(work, inputs, probe; cleanup, warm_up = 0, release_cache = true, progress)
+
+Runs `work(input)` for each of `inputs`, which gives the features of the input, numbers such as count and padded length, and records the peak of each: `items` (which inputs, from 1),
+`features` (a column each), `before`, `peaks`, `reserved_peaks`, `largest_free`, and `out_of_memory`, the inputs that ran out, which are no failure. `probe` is a [`Probe`](@ref).
+`cleanup()` and Julia's garbage collection run after each.
+"""
+function collect_peak(work, inputs, probe::Probe; cleanup = nothing, warm_up = nothing, release_cache = nothing, progress = nothing)
+    function run(input, values)
+        made = work(input)
+        made isa Union{Number,Tuple,AbstractVector} && append!(values, Float64[each for each in made])
+    end
+    calls = Calls(Work(run, probe, (inputs = collect(inputs), cleanup = cleanup)); progress = progress)
+    given = options(Raw.sab_collect_peak_options; item_count = length(calls.main.more.inputs), warm_up = warm_up, release_cache = release_cache, ctx = pointer_from_objref(calls),
+        work = @cfunction(work_callback, Int32, (Ptr{Cvoid}, UInt64, Ptr{Float64}, Csize_t, Ptr{Csize_t})),
+        cleanup = cleanup === nothing ? nothing : @cfunction(cleanup_callback, Int32, (Ptr{Cvoid}, UInt64)),
+        collect_garbage = @cfunction(collect_garbage_callback, Int32, (Ptr{Cvoid},)), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+    peaks = created(out -> Raw.sab_peaks_new(out), Raw.sab_peaks)
+    try
+        GC.@preserve calls probing(() -> Raw.sab_collect_peak(probe, given, peaks), probe, calls)
+        view = filled(out -> Raw.sab_peaks_get(peaks, out), Raw.sab_peaks_view)
+        count = view.count
+        features = reshape(shown(view.features, count * view.feature_count, true), Int(view.feature_count), Int(count))
+        return (items = Int.(shown(view.items, count, true)) .+ 1, features = features, before = shown(view.before, count, true), peaks = shown(view.peaks, count, true),
+            reserved_peaks = shown(view.reserved_peaks, count, true), largest_free = shown(view.largest_free, count, true),
+            out_of_memory = Int.(shown(view.out_of_memory, view.out_of_memory_count, true)) .+ 1)
+    finally
+        Raw.sab_peaks_free(peaks)
+    end
+end
+
+# ---- The model ----
+
+"""
+    MemoryModel(features, peaks; kind = :batch, degree = 2, coverage = 0.95, select_terms = true)
+
+Predicts the peak of a batch, with a margin: fitted to `features`, a column for each measurement (of kind `:batch` count and padded length; `:polynomial` anything), and `peaks` in bytes, as
+[`collect_peak`](@ref) gives them. `model(count, length)` is the upper prediction. The cost of a [`Plan`](@ref) whose budget is in bytes. Immutable, to be shared by threads.
+"""
+mutable struct MemoryModel <: Handle{Raw.sab_memory_model}
+    pointer::Ptr{Raw.sab_memory_model}
+    MemoryModel(pointer::Ptr{Raw.sab_memory_model}) = finalizer(close, new(pointer))
+end
+free(model::Ptr{Raw.sab_memory_model}) = Raw.sab_memory_model_free(model)
+
+function MemoryModel(features::AbstractMatrix, peaks; kind = nothing, degree = nothing, coverage = nothing, select_terms = nothing)
+    size(features, 2) == length(peaks) || throw(ArgumentError("features: must have a column for each of the $(length(peaks)) peaks, not $(size(features, 2))"))
+    kinds = (batch = Raw.SAB_MODEL_BATCH, polynomial = Raw.SAB_MODEL_POLYNOMIAL)
+    given = options(Raw.sab_memory_model_options; kind = choice(:kind, kind, kinds), degree = degree, coverage = coverage, select_terms = select_terms)
+    features, peaks = Matrix{Float64}(features), dense(Float64, peaks)
+    make(out) = Raw.sab_memory_model_fit(features, size(features, 2), size(features, 1), peaks, given, out)
+    return MemoryModel(created(make, Raw.sab_memory_model))
+end
+
+"""
+    info(model)
+
+Facts of a [`MemoryModel`](@ref): `kind`, `degree`, `feature_count`, `term_count`, `measurements`, `constant`, `margin`, `coverage`, `residual`, `held_out_residual`, `largest_residual`.
+"""
+info(model::MemoryModel) = fields(filled(out -> Raw.sab_memory_model_get_info(model, out), Raw.sab_memory_model_info))
+
+"""
+    terms(model)
+
+`(coefficient, powers)` of each term of a [`MemoryModel`](@ref).
+"""
+function terms(model::MemoryModel)
+    facts = info(model)
+    return map(1:facts.term_count) do index
+        coefficient, powers = Ref(0.0), Vector{UInt32}(undef, facts.feature_count)
+        check(Raw.sab_memory_model_get_term(model, index - 1, coefficient, powers))
+        (coefficient[], Int.(powers))
+    end
+end
+
+"""
+    predict(model, features)
+    predict_upper(model, features)
+
+The expected peaks, and those with the margin, of batches whose features are the columns.
+"""
+predict(model::MemoryModel, features::AbstractMatrix) = predicted(model, features, false)
+predict_upper(model::MemoryModel, features::AbstractMatrix) = predicted(model, features, true)
+@doc (@doc predict) predict_upper
+
+function predicted(model::MemoryModel, features::AbstractMatrix, is_upper)
+    size(features, 1) == info(model).feature_count || throw(ArgumentError("features: must have $(info(model).feature_count) rows, not $(size(features, 1))"))
+    features = Matrix{Float64}(features)
+    result = Vector{Float64}(undef, size(features, 2))
+    check(Raw.sab_memory_model_predict(model, features, length(result), is_upper ? C_NULL : result, is_upper ? result : C_NULL))
+    return result
+end
+(model::MemoryModel)(features::Real...) = predict_upper(model, reshape(collect(Float64, features), :, 1))[1]
+
+function cost_terms(model::MemoryModel)
+    count = Ref{Csize_t}(0)
+    check(Raw.sab_memory_model_cost_terms(model, C_NULL, 0, count))
+    terms = Vector{Raw.sab_cost_term}(undef, count[])
+    check(Raw.sab_memory_model_cost_terms(model, terms, length(terms), count))
+    return terms
+end
+
+"""
+    save(model, path); open_model(path); bytes(model); read_model(bytes)
+
+Keeps a [`MemoryModel`](@ref) in a file or in bytes.
+"""
+save(model::MemoryModel, path::AbstractString) = (check(Raw.sab_memory_model_save(model, path)); nothing)
+open_model(path::AbstractString) = MemoryModel(created(out -> Raw.sab_memory_model_open(path, out), Raw.sab_memory_model))
+bytes(model::MemoryModel) = written((buffer, room, size) -> Raw.sab_memory_model_write(model, buffer, room, size))
+read_model(image::Vector{UInt8}) = MemoryModel(created(out -> Raw.sab_memory_model_read(image, length(image), out), Raw.sab_memory_model))
+@doc (@doc save) open_model
+@doc (@doc save) read_model
+function Base.show(io::IO, model::MemoryModel)
+    isopen(model) || return print(io, "MemoryModel(closed)")
+    facts = info(model)
+    print(io, "MemoryModel($(facts.term_count) terms, margin $(percent(facts.margin)), of $(facts.measurements) measurements)")
+end
+
+"""
+    measurement_points(shortest, longest, points; max_count, max_padded_total, degree = 2, model, budget)
+
+The `(count, length)` whose measurements say most about a model of batches. With a first `model` only those that lie near `budget`.
+"""
+function measurement_points(shortest::Real, longest::Real, points::Integer; max_count = 1 << 20, max_padded_total = nothing, degree = nothing, model = nothing, budget = nothing)
+    given = options(Raw.sab_measurement_options; shortest = shortest, longest = longest, max_count = max_count, max_padded_total = max_padded_total, degree = degree, budget = budget)
+    model === nothing || (given.model = Base.unsafe_convert(Ptr{Raw.sab_memory_model}, model))
+    counts, lengths = Vector{UInt64}(undef, points), Vector{Float64}(undef, points)
+    GC.@preserve model check(Raw.sab_measurement_points(given, points, counts, lengths))
+    return collect(zip(Int.(counts), lengths))
+end
+
+# ---- The largest batch, and steps that do not fail ----
+
+trial_callback(ctx, count, length) = guard(calls -> worked(calls.main, Int(count), length), ctx)
+reduce_callback(ctx, values, count) = guard(ctx) do calls
+    shared = unsafe_wrap(Vector{Int64}, values, count)
+    shared .= calls.main.more(copy(shared))
+    0
+end
+reduce_pointer() = @cfunction(reduce_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t))
+
+"""
+    find_max_batch(step, probe; lengths, search = :predict, maximum = 100_000, budget, rounding, multiple, reduce, progress)
+
+The largest batch whose `step(count, length)` fits the device, for each of `lengths`: `batch_sizes`, `batch_size` (of the longest), `trials`, `out_of_memory`, `peak`, `budget`.
+`search`: `:predict`, `:difference`, `:binary` or `:halve`. `rounding`: `:power_of_two`, or a `multiple`. `reduce(values)` gives the least over all ranks.
+"""
+function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing, maximum = nothing, budget = nothing, rounding = nothing, multiple = nothing, reduce = nothing,
+                        progress = nothing)
+    calls = Calls(Work(step, probe, reduce); progress = progress)
+    searches = (predict = Raw.SAB_SEARCH_PREDICT, difference = Raw.SAB_SEARCH_DIFFERENCE, binary = Raw.SAB_SEARCH_BINARY, halve = Raw.SAB_SEARCH_HALVE)
+    roundings = (none = Raw.SAB_ROUND_NONE, power_of_two = Raw.SAB_ROUND_POWER_OF_TWO, multiple = Raw.SAB_ROUND_MULTIPLE)
+    given = options(Raw.sab_find_max_batch_options; search = choice(:search, search, searches), maximum = maximum, budget = budget,
+        rounding = choice(:rounding, multiple === nothing ? rounding : :multiple, roundings), multiple = multiple, progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+    lengths = lengths === nothing ? nothing : dense(Float64, lengths)
+    lengths === nothing || (given.lengths = pointer(lengths); given.length_count = length(lengths))
+    reduce === nothing || (given.reduce = reduce_pointer(); given.reduce_ctx = pointer_from_objref(calls))
+    batch_sizes = Vector{UInt64}(undef, lengths === nothing ? 1 : length(lengths))
+    callback = @cfunction(trial_callback, Int32, (Ptr{Cvoid}, UInt64, Float64))
+    result = GC.@preserve lengths filled(Raw.sab_max_batch) do out
+        probing(() -> Raw.sab_find_max_batch(probe, callback, calls, given, batch_sizes, out), probe, calls)
+    end
+    return merge((batch_sizes = Int.(batch_sizes),), fields(result))
+end
+
+increase_callback(ctx, epoch, current, increase) = guard(ctx) do calls
+    unsafe_store!(increase, Int64(calls.main(Int(epoch), Int(current))))
+    0
+end
+
+"""
+    grow_batch(increase, epoch, current, maximum)
+    grow_linear(epoch, start, amount, period, maximum)
+    grow_doubling(epoch, start, milestones, maximum)
+
+The batch size of an epoch: larger by `increase(epoch, current)`, unless that went past the maximum; by `amount` every `period` epochs; or doubled at each milestone.
+"""
+function grow_batch(increase, epoch::Integer, current::Integer, maximum::Integer)
+    calls, result = Calls(increase), Ref{UInt64}(0)
+    callback = @cfunction(increase_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}))
+    check(calling(() -> Raw.sab_grow_batch(callback, calls, epoch, current, maximum, result)), calls)
+    return Int(result[])
+end
+function grow_linear(epoch::Integer, start::Integer, amount::Integer, period::Integer, maximum::Integer)
+    result = Ref{UInt64}(0)
+    check(Raw.sab_grow_linear(epoch, start, amount, period, maximum, result))
+    return Int(result[])
+end
+function grow_doubling(epoch::Integer, start::Integer, milestones, maximum::Integer)
+    milestones, result = dense(UInt64, milestones), Ref{UInt64}(0)
+    check(Raw.sab_grow_doubling(epoch, start, milestones, length(milestones), maximum, result))
+    return Int(result[])
+end
+@doc (@doc grow_batch) grow_linear
+@doc (@doc grow_batch) grow_doubling
+
+chunk_callback(ctx, first, count, weight) = guard(calls -> worked(calls.main, Int(first) + 1:Int(first + count), weight), ctx)
+begin_callback(ctx) = guard(calls -> (calls.main.more(); 0), ctx)
+
+# Options of a step in parts, its functions, and what must be kept.
+function step_options(chunk, probe::Probe; prepare = nothing, weights = nothing, chunk_size = nothing)
+    calls = Calls(Work(chunk, probe, prepare))
+    weights = weights === nothing ? nothing : dense(Float64, weights)
+    given = options(Raw.sab_chunked_step_options; chunk = @cfunction(chunk_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Float64)),
+        begin_ = prepare === nothing ? nothing : @cfunction(begin_callback, Int32, (Ptr{Cvoid},)), ctx = pointer_from_objref(calls),
+        sample_weights = weights === nothing ? nothing : pointer(weights), chunk_size = chunk_size)
+    return given, calls, weights
+end
+
+"""
+    chunked_step(chunk, count, probe; prepare, weights, chunk_size)
+
+Runs a batch of `count` samples in parts that fit: `chunk(samples, weight)` runs forward and backward on a range of them, its loss multiplied by `weight`. Parts that run out of memory are
+halved, and all begin again after `prepare()`, which sets gradients to zero. Gives the size of the parts that fitted. `weights`: what each sample counts in the loss.
+"""
+function chunked_step(chunk, count::Integer, probe::Probe; prepare = nothing, weights = nothing, chunk_size = nothing)
+    weights === nothing || length(weights) == count || throw(ArgumentError("weights: must be $count, not $(length(weights))"))
+    given, calls, kept = step_options(chunk, probe; prepare = prepare, weights = weights, chunk_size = chunk_size)
+    fitted = Ref{UInt64}(0)
+    GC.@preserve kept calls probing(() -> Raw.sab_chunked_step(probe, converted(UInt64, :count, count), given, fitted), probe, calls)
+    return Int(fitted[])
+end
+
+batch_callback(ctx, batch) = guard(calls -> worked(calls.main, Batch(unsafe_load(batch), true)), ctx)
+
+"""
+    verify(run, plan, probe; count = 16, progress)
+
+Runs the worst batches of a plan before training, `run(batch)` each, costliest first: `batches` run, their largest `peak`, `total` of the device. An [`SABError`](@ref) of status
+`SAB_E_DEVICE_MEMORY` when one runs out.
+"""
+function verify(run, plan::Handle{Raw.sab_plan}, probe::Probe; count::Integer = 16, progress = nothing)
+    calls = Calls(Work(run, probe); progress = progress)
+    callback = @cfunction(batch_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_batch}))
+    return fields(filled(Raw.sab_verification) do out
+        probing(() -> Raw.sab_plan_verify(plan, probe, converted(UInt64, :count, count), callback, calls, progress_pointer(), calls, out), probe, calls)
+    end)
+end

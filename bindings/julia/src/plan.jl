@@ -1,0 +1,220 @@
+# Plans: which batches there are.
+
+const COSTS = (padded = Raw.SAB_COST_PADDED, quadratic = Raw.SAB_COST_QUADRATIC)
+const TAILS = (keep = Raw.SAB_TAIL_KEEP, merge = Raw.SAB_TAIL_MERGE, drop = Raw.SAB_TAIL_DROP, wrap = Raw.SAB_TAIL_WRAP)
+const OVERSIZE = (skip = Raw.SAB_OVERSIZE_SKIP, error = Raw.SAB_OVERSIZE_ERROR, single = Raw.SAB_OVERSIZE_SINGLE)
+const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DROP, wrap = Raw.SAB_LAST_STEP_WRAP)
+
+"A plan: batches, decided. Immutable, to be shared by threads. See [`Plan(sizes)`](@ref)."
+mutable struct Plan <: Handle{Raw.sab_plan}
+    pointer::Ptr{Raw.sab_plan}
+    Plan(pointer::Ptr{Raw.sab_plan}) = finalizer(close, new(pointer))
+end
+free(plan::Ptr{Raw.sab_plan}) = Raw.sab_plan_free(plan)
+
+cost_callback(ctx, count, length, cost) = guard(ctx) do calls
+    unsafe_store!(cost, Float64(calls.main(Int(count), length)))
+    0
+end
+cost_pointer() = @cfunction(cost_callback, Int32, (Ptr{Cvoid}, UInt64, Float64, Ptr{Float64}))
+
+# Sets the cost of any options that have one; gives what they then point to.
+function set_cost!(given, cost, calls::Calls, words::NamedTuple = COSTS)
+    if cost isa Union{Symbol,AbstractString}
+        given.cost = choice(:cost, cost, words)
+        return nothing
+    elseif cost isa MemoryModel
+        terms = cost_terms(cost)
+        given.cost, given.cost_terms, given.cost_term_count = Raw.SAB_COST_TERMS, pointer(terms), length(terms)
+        return terms
+    elseif cost isa AbstractVector
+        coefficients = dense(Float64, cost)
+        given.cost, given.coefficients, given.coefficient_count = Raw.SAB_COST_POLYNOMIAL, pointer(coefficients), length(coefficients)
+        return coefficients
+    end
+    given.cost, given.cost_fn, given.cost_ctx = Raw.SAB_COST_CALLBACK, cost_pointer(), pointer_from_objref(calls)
+    calls.main = cost
+    return nothing
+end
+
+# The options of a plan, the functions among them, and what they point to.
+function plan_options(; budget = nothing, padding = nothing, boundaries = nothing, buckets = nothing, bucket_batches = nothing, batch_size = nothing, cost = :padded,
+                      max_batch_size = nothing, batch_size_multiple = nothing, length_multiple = nothing, tail = nothing, drop_last = false, oversize = nothing,
+                      max_shapes = nothing, progress = nothing)
+    boundaries === nothing || buckets === nothing || throw(ArgumentError("boundaries and buckets: only one may be given"))
+    drop_last && tail !== nothing && throw(ArgumentError("drop_last and tail: only one may be given"))
+    calls = Calls(; progress = progress)
+    given = options(Raw.sab_plan_options; budget = budget, padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size,
+        batch_size_multiple = batch_size_multiple, length_multiple = length_multiple, max_shapes = max_shapes, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
+        oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
+    kept = Any[calls]
+    if boundaries !== nothing
+        edges = dense(Float64, boundaries)
+        given.buckets, given.boundaries, given.boundary_count = Raw.SAB_BUCKETS_BOUNDARIES, pointer(edges), length(edges)
+        push!(kept, edges)
+    elseif buckets isa Integer
+        given.buckets, given.bucket_count = Raw.SAB_BUCKETS_OPTIMAL, converted(Csize_t, :buckets, buckets)
+    elseif buckets !== nothing
+        given.buckets = choice(:buckets, buckets, (rank = Raw.SAB_BUCKETS_RANK,))
+    end
+    if batch_size !== nothing
+        counts = UInt64[converted(UInt64, :batch_size, each) for each in batch_size]
+        given.batch_sizes, given.batch_size_count = pointer(counts), length(counts)
+        push!(kept, counts)
+    end
+    push!(kept, set_cost!(given, cost, calls))
+    return given, calls, kept
+end
+
+"""
+    Plan(sizes; budget, padding = 0.01, boundaries, buckets, bucket_batches, batch_size, cost = :padded, max_batch_size, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
+         drop_last = false, oversize = :skip, max_shapes, progress)
+
+Decides the batches of samples: buckets of like sizes, and how many samples of a bucket make a batch, so that no batch costs more than `budget`. `sizes` is whatever [`Sizes`](@ref) takes.
+
+- `budget`: largest cost of a batch; or, or besides, `batch_size`: a number of samples, or with `boundaries` one for each bucket.
+- `cost`: `:padded` (count × length), `:quadratic`, a vector of coefficients (`c[1] + count * (c[2] + c[3] * length + ...)`), a [`MemoryModel`](@ref) with a budget in bytes, or a
+  function `cost(count, length)`.
+- `boundaries`: edges of the buckets; or `buckets`: a number of them, placed best, or `:rank`. Neither: few buckets whose padding stays under `padding`.
+- `tail`: what becomes of samples that fill no batch, `:keep`, `:merge`, `:drop` (`drop_last`) or `:wrap`. `oversize`: of those over the budget, `:skip` (with a warning), `:error` or `:single`.
+- `progress(done, total)` follows, and stops the call by giving `false`.
+
+The others are those of `sab_plan_options`.
+"""
+function Plan(sizes; given...)
+    sizes = Sizes(sizes)
+    plan_given, calls, kept = plan_options(; given...)
+    plan = GC.@preserve kept Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls))
+    left_out = info(plan).skipped
+    left_out > 0 && @warn "$left_out samples are outside the boundaries or over the budget and are left out: see SAB.skipped(plan)"
+    return plan
+end
+
+"""
+    info(plan)
+
+Facts that no order changes: `samples`, `skipped`, `buckets`, `batches` of an epoch on one rank, `lower_bound` of their number, `fingerprint`, which only equal plans share, `total` of the
+sizes, `budget`.
+"""
+info(plan::Plan) = fields(filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sab_plan_info))
+
+"""
+    buckets(plan)
+
+The buckets by ascending size, each with the fields of `sab_bucket`: `lower`, `upper`, `shortest`, `longest`, `padded_length`, `total`, `cost`, `samples`, `batch_size`, `batches`.
+"""
+buckets(plan::Plan) = [fields(filled(out -> Raw.sab_plan_get_bucket(plan, index - 1, out), Raw.sab_bucket)) for index in 1:info(plan).buckets]
+
+# Samples that were left out, as `skipped` functions of the library give them.
+function skipped_samples(write, count)
+    samples = Vector{Int64}(undef, count)
+    check(write(samples, length(samples), Ref{Csize_t}(0)))
+    return samples .+ 1
+end
+
+"""
+    skipped(plan)
+
+The samples that were left out as outside the boundaries or over the budget, by ascending size.
+"""
+skipped(plan::Plan) = skipped_samples((samples, room, count) -> Raw.sab_plan_skipped(plan, samples, room, count), info(plan).skipped)
+
+"What an epoch of a plan is like, before any training: the fields of `sab_report`. Prints as a table."
+struct Report
+    samples::Int
+    skipped::Int
+    dropped::Int
+    repeated::Int
+    batches::Int
+    steps::Int
+    lower_bound::Int
+    shapes::Int
+    total::Float64
+    padded_total::Float64
+    padding::Float64
+    rank_imbalance::Float64
+    meet_again::Float64
+    partners::Float64
+    length_correlation::Float64
+    variance_ratio::Float64
+end
+
+percent(share) = string(round(100 * share; digits = 2), " %")
+
+function table(io::IO, rows...)
+    for (index, (name, value)) in enumerate(rows)
+        print(io, index == 1 ? "" : "\n", rpad(name, 42), lpad(string(value), 20))
+    end
+end
+
+Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
+    "samples" => report.samples,
+    "skipped, dropped, repeated" => "$(report.skipped), $(report.dropped), $(report.repeated)",
+    "batches" => report.batches,
+    "fewest that the budget allows" => report.lower_bound,
+    "steps of each rank" => report.steps,
+    "padding" => percent(report.padding),
+    "distinct shapes" => report.shapes,
+    "rank imbalance (1: none)" => round(report.rank_imbalance; digits = 4),
+    "batch mates that meet again next epoch" => percent(report.meet_again),
+    "possible batch mates of a sample" => round(report.partners; digits = 1),
+    "correlation of successive lengths" => round(report.length_correlation; digits = 3),
+    "variance between batches (1: random)" => round(report.variance_ratio; digits = 2))
+Base.print(io::IO, report::Report) = show(io, MIME"text/plain"(), report)
+
+function sampler_options(; seed = nothing, epoch = nothing, rank = nothing, world_size = nothing, last_step = nothing, step_totals = nothing, worst_first = nothing)
+    return options(Raw.sab_sampler_options; seed = seed, epoch = epoch, rank = rank, world_size = world_size, last_step = choice(:last_step, last_step, LAST_STEPS),
+        step_totals = step_totals, worst_first = worst_first)
+end
+
+"""
+    report(plan; seed = 0, epoch = 0, world_size = 1, last_step = :split, worst_first = 0, progress)
+
+Walks an epoch of a [`BucketSampler`](@ref) with these options, and the next, and says what it is like: a [`Report`](@ref).
+"""
+function report(plan::Plan; progress = nothing, given...)
+    calls = Calls(; progress = progress)
+    walk = sampler_options(; given...)
+    value = calling(() -> filled(out -> check(Raw.sab_plan_report(plan, walk, progress_pointer(), calls, out), calls), Raw.sab_report))
+    return Report(fields(value)...)
+end
+
+"""
+    save(plan, path)
+    open_plan(path)
+
+Writes a plan to a file, which is replaced in one step, and maps it again; all processes that open it share its memory.
+"""
+save(plan::Plan, path::AbstractString) = (check(Raw.sab_plan_save(plan, path)); nothing)
+open_plan(path::AbstractString) = Plan(created(out -> Raw.sab_plan_open(path, out), Raw.sab_plan))
+@doc (@doc save) open_plan
+
+"""
+    bytes(plan)
+    read_plan(bytes)
+
+The file image of a plan, and a plan of such an image.
+"""
+bytes(plan::Plan) = written((buffer, room, size) -> Raw.sab_plan_write(plan, buffer, room, size))
+read_plan(image::Vector{UInt8}) = Plan(created(out -> Raw.sab_plan_read(image, length(image), out), Raw.sab_plan))
+@doc (@doc bytes) read_plan
+
+function Base.show(io::IO, plan::Plan)
+    isopen(plan) || return print(io, "Plan(closed)")
+    facts = info(plan)
+    print(io, "Plan($(facts.samples) samples in $(facts.batches) batches, $(facts.buckets) buckets)")
+end
+
+"""
+    create_buckets(sizes, max_width, min_bucket_count)
+
+Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each, none wider than `max_width`: `(boundaries, bucket_sizes)`.
+"""
+function create_buckets(sizes, max_width::Integer, min_bucket_count::Integer)
+    sizes = Sizes(sizes)
+    count = Ref{Csize_t}(0)
+    check(Raw.sab_create_buckets(sizes, max_width, min_bucket_count, C_NULL, C_NULL, 0, count))
+    boundaries, bucket_sizes = Vector{Int64}(undef, count[] + 1), Vector{Int64}(undef, count[])
+    check(Raw.sab_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, count[], count))
+    return boundaries, bucket_sizes
+end

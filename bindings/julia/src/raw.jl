@@ -1,0 +1,1400 @@
+# Generated from the public headers by generate_raw.py: do not edit.
+
+"""
+The C functions, structs and constants of the headers, by their own names; see `include/sab.h`.
+
+Structs that begin with `struct_size` are mutable and passed as they are; `T()` leaves their fields unset, `init` sets defaults. The others lie in arrays.
+"""
+module Raw
+
+using Libdl: dlsym
+
+"A struct that is passed by its address."
+abstract type Struct end
+Base.cconvert(::Type{Ptr{T}}, value::T) where {T<:Struct} = value
+Base.unsafe_convert(::Type{Ptr{T}}, value::T) where {T<:Struct} = Ptr{T}(pointer_from_objref(value))
+
+const SAB_OK = 0
+const SAB_END = 1
+const SAB_E_ARGUMENT = -1
+const SAB_E_NO_MEMORY = -2
+const SAB_E_CALLBACK = -3
+const SAB_E_CANCELLED = -4
+const SAB_E_IO = -5
+const SAB_E_FORMAT = -6
+const SAB_E_MISMATCH = -7
+const SAB_E_UNSUPPORTED = -8
+const SAB_E_INTERNAL = -9
+const SAB_E_DEVICE_MEMORY = -10
+const SAB_E_TIMEOUT = -11
+const SAB_LOG_WARNING = 1
+const SAB_LOG_INFO = 2
+const sab_status = Int32
+const _sab_status_name = Ref(C_NULL)
+sab_status_name(status) = ccall(_sab_status_name[], Cstring, (sab_status,), status)
+const _sab_last_error_message = Ref(C_NULL)
+sab_last_error_message() = ccall(_sab_last_error_message[], Cstring, ())
+const _sab_last_callback_code = Ref(C_NULL)
+sab_last_callback_code() = ccall(_sab_last_callback_code[], Int32, ())
+const _sab_abi_version = Ref(C_NULL)
+sab_abi_version() = ccall(_sab_abi_version[], UInt32, ())
+const _sab_version_string = Ref(C_NULL)
+sab_version_string() = ccall(_sab_version_string[], Cstring, ())
+const sab_log_level = Int32
+const _sab_set_log_callback = Ref(C_NULL)
+sab_set_log_callback(callback, ctx) = ccall(_sab_set_log_callback[], Cvoid, (Ptr{Cvoid}, Ptr{Cvoid}), callback, ctx)
+const SAB_INT8 = 1
+const SAB_INT16 = 2
+const SAB_INT32 = 3
+const SAB_INT64 = 4
+const SAB_UINT8 = 5
+const SAB_UINT16 = 6
+const SAB_UINT32 = 7
+const SAB_UINT64 = 8
+const SAB_FLOAT32 = 9
+const SAB_FLOAT64 = 10
+struct sab_sizes end
+const sab_dtype = Int32
+
+mutable struct sab_sizes_options <: Struct
+    struct_size::Csize_t
+    stride::Int64
+    copy::Int32
+    columns::Int32
+    sab_sizes_options() = new()
+end
+
+const _sab_sizes_options_init = Ref(C_NULL)
+sab_sizes_options_init(options, struct_size) = ccall(_sab_sizes_options_init[], Cvoid, (Ptr{sab_sizes_options}, Csize_t), options, struct_size)
+init(options::sab_sizes_options) = sab_sizes_options_init(options, sizeof(options))
+const _sab_sizes_new = Ref(C_NULL)
+sab_sizes_new(data, count, dtype, options, sizes) = ccall(_sab_sizes_new[], sab_status, (Ptr{Cvoid}, Csize_t, sab_dtype, Ptr{sab_sizes_options}, Ptr{Ptr{sab_sizes}}), data, count, dtype, options, sizes)
+const _sab_sizes_npy_new = Ref(C_NULL)
+sab_sizes_npy_new(path, sizes) = ccall(_sab_sizes_npy_new[], sab_status, (Cstring, Ptr{Ptr{sab_sizes}}), path, sizes)
+const _sab_sizes_callback_new = Ref(C_NULL)
+sab_sizes_callback_new(count, size, ctx, progress, progress_ctx, sizes) = ccall(_sab_sizes_callback_new[], sab_status, (Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_sizes}}), count, size, ctx, progress, progress_ctx, sizes)
+const _sab_sizes_count = Ref(C_NULL)
+sab_sizes_count(sizes) = ccall(_sab_sizes_count[], Csize_t, (Ptr{sab_sizes},), sizes)
+const _sab_sizes_get = Ref(C_NULL)
+sab_sizes_get(sizes, index, size) = ccall(_sab_sizes_get[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Float64}), sizes, index, size)
+const _sab_sizes_free = Ref(C_NULL)
+sab_sizes_free(sizes) = ccall(_sab_sizes_free[], Cvoid, (Ptr{sab_sizes},), sizes)
+const SAB_BUCKETS_AUTO = 0
+const SAB_BUCKETS_BOUNDARIES = 1
+const SAB_BUCKETS_OPTIMAL = 2
+const SAB_BUCKETS_RANK = 3
+const SAB_COST_PADDED = 0
+const SAB_COST_QUADRATIC = 1
+const SAB_COST_POLYNOMIAL = 2
+const SAB_COST_CALLBACK = 3
+const SAB_COST_TERMS = 4
+const SAB_TAIL_KEEP = 0
+const SAB_TAIL_MERGE = 1
+const SAB_TAIL_DROP = 2
+const SAB_TAIL_WRAP = 3
+const SAB_OVERSIZE_SKIP = 0
+const SAB_OVERSIZE_ERROR = 1
+const SAB_OVERSIZE_SINGLE = 2
+struct sab_plan end
+const sab_buckets = Int32
+const sab_cost = Int32
+
+struct sab_cost_term
+    coefficient::Float64
+    count_power::UInt32
+    length_power::UInt32
+end
+
+const sab_tail = Int32
+const sab_oversize = Int32
+
+mutable struct sab_plan_options <: Struct
+    struct_size::Csize_t
+    buckets::sab_buckets
+    cost::sab_cost
+    budget::Float64
+    padding_target::Float64
+    boundaries::Ptr{Float64}
+    boundary_count::Csize_t
+    bucket_count::Csize_t
+    bucket_batches::UInt64
+    batch_sizes::Ptr{UInt64}
+    batch_size_count::Csize_t
+    max_batch_size::UInt64
+    batch_size_multiple::UInt64
+    length_multiple::Float64
+    coefficients::Ptr{Float64}
+    coefficient_count::Csize_t
+    cost_terms::Ptr{sab_cost_term}
+    cost_term_count::Csize_t
+    cost_fn::Ptr{Cvoid}
+    cost_ctx::Ptr{Cvoid}
+    tail::sab_tail
+    oversize::sab_oversize
+    max_shapes::Csize_t
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_plan_options() = new()
+end
+
+const _sab_plan_options_init = Ref(C_NULL)
+sab_plan_options_init(options, struct_size) = ccall(_sab_plan_options_init[], Cvoid, (Ptr{sab_plan_options}, Csize_t), options, struct_size)
+init(options::sab_plan_options) = sab_plan_options_init(options, sizeof(options))
+
+mutable struct sab_bucket <: Struct
+    struct_size::Csize_t
+    lower::Float64
+    upper::Float64
+    shortest::Float64
+    longest::Float64
+    padded_length::Float64
+    total::Float64
+    cost::Float64
+    samples::UInt64
+    batch_size::UInt64
+    batches::UInt64
+    sab_bucket() = new()
+end
+
+
+mutable struct sab_plan_info <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    skipped::UInt64
+    buckets::UInt64
+    batches::UInt64
+    lower_bound::UInt64
+    fingerprint::UInt64
+    total::Float64
+    budget::Float64
+    sab_plan_info() = new()
+end
+
+const _sab_create_buckets = Ref(C_NULL)
+sab_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count) = ccall(_sab_create_buckets[], sab_status, (Ptr{sab_sizes}, Int64, Int64, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count)
+const _sab_plan_new = Ref(C_NULL)
+sab_plan_new(sizes, options, plan) = ccall(_sab_plan_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_plan_options}, Ptr{Ptr{sab_plan}}), sizes, options, plan)
+const _sab_plan_get_info = Ref(C_NULL)
+sab_plan_get_info(plan, info) = ccall(_sab_plan_get_info[], sab_status, (Ptr{sab_plan}, Ptr{sab_plan_info}), plan, info)
+const _sab_plan_get_bucket = Ref(C_NULL)
+sab_plan_get_bucket(plan, index, bucket) = ccall(_sab_plan_get_bucket[], sab_status, (Ptr{sab_plan}, Csize_t, Ptr{sab_bucket}), plan, index, bucket)
+const _sab_plan_skipped = Ref(C_NULL)
+sab_plan_skipped(plan, indices, capacity, count) = ccall(_sab_plan_skipped[], sab_status, (Ptr{sab_plan}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), plan, indices, capacity, count)
+const _sab_plan_save = Ref(C_NULL)
+sab_plan_save(plan, path) = ccall(_sab_plan_save[], sab_status, (Ptr{sab_plan}, Cstring), plan, path)
+const _sab_plan_open = Ref(C_NULL)
+sab_plan_open(path, plan) = ccall(_sab_plan_open[], sab_status, (Cstring, Ptr{Ptr{sab_plan}}), path, plan)
+const _sab_plan_write = Ref(C_NULL)
+sab_plan_write(plan, buffer, capacity, size) = ccall(_sab_plan_write[], sab_status, (Ptr{sab_plan}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), plan, buffer, capacity, size)
+const _sab_plan_read = Ref(C_NULL)
+sab_plan_read(data, size, plan) = ccall(_sab_plan_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_plan}}), data, size, plan)
+const _sab_plan_free = Ref(C_NULL)
+sab_plan_free(plan) = ccall(_sab_plan_free[], Cvoid, (Ptr{sab_plan},), plan)
+const SAB_LAST_STEP_SPLIT = 0
+const SAB_LAST_STEP_DROP = 1
+const SAB_LAST_STEP_WRAP = 2
+const SAB_TORCH_SHUFFLE_NONE = 0
+const SAB_TORCH_SHUFFLE_ALL = 1
+const SAB_TORCH_SHUFFLE_BUCKETS = 2
+const SAB_TORCH_GENERATOR_WORDS = 625
+const SAB_STATE_SIZE = 136
+struct sab_sampler end
+
+mutable struct sab_batch <: Struct
+    struct_size::Csize_t
+    indices::Ptr{Int64}
+    count::UInt64
+    longest::Float64
+    total::Float64
+    padded_length::Float64
+    padded_total::Float64
+    bucket::Int64
+    epoch::UInt64
+    step::UInt64
+    step_samples::UInt64
+    step_total::Float64
+    micro_batch::UInt64
+    micro_batches::UInt64
+    cu_seqlens::Ptr{Int32}
+    starts::Ptr{Int64}
+    sab_batch() = new()
+end
+
+const sab_last_step = Int32
+
+mutable struct sab_sampler_options <: Struct
+    struct_size::Csize_t
+    seed::UInt64
+    epoch::UInt64
+    rank::UInt64
+    world_size::UInt64
+    last_step::sab_last_step
+    step_totals::Int32
+    worst_first::UInt64
+    sab_sampler_options() = new()
+end
+
+const _sab_sampler_options_init = Ref(C_NULL)
+sab_sampler_options_init(options, struct_size) = ccall(_sab_sampler_options_init[], Cvoid, (Ptr{sab_sampler_options}, Csize_t), options, struct_size)
+init(options::sab_sampler_options) = sab_sampler_options_init(options, sizeof(options))
+const _sab_bucket_sampler_new = Ref(C_NULL)
+sab_bucket_sampler_new(plan, options, sampler) = ccall(_sab_bucket_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
+const _sab_sequential_sampler_new = Ref(C_NULL)
+sab_sequential_sampler_new(plan, options, sampler) = ccall(_sab_sequential_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
+const _sab_plan_worst_batches = Ref(C_NULL)
+sab_plan_worst_batches(plan, count, sampler) = ccall(_sab_plan_worst_batches[], sab_status, (Ptr{sab_plan}, UInt64, Ptr{Ptr{sab_sampler}}), plan, count, sampler)
+const _sab_size_aware_sampler_new = Ref(C_NULL)
+sab_size_aware_sampler_new(indices, count, sizes, max_total_size, options, sampler) = ccall(_sab_size_aware_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, max_total_size, options, sampler)
+const _sab_size_aware_stream_sampler_new = Ref(C_NULL)
+sab_size_aware_stream_sampler_new(source, ctx, release, max_total_size, sampler) = ccall(_sab_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, max_total_size, sampler)
+
+mutable struct sab_torch_sampler_options <: Struct
+    struct_size::Csize_t
+    seed::UInt64
+    shuffle::Int32
+    max_total_size::Float64
+    sizes::Ptr{sab_sizes}
+    size::Ptr{Cvoid}
+    size_ctx::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    sab_torch_sampler_options() = new()
+end
+
+const _sab_torch_sampler_options_init = Ref(C_NULL)
+sab_torch_sampler_options_init(options, struct_size) = ccall(_sab_torch_sampler_options_init[], Cvoid, (Ptr{sab_torch_sampler_options}, Csize_t), options, struct_size)
+init(options::sab_torch_sampler_options) = sab_torch_sampler_options_init(options, sizeof(options))
+const _sab_torch_sampler_new = Ref(C_NULL)
+sab_torch_sampler_new(plan, options, sampler) = ccall(_sab_torch_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_torch_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
+const _sab_torch_sampler_get_generator = Ref(C_NULL)
+sab_torch_sampler_get_generator(sampler, words) = ccall(_sab_torch_sampler_get_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
+const _sab_torch_sampler_set_generator = Ref(C_NULL)
+sab_torch_sampler_set_generator(sampler, words) = ccall(_sab_torch_sampler_set_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
+const _sab_next_batch = Ref(C_NULL)
+sab_next_batch(sampler, batch) = ccall(_sab_next_batch[], sab_status, (Ptr{sab_sampler}, Ptr{sab_batch}), sampler, batch)
+const _sab_next_batches = Ref(C_NULL)
+sab_next_batches(sampler, max_batches, indices, capacity, offsets, count) = ccall(_sab_next_batches[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Int64}, Csize_t, Ptr{UInt64}, Ptr{Csize_t}), sampler, max_batches, indices, capacity, offsets, count)
+const _sab_sampler_at = Ref(C_NULL)
+sab_sampler_at(sampler, position, batch) = ccall(_sab_sampler_at[], sab_status, (Ptr{sab_sampler}, UInt64, Ptr{sab_batch}), sampler, position, batch)
+const _sab_sampler_batch_count = Ref(C_NULL)
+sab_sampler_batch_count(sampler, count) = ccall(_sab_sampler_batch_count[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, count)
+const _sab_sampler_skipped_count = Ref(C_NULL)
+sab_sampler_skipped_count(sampler, count) = ccall(_sab_sampler_skipped_count[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, count)
+const _sab_sampler_set_epoch = Ref(C_NULL)
+sab_sampler_set_epoch(sampler, epoch) = ccall(_sab_sampler_set_epoch[], sab_status, (Ptr{sab_sampler}, UInt64), sampler, epoch)
+const _sab_sampler_seek = Ref(C_NULL)
+sab_sampler_seek(sampler, position) = ccall(_sab_sampler_seek[], sab_status, (Ptr{sab_sampler}, UInt64), sampler, position)
+const _sab_sampler_tell = Ref(C_NULL)
+sab_sampler_tell(sampler, epoch, position) = ccall(_sab_sampler_tell[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}, Ptr{UInt64}), sampler, epoch, position)
+const _sab_sampler_set_budget = Ref(C_NULL)
+sab_sampler_set_budget(sampler, budget) = ccall(_sab_sampler_set_budget[], sab_status, (Ptr{sab_sampler}, Float64), sampler, budget)
+const _sab_sampler_get_budget = Ref(C_NULL)
+sab_sampler_get_budget(sampler, budget) = ccall(_sab_sampler_get_budget[], sab_status, (Ptr{sab_sampler}, Ptr{Float64}), sampler, budget)
+const _sab_sampler_state_save = Ref(C_NULL)
+sab_sampler_state_save(sampler, state) = ccall(_sab_sampler_state_save[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}), sampler, state)
+const _sab_sampler_state_restore = Ref(C_NULL)
+sab_sampler_state_restore(sampler, state, size) = ccall(_sab_sampler_state_restore[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Csize_t), sampler, state, size)
+const _sab_sampler_free = Ref(C_NULL)
+sab_sampler_free(sampler) = ccall(_sab_sampler_free[], Cvoid, (Ptr{sab_sampler},), sampler)
+
+mutable struct sab_report <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    skipped::UInt64
+    dropped::UInt64
+    repeated::UInt64
+    batches::UInt64
+    steps::UInt64
+    lower_bound::UInt64
+    shapes::UInt64
+    total::Float64
+    padded_total::Float64
+    padding::Float64
+    rank_imbalance::Float64
+    meet_again::Float64
+    partners::Float64
+    length_correlation::Float64
+    variance_ratio::Float64
+    sab_report() = new()
+end
+
+const _sab_plan_report = Ref(C_NULL)
+sab_plan_report(plan, options, progress, progress_ctx, report) = ccall(_sab_plan_report[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_report}), plan, options, progress, progress_ctx, report)
+const SAB_PARTITION_KARMARKAR_KARP = 0
+const SAB_PARTITION_LONGEST_FIRST = 1
+const sab_partition_method = Int32
+
+mutable struct sab_partition_options <: Struct
+    struct_size::Csize_t
+    method::sab_partition_method
+    equal_counts::Int32
+    weights::Ptr{Float64}
+    capacity::Float64
+    sab_partition_options() = new()
+end
+
+const _sab_partition_options_init = Ref(C_NULL)
+sab_partition_options_init(options, struct_size) = ccall(_sab_partition_options_init[], Cvoid, (Ptr{sab_partition_options}, Csize_t), options, struct_size)
+init(options::sab_partition_options) = sab_partition_options_init(options, sizeof(options))
+const _sab_partition = Ref(C_NULL)
+sab_partition(costs, count, parts, options, part_of) = ccall(_sab_partition[], sab_status, (Ptr{Float64}, Csize_t, UInt64, Ptr{sab_partition_options}, Ptr{UInt32}), costs, count, parts, options, part_of)
+struct sab_batches end
+const _sab_batches_add = Ref(C_NULL)
+sab_batches_add(batches, indices, count) = ccall(_sab_batches_add[], sab_status, (Ptr{sab_batches}, Ptr{Int64}, Csize_t), batches, indices, count)
+
+mutable struct sab_load_balancing_options <: Struct
+    struct_size::Csize_t
+    shuffle::Int32
+    drop_last::Int32
+    random_level::Float64
+    batch_size::UInt64
+    max_total::Float64
+    make_batches::Ptr{Cvoid}
+    make_batches_ctx::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    sab_load_balancing_options() = new()
+end
+
+const _sab_load_balancing_options_init = Ref(C_NULL)
+sab_load_balancing_options_init(options, struct_size) = ccall(_sab_load_balancing_options_init[], Cvoid, (Ptr{sab_load_balancing_options}, Csize_t), options, struct_size)
+init(options::sab_load_balancing_options) = sab_load_balancing_options_init(options, sizeof(options))
+const _sab_load_balancing_sampler_new = Ref(C_NULL)
+sab_load_balancing_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_load_balancing_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_load_balancing_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
+const _sab_load_balancing_batch_sampler_new = Ref(C_NULL)
+sab_load_balancing_batch_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_load_balancing_batch_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_load_balancing_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
+
+mutable struct sab_balanced_options <: Struct
+    struct_size::Csize_t
+    micro_batches::UInt64
+    samples::UInt64
+    max_total::Float64
+    memory_terms::Ptr{sab_cost_term}
+    memory_term_count::Csize_t
+    memory_budget::Float64
+    fill::Float64
+    cost::sab_cost
+    coefficients::Ptr{Float64}
+    coefficient_count::Csize_t
+    cost_terms::Ptr{sab_cost_term}
+    cost_term_count::Csize_t
+    cost_fn::Ptr{Cvoid}
+    cost_ctx::Ptr{Cvoid}
+    method::sab_partition_method
+    oversize::sab_oversize
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_balanced_options() = new()
+end
+
+const _sab_balanced_options_init = Ref(C_NULL)
+sab_balanced_options_init(options, struct_size) = ccall(_sab_balanced_options_init[], Cvoid, (Ptr{sab_balanced_options}, Csize_t), options, struct_size)
+init(options::sab_balanced_options) = sab_balanced_options_init(options, sizeof(options))
+const _sab_balanced_sampler_new = Ref(C_NULL)
+sab_balanced_sampler_new(sizes, balanced, options, sampler) = ccall(_sab_balanced_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_balanced_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), sizes, balanced, options, sampler)
+
+mutable struct sab_balance_report <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    skipped::UInt64
+    dropped::UInt64
+    steps::UInt64
+    total::Float64
+    fill::Float64
+    rank_imbalance::Float64
+    largest_rank_imbalance::Float64
+    micro_batch_imbalance::Float64
+    time::Float64
+    least_time::Float64
+    sab_balance_report() = new()
+end
+
+const _sab_sampler_balance_report = Ref(C_NULL)
+sab_sampler_balance_report(sampler, progress, progress_ctx, report) = ccall(_sab_sampler_balance_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balance_report}), sampler, progress, progress_ctx, report)
+const _sab_ranks_from_environment = Ref(C_NULL)
+sab_ranks_from_environment(rank, world_size) = ccall(_sab_ranks_from_environment[], sab_status, (Ptr{UInt64}, Ptr{UInt64}), rank, world_size)
+const _sab_data_rank = Ref(C_NULL)
+sab_data_rank(shape, is_data, axes, rank, data_rank, data_world_size) = ccall(_sab_data_rank[], sab_status, (Ptr{UInt64}, Ptr{Int32}, Csize_t, UInt64, Ptr{UInt64}, Ptr{UInt64}), shape, is_data, axes, rank, data_rank, data_world_size)
+const _sab_sampler_check_ranks = Ref(C_NULL)
+sab_sampler_check_ranks(sampler, rank, world_size, all_gather, ctx) = ccall(_sab_sampler_check_ranks[], sab_status, (Ptr{sab_sampler}, UInt64, UInt64, Ptr{Cvoid}, Ptr{Cvoid}), sampler, rank, world_size, all_gather, ctx)
+const _sab_sharded_sampler_new = Ref(C_NULL)
+sab_sharded_sampler_new(sizes, plan, options, all_gather, ctx, sampler) = ccall(_sab_sharded_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_plan_options}, Ptr{sab_sampler_options}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_sampler}}), sizes, plan, options, all_gather, ctx, sampler)
+const SAB_PACK_BEST_FIT = 0
+const SAB_PACK_HISTOGRAM = 1
+const SAB_PACK_FIRST_FIT = 2
+const sab_pack_method = Int32
+
+mutable struct sab_pack_options <: Struct
+    struct_size::Csize_t
+    method::sab_pack_method
+    capacity::UInt64
+    max_sequences::UInt64
+    split::Int32
+    oversize::sab_oversize
+    window::UInt64
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_pack_options() = new()
+end
+
+const _sab_pack_options_init = Ref(C_NULL)
+sab_pack_options_init(options, struct_size) = ccall(_sab_pack_options_init[], Cvoid, (Ptr{sab_pack_options}, Csize_t), options, struct_size)
+init(options::sab_pack_options) = sab_pack_options_init(options, sizeof(options))
+
+mutable struct sab_pack_info <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    skipped::UInt64
+    split::UInt64
+    sequences::UInt64
+    bins::UInt64
+    lower_bound::UInt64
+    most_sequences::UInt64
+    fingerprint::UInt64
+    total::Float64
+    fill::Float64
+    sab_pack_info() = new()
+end
+
+const _sab_packed_sampler_new = Ref(C_NULL)
+sab_packed_sampler_new(sizes, pack, options, sampler) = ccall(_sab_packed_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_pack_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), sizes, pack, options, sampler)
+const _sab_pack_get_info = Ref(C_NULL)
+sab_pack_get_info(sampler, info) = ccall(_sab_pack_get_info[], sab_status, (Ptr{sab_sampler}, Ptr{sab_pack_info}), sampler, info)
+const _sab_pack_skipped = Ref(C_NULL)
+sab_pack_skipped(sampler, indices, capacity, count) = ccall(_sab_pack_skipped[], sab_status, (Ptr{sab_sampler}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sampler, indices, capacity, count)
+const SAB_OUT_OF_MEMORY = 2
+const SAB_MODEL_BATCH = 0
+const SAB_MODEL_POLYNOMIAL = 1
+const SAB_SEARCH_PREDICT = 0
+const SAB_SEARCH_DIFFERENCE = 1
+const SAB_SEARCH_BINARY = 2
+const SAB_SEARCH_HALVE = 3
+const SAB_ROUND_NONE = 0
+const SAB_ROUND_POWER_OF_TWO = 1
+const SAB_ROUND_MULTIPLE = 2
+struct sab_probe end
+
+mutable struct sab_probe_options <: Struct
+    struct_size::Csize_t
+    total_bytes::Int64
+    sab_probe_options() = new()
+end
+
+const _sab_probe_options_init = Ref(C_NULL)
+sab_probe_options_init(options, struct_size) = ccall(_sab_probe_options_init[], Cvoid, (Ptr{sab_probe_options}, Csize_t), options, struct_size)
+init(options::sab_probe_options) = sab_probe_options_init(options, sizeof(options))
+
+mutable struct sab_memory_stats <: Struct
+    struct_size::Csize_t
+    current::Int64
+    peak::Int64
+    reserved_peak::Int64
+    largest_free::Int64
+    total::Int64
+    sab_memory_stats() = new()
+end
+
+
+mutable struct sab_probe_callbacks <: Struct
+    struct_size::Csize_t
+    ctx::Ptr{Cvoid}
+    reset::Ptr{Cvoid}
+    current::Ptr{Cvoid}
+    peak::Ptr{Cvoid}
+    reserved::Ptr{Cvoid}
+    total::Ptr{Cvoid}
+    release_cache::Ptr{Cvoid}
+    is_out_of_memory::Ptr{Cvoid}
+    rng_save::Ptr{Cvoid}
+    rng_restore::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    sab_probe_callbacks() = new()
+end
+
+const _sab_probe_callbacks_init = Ref(C_NULL)
+sab_probe_callbacks_init(callbacks, struct_size) = ccall(_sab_probe_callbacks_init[], Cvoid, (Ptr{sab_probe_callbacks}, Csize_t), callbacks, struct_size)
+init(callbacks::sab_probe_callbacks) = sab_probe_callbacks_init(callbacks, sizeof(callbacks))
+const _sab_probe_new = Ref(C_NULL)
+sab_probe_new(device, options, probe) = ccall(_sab_probe_new[], sab_status, (Cstring, Ptr{sab_probe_options}, Ptr{Ptr{sab_probe}}), device, options, probe)
+const _sab_probe_callbacks_new = Ref(C_NULL)
+sab_probe_callbacks_new(callbacks, probe) = ccall(_sab_probe_callbacks_new[], sab_status, (Ptr{sab_probe_callbacks}, Ptr{Ptr{sab_probe}}), callbacks, probe)
+const _sab_probe_reset = Ref(C_NULL)
+sab_probe_reset(probe) = ccall(_sab_probe_reset[], sab_status, (Ptr{sab_probe},), probe)
+const _sab_probe_read = Ref(C_NULL)
+sab_probe_read(probe, stats) = ccall(_sab_probe_read[], sab_status, (Ptr{sab_probe}, Ptr{sab_memory_stats}), probe, stats)
+const _sab_probe_release_cache = Ref(C_NULL)
+sab_probe_release_cache(probe) = ccall(_sab_probe_release_cache[], sab_status, (Ptr{sab_probe},), probe)
+const _sab_probe_free = Ref(C_NULL)
+sab_probe_free(probe) = ccall(_sab_probe_free[], Cvoid, (Ptr{sab_probe},), probe)
+struct sab_peaks end
+
+mutable struct sab_collect_peak_options <: Struct
+    struct_size::Csize_t
+    item_count::UInt64
+    work::Ptr{Cvoid}
+    cleanup::Ptr{Cvoid}
+    collect_garbage::Ptr{Cvoid}
+    ctx::Ptr{Cvoid}
+    warm_up::UInt64
+    release_cache::Int32
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_collect_peak_options() = new()
+end
+
+const _sab_collect_peak_options_init = Ref(C_NULL)
+sab_collect_peak_options_init(options, struct_size) = ccall(_sab_collect_peak_options_init[], Cvoid, (Ptr{sab_collect_peak_options}, Csize_t), options, struct_size)
+init(options::sab_collect_peak_options) = sab_collect_peak_options_init(options, sizeof(options))
+
+mutable struct sab_peaks_view <: Struct
+    struct_size::Csize_t
+    count::Csize_t
+    feature_count::Csize_t
+    items::Ptr{UInt64}
+    features::Ptr{Float64}
+    before::Ptr{Int64}
+    peaks::Ptr{Int64}
+    reserved_peaks::Ptr{Int64}
+    largest_free::Ptr{Int64}
+    out_of_memory_count::Csize_t
+    out_of_memory::Ptr{UInt64}
+    sab_peaks_view() = new()
+end
+
+const _sab_peaks_new = Ref(C_NULL)
+sab_peaks_new(peaks) = ccall(_sab_peaks_new[], sab_status, (Ptr{Ptr{sab_peaks}},), peaks)
+const _sab_collect_peak = Ref(C_NULL)
+sab_collect_peak(probe, options, peaks) = ccall(_sab_collect_peak[], sab_status, (Ptr{sab_probe}, Ptr{sab_collect_peak_options}, Ptr{sab_peaks}), probe, options, peaks)
+const _sab_peaks_get = Ref(C_NULL)
+sab_peaks_get(peaks, view) = ccall(_sab_peaks_get[], sab_status, (Ptr{sab_peaks}, Ptr{sab_peaks_view}), peaks, view)
+const _sab_peaks_free = Ref(C_NULL)
+sab_peaks_free(peaks) = ccall(_sab_peaks_free[], Cvoid, (Ptr{sab_peaks},), peaks)
+struct sab_memory_model end
+
+mutable struct sab_measurement_options <: Struct
+    struct_size::Csize_t
+    shortest::Float64
+    longest::Float64
+    max_count::UInt64
+    max_padded_total::Float64
+    degree::UInt32
+    model::Ptr{sab_memory_model}
+    budget::Float64
+    sab_measurement_options() = new()
+end
+
+const _sab_measurement_options_init = Ref(C_NULL)
+sab_measurement_options_init(options, struct_size) = ccall(_sab_measurement_options_init[], Cvoid, (Ptr{sab_measurement_options}, Csize_t), options, struct_size)
+init(options::sab_measurement_options) = sab_measurement_options_init(options, sizeof(options))
+const _sab_measurement_points = Ref(C_NULL)
+sab_measurement_points(options, points, counts, lengths) = ccall(_sab_measurement_points[], sab_status, (Ptr{sab_measurement_options}, Csize_t, Ptr{UInt64}, Ptr{Float64}), options, points, counts, lengths)
+const sab_memory_model_kind = Int32
+
+mutable struct sab_memory_model_options <: Struct
+    struct_size::Csize_t
+    kind::sab_memory_model_kind
+    degree::UInt32
+    coverage::Float64
+    select_terms::Int32
+    sab_memory_model_options() = new()
+end
+
+const _sab_memory_model_options_init = Ref(C_NULL)
+sab_memory_model_options_init(options, struct_size) = ccall(_sab_memory_model_options_init[], Cvoid, (Ptr{sab_memory_model_options}, Csize_t), options, struct_size)
+init(options::sab_memory_model_options) = sab_memory_model_options_init(options, sizeof(options))
+
+mutable struct sab_memory_model_info <: Struct
+    struct_size::Csize_t
+    kind::sab_memory_model_kind
+    degree::UInt32
+    feature_count::Csize_t
+    term_count::Csize_t
+    measurements::UInt64
+    constant::Float64
+    margin::Float64
+    coverage::Float64
+    residual::Float64
+    held_out_residual::Float64
+    largest_residual::Float64
+    sab_memory_model_info() = new()
+end
+
+const _sab_memory_model_fit = Ref(C_NULL)
+sab_memory_model_fit(features, count, feature_count, peaks, options, model) = ccall(_sab_memory_model_fit[], sab_status, (Ptr{Float64}, Csize_t, Csize_t, Ptr{Float64}, Ptr{sab_memory_model_options}, Ptr{Ptr{sab_memory_model}}), features, count, feature_count, peaks, options, model)
+const _sab_memory_model_get_info = Ref(C_NULL)
+sab_memory_model_get_info(model, info) = ccall(_sab_memory_model_get_info[], sab_status, (Ptr{sab_memory_model}, Ptr{sab_memory_model_info}), model, info)
+const _sab_memory_model_get_term = Ref(C_NULL)
+sab_memory_model_get_term(model, index, coefficient, powers) = ccall(_sab_memory_model_get_term[], sab_status, (Ptr{sab_memory_model}, Csize_t, Ptr{Float64}, Ptr{UInt32}), model, index, coefficient, powers)
+const _sab_memory_model_predict = Ref(C_NULL)
+sab_memory_model_predict(model, features, count, predicted, upper) = ccall(_sab_memory_model_predict[], sab_status, (Ptr{sab_memory_model}, Ptr{Float64}, Csize_t, Ptr{Float64}, Ptr{Float64}), model, features, count, predicted, upper)
+const _sab_memory_model_cost_terms = Ref(C_NULL)
+sab_memory_model_cost_terms(model, terms, capacity, term_count) = ccall(_sab_memory_model_cost_terms[], sab_status, (Ptr{sab_memory_model}, Ptr{sab_cost_term}, Csize_t, Ptr{Csize_t}), model, terms, capacity, term_count)
+const _sab_memory_model_save = Ref(C_NULL)
+sab_memory_model_save(model, path) = ccall(_sab_memory_model_save[], sab_status, (Ptr{sab_memory_model}, Cstring), model, path)
+const _sab_memory_model_open = Ref(C_NULL)
+sab_memory_model_open(path, model) = ccall(_sab_memory_model_open[], sab_status, (Cstring, Ptr{Ptr{sab_memory_model}}), path, model)
+const _sab_memory_model_write = Ref(C_NULL)
+sab_memory_model_write(model, buffer, capacity, size) = ccall(_sab_memory_model_write[], sab_status, (Ptr{sab_memory_model}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), model, buffer, capacity, size)
+const _sab_memory_model_read = Ref(C_NULL)
+sab_memory_model_read(data, size, model) = ccall(_sab_memory_model_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_memory_model}}), data, size, model)
+const _sab_memory_model_free = Ref(C_NULL)
+sab_memory_model_free(model) = ccall(_sab_memory_model_free[], Cvoid, (Ptr{sab_memory_model},), model)
+const sab_search = Int32
+const sab_rounding = Int32
+
+mutable struct sab_find_max_batch_options <: Struct
+    struct_size::Csize_t
+    search::sab_search
+    lengths::Ptr{Float64}
+    length_count::Csize_t
+    maximum::UInt64
+    budget::Int64
+    rounding::sab_rounding
+    multiple::UInt64
+    reduce::Ptr{Cvoid}
+    reduce_ctx::Ptr{Cvoid}
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_find_max_batch_options() = new()
+end
+
+const _sab_find_max_batch_options_init = Ref(C_NULL)
+sab_find_max_batch_options_init(options, struct_size) = ccall(_sab_find_max_batch_options_init[], Cvoid, (Ptr{sab_find_max_batch_options}, Csize_t), options, struct_size)
+init(options::sab_find_max_batch_options) = sab_find_max_batch_options_init(options, sizeof(options))
+
+mutable struct sab_max_batch <: Struct
+    struct_size::Csize_t
+    batch_size::UInt64
+    trials::UInt64
+    out_of_memory::UInt64
+    peak::Float64
+    budget::Int64
+    sab_max_batch() = new()
+end
+
+const _sab_find_max_batch = Ref(C_NULL)
+sab_find_max_batch(probe, trial, ctx, options, batch_sizes, result) = ccall(_sab_find_max_batch[], sab_status, (Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_find_max_batch_options}, Ptr{UInt64}, Ptr{sab_max_batch}), probe, trial, ctx, options, batch_sizes, result)
+const _sab_grow_batch = Ref(C_NULL)
+sab_grow_batch(increase, ctx, epoch, current, maximum, batch_size) = ccall(_sab_grow_batch[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, maximum, batch_size)
+const _sab_grow_linear = Ref(C_NULL)
+sab_grow_linear(epoch, start, amount, period, maximum, batch_size) = ccall(_sab_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, maximum, batch_size)
+const _sab_grow_doubling = Ref(C_NULL)
+sab_grow_doubling(epoch, start, milestones, milestone_count, maximum, batch_size) = ccall(_sab_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, maximum, batch_size)
+
+mutable struct sab_chunked_step_options <: Struct
+    struct_size::Csize_t
+    chunk::Ptr{Cvoid}
+    begin_::Ptr{Cvoid}
+    ctx::Ptr{Cvoid}
+    sample_weights::Ptr{Float64}
+    chunk_size::UInt64
+    sab_chunked_step_options() = new()
+end
+
+const _sab_chunked_step_options_init = Ref(C_NULL)
+sab_chunked_step_options_init(options, struct_size) = ccall(_sab_chunked_step_options_init[], Cvoid, (Ptr{sab_chunked_step_options}, Csize_t), options, struct_size)
+init(options::sab_chunked_step_options) = sab_chunked_step_options_init(options, sizeof(options))
+const _sab_chunked_step = Ref(C_NULL)
+sab_chunked_step(probe, count, options, chunk_size) = ccall(_sab_chunked_step[], sab_status, (Ptr{sab_probe}, UInt64, Ptr{sab_chunked_step_options}, Ptr{UInt64}), probe, count, options, chunk_size)
+
+mutable struct sab_verification <: Struct
+    struct_size::Csize_t
+    batches::UInt64
+    peak::Int64
+    total::Int64
+    sab_verification() = new()
+end
+
+const _sab_plan_verify = Ref(C_NULL)
+sab_plan_verify(plan, probe, count, run, ctx, progress, progress_ctx, result) = ccall(_sab_plan_verify[], sab_status, (Ptr{sab_plan}, Ptr{sab_probe}, UInt64, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_verification}), plan, probe, count, run, ctx, progress, progress_ctx, result)
+struct sab_memory_guard end
+
+mutable struct sab_memory_guard_options <: Struct
+    struct_size::Csize_t
+    limit::Int64
+    interval::UInt64
+    window::UInt64
+    reduce::Ptr{Cvoid}
+    reduce_ctx::Ptr{Cvoid}
+    sab_memory_guard_options() = new()
+end
+
+const _sab_memory_guard_options_init = Ref(C_NULL)
+sab_memory_guard_options_init(options, struct_size) = ccall(_sab_memory_guard_options_init[], Cvoid, (Ptr{sab_memory_guard_options}, Csize_t), options, struct_size)
+init(options::sab_memory_guard_options) = sab_memory_guard_options_init(options, sizeof(options))
+
+mutable struct sab_memory_guard_info <: Struct
+    struct_size::Csize_t
+    steps::UInt64
+    out_of_memory::UInt64
+    lowered::UInt64
+    budget::Float64
+    peak::Int64
+    mean_peak::Float64
+    creep::Float64
+    sab_memory_guard_info() = new()
+end
+
+const _sab_memory_guard_new = Ref(C_NULL)
+sab_memory_guard_new(probe, sampler, options, guard) = ccall(_sab_memory_guard_new[], sab_status, (Ptr{sab_probe}, Ptr{sab_sampler}, Ptr{sab_memory_guard_options}, Ptr{Ptr{sab_memory_guard}}), probe, sampler, options, guard)
+const _sab_memory_guard_step = Ref(C_NULL)
+sab_memory_guard_step(guard, batch, options) = ccall(_sab_memory_guard_step[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Ptr{sab_chunked_step_options}), guard, batch, options)
+const _sab_memory_guard_begin = Ref(C_NULL)
+sab_memory_guard_begin(guard) = ccall(_sab_memory_guard_begin[], sab_status, (Ptr{sab_memory_guard},), guard)
+const _sab_memory_guard_end = Ref(C_NULL)
+sab_memory_guard_end(guard, batch, out_of_memory) = ccall(_sab_memory_guard_end[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Int32), guard, batch, out_of_memory)
+const _sab_memory_guard_get_info = Ref(C_NULL)
+sab_memory_guard_get_info(guard, info) = ccall(_sab_memory_guard_get_info[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_memory_guard_info}), guard, info)
+const _sab_memory_guard_free = Ref(C_NULL)
+sab_memory_guard_free(guard) = ccall(_sab_memory_guard_free[], Cvoid, (Ptr{sab_memory_guard},), guard)
+const SAB_RECORD_BYTES = 0
+const SAB_RECORD_LIST = 1
+const SAB_RECORD_OBJECT = 2
+const SAB_FRAMING_LINES = 0
+const SAB_FRAMING_LENGTH = 1
+const SAB_ON_ERROR_STOP = 0
+const SAB_ON_ERROR_SKIP = 1
+struct sab_stream end
+const sab_record_kind = Int32
+
+struct sab_record
+    kind::sab_record_kind
+    size::Float64
+    data::Ptr{Cvoid}
+    length::Csize_t
+end
+
+
+mutable struct sab_object_functions <: Struct
+    struct_size::Csize_t
+    ctx::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    save::Ptr{Cvoid}
+    load::Ptr{Cvoid}
+    sab_object_functions() = new()
+end
+
+const _sab_object_functions_init = Ref(C_NULL)
+sab_object_functions_init(functions, struct_size) = ccall(_sab_object_functions_init[], Cvoid, (Ptr{sab_object_functions}, Csize_t), functions, struct_size)
+init(functions::sab_object_functions) = sab_object_functions_init(functions, sizeof(functions))
+const _sab_stream_next = Ref(C_NULL)
+sab_stream_next(stream, record) = ccall(_sab_stream_next[], sab_status, (Ptr{sab_stream}, Ptr{sab_record}), stream, record)
+const _sab_stream_set_progress = Ref(C_NULL)
+sab_stream_set_progress(stream, progress, ctx) = ccall(_sab_stream_set_progress[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Ptr{Cvoid}), stream, progress, ctx)
+const _sab_stream_rewind = Ref(C_NULL)
+sab_stream_rewind(stream) = ccall(_sab_stream_rewind[], sab_status, (Ptr{sab_stream},), stream)
+const _sab_stream_skipped_count = Ref(C_NULL)
+sab_stream_skipped_count(stream, count) = ccall(_sab_stream_skipped_count[], sab_status, (Ptr{sab_stream}, Ptr{UInt64}), stream, count)
+const _sab_stream_state_save = Ref(C_NULL)
+sab_stream_state_save(stream, buffer, capacity, size) = ccall(_sab_stream_state_save[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}), stream, buffer, capacity, size)
+const _sab_stream_state_restore = Ref(C_NULL)
+sab_stream_state_restore(stream, data, size) = ccall(_sab_stream_state_restore[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Csize_t), stream, data, size)
+const _sab_stream_free = Ref(C_NULL)
+sab_stream_free(stream) = ccall(_sab_stream_free[], Cvoid, (Ptr{sab_stream},), stream)
+
+mutable struct sab_list_stream_options <: Struct
+    struct_size::Csize_t
+    infinite::Int32
+    shuffle::Int32
+    seed::UInt64
+    rank::UInt64
+    world_size::UInt64
+    sab_list_stream_options() = new()
+end
+
+const _sab_list_stream_options_init = Ref(C_NULL)
+sab_list_stream_options_init(options, struct_size) = ccall(_sab_list_stream_options_init[], Cvoid, (Ptr{sab_list_stream_options}, Csize_t), options, struct_size)
+init(options::sab_list_stream_options) = sab_list_stream_options_init(options, sizeof(options))
+const _sab_list_stream_new = Ref(C_NULL)
+sab_list_stream_new(records, count, options, stream) = ccall(_sab_list_stream_new[], sab_status, (Ptr{sab_record}, Csize_t, Ptr{sab_list_stream_options}, Ptr{Ptr{sab_stream}}), records, count, options, stream)
+const _sab_array_stream_new = Ref(C_NULL)
+sab_array_stream_new(items, item_size, count, options, stream) = ccall(_sab_array_stream_new[], sab_status, (Ptr{Cvoid}, Csize_t, Csize_t, Ptr{sab_list_stream_options}, Ptr{Ptr{sab_stream}}), items, item_size, count, options, stream)
+
+mutable struct sab_source_functions <: Struct
+    struct_size::Csize_t
+    ctx::Ptr{Cvoid}
+    next::Ptr{Cvoid}
+    rewind::Ptr{Cvoid}
+    state_save::Ptr{Cvoid}
+    state_restore::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    objects::Ptr{sab_object_functions}
+    sab_source_functions() = new()
+end
+
+const _sab_source_functions_init = Ref(C_NULL)
+sab_source_functions_init(functions, struct_size) = ccall(_sab_source_functions_init[], Cvoid, (Ptr{sab_source_functions}, Csize_t), functions, struct_size)
+init(functions::sab_source_functions) = sab_source_functions_init(functions, sizeof(functions))
+const _sab_callback_stream_new = Ref(C_NULL)
+sab_callback_stream_new(functions, stream) = ccall(_sab_callback_stream_new[], sab_status, (Ptr{sab_source_functions}, Ptr{Ptr{sab_stream}}), functions, stream)
+const _sab_random_stream_new = Ref(C_NULL)
+sab_random_stream_new(seed, stream) = ccall(_sab_random_stream_new[], sab_status, (UInt64, Ptr{Ptr{sab_stream}}), seed, stream)
+const sab_framing = Int32
+const sab_on_error = Int32
+
+mutable struct sab_files_stream_options <: Struct
+    struct_size::Csize_t
+    framing::sab_framing
+    max_record::UInt64
+    on_error::sab_on_error
+    sab_files_stream_options() = new()
+end
+
+const _sab_files_stream_options_init = Ref(C_NULL)
+sab_files_stream_options_init(options, struct_size) = ccall(_sab_files_stream_options_init[], Cvoid, (Ptr{sab_files_stream_options}, Csize_t), options, struct_size)
+init(options::sab_files_stream_options) = sab_files_stream_options_init(options, sizeof(options))
+const _sab_files_stream_new = Ref(C_NULL)
+sab_files_stream_new(source, options, stream) = ccall(_sab_files_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_files_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
+
+mutable struct sab_map_stream_options <: Struct
+    struct_size::Csize_t
+    map::Ptr{Cvoid}
+    ctx::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    threads::UInt64
+    objects::Ptr{sab_object_functions}
+    sab_map_stream_options() = new()
+end
+
+const _sab_map_stream_options_init = Ref(C_NULL)
+sab_map_stream_options_init(options, struct_size) = ccall(_sab_map_stream_options_init[], Cvoid, (Ptr{sab_map_stream_options}, Csize_t), options, struct_size)
+init(options::sab_map_stream_options) = sab_map_stream_options_init(options, sizeof(options))
+const _sab_map_stream_new = Ref(C_NULL)
+sab_map_stream_new(source, options, stream) = ccall(_sab_map_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_map_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
+const _sab_select_stream_new = Ref(C_NULL)
+sab_select_stream_new(source, select, ctx, release, objects, stream) = ccall(_sab_select_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_object_functions}, Ptr{Ptr{sab_stream}}), source, select, ctx, release, objects, stream)
+const _sab_flatten_stream_new = Ref(C_NULL)
+sab_flatten_stream_new(source, stream) = ccall(_sab_flatten_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Ptr{sab_stream}}), source, stream)
+const _sab_recurrent_stream_new = Ref(C_NULL)
+sab_recurrent_stream_new(source, recur, ctx, release, initial, objects, stream) = ccall(_sab_recurrent_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_record}, Ptr{sab_object_functions}, Ptr{Ptr{sab_stream}}), source, recur, ctx, release, initial, objects, stream)
+struct sab_random end
+const _sab_random_real = Ref(C_NULL)
+sab_random_real(random) = ccall(_sab_random_real[], Float64, (Ptr{sab_random},), random)
+const _sab_random_below = Ref(C_NULL)
+sab_random_below(random, limit) = ccall(_sab_random_below[], UInt64, (Ptr{sab_random}, UInt64), random, limit)
+const _sab_random_bits = Ref(C_NULL)
+sab_random_bits(random, bits) = ccall(_sab_random_bits[], UInt64, (Ptr{sab_random}, UInt32), random, bits)
+const _sab_random_map_stream_new = Ref(C_NULL)
+sab_random_map_stream_new(source, map, ctx, release, seed, objects, stream) = ccall(_sab_random_map_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, UInt64, Ptr{sab_object_functions}, Ptr{Ptr{sab_stream}}), source, map, ctx, release, seed, objects, stream)
+const _sab_zip_stream_new = Ref(C_NULL)
+sab_zip_stream_new(sources, count, stream) = ccall(_sab_zip_stream_new[], sab_status, (Ptr{Ptr{sab_stream}}, Csize_t, Ptr{Ptr{sab_stream}}), sources, count, stream)
+const _sab_multiplex_stream_new = Ref(C_NULL)
+sab_multiplex_stream_new(control, sources, count, stream) = ccall(_sab_multiplex_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{Ptr{sab_stream}}, Csize_t, Ptr{Ptr{sab_stream}}), control, sources, count, stream)
+const _sab_rank_stream_new = Ref(C_NULL)
+sab_rank_stream_new(source, rank, world_size, stream) = ccall(_sab_rank_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, rank, world_size, stream)
+const _sab_batch_stream_new = Ref(C_NULL)
+sab_batch_stream_new(source, batch_size, stream) = ccall(_sab_batch_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, batch_size, stream)
+const _sab_window_stream_new = Ref(C_NULL)
+sab_window_stream_new(source, width, stream) = ccall(_sab_window_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, width, stream)
+const _sab_block_shuffle_stream_new = Ref(C_NULL)
+sab_block_shuffle_stream_new(source, block_size, seed, stream) = ccall(_sab_block_shuffle_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, block_size, seed, stream)
+const _sab_buffered_shuffle_stream_new = Ref(C_NULL)
+sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream) = ccall(_sab_buffered_shuffle_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, UInt64, Ptr{Ptr{sab_stream}}), source, buffer_size, seed, stream)
+
+mutable struct sab_readahead_stream_options <: Struct
+    struct_size::Csize_t
+    read_ahead::UInt64
+    batch_size::UInt64
+    budget::Float64
+    shuffle::Int32
+    carry_over::Int32
+    seed::UInt64
+    batch_size_fn::Ptr{Cvoid}
+    boundary_key_fn::Ptr{Cvoid}
+    ctx::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    sab_readahead_stream_options() = new()
+end
+
+const _sab_readahead_stream_options_init = Ref(C_NULL)
+sab_readahead_stream_options_init(options, struct_size) = ccall(_sab_readahead_stream_options_init[], Cvoid, (Ptr{sab_readahead_stream_options}, Csize_t), options, struct_size)
+init(options::sab_readahead_stream_options) = sab_readahead_stream_options_init(options, sizeof(options))
+const _sab_readahead_stream_new = Ref(C_NULL)
+sab_readahead_stream_new(source, options, stream) = ccall(_sab_readahead_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_readahead_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
+
+mutable struct sab_pack_stream_options <: Struct
+    struct_size::Csize_t
+    capacity::Float64
+    max_records::UInt64
+    read_ahead::UInt64
+    shuffle::Int32
+    seed::UInt64
+    sab_pack_stream_options() = new()
+end
+
+const _sab_pack_stream_options_init = Ref(C_NULL)
+sab_pack_stream_options_init(options, struct_size) = ccall(_sab_pack_stream_options_init[], Cvoid, (Ptr{sab_pack_stream_options}, Csize_t), options, struct_size)
+init(options::sab_pack_stream_options) = sab_pack_stream_options_init(options, sizeof(options))
+const _sab_pack_stream_new = Ref(C_NULL)
+sab_pack_stream_new(source, options, stream) = ccall(_sab_pack_stream_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_pack_stream_options}, Ptr{Ptr{sab_stream}}), source, options, stream)
+const _sab_readahead_sampler_new = Ref(C_NULL)
+sab_readahead_sampler_new(source, options, sampler) = ccall(_sab_readahead_sampler_new[], sab_status, (Ptr{sab_stream}, Ptr{sab_readahead_stream_options}, Ptr{Ptr{sab_sampler}}), source, options, sampler)
+const _sab_sampler_stream = Ref(C_NULL)
+sab_sampler_stream(sampler, stream) = ccall(_sab_sampler_stream[], sab_status, (Ptr{sab_sampler}, Ptr{Ptr{sab_stream}}), sampler, stream)
+const _sab_prefetch_stream_new = Ref(C_NULL)
+sab_prefetch_stream_new(source, buffer_size, stream) = ccall(_sab_prefetch_stream_new[], sab_status, (Ptr{sab_stream}, UInt64, Ptr{Ptr{sab_stream}}), source, buffer_size, stream)
+const SAB_THRESHOLDS_LEAST_TOTAL = 0
+const SAB_THRESHOLDS_LEAST_WORST = 1
+const SAB_THRESHOLDS_RANDOMISED = 2
+const SAB_PADDING_CONSTANT = 0
+const SAB_PADDING_REPEAT = 1
+const SAB_MASK_ALL = 0
+const SAB_MASK_ANY = 1
+const sab_thresholds_method = Int32
+
+mutable struct sab_thresholds_options <: Struct
+    struct_size::Csize_t
+    method::sab_thresholds_method
+    cost::sab_cost
+    cost_per_sample::Int32
+    num_trials::UInt32
+    tolerate::Int64
+    seed::UInt64
+    starts::Ptr{UInt64}
+    coefficients::Ptr{Float64}
+    coefficient_count::Csize_t
+    cost_terms::Ptr{sab_cost_term}
+    cost_term_count::Csize_t
+    cost_fn::Ptr{Cvoid}
+    cost_ctx::Ptr{Cvoid}
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_thresholds_options() = new()
+end
+
+const _sab_thresholds_options_init = Ref(C_NULL)
+sab_thresholds_options_init(options, struct_size) = ccall(_sab_thresholds_options_init[], Cvoid, (Ptr{sab_thresholds_options}, Csize_t), options, struct_size)
+init(options::sab_thresholds_options) = sab_thresholds_options_init(options, sizeof(options))
+
+mutable struct sab_thresholds_info <: Struct
+    struct_size::Csize_t
+    total::Float64
+    worst::Float64
+    largest_difference::Float64
+    even::UInt64
+    repeated::UInt64
+    not_tolerated::UInt64
+    extreme::UInt64
+    narrow::UInt64
+    sab_thresholds_info() = new()
+end
+
+const _sab_find_thresholds = Ref(C_NULL)
+sab_find_thresholds(lengths, k, options, thresholds, info) = ccall(_sab_find_thresholds[], sab_status, (Ptr{sab_sizes}, UInt64, Ptr{sab_thresholds_options}, Ptr{Float64}, Ptr{sab_thresholds_info}), lengths, k, options, thresholds, info)
+struct sab_grouping end
+
+struct sab_grouping_dimension
+    lengths::Ptr{sab_sizes}
+    thresholds::Ptr{Float64}
+    threshold_count::Csize_t
+end
+
+const _sab_grouping_thresholds_new = Ref(C_NULL)
+sab_grouping_thresholds_new(dimensions, count, grouping) = ccall(_sab_grouping_thresholds_new[], sab_status, (Ptr{sab_grouping_dimension}, Csize_t, Ptr{Ptr{sab_grouping}}), dimensions, count, grouping)
+const _sab_grouping_uni_new = Ref(C_NULL)
+sab_grouping_uni_new(samples, grouping) = ccall(_sab_grouping_uni_new[], sab_status, (Csize_t, Ptr{Ptr{sab_grouping}}), samples, grouping)
+const _sab_grouping_predefined_new = Ref(C_NULL)
+sab_grouping_predefined_new(group_of, samples, groups, grouping) = ccall(_sab_grouping_predefined_new[], sab_status, (Ptr{Int64}, Csize_t, Csize_t, Ptr{Ptr{sab_grouping}}), group_of, samples, groups, grouping)
+const _sab_grouping_partition_new = Ref(C_NULL)
+sab_grouping_partition_new(indices, counts, groups, grouping) = ccall(_sab_grouping_partition_new[], sab_status, (Ptr{Int64}, Ptr{UInt64}, Csize_t, Ptr{Ptr{sab_grouping}}), indices, counts, groups, grouping)
+const _sab_grouping_consecutive_new = Ref(C_NULL)
+sab_grouping_consecutive_new(counts, groups, grouping) = ccall(_sab_grouping_consecutive_new[], sab_status, (Ptr{UInt64}, Csize_t, Ptr{Ptr{sab_grouping}}), counts, groups, grouping)
+
+mutable struct sab_groups <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    groups::UInt64
+    dimensions::UInt64
+    offsets::Ptr{Int64}
+    permutation::Ptr{Int64}
+    inverse::Ptr{Int64}
+    group_of::Ptr{Int64}
+    intervals::Ptr{Int64}
+    sab_groups() = new()
+end
+
+const _sab_grouping_get = Ref(C_NULL)
+sab_grouping_get(grouping, groups) = ccall(_sab_grouping_get[], sab_status, (Ptr{sab_grouping}, Ptr{sab_groups}), grouping, groups)
+const _sab_grouping_free = Ref(C_NULL)
+sab_grouping_free(grouping) = ccall(_sab_grouping_free[], Cvoid, (Ptr{sab_grouping},), grouping)
+
+mutable struct sab_ragged <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    rank::UInt64
+    element_size::UInt64
+    shapes::Ptr{Int64}
+    strides::Ptr{Int64}
+    values::Ptr{Cvoid}
+    offsets::Ptr{Int64}
+    data::Ptr{Ptr{Cvoid}}
+    sab_ragged() = new()
+end
+
+const sab_padding = Int32
+
+mutable struct sab_pad_options <: Struct
+    struct_size::Csize_t
+    batch_dim::UInt64
+    padding::sab_padding
+    value::Ptr{Cvoid}
+    value_dims::UInt64
+    threads::UInt64
+    sab_pad_options() = new()
+end
+
+const _sab_pad_options_init = Ref(C_NULL)
+sab_pad_options_init(options, struct_size) = ccall(_sab_pad_options_init[], Cvoid, (Ptr{sab_pad_options}, Csize_t), options, struct_size)
+init(options::sab_pad_options) = sab_pad_options_init(options, sizeof(options))
+const _sab_padded_shape = Ref(C_NULL)
+sab_padded_shape(samples, indices, count, shape) = ccall(_sab_padded_shape[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}), samples, indices, count, shape)
+const _sab_pad = Ref(C_NULL)
+sab_pad(samples, indices, count, shape, options, padded) = ccall(_sab_pad[], sab_status, (Ptr{sab_ragged}, Ptr{Int64}, Csize_t, Ptr{Int64}, Ptr{sab_pad_options}, Ptr{Cvoid}), samples, indices, count, shape, options, padded)
+const _sab_unpad = Ref(C_NULL)
+sab_unpad(padded, shape, indices, count, options, samples) = ccall(_sab_unpad[], sab_status, (Ptr{Cvoid}, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{sab_pad_options}, Ptr{sab_ragged}), padded, shape, indices, count, options, samples)
+const sab_mask_rule = Int32
+const _sab_length_mask = Ref(C_NULL)
+sab_length_mask(lengths, count, shape, dimensions, rule, mask) = ccall(_sab_length_mask[], sab_status, (Ptr{Int64}, Csize_t, Ptr{Int64}, Csize_t, sab_mask_rule, Ptr{UInt8}), lengths, count, shape, dimensions, rule, mask)
+const SAB_CACHE_DEGRADE = 0
+const SAB_CACHE_ERROR = 1
+struct sab_cache end
+struct sab_cache_value end
+const sab_cache_failure = Int32
+
+mutable struct sab_cache_options <: Struct
+    struct_size::Csize_t
+    dataset_name::Ptr{UInt8}
+    writer_buffer_size::UInt64
+    flush_interval::Float64
+    capacity::UInt64
+    on_failure::sab_cache_failure
+    is_cluster::Int32
+    timeout::Float64
+    load_wait::Float64
+    sab_cache_options() = new()
+end
+
+const _sab_cache_options_init = Ref(C_NULL)
+sab_cache_options_init(options, struct_size) = ccall(_sab_cache_options_init[], Cvoid, (Ptr{sab_cache_options}, Csize_t), options, struct_size)
+init(options::sab_cache_options) = sab_cache_options_init(options, sizeof(options))
+const _sab_cache_open = Ref(C_NULL)
+sab_cache_open(url, options, cache) = ccall(_sab_cache_open[], sab_status, (Cstring, Ptr{sab_cache_options}, Ptr{Ptr{sab_cache}}), url, options, cache)
+const _sab_cache_url = Ref(C_NULL)
+sab_cache_url(cache) = ccall(_sab_cache_url[], Cstring, (Ptr{sab_cache},), cache)
+const _sab_cache_get = Ref(C_NULL)
+sab_cache_get(cache, key, key_size, value) = ccall(_sab_cache_get[], sab_status, (Ptr{sab_cache}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_cache_value}}), cache, key, key_size, value)
+const _sab_cache_put = Ref(C_NULL)
+sab_cache_put(cache, key, key_size, data, size) = ccall(_sab_cache_put[], sab_status, (Ptr{sab_cache}, Ptr{Cvoid}, Csize_t, Ptr{Cvoid}, Csize_t), cache, key, key_size, data, size)
+const _sab_cache_get_or_load = Ref(C_NULL)
+sab_cache_get_or_load(cache, key, key_size, load, ctx, progress, progress_ctx, value) = ccall(_sab_cache_get_or_load[], sab_status, (Ptr{sab_cache}, Ptr{Cvoid}, Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_cache_value}}), cache, key, key_size, load, ctx, progress, progress_ctx, value)
+
+struct sab_cache_item
+    key::Ptr{Cvoid}
+    key_size::Csize_t
+    data::Ptr{Cvoid}
+    size::Csize_t
+end
+
+const _sab_cache_get_many = Ref(C_NULL)
+sab_cache_get_many(cache, items, count, values) = ccall(_sab_cache_get_many[], sab_status, (Ptr{sab_cache}, Ptr{sab_cache_item}, Csize_t, Ptr{Ptr{sab_cache_value}}), cache, items, count, values)
+const _sab_cache_put_many = Ref(C_NULL)
+sab_cache_put_many(cache, items, count) = ccall(_sab_cache_put_many[], sab_status, (Ptr{sab_cache}, Ptr{sab_cache_item}, Csize_t), cache, items, count)
+const _sab_cache_flush = Ref(C_NULL)
+sab_cache_flush(cache) = ccall(_sab_cache_flush[], sab_status, (Ptr{sab_cache},), cache)
+const _sab_cache_num_keys = Ref(C_NULL)
+sab_cache_num_keys(cache, keys) = ccall(_sab_cache_num_keys[], sab_status, (Ptr{sab_cache}, Ptr{UInt64}), cache, keys)
+const _sab_cache_clear = Ref(C_NULL)
+sab_cache_clear(cache) = ccall(_sab_cache_clear[], sab_status, (Ptr{sab_cache},), cache)
+
+mutable struct sab_cache_stats <: Struct
+    struct_size::Csize_t
+    hits::UInt64
+    misses::UInt64
+    loads::UInt64
+    waits::UInt64
+    evictions::UInt64
+    damaged::UInt64
+    failures::UInt64
+    dropped::UInt64
+    bytes_read::UInt64
+    bytes_written::UInt64
+    buffered::UInt64
+    sab_cache_stats() = new()
+end
+
+const _sab_cache_get_stats = Ref(C_NULL)
+sab_cache_get_stats(cache, stats) = ccall(_sab_cache_get_stats[], sab_status, (Ptr{sab_cache}, Ptr{sab_cache_stats}), cache, stats)
+const _sab_cache_value_data = Ref(C_NULL)
+sab_cache_value_data(value, size) = ccall(_sab_cache_value_data[], Ptr{Cvoid}, (Ptr{sab_cache_value}, Ptr{Csize_t}), value, size)
+const _sab_cache_value_free = Ref(C_NULL)
+sab_cache_value_free(value) = ccall(_sab_cache_value_free[], Cvoid, (Ptr{sab_cache_value},), value)
+const _sab_cache_free = Ref(C_NULL)
+sab_cache_free(cache) = ccall(_sab_cache_free[], Cvoid, (Ptr{sab_cache},), cache)
+struct DLManagedTensor end
+const _sab_torch_open = Ref(C_NULL)
+sab_torch_open(path) = ccall(_sab_torch_open[], sab_status, (Cstring,), path)
+
+mutable struct sab_torch_info <: Struct
+    struct_size::Csize_t
+    torch_version::Ptr{UInt8}
+    component_path::Ptr{UInt8}
+    cuda_devices::Int32
+    sab_torch_info() = new()
+end
+
+const _sab_torch_get_info = Ref(C_NULL)
+sab_torch_get_info(info) = ccall(_sab_torch_get_info[], sab_status, (Ptr{sab_torch_info},), info)
+const _sab_torch_sizes_new = Ref(C_NULL)
+sab_torch_sizes_new(tensor, sizes) = ccall(_sab_torch_sizes_new[], sab_status, (Ptr{DLManagedTensor}, Ptr{Ptr{sab_sizes}}), tensor, sizes)
+const _sab_torch_batch_indices = Ref(C_NULL)
+sab_torch_batch_indices(batch, device, tensor) = ccall(_sab_torch_batch_indices[], sab_status, (Ptr{sab_batch}, Cstring, Ptr{Ptr{DLManagedTensor}}), batch, device, tensor)
+struct sab_torch_store end
+const _sab_torch_store_new = Ref(C_NULL)
+sab_torch_store_new(host, port, rank, world_size, timeout, store) = ccall(_sab_torch_store_new[], sab_status, (Cstring, UInt16, UInt64, UInt64, Float64, Ptr{Ptr{sab_torch_store}}), host, port, rank, world_size, timeout, store)
+const _sab_torch_store_all_gather = Ref(C_NULL)
+sab_torch_store_all_gather(store, mine, size, all) = ccall(_sab_torch_store_all_gather[], Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Cvoid}), store, mine, size, all)
+const _sab_torch_store_free = Ref(C_NULL)
+sab_torch_store_free(store) = ccall(_sab_torch_store_free[], Cvoid, (Ptr{sab_torch_store},), store)
+struct sab_torch_collection end
+struct sab_torch_tensor end
+
+mutable struct sab_torch_leaf <: Struct
+    struct_size::Csize_t
+    path::Ptr{UInt8}
+    signature::Ptr{UInt8}
+    dlpack::Ptr{Ptr{DLManagedTensor}}
+    tensors::Ptr{Ptr{sab_torch_tensor}}
+    padding::sab_padding
+    value::Float64
+    value_dlpack::Ptr{DLManagedTensor}
+    value_tensor::Ptr{sab_torch_tensor}
+    sab_torch_leaf() = new()
+end
+
+const _sab_torch_collection_new = Ref(C_NULL)
+sab_torch_collection_new(leaves, leaf_count, samples, collection) = ccall(_sab_torch_collection_new[], sab_status, (Ptr{sab_torch_leaf}, Csize_t, Csize_t, Ptr{Ptr{sab_torch_collection}}), leaves, leaf_count, samples, collection)
+const _sab_torch_collection_lengths = Ref(C_NULL)
+sab_torch_collection_lengths(collection, name, lengths) = ccall(_sab_torch_collection_lengths[], sab_status, (Ptr{sab_torch_collection}, Cstring, Ptr{Ptr{sab_sizes}}), collection, name, lengths)
+const _sab_torch_collection_group = Ref(C_NULL)
+sab_torch_collection_group(collection, grouping, grouped) = ccall(_sab_torch_collection_group[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_grouping}, Ptr{Ptr{sab_torch_collection}}), collection, grouping, grouped)
+const _sab_torch_collection_ungroup = Ref(C_NULL)
+sab_torch_collection_ungroup(collection, samples) = ccall(_sab_torch_collection_ungroup[], sab_status, (Ptr{sab_torch_collection}, Ptr{Ptr{sab_torch_collection}}), collection, samples)
+const _sab_torch_collection_outputs = Ref(C_NULL)
+sab_torch_collection_outputs(collection, leaves, leaf_count, outputs) = ccall(_sab_torch_collection_outputs[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_leaf}, Csize_t, Ptr{Ptr{sab_torch_collection}}), collection, leaves, leaf_count, outputs)
+
+mutable struct sab_torch_collection_info <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    groups::UInt64
+    leaves::UInt64
+    sab_torch_collection_info() = new()
+end
+
+const _sab_torch_collection_get_info = Ref(C_NULL)
+sab_torch_collection_get_info(collection, info) = ccall(_sab_torch_collection_get_info[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_collection_info}), collection, info)
+const _sab_torch_collection_get_dlpack = Ref(C_NULL)
+sab_torch_collection_get_dlpack(collection, leaf, index, tensor) = ccall(_sab_torch_collection_get_dlpack[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Csize_t, Ptr{Ptr{DLManagedTensor}}), collection, leaf, index, tensor)
+const _sab_torch_collection_get_tensor = Ref(C_NULL)
+sab_torch_collection_get_tensor(collection, leaf, index, tensor) = ccall(_sab_torch_collection_get_tensor[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Csize_t, Ptr{sab_torch_tensor}), collection, leaf, index, tensor)
+const _sab_torch_collection_get_mask = Ref(C_NULL)
+sab_torch_collection_get_mask(collection, group, names, leaf, mask) = ccall(_sab_torch_collection_get_mask[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Cstring, Csize_t, Ptr{sab_torch_tensor}), collection, group, names, leaf, mask)
+const _sab_torch_collection_get_mask_dlpack = Ref(C_NULL)
+sab_torch_collection_get_mask_dlpack(collection, group, names, leaf, mask) = ccall(_sab_torch_collection_get_mask_dlpack[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Cstring, Csize_t, Ptr{Ptr{DLManagedTensor}}), collection, group, names, leaf, mask)
+const _sab_torch_collection_free = Ref(C_NULL)
+sab_torch_collection_free(collection) = ccall(_sab_torch_collection_free[], Cvoid, (Ptr{sab_torch_collection},), collection)
+
+"Finds every function in a library that is loaded."
+function load(library)
+    _sab_status_name[] = dlsym(library, :sab_status_name)
+    _sab_last_error_message[] = dlsym(library, :sab_last_error_message)
+    _sab_last_callback_code[] = dlsym(library, :sab_last_callback_code)
+    _sab_abi_version[] = dlsym(library, :sab_abi_version)
+    _sab_version_string[] = dlsym(library, :sab_version_string)
+    _sab_set_log_callback[] = dlsym(library, :sab_set_log_callback)
+    _sab_sizes_options_init[] = dlsym(library, :sab_sizes_options_init)
+    _sab_sizes_new[] = dlsym(library, :sab_sizes_new)
+    _sab_sizes_npy_new[] = dlsym(library, :sab_sizes_npy_new)
+    _sab_sizes_callback_new[] = dlsym(library, :sab_sizes_callback_new)
+    _sab_sizes_count[] = dlsym(library, :sab_sizes_count)
+    _sab_sizes_get[] = dlsym(library, :sab_sizes_get)
+    _sab_sizes_free[] = dlsym(library, :sab_sizes_free)
+    _sab_plan_options_init[] = dlsym(library, :sab_plan_options_init)
+    _sab_create_buckets[] = dlsym(library, :sab_create_buckets)
+    _sab_plan_new[] = dlsym(library, :sab_plan_new)
+    _sab_plan_get_info[] = dlsym(library, :sab_plan_get_info)
+    _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
+    _sab_plan_skipped[] = dlsym(library, :sab_plan_skipped)
+    _sab_plan_save[] = dlsym(library, :sab_plan_save)
+    _sab_plan_open[] = dlsym(library, :sab_plan_open)
+    _sab_plan_write[] = dlsym(library, :sab_plan_write)
+    _sab_plan_read[] = dlsym(library, :sab_plan_read)
+    _sab_plan_free[] = dlsym(library, :sab_plan_free)
+    _sab_sampler_options_init[] = dlsym(library, :sab_sampler_options_init)
+    _sab_bucket_sampler_new[] = dlsym(library, :sab_bucket_sampler_new)
+    _sab_sequential_sampler_new[] = dlsym(library, :sab_sequential_sampler_new)
+    _sab_plan_worst_batches[] = dlsym(library, :sab_plan_worst_batches)
+    _sab_size_aware_sampler_new[] = dlsym(library, :sab_size_aware_sampler_new)
+    _sab_size_aware_stream_sampler_new[] = dlsym(library, :sab_size_aware_stream_sampler_new)
+    _sab_torch_sampler_options_init[] = dlsym(library, :sab_torch_sampler_options_init)
+    _sab_torch_sampler_new[] = dlsym(library, :sab_torch_sampler_new)
+    _sab_torch_sampler_get_generator[] = dlsym(library, :sab_torch_sampler_get_generator)
+    _sab_torch_sampler_set_generator[] = dlsym(library, :sab_torch_sampler_set_generator)
+    _sab_next_batch[] = dlsym(library, :sab_next_batch)
+    _sab_next_batches[] = dlsym(library, :sab_next_batches)
+    _sab_sampler_at[] = dlsym(library, :sab_sampler_at)
+    _sab_sampler_batch_count[] = dlsym(library, :sab_sampler_batch_count)
+    _sab_sampler_skipped_count[] = dlsym(library, :sab_sampler_skipped_count)
+    _sab_sampler_set_epoch[] = dlsym(library, :sab_sampler_set_epoch)
+    _sab_sampler_seek[] = dlsym(library, :sab_sampler_seek)
+    _sab_sampler_tell[] = dlsym(library, :sab_sampler_tell)
+    _sab_sampler_set_budget[] = dlsym(library, :sab_sampler_set_budget)
+    _sab_sampler_get_budget[] = dlsym(library, :sab_sampler_get_budget)
+    _sab_sampler_state_save[] = dlsym(library, :sab_sampler_state_save)
+    _sab_sampler_state_restore[] = dlsym(library, :sab_sampler_state_restore)
+    _sab_sampler_free[] = dlsym(library, :sab_sampler_free)
+    _sab_plan_report[] = dlsym(library, :sab_plan_report)
+    _sab_partition_options_init[] = dlsym(library, :sab_partition_options_init)
+    _sab_partition[] = dlsym(library, :sab_partition)
+    _sab_batches_add[] = dlsym(library, :sab_batches_add)
+    _sab_load_balancing_options_init[] = dlsym(library, :sab_load_balancing_options_init)
+    _sab_load_balancing_sampler_new[] = dlsym(library, :sab_load_balancing_sampler_new)
+    _sab_load_balancing_batch_sampler_new[] = dlsym(library, :sab_load_balancing_batch_sampler_new)
+    _sab_balanced_options_init[] = dlsym(library, :sab_balanced_options_init)
+    _sab_balanced_sampler_new[] = dlsym(library, :sab_balanced_sampler_new)
+    _sab_sampler_balance_report[] = dlsym(library, :sab_sampler_balance_report)
+    _sab_ranks_from_environment[] = dlsym(library, :sab_ranks_from_environment)
+    _sab_data_rank[] = dlsym(library, :sab_data_rank)
+    _sab_sampler_check_ranks[] = dlsym(library, :sab_sampler_check_ranks)
+    _sab_sharded_sampler_new[] = dlsym(library, :sab_sharded_sampler_new)
+    _sab_pack_options_init[] = dlsym(library, :sab_pack_options_init)
+    _sab_packed_sampler_new[] = dlsym(library, :sab_packed_sampler_new)
+    _sab_pack_get_info[] = dlsym(library, :sab_pack_get_info)
+    _sab_pack_skipped[] = dlsym(library, :sab_pack_skipped)
+    _sab_probe_options_init[] = dlsym(library, :sab_probe_options_init)
+    _sab_probe_callbacks_init[] = dlsym(library, :sab_probe_callbacks_init)
+    _sab_probe_new[] = dlsym(library, :sab_probe_new)
+    _sab_probe_callbacks_new[] = dlsym(library, :sab_probe_callbacks_new)
+    _sab_probe_reset[] = dlsym(library, :sab_probe_reset)
+    _sab_probe_read[] = dlsym(library, :sab_probe_read)
+    _sab_probe_release_cache[] = dlsym(library, :sab_probe_release_cache)
+    _sab_probe_free[] = dlsym(library, :sab_probe_free)
+    _sab_collect_peak_options_init[] = dlsym(library, :sab_collect_peak_options_init)
+    _sab_peaks_new[] = dlsym(library, :sab_peaks_new)
+    _sab_collect_peak[] = dlsym(library, :sab_collect_peak)
+    _sab_peaks_get[] = dlsym(library, :sab_peaks_get)
+    _sab_peaks_free[] = dlsym(library, :sab_peaks_free)
+    _sab_measurement_options_init[] = dlsym(library, :sab_measurement_options_init)
+    _sab_measurement_points[] = dlsym(library, :sab_measurement_points)
+    _sab_memory_model_options_init[] = dlsym(library, :sab_memory_model_options_init)
+    _sab_memory_model_fit[] = dlsym(library, :sab_memory_model_fit)
+    _sab_memory_model_get_info[] = dlsym(library, :sab_memory_model_get_info)
+    _sab_memory_model_get_term[] = dlsym(library, :sab_memory_model_get_term)
+    _sab_memory_model_predict[] = dlsym(library, :sab_memory_model_predict)
+    _sab_memory_model_cost_terms[] = dlsym(library, :sab_memory_model_cost_terms)
+    _sab_memory_model_save[] = dlsym(library, :sab_memory_model_save)
+    _sab_memory_model_open[] = dlsym(library, :sab_memory_model_open)
+    _sab_memory_model_write[] = dlsym(library, :sab_memory_model_write)
+    _sab_memory_model_read[] = dlsym(library, :sab_memory_model_read)
+    _sab_memory_model_free[] = dlsym(library, :sab_memory_model_free)
+    _sab_find_max_batch_options_init[] = dlsym(library, :sab_find_max_batch_options_init)
+    _sab_find_max_batch[] = dlsym(library, :sab_find_max_batch)
+    _sab_grow_batch[] = dlsym(library, :sab_grow_batch)
+    _sab_grow_linear[] = dlsym(library, :sab_grow_linear)
+    _sab_grow_doubling[] = dlsym(library, :sab_grow_doubling)
+    _sab_chunked_step_options_init[] = dlsym(library, :sab_chunked_step_options_init)
+    _sab_chunked_step[] = dlsym(library, :sab_chunked_step)
+    _sab_plan_verify[] = dlsym(library, :sab_plan_verify)
+    _sab_memory_guard_options_init[] = dlsym(library, :sab_memory_guard_options_init)
+    _sab_memory_guard_new[] = dlsym(library, :sab_memory_guard_new)
+    _sab_memory_guard_step[] = dlsym(library, :sab_memory_guard_step)
+    _sab_memory_guard_begin[] = dlsym(library, :sab_memory_guard_begin)
+    _sab_memory_guard_end[] = dlsym(library, :sab_memory_guard_end)
+    _sab_memory_guard_get_info[] = dlsym(library, :sab_memory_guard_get_info)
+    _sab_memory_guard_free[] = dlsym(library, :sab_memory_guard_free)
+    _sab_object_functions_init[] = dlsym(library, :sab_object_functions_init)
+    _sab_stream_next[] = dlsym(library, :sab_stream_next)
+    _sab_stream_set_progress[] = dlsym(library, :sab_stream_set_progress)
+    _sab_stream_rewind[] = dlsym(library, :sab_stream_rewind)
+    _sab_stream_skipped_count[] = dlsym(library, :sab_stream_skipped_count)
+    _sab_stream_state_save[] = dlsym(library, :sab_stream_state_save)
+    _sab_stream_state_restore[] = dlsym(library, :sab_stream_state_restore)
+    _sab_stream_free[] = dlsym(library, :sab_stream_free)
+    _sab_list_stream_options_init[] = dlsym(library, :sab_list_stream_options_init)
+    _sab_list_stream_new[] = dlsym(library, :sab_list_stream_new)
+    _sab_array_stream_new[] = dlsym(library, :sab_array_stream_new)
+    _sab_source_functions_init[] = dlsym(library, :sab_source_functions_init)
+    _sab_callback_stream_new[] = dlsym(library, :sab_callback_stream_new)
+    _sab_random_stream_new[] = dlsym(library, :sab_random_stream_new)
+    _sab_files_stream_options_init[] = dlsym(library, :sab_files_stream_options_init)
+    _sab_files_stream_new[] = dlsym(library, :sab_files_stream_new)
+    _sab_map_stream_options_init[] = dlsym(library, :sab_map_stream_options_init)
+    _sab_map_stream_new[] = dlsym(library, :sab_map_stream_new)
+    _sab_select_stream_new[] = dlsym(library, :sab_select_stream_new)
+    _sab_flatten_stream_new[] = dlsym(library, :sab_flatten_stream_new)
+    _sab_recurrent_stream_new[] = dlsym(library, :sab_recurrent_stream_new)
+    _sab_random_real[] = dlsym(library, :sab_random_real)
+    _sab_random_below[] = dlsym(library, :sab_random_below)
+    _sab_random_bits[] = dlsym(library, :sab_random_bits)
+    _sab_random_map_stream_new[] = dlsym(library, :sab_random_map_stream_new)
+    _sab_zip_stream_new[] = dlsym(library, :sab_zip_stream_new)
+    _sab_multiplex_stream_new[] = dlsym(library, :sab_multiplex_stream_new)
+    _sab_rank_stream_new[] = dlsym(library, :sab_rank_stream_new)
+    _sab_batch_stream_new[] = dlsym(library, :sab_batch_stream_new)
+    _sab_window_stream_new[] = dlsym(library, :sab_window_stream_new)
+    _sab_block_shuffle_stream_new[] = dlsym(library, :sab_block_shuffle_stream_new)
+    _sab_buffered_shuffle_stream_new[] = dlsym(library, :sab_buffered_shuffle_stream_new)
+    _sab_readahead_stream_options_init[] = dlsym(library, :sab_readahead_stream_options_init)
+    _sab_readahead_stream_new[] = dlsym(library, :sab_readahead_stream_new)
+    _sab_pack_stream_options_init[] = dlsym(library, :sab_pack_stream_options_init)
+    _sab_pack_stream_new[] = dlsym(library, :sab_pack_stream_new)
+    _sab_readahead_sampler_new[] = dlsym(library, :sab_readahead_sampler_new)
+    _sab_sampler_stream[] = dlsym(library, :sab_sampler_stream)
+    _sab_prefetch_stream_new[] = dlsym(library, :sab_prefetch_stream_new)
+    _sab_thresholds_options_init[] = dlsym(library, :sab_thresholds_options_init)
+    _sab_find_thresholds[] = dlsym(library, :sab_find_thresholds)
+    _sab_grouping_thresholds_new[] = dlsym(library, :sab_grouping_thresholds_new)
+    _sab_grouping_uni_new[] = dlsym(library, :sab_grouping_uni_new)
+    _sab_grouping_predefined_new[] = dlsym(library, :sab_grouping_predefined_new)
+    _sab_grouping_partition_new[] = dlsym(library, :sab_grouping_partition_new)
+    _sab_grouping_consecutive_new[] = dlsym(library, :sab_grouping_consecutive_new)
+    _sab_grouping_get[] = dlsym(library, :sab_grouping_get)
+    _sab_grouping_free[] = dlsym(library, :sab_grouping_free)
+    _sab_pad_options_init[] = dlsym(library, :sab_pad_options_init)
+    _sab_padded_shape[] = dlsym(library, :sab_padded_shape)
+    _sab_pad[] = dlsym(library, :sab_pad)
+    _sab_unpad[] = dlsym(library, :sab_unpad)
+    _sab_length_mask[] = dlsym(library, :sab_length_mask)
+    _sab_cache_options_init[] = dlsym(library, :sab_cache_options_init)
+    _sab_cache_open[] = dlsym(library, :sab_cache_open)
+    _sab_cache_url[] = dlsym(library, :sab_cache_url)
+    _sab_cache_get[] = dlsym(library, :sab_cache_get)
+    _sab_cache_put[] = dlsym(library, :sab_cache_put)
+    _sab_cache_get_or_load[] = dlsym(library, :sab_cache_get_or_load)
+    _sab_cache_get_many[] = dlsym(library, :sab_cache_get_many)
+    _sab_cache_put_many[] = dlsym(library, :sab_cache_put_many)
+    _sab_cache_flush[] = dlsym(library, :sab_cache_flush)
+    _sab_cache_num_keys[] = dlsym(library, :sab_cache_num_keys)
+    _sab_cache_clear[] = dlsym(library, :sab_cache_clear)
+    _sab_cache_get_stats[] = dlsym(library, :sab_cache_get_stats)
+    _sab_cache_value_data[] = dlsym(library, :sab_cache_value_data)
+    _sab_cache_value_free[] = dlsym(library, :sab_cache_value_free)
+    _sab_cache_free[] = dlsym(library, :sab_cache_free)
+    _sab_torch_open[] = dlsym(library, :sab_torch_open)
+    _sab_torch_get_info[] = dlsym(library, :sab_torch_get_info)
+    _sab_torch_sizes_new[] = dlsym(library, :sab_torch_sizes_new)
+    _sab_torch_batch_indices[] = dlsym(library, :sab_torch_batch_indices)
+    _sab_torch_store_new[] = dlsym(library, :sab_torch_store_new)
+    _sab_torch_store_all_gather[] = dlsym(library, :sab_torch_store_all_gather)
+    _sab_torch_store_free[] = dlsym(library, :sab_torch_store_free)
+    _sab_torch_collection_new[] = dlsym(library, :sab_torch_collection_new)
+    _sab_torch_collection_lengths[] = dlsym(library, :sab_torch_collection_lengths)
+    _sab_torch_collection_group[] = dlsym(library, :sab_torch_collection_group)
+    _sab_torch_collection_ungroup[] = dlsym(library, :sab_torch_collection_ungroup)
+    _sab_torch_collection_outputs[] = dlsym(library, :sab_torch_collection_outputs)
+    _sab_torch_collection_get_info[] = dlsym(library, :sab_torch_collection_get_info)
+    _sab_torch_collection_get_dlpack[] = dlsym(library, :sab_torch_collection_get_dlpack)
+    _sab_torch_collection_get_tensor[] = dlsym(library, :sab_torch_collection_get_tensor)
+    _sab_torch_collection_get_mask[] = dlsym(library, :sab_torch_collection_get_mask)
+    _sab_torch_collection_get_mask_dlpack[] = dlsym(library, :sab_torch_collection_get_mask_dlpack)
+    _sab_torch_collection_free[] = dlsym(library, :sab_torch_collection_free)
+end
+
+end # module

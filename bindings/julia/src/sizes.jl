@@ -1,0 +1,53 @@
+# Where the size of each sample comes from.
+
+const DTYPES = Dict{DataType,Int}(Int8 => Raw.SAB_INT8, Int16 => Raw.SAB_INT16, Int32 => Raw.SAB_INT32, Int64 => Raw.SAB_INT64, UInt8 => Raw.SAB_UINT8, UInt16 => Raw.SAB_UINT16,
+    UInt32 => Raw.SAB_UINT32, UInt64 => Raw.SAB_UINT64, Float32 => Raw.SAB_FLOAT32, Float64 => Raw.SAB_FLOAT64)
+const Sized = Union{Int8,Int16,Int32,Int64,UInt8,UInt16,UInt32,UInt64,Float32,Float64}
+
+"""
+    Sizes(values)
+    Sizes(size, count; progress = nothing)
+    Sizes(path)
+
+The size of each sample: of a vector, of a function that is asked once for each of `1:count`, or of a NumPy file (`.npy`), which is mapped.
+
+A vector of integers or floats, strided ones included, is not copied: it must not change as long as a [`SizeAwareSampler`](@ref) uses it; plans copy what they need. Other vectors are
+copied. `progress(done, total)` follows and stops the call by giving `false`.
+"""
+mutable struct Sizes <: Handle{Raw.sab_sizes}
+    pointer::Ptr{Raw.sab_sizes}
+    data::Any # borrowed by the library
+    Sizes(pointer::Ptr{Raw.sab_sizes}, data) = finalizer(close, new(pointer, data))
+end
+free(sizes::Ptr{Raw.sab_sizes}) = Raw.sab_sizes_free(sizes)
+
+function Sizes(values::StridedVector{T}) where {T<:Sized}
+    given = options(Raw.sab_sizes_options; stride = stride(values, 1) * sizeof(T))
+    return Sizes(created(out -> Raw.sab_sizes_new(values, length(values), DTYPES[T], given, out), Raw.sab_sizes), values)
+end
+Sizes(values::AbstractVector) = Sizes(collect(eltype(values) <: Sized ? eltype(values) : Float64, values))
+Sizes(path::AbstractString) = Sizes(created(out -> Raw.sab_sizes_npy_new(path, out), Raw.sab_sizes), nothing)
+Sizes(sizes::Sizes) = sizes
+
+size_callback(ctx, index, size) = guard(ctx) do calls
+    unsafe_store!(size, Float64(calls.main(Int(index) + 1)))
+    0
+end
+size_pointer() = @cfunction(size_callback, Int32, (Ptr{Cvoid}, Int64, Ptr{Float64}))
+
+function Sizes(size, count::Integer; progress = nothing)
+    calls = Calls(size; progress = progress)
+    make(out) = Raw.sab_sizes_callback_new(count, size_pointer(), calls, progress_pointer(), calls, out)
+    return Sizes(created(make, Raw.sab_sizes, calls), nothing)
+end
+
+Base.length(sizes::Sizes) = Int(Raw.sab_sizes_count(sizes))
+function Base.getindex(sizes::Sizes, index::Integer)
+    1 <= index <= length(sizes) || throw(BoundsError(sizes, index))
+    size = Ref(0.0)
+    check(Raw.sab_sizes_get(sizes, index - 1, size))
+    return size[]
+end
+Base.firstindex(sizes::Sizes) = 1
+Base.lastindex(sizes::Sizes) = length(sizes)
+Base.show(io::IO, sizes::Sizes) = print(io, "Sizes(", isopen(sizes) ? "$(length(sizes)) samples" : "closed", ")")

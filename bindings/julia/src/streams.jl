@@ -1,0 +1,502 @@
+# Pipelines of records that can be stopped anywhere and go on at the next record.
+
+"""
+Records, one after the other, for one task at a time: `for record in stream`, or [`next!`](@ref). A source, such as [`list_stream`](@ref), and stages over it:
+
+    stream = list_stream(file_names; infinite = true, shuffle = true, rank = rank, world_size = world_size)
+    stream = prefetch_stream(files_stream(stream), 10_000)         # lines, read in a thread
+    stream = map_stream(tokenize, block_shuffle_stream(stream, 100_000))
+    for batch in readahead_stream(stream; budget = 16_384) ... end
+
+A stage takes its source, which is closed then. [`state`](@ref) and [`restore!`](@ref) stop the whole pipeline and let it go on.
+
+A record is a `String` (lines, strings of a list), `Vector{UInt8}`, a number of an array, a `Vector` of records, or whatever a Julia function has made of it, which counts its `length`, or 1
+where it has none, until [`size_stream`](@ref) or a key says otherwise. What functions make is serialized where a state must hold it.
+"""
+mutable struct Stream <: Handle{Raw.sab_stream}
+    pointer::Ptr{Raw.sab_stream}
+    type::Union{Nothing,Type} # what bytes are; nothing: there are none
+    stages::Vector{Calls}     # functions that run when a record is taken
+    progress::Vector{Calls}
+    Stream(pointer::Ptr{Raw.sab_stream}, type, stages = Calls[], progress = Calls[]) = finalizer(close, new(pointer, type, stages, progress))
+end
+free(stream::Ptr{Raw.sab_stream}) = Raw.sab_stream_free(stream)
+is_busy(stream::Stream) = any(calls -> calls.depth > 0, stream.stages)
+Base.show(io::IO, stream::Stream) = print(io, isopen(stream) ? "Stream($(length(stream.stages)) stages of Julia functions)" : "Stream(closed, or taken by another)")
+
+# ---- Records ----
+
+# What a Julia function made, where a record holds it. `home` keeps it alive until the library lets go of it.
+mutable struct Made
+    value::Any
+    home::IdDict{Any,Nothing}
+end
+
+# Of a stage: its function, the type of bytes that it sees, what sizes records, and where what it makes lives.
+mutable struct Stage
+    run::Any
+    type::Union{Nothing,Type}
+    size::Any
+    home::IdDict{Any,Nothing}
+    bytes::Any # lent to the library while it copies them
+end
+Stage(run, type, size = nothing) = Stage(run, type, size, IdDict{Any,Nothing}(), nothing)
+
+made_pointer(made::Made) = (made.home[made] = nothing; pointer_from_objref(made))
+
+decoded(::Type{String}, data, length) = unsafe_string(Ptr{UInt8}(data), length)
+decoded(::Type{Vector{UInt8}}, data, length) = shown(Ptr{UInt8}(data), length, true)
+decoded(::Type{T}, data, length) where {T} = unsafe_load(Ptr{T}(data))
+decoded(::Nothing, data, length) = decoded(Vector{UInt8}, data, length)
+
+function record_value(record::Raw.sab_record, type)
+    record.kind == Raw.SAB_RECORD_BYTES && return record.length == 0 && type === String ? "" : decoded(type, record.data, record.length)
+    record.kind == Raw.SAB_RECORD_OBJECT && return (unsafe_pointer_to_objref(record.data)::Made).value
+    records = Ptr{Raw.sab_record}(record.data)
+    return [record_value(unsafe_load(records, index), type) for index in 1:record.length]
+end
+
+record_size(value) = applicable(length, value) ? Float64(length(value)) : 1.0
+
+# Fills a record with what a function made.
+function give!(record::Ptr{Raw.sab_record}, value, stage::Stage)
+    size = stage.size === nothing ? record_size(value) : Float64(stage.size(value))
+    unsafe_store!(record, Raw.sab_record(Raw.SAB_RECORD_OBJECT, size, made_pointer(Made(value, stage.home)), 0))
+    return 0
+end
+
+# The library's functions for what stages make. They run inside calls, and when a stream is freed, also by a finalizer: they must not wait.
+function release_made(ctx, object)::Cvoid
+    made = unsafe_pointer_to_objref(object)::Made
+    delete!(made.home, made)
+    return nothing
+end
+save_made(ctx, object, buffer, capacity, size) = guard(ctx) do calls
+    io = IOBuffer()
+    serialize(io, (unsafe_pointer_to_objref(object)::Made).value)
+    bytes = take!(io)
+    unsafe_store!(size, length(bytes))
+    length(bytes) <= capacity && GC.@preserve bytes unsafe_copyto!(Ptr{UInt8}(buffer), pointer(bytes), length(bytes))
+    0
+end
+load_made(ctx, data, size, object) = guard(ctx) do calls
+    value = deserialize(IOBuffer(shown(Ptr{UInt8}(data), size, true)))
+    unsafe_store!(object, made_pointer(Made(value, calls.main.home)))
+    0
+end
+object_functions(calls::Calls) = options(Raw.sab_object_functions; ctx = pointer_from_objref(calls), release = @cfunction(release_made, Cvoid, (Ptr{Cvoid}, Ptr{Cvoid})),
+    save = @cfunction(save_made, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t})),
+    load = @cfunction(load_made, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{Cvoid}})))
+
+# ---- Reading ----
+
+# A call on a stream, which may run its functions.
+function streaming(run, stream::Stream)
+    isempty(stream.stages) && isempty(stream.progress) && return check(run())
+    return check(calling(run), stream.stages..., stream.progress...)
+end
+
+"""
+    next!(stream)
+
+`Some` of the next record, or `nothing` at the end. What a source or a function failed with is thrown; the next call goes on where it failed.
+"""
+function next!(stream::Stream)
+    record = Ref{Raw.sab_record}()
+    streaming(() -> Raw.sab_stream_next(stream, record), stream) == Raw.SAB_END && return nothing
+    return GC.@preserve stream Some(record_value(record[], stream.type))
+end
+function Base.iterate(stream::Stream, state = nothing)
+    record = next!(stream)
+    return record === nothing ? nothing : (something(record), nothing)
+end
+Base.IteratorSize(::Type{Stream}) = Base.SizeUnknown()
+Base.eltype(::Type{Stream}) = Any
+
+"Goes back to the first record of a [`Stream`](@ref), of the first epoch."
+Base.seekstart(stream::Stream) = (streaming(() -> Raw.sab_stream_rewind(stream), stream); stream)
+
+"""
+    set_progress!(stream, progress)
+
+Lets long calls be followed: `progress(done, total)` is called now and then while a record is waited for, and stops the call by giving `false`.
+"""
+function set_progress!(stream::Stream, progress)
+    calls = Calls(; progress = progress)
+    check(Raw.sab_stream_set_progress(stream, progress_pointer(), calls))
+    push!(stream.progress, calls)
+    return stream
+end
+
+function skipped_count(stream::Stream)
+    count = Ref{UInt64}(0)
+    check(Raw.sab_stream_skipped_count(stream, count))
+    return Int(count[])
+end
+
+"""
+    state(stream)
+    restore!(stream, state)
+
+Where a [`Stream`](@ref) stands, sources and stages together, as bytes, and going on from there in a pipeline made alike.
+"""
+state(stream::Stream) = written((buffer, room, size) -> streaming(() -> Raw.sab_stream_state_save(stream, buffer, room, size), stream))
+restore!(stream::Stream, state::Vector{UInt8}) = (streaming(() -> Raw.sab_stream_state_restore(stream, state, length(state)), stream); stream)
+
+# ---- Sources ----
+
+function list_options(; infinite = nothing, shuffle = nothing, seed = nothing, rank = nothing, world_size = nothing)
+    return options(Raw.sab_list_stream_options; infinite = infinite, shuffle = shuffle, seed = seed, rank = rank, world_size = world_size)
+end
+
+"""
+    list_stream(records; infinite = false, shuffle = false, seed = 0, rank = 0, world_size = 1)
+
+The strings, or vectors of bytes, of a vector, once or for ever; each rank its share.
+"""
+function list_stream(records::AbstractVector{T}; given...) where {T<:Union{AbstractString,Vector{UInt8}}}
+    type = T <: AbstractString ? String : Vector{UInt8}
+    kept = type[record for record in records]
+    list_given = list_options(; given...)
+    return GC.@preserve kept begin
+        list = [Raw.sab_record(Raw.SAB_RECORD_BYTES, sizeof(record), pointer(record), sizeof(record)) for record in kept]
+        Stream(created(out -> Raw.sab_list_stream_new(list, length(list), list_given, out), Raw.sab_stream), type)
+    end
+end
+
+"""
+    array_stream(numbers; infinite = false, shuffle = false, seed = 0, rank = 0, world_size = 1)
+
+The items of an array of plain bits, such as numbers.
+"""
+function array_stream(items::AbstractVector{T}; given...) where {T}
+    isbitstype(T) || throw(ArgumentError("items: must be plain bits, not $T"))
+    items, list_given = collect(items), list_options(; given...)
+    return Stream(created(out -> Raw.sab_array_stream_new(items, sizeof(T), length(items), list_given, out), Raw.sab_stream), T)
+end
+
+"""
+    random_stream(seed = 0)
+
+Random numbers in [0, 1) for ever, those of CPython's `random.Random(seed).random()`.
+"""
+random_stream(seed::Integer = 0) = Stream(created(out -> Raw.sab_random_stream_new(seed, out), Raw.sab_stream), Float64)
+
+mutable struct Walk
+    iterable::Any
+    next::Any # what iterate gave last; missing: nothing yet
+end
+
+source_next(ctx, record) = guard(ctx) do calls
+    stage = calls.main
+    walk = stage.run
+    walk.next === nothing && return Raw.SAB_END
+    walk.next = walk.next === missing ? iterate(walk.iterable) : iterate(walk.iterable, walk.next[2])
+    walk.next === nothing && return Raw.SAB_END
+    stage.type === nothing && return give!(record, walk.next[1], stage)
+    stage.bytes = convert(stage.type, walk.next[1])
+    size = stage.size === nothing ? -1.0 : Float64(stage.size(stage.bytes))
+    unsafe_store!(record, Raw.sab_record(Raw.SAB_RECORD_BYTES, size, pointer(stage.bytes), sizeof(stage.bytes)))
+    0
+end
+source_rewind(ctx) = guard(calls -> (calls.main.run.next = missing; 0), ctx)
+
+"""
+    iterable_stream(iterable; bytes = false, size)
+
+What a Julia iterable gives, the same ones each time it is walked. With `bytes` they are strings, kept as bytes, as [`files_stream`](@ref) wants them. `size(record)`: what it counts in batches.
+"""
+function iterable_stream(iterable; bytes::Bool = false, size = nothing)
+    calls = Calls(Stage(Walk(iterable, missing), bytes ? String : nothing, size))
+    objects = object_functions(calls)
+    given = options(Raw.sab_source_functions; ctx = pointer_from_objref(calls), next = @cfunction(source_next, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record})),
+        rewind = @cfunction(source_rewind, Int32, (Ptr{Cvoid},)), objects = Base.unsafe_convert(Ptr{Raw.sab_object_functions}, objects))
+    return GC.@preserve objects calls Stream(created(out -> Raw.sab_callback_stream_new(given, out), Raw.sab_stream), calls.main.type, [calls])
+end
+
+# ---- Stages ----
+
+# A stage over sources, which it takes.
+function staged(make, sources::Vector{Stream}, type, functions::Calls...)
+    pointer = GC.@preserve sources functions created(make, Raw.sab_stream)
+    stream = Stream(pointer, type, Calls[functions...], Calls[])
+    for source in sources
+        source.pointer = C_NULL
+        append!(stream.stages, source.stages)
+        append!(stream.progress, source.progress)
+    end
+    return stream
+end
+staged(make, source::Stream, functions::Calls...; type = source.type) = staged(make, [source], type, functions...)
+
+"""
+    files_stream(source; framing = :lines, max_record, on_error = :stop, type = String)
+
+The records of the files that `source` names, plain, gzip or Zstandard: lines, or (`framing = :length`) records after their length in 4 bytes. `on_error = :skip` leaves out the rest of a
+file that cannot be read: see [`skipped_count`](@ref). `type`: `String` or `Vector{UInt8}`.
+"""
+function files_stream(source::Stream; framing = nothing, max_record = nothing, on_error = nothing, type::Type{<:Union{String,Vector{UInt8}}} = String)
+    given = options(Raw.sab_files_stream_options; framing = choice(:framing, framing, (lines = Raw.SAB_FRAMING_LINES, length = Raw.SAB_FRAMING_LENGTH)), max_record = max_record,
+        on_error = choice(:on_error, on_error, (stop = Raw.SAB_ON_ERROR_STOP, skip = Raw.SAB_ON_ERROR_SKIP)))
+    return staged(out -> Raw.sab_files_stream_new(source, given, out), source; type = type)
+end
+
+map_callback(ctx, record, made) = guard(ctx) do calls
+    stage, given = calls.main, unsafe_load(record)
+    before = record_value(given, stage.type)
+    after = stage.run(before)
+    given.kind == Raw.SAB_RECORD_OBJECT && after === before && stage.size === nothing ? 0 : give!(made, after, stage)
+end
+resize_callback(ctx, record, made) = guard(ctx) do calls
+    given = unsafe_load(record)
+    size = Float64(calls.main.run(record_value(given, calls.main.type)))
+    unsafe_store!(made, Raw.sab_record(given.kind, size, given.data, given.length))
+    0
+end
+
+function mapped(callback, source::Stream, stage::Stage, type)
+    calls = Calls(stage)
+    objects = object_functions(calls)
+    given = options(Raw.sab_map_stream_options; map = callback, ctx = pointer_from_objref(calls), objects = Base.unsafe_convert(Ptr{Raw.sab_object_functions}, objects))
+    return GC.@preserve objects staged(out -> Raw.sab_map_stream_new(source, given, out), source, calls; type = type)
+end
+
+"""
+    map_stream(f, source; size)
+
+`f(record)` of each record; the same for the same record. `size(made)`: what it counts in batches. Functions run in the task that takes the records: put [`prefetch_stream`](@ref) before them.
+"""
+map_stream(f, source::Stream; size = nothing) = mapped(@cfunction(map_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record})), source, Stage(f, source.type, size), nothing)
+
+"""
+    size_stream(size, source)
+
+The same records, of which `size(record)` says what they count in batches.
+"""
+size_stream(size, source::Stream) = mapped(@cfunction(resize_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record})), source, Stage(size, source.type), source.type)
+
+select_callback(ctx, record, made) = guard(ctx) do calls
+    stage = calls.main
+    opened = stage.run(record_value(unsafe_load(record), stage.type))
+    opened isa Stream || (opened = iterable_stream(opened))
+    isopen(opened) || throw(ArgumentError("select: gave a stream that is closed, or was taken before"))
+    opened.type === nothing || throw(ArgumentError("select: must give an iterable, or a stream of what Julia functions made, not of bytes"))
+    for inner in opened.stages
+        inner.main.home = stage.home
+    end
+    push!(calls.held, opened.stages)
+    length(calls.held) > 2 && popfirst!(calls.held) # the stream before may still be open
+    unsafe_store!(made, opened.pointer)
+    opened.pointer = C_NULL
+    0
+end
+
+"""
+    select_stream(f, source)
+
+The records of the iterables (or streams of what Julia functions make) that `f(record)` gives, one after the other.
+"""
+function select_stream(f, source::Stream)
+    calls = Calls(Stage(f, source.type); held = Any[])
+    objects = object_functions(calls)
+    callback = @cfunction(select_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Ptr{Raw.sab_stream}}))
+    return GC.@preserve objects staged(out -> Raw.sab_select_stream_new(source, callback, calls, C_NULL, objects, out), source, calls; type = nothing)
+end
+
+"""
+    flatten_stream(source)
+
+The records of lists, one by one.
+"""
+flatten_stream(source::Stream) = staged(out -> Raw.sab_flatten_stream_new(source, out), source)
+
+recur_callback(ctx, state, record, next, made) = guard(ctx) do calls
+    stage, given = calls.main, unsafe_load(state)
+    before = given.kind == Raw.SAB_RECORD_OBJECT ? record_value(given, nothing) : deserialize(IOBuffer(decoded(Vector{UInt8}, given.data, given.length)))
+    after, value = stage.run(before, record_value(unsafe_load(record), stage.type))
+    give!(next, after, stage)
+    give!(made, value, stage)
+end
+
+"""
+    recurrent_stream(f, source, initial)
+
+Steps that know a state: `f(state, record)` gives the next state and what the record becomes. The state is part of the saved one.
+"""
+function recurrent_stream(f, source::Stream, initial)
+    calls = Calls(Stage(f, source.type))
+    objects = object_functions(calls)
+    io = IOBuffer()
+    serialize(io, initial)
+    bytes = take!(io)
+    first = Ref(Raw.sab_record(Raw.SAB_RECORD_BYTES, length(bytes), pointer(bytes), length(bytes)))
+    callback = @cfunction(recur_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record}))
+    return GC.@preserve objects bytes staged(out -> Raw.sab_recurrent_stream_new(source, callback, calls, C_NULL, first, objects, out), source, calls; type = nothing)
+end
+
+"""
+The generator of a [`random_map_stream`](@ref), as CPython's `random.Random`: `rand(random)` in [0, 1), `rand(random, 1:n)`, `rand(random, UInt64)`. Lives while its function runs.
+"""
+mutable struct StreamRandom
+    pointer::Ptr{Raw.sab_random}
+end
+alive(random::StreamRandom) = random.pointer == C_NULL ? throw(ArgumentError("random: lives only while its function runs")) : random.pointer
+Base.rand(random::StreamRandom) = Raw.sab_random_real(alive(random))
+function Base.rand(random::StreamRandom, range::AbstractUnitRange)
+    isempty(range) && throw(ArgumentError("range = $range: must not be empty"))
+    return first(range) + oftype(first(range), Raw.sab_random_below(alive(random), length(range)))
+end
+Base.rand(random::StreamRandom, ::Type{UInt64}) = Raw.sab_random_bits(alive(random), 64)
+
+random_map_callback(ctx, random, record, made) = guard(ctx) do calls
+    stage, generator = calls.main, StreamRandom(random)
+    try
+        give!(made, stage.run(generator, record_value(unsafe_load(record), stage.type)), stage)
+    finally
+        generator.pointer = C_NULL
+    end
+end
+
+"""
+    random_map_stream(f, source; seed = 0, size)
+
+`f(random, record)` of each record, by chance: `random` is a [`StreamRandom`](@ref), the only source of chance, and part of the state.
+"""
+function random_map_stream(f, source::Stream; seed::Integer = 0, size = nothing)
+    calls = Calls(Stage(f, source.type, size))
+    objects = object_functions(calls)
+    callback = @cfunction(random_map_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_random}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record}))
+    return GC.@preserve objects staged(out -> Raw.sab_random_map_stream_new(source, callback, calls, C_NULL, seed, objects, out), source, calls; type = nothing)
+end
+
+# The type of bytes of several streams.
+function common_type(streams::Vector{Stream})
+    types = unique(stream.type for stream in streams if stream.type !== nothing)
+    length(types) > 1 && throw(ArgumentError("sources: their records must be of one type, not $(join(types, " and ")): map_stream makes Julia values of them"))
+    return isempty(types) ? nothing : types[1]
+end
+
+pointers(streams::Vector{Stream}) = [Base.unsafe_convert(Ptr{Raw.sab_stream}, stream) for stream in streams]
+
+"""
+    zip_stream(sources...)
+
+Vectors of a record of each source; ends with the first that ends.
+"""
+function zip_stream(sources::Stream...)
+    streams = Stream[sources...]
+    return staged(out -> Raw.sab_zip_stream_new(pointers(streams), length(streams), out), streams, common_type(streams))
+end
+
+"""
+    multiplex_stream(control, sources...)
+
+Records of several sources, mixed: the size of the next record of `control` ([`size_stream`](@ref)), without its fraction, is the number of the source that is next, from 0.
+"""
+function multiplex_stream(control::Stream, sources::Stream...)
+    streams = Stream[sources...]
+    return staged(out -> Raw.sab_multiplex_stream_new(control, pointers(streams), length(streams), out), [control; streams], common_type(streams))
+end
+
+"""
+    rank_stream(source, rank, world_size)
+
+Every world_size-th record, of a source that is the same on all ranks; where ranks go short they get an empty list. As the last stage, or under maps, its state may be restored on other ranks.
+"""
+rank_stream(source::Stream, rank::Integer, world_size::Integer) = staged(out -> Raw.sab_rank_stream_new(source, rank, world_size, out), source)
+
+"""
+    batch_stream(source, batch_size)
+    window_stream(source, width)
+
+Vectors of consecutive records: one after the other, or each one record further.
+"""
+batch_stream(source::Stream, batch_size::Integer) = staged(out -> Raw.sab_batch_stream_new(source, batch_size, out), source)
+window_stream(source::Stream, width::Integer) = staged(out -> Raw.sab_window_stream_new(source, width, out), source)
+@doc (@doc batch_stream) window_stream
+
+"""
+    block_shuffle_stream(source, block_size; seed = 0)
+    buffered_shuffle_stream(source, buffer_size; seed = 0)
+
+Blocks of records, each shuffled; or each record takes a random place in a buffer, and what was there goes on.
+"""
+block_shuffle_stream(source::Stream, block_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_block_shuffle_stream_new(source, block_size, seed, out), source)
+buffered_shuffle_stream(source::Stream, buffer_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_buffered_shuffle_stream_new(source, buffer_size, seed, out), source)
+@doc (@doc block_shuffle_stream) buffered_shuffle_stream
+
+batch_size_callback(ctx, record, batch_size) = guard(ctx) do calls
+    unsafe_store!(batch_size, converted(UInt64, :batch_size, calls.main.run.batch_size(record_value(unsafe_load(record), calls.main.type))))
+    0
+end
+boundary_key_callback(ctx, record, key) = guard(ctx) do calls
+    unsafe_store!(key, UInt64(hash(calls.main.run.boundary_key(record_value(unsafe_load(record), calls.main.type)))))
+    0
+end
+
+# Options of readahead, and the functions among them.
+function readahead_options(source::Stream; read_ahead = nothing, budget = nothing, batch_size = nothing, boundary_key = nothing, shuffle = nothing, carry_over = nothing, seed = nothing)
+    is_number = batch_size isa Integer
+    given = options(Raw.sab_readahead_stream_options; read_ahead = read_ahead, budget = budget, batch_size = is_number ? batch_size : nothing, shuffle = shuffle, carry_over = carry_over,
+        seed = seed)
+    functions = Calls[]
+    if boundary_key !== nothing || !(is_number || batch_size === nothing)
+        push!(functions, Calls(Stage((batch_size = batch_size, boundary_key = boundary_key), source.type)))
+        given.ctx = pointer_from_objref(functions[1])
+        is_number || batch_size === nothing || (given.batch_size_fn = @cfunction(batch_size_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{UInt64})))
+        boundary_key === nothing || (given.boundary_key_fn = @cfunction(boundary_key_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{UInt64})))
+    end
+    return given, functions
+end
+
+"""
+    readahead_stream(source; budget, batch_size, read_ahead = 10_000, boundary_key, shuffle = true, carry_over = false, seed = 0)
+
+Batches of records of like size: a window is read, sorted, cut and shuffled. `budget`: count × largest size; `batch_size`: a number, or a function of the largest record. Records of different
+`boundary_key(record)` never share a batch. [`size_stream`](@ref) says what records count.
+"""
+function readahead_stream(source::Stream; given...)
+    values, functions = readahead_options(source; given...)
+    return staged(out -> Raw.sab_readahead_stream_new(source, values, out), source, functions...)
+end
+
+"""
+    ReadaheadSampler(source; budget, ...)
+
+The batches of [`readahead_stream`](@ref) as a [`Sampler`](@ref): indices count the records of the source in the order in which they were read. Its state is that of its stream.
+"""
+function ReadaheadSampler(source::Stream; given...)
+    values, functions = readahead_options(source; given...)
+    pointer = GC.@preserve functions created(out -> Raw.sab_readahead_sampler_new(source, values, out), Raw.sab_sampler)
+    source.pointer = C_NULL
+    return ReadaheadSampler(pointer, Calls(), [functions; source.stages; source.progress])
+end
+
+function under(run, sampler::ReadaheadSampler)
+    stream = Ref(Ptr{Raw.sab_stream}(C_NULL))
+    check(Raw.sab_sampler_stream(sampler, stream))
+    return GC.@preserve sampler check(calling(() -> run(stream[])), sampler.kept...)
+end
+call(run, sampler::ReadaheadSampler) = check(calling(run), sampler.kept...)
+state(sampler::ReadaheadSampler) = written((buffer, room, size) -> under(stream -> Raw.sab_stream_state_save(stream, buffer, room, size), sampler))
+restore!(sampler::ReadaheadSampler, state::Vector{UInt8}) = (under(stream -> Raw.sab_stream_state_restore(stream, state, length(state)), sampler); sampler)
+
+"""
+    pack_stream(source, capacity; max_records, read_ahead = 10_000, shuffle = true, seed = 0)
+
+Vectors of records whose sizes sum to nearly `capacity`.
+"""
+function pack_stream(source::Stream, capacity::Real; max_records = nothing, read_ahead = nothing, shuffle = nothing, seed = nothing)
+    given = options(Raw.sab_pack_stream_options; capacity = capacity, max_records = max_records, read_ahead = read_ahead, shuffle = shuffle, seed = seed)
+    return staged(out -> Raw.sab_pack_stream_new(source, given, out), source)
+end
+
+"""
+    prefetch_stream(source, buffer_size = 1024)
+
+The same records, taken ahead of time by a thread of the library. Julia functions may not run in one: a source with such stages is refused. Put it right over the files, and maps over it.
+"""
+function prefetch_stream(source::Stream, buffer_size::Integer = 1024)
+    isempty(source.stages) || throw(ArgumentError("source: has Julia functions, which may not run in a thread of the library; prefetch what comes before them"))
+    return staged(out -> Raw.sab_prefetch_stream_new(source, buffer_size, out), source)
+end

@@ -1,0 +1,29 @@
+# Values made once and kept.
+
+@testset "cache" begin
+    mktempdir() do folder
+        for url in ("memory:", "lmdb:" * joinpath(folder, "cache"))
+            cache = SAB.Cache(url; dataset_name = "set")
+            made = Ref(0)
+            @test [get!(() -> (made[] += 1; [1.5, 2]), cache, key) for key in ("a", "b", "a", 7, 7)] == fill([1.5, 2], 5)
+            @test made[] == 3
+            cache["c"] = Dict(:x => (1, "y"))
+            @test get(cache, "c", nothing) == Dict(:x => (1, "y"))
+            @test get(cache, "none", 5) == 5
+            SAB.put_many!(cache, ["d" => 1, "e" => nothing])
+            @test SAB.get_many(cache, ["d", "e", "f", UInt8[0, 1]], :none) == [1, nothing, :none, :none]
+            flush(cache)
+            @test SAB.num_keys(cache) == 6
+            @test SAB.stats(cache).loads == 3
+            @test thrown(() -> get!(() -> throw(Mine(5)), cache, "g")) == Mine(5)
+            @test get!(() -> get!(() -> 8, cache, "inner") + 1, cache, "outer") == 9 # a value that needs another
+            @test startswith(repr(cache), "Cache(" * (url == "memory:" ? "memory:" : "lmdb:"))
+            empty!(cache)
+            @test SAB.num_keys(cache) == 0
+        end
+        raw = SAB.Cache("memory:"; serializer = :bytes)
+        raw["a"] = UInt8[1, 2]
+        raw["empty"] = UInt8[]
+        @test (get(raw, "a", 0), get(raw, "empty", 0)) == ([1, 2], [])
+    end
+end

@@ -1,0 +1,81 @@
+# Every way in which the layer says no: what the library refuses, and what does not get so far.
+
+message(call) = sprint(showerror, thrown(call))
+
+@testset "refusals of the library" begin
+    plan = SAB.Plan([1, 2, 3]; budget = 10)
+    sampler = SAB.BucketSampler(plan)
+    @test status(() -> SAB.Plan([1, 2]; budget = -1)) == Raw.SAB_E_ARGUMENT
+    @test message(() -> SAB.Plan([1, 2]; budget = -1)) == "SABError: options.budget = -1: must be finite and above 0 (0: none) (SAB_E_ARGUMENT)"
+    @test status(() -> SAB.Plan([1, 2])) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.Plan([1.0, NaN]; budget = 5)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.Plan([1, 99]; budget = 5, oversize = :error)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.BucketSampler(plan; rank = 3, world_size = 2)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.open_plan("/nowhere/plan")) == Raw.SAB_E_IO
+    @test status(() -> SAB.save(plan, "/nowhere/plan")) == Raw.SAB_E_IO
+    @test status(() -> SAB.Sizes("/nowhere/sizes.npy")) == Raw.SAB_E_IO
+    @test status(() -> SAB.read_plan(SAB.bytes(plan)[1:(end - 1)])) == Raw.SAB_E_FORMAT
+    saved = SAB.state(sampler)
+    @test status(() -> SAB.restore!(sampler, saved[1:10])) == Raw.SAB_E_FORMAT
+    @test status(() -> SAB.restore!(SAB.BucketSampler(plan; seed = 1), saved)) == Raw.SAB_E_MISMATCH
+    @test status(() -> seek(sampler, 100)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.set_budget!(SAB.PackedSampler([1, 2], 4), 2)) == Raw.SAB_E_UNSUPPORTED
+    @test status(() -> SAB.PackedSampler([5], 4)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.worst_batches(plan, 0)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.Probe("cpu")) == Raw.SAB_E_UNSUPPORTED
+    @test status(() -> SAB.find_thresholds([1, 2, 3], 9)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.Cache("nothing:")) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.torch_open("/nowhere/libsab_torch.so")) == Raw.SAB_E_IO
+    @test status(() -> SAB.partition([1, 2], 0)) == Raw.SAB_E_ARGUMENT
+    @test status(() -> SAB.data_rank([2], [1], 2)) == Raw.SAB_E_ARGUMENT
+    withenv("RANK" => "2", "WORLD_SIZE" => "x") do
+        @test status(SAB.ranks) == Raw.SAB_E_ARGUMENT
+    end
+    @test SAB.position(sampler) == 0 # a failed call changes nothing
+end
+
+@testset "refusals of the layer" begin
+    plan = SAB.Plan([1, 2, 3]; budget = 10)
+    sampler = SAB.BucketSampler(plan)
+    @test message(() -> SAB.Plan([1]; budget = 1, tail = :lose)) == "ArgumentError: tail = :lose: must be one of :keep, :merge, :drop, :wrap"
+    @test message(() -> SAB.Plan([1]; budget = 1, max_batch_size = -1)) == "ArgumentError: max_batch_size = -1: must be a whole number from 0 to 18446744073709551615"
+    @test message(() -> SAB.BucketSampler(plan; seed = 1.5)) == "ArgumentError: seed = 1.5: must be a whole number from 0 to 18446744073709551615"
+    for call in (() -> SAB.Plan([1]; budget = 1, buckets = 2, boundaries = [0, 2]), () -> SAB.Plan([1]; budget = 1, drop_last = true, tail = :keep), () -> SAB.Plan([1]; budget = 1, buckets = :few),
+                 () -> SAB.Plan([1]; budget = 1, cost = :cubic), () -> SAB.BucketSampler(plan; last_step = "lose"), () -> SAB.set_epoch!(sampler, -1), () -> seek(sampler, -1),
+                 () -> SAB.BalancedSampler([1]; memory_budget = 1), () -> SAB.partition([1, 2], 2; weights = [1], capacity = 1), () -> SAB.data_rank([1, 2], [1], 0),
+                 () -> SAB.set_generator!(SAB.TorchSampler(SAB.Plan([1, 2]; boundaries = [1, 3], batch_size = 1)), UInt32[1]), () -> SAB.array_stream(["a"]),
+                 () -> SAB.zip_stream(SAB.array_stream([1]), SAB.list_stream(["a"])), () -> SAB.unpad(zeros(2, 2), [1]), () -> SAB.length_mask([1 2]; shape = [1, 2]),
+                 () -> SAB.Cache("memory:"; serializer = :pickle), () -> setindex!(SAB.Cache("memory:"; serializer = :bytes), 1, "key"), () -> SAB.MemoryModel([1.0 2; 3 4], [1.0]))
+        @test thrown(call) isa ArgumentError
+    end
+    for (given, index) in ((sampler, 0), (sampler, 2), (SAB.Sizes([1]), 2), (SAB.Sizes([1]), 0))
+        @test thrown(() -> given[index]) isa BoundsError
+    end
+    @test thrown(() -> SAB.Plan([1]; budget = 1, nonsense = 1)) isa MethodError
+end
+
+@testset "closed handles" begin
+    plan = SAB.Plan([1, 2, 3]; budget = 10)
+    sampler = SAB.BucketSampler(plan)
+    sizes, cache, stream, grouping = SAB.Sizes([1, 2]), SAB.Cache("memory:"), SAB.array_stream([1]), SAB.Grouping(2)
+    for handle in (plan, sizes, cache, stream, grouping)
+        @test isopen(handle)
+        close(handle)
+        close(handle) # again
+        @test !isopen(handle)
+    end
+    @test length(sampler) == 1 # what was made from a handle lives on
+    close(sampler)
+    for call in (() -> SAB.info(plan), () -> SAB.BucketSampler(plan), () -> SAB.next_batch!(sampler), () -> length(sampler), () -> SAB.state(sampler), () -> SAB.next!(stream),
+                 () -> SAB.map_stream(identity, stream), () -> get(cache, "key", 0), () -> SAB.Plan(sizes; budget = 1))
+        @test thrown(call) isa ArgumentError
+    end
+    @test message(() -> SAB.info(plan)) == "ArgumentError: Plan is closed"
+    @test repr.((plan, sampler, sizes, cache)) == ("Plan(closed)", "BucketSampler(closed)", "Sizes(closed)", "Cache(closed)")
+    source = SAB.array_stream([1, 2])
+    taken = SAB.batch_stream(source, 2)
+    @test !isopen(source) # a stage takes its source
+    other = SAB.array_stream([1, 2])
+    @test status(() -> SAB.batch_stream(other, 0)) == Raw.SAB_E_ARGUMENT
+    @test collect(other) == [1, 2] # but not when it fails
+end

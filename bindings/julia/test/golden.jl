@@ -1,0 +1,111 @@
+# The golden vectors that every binding reads: tests/golden of the repository, whose README.md describes the format.
+
+const GOLDEN = joinpath(@__DIR__, "..", "..", "..", "tests", "golden")
+
+numbers(words) = [parse(Int, word) for word in words]
+
+
+# The keywords of a plan or packing out of lines such as ["buckets", "optimal", "4"].
+function golden_keywords(lines)
+    given = Dict{Symbol,Any}()
+    for (key, value, more) in map(line -> (line[1], line[2], line[3:end]), lines)
+        if key == "boundaries"
+            given[:boundaries] = [parse(Float64, each) for each in [value; more]]
+        elseif key == "buckets"
+            value == "optimal" && (given[:buckets] = parse(Int, more[1]))
+            value == "rank" && (given[:buckets] = :rank; given[:bucket_batches] = parse(Int, more[1]))
+        else
+            given[Symbol(key)] = something(tryparse(Int, value), Symbol(value))
+        end
+    end
+    return given
+end
+
+function golden_sampler(case)
+    sizes, kind = case.sizes, case.kind[1]
+    walk = Dict(Symbol(key) => something(tryparse(UInt64, value), Symbol(value)) for (key, value) in case.options)
+    kind == "size_aware" && return SAB.SizeAwareSampler(sizes, parse(Float64, case.kind[2]); walk...)
+    if kind == "packed"
+        given = golden_keywords(case.pack)
+        capacity = pop!(given, :capacity)
+        haskey(given, :split) && (given[:split] = given[:split] == 1)
+        return SAB.PackedSampler(sizes, capacity; given..., walk...)
+    end
+    plan = SAB.Plan(sizes; golden_keywords(case.plan)...)
+    kind == "bucket" && return SAB.BucketSampler(plan; walk...)
+    kind == "sequential" && return SAB.SequentialSampler(plan; walk...)
+    kind == "torch" && return SAB.TorchSampler(plan; walk...)
+    error("unknown sampler $kind")
+end
+
+hash_word(hash, word) = foldl((hash, byte) -> (hash ⊻ byte) * 0x00000100000001b3, reinterpret(UInt8, [htol(UInt64(word))]); init = hash)
+
+function digest(sampler)
+    hash, steps = 0xcbf29ce484222325, 0
+    for batch in sampler
+        hash = hash_word(hash, length(batch))
+        for index in parent(batch.indices)
+            hash = hash_word(hash, index)
+        end
+        steps += 1
+    end
+    return ["$steps", string(hash; base = 16, pad = 16)]
+end
+
+new_case(name) = (name = name, sizes = UInt32[], plan = Any[], pack = Any[], options = Any[], kind = String[])
+
+# Checks the vectors of a text; the names of cases that differ, and how many cases there are.
+function golden(text)
+    differ, cases = String[], 0
+    case, sampler, batch, expects_end = new_case(""), nothing, nothing, false
+    differs() = case.name in differ || push!(differ, case.name)
+    for line in eachline(IOBuffer(text))
+        words = split(line)
+        (isempty(words) || startswith(line, "#")) && continue
+        key, values = words[1], words[2:end]
+        if expects_end && !(key in ("batch", "cu_seqlens", "starts"))
+            SAB.next_batch!(sampler) === nothing || differs()
+            expects_end = false
+        end
+        if key == "case"
+            case, sampler = new_case(values[1]), nothing
+            cases += 1
+        elseif key == "sizes"
+            append!(case.sizes, numbers(values))
+        elseif key == "sizes_rule"
+            append!(case.sizes, made_sizes(numbers(values)...))
+        elseif key == "plan"
+            push!(case.plan, values)
+        elseif key == "pack"
+            push!(case.pack, values)
+        elseif key == "option"
+            push!(case.options, values)
+        elseif key == "sampler"
+            append!(case.kind, values)
+        elseif key == "epoch"
+            sampler === nothing && (sampler = golden_sampler(case))
+            SAB.set_epoch!(sampler, parse(UInt64, values[1]))
+        elseif key == "batch"
+            batch, expects_end = SAB.next_batch!(sampler), true
+            batch !== nothing && parent(batch.indices) == numbers(values) || differs()
+        elseif key == "cu_seqlens"
+            batch.cu_seqlens == numbers(values) || differs()
+        elseif key == "starts"
+            batch.starts == numbers(values) || differs()
+        elseif key == "digest"
+            digest(sampler) == values || differs()
+        elseif key != "end"
+            error("$(case.name): unknown line $line")
+        end
+    end
+    return differ, cases
+end
+
+@testset "golden vectors" begin
+    for file in ("order_1.txt", "packed_1.txt")
+        differ, cases = quietly(() -> golden(read(joinpath(GOLDEN, file), String)))
+        @test differ == []
+        @test cases > 10
+    end
+    @test golden("case swapped\nsizes 3 1\nplan batch_size 2\nsampler sequential\nepoch 0\nbatch 0 1\nend\n") == (["swapped"], 1) # a wrong vector is noticed
+end

@@ -1,0 +1,25 @@
+# How the library is found, in processes of their own.
+
+function loading(environment...)
+    code = "try using SAB; print(SAB.version()) catch error; print(sprint(showerror, error)) end"
+    return withenv(() -> read(`$(Base.julia_cmd()) --project=$(dirname(dirname(pathof(SAB)))) --startup-file=no -e $code`, String), environment...)
+end
+
+@testset "finding the library" begin
+    @test SAB.version() == VersionNumber(unsafe_string(Raw.sab_version_string()))
+    @test loading() == string(SAB.version())
+    folder = dirname(ENV["SAB_LIBRARY"])
+    @test loading("SAB_LIBRARY" => nothing, "LD_LIBRARY_PATH" => join([folder; get(ENV, "LD_LIBRARY_PATH", "")], ":")) == string(SAB.version())
+    missed = loading("SAB_LIBRARY" => "/nowhere/libsab.so.0")
+    @test occursin("/nowhere/libsab.so.0", missed) && occursin("SAB_LIBRARY", missed) && occursin("Install it", missed)
+end
+
+@testset "option structs are the library's" begin
+    for name in names(Raw; all = true)
+        type = getfield(Raw, name)
+        type isa DataType && type <: Raw.Struct && type !== Raw.Struct && hasmethod(Raw.init, (type,)) || continue
+        value = type()
+        Raw.init(value)
+        @test value.struct_size == sizeof(type)
+    end
+end

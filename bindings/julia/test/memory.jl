@@ -1,0 +1,74 @@
+# Memory of a device of one's own, whose bytes are exactly 1000 + 100 * count * length.
+
+mutable struct Toy
+    held::Int
+    peak::Int
+    total::Int
+    states::Dict{Int,Int}
+    state::Int
+end
+function toy(total = 1_000_000)
+    toy = Toy(0, 0, total, Dict(), 0)
+    device = SAB.Device(; reset = () -> (toy.peak = toy.held), current = () -> toy.held, peak = () -> toy.peak, total = () -> toy.total, reserved = () -> (toy.peak + 1, 5),
+        release_cache = () -> nothing, rng_save = depth -> (toy.states[depth] = toy.state), rng_restore = depth -> (toy.state = toy.states[depth]))
+    return toy, SAB.Probe(device)
+end
+function run!(toy, count, length)
+    toy.state += 1
+    bytes = 1000 + 100count * length
+    bytes > toy.total && throw(OutOfMemoryError())
+    toy.peak = max(toy.peak, bytes)
+    return (count, length)
+end
+
+@testset "memory" begin
+    device, probe = toy()
+    @test SAB.stats(probe) == (current = 0, peak = 0, reserved_peak = 1, largest_free = 5, total = 1_000_000)
+    shapes = [(count, length) for count in 1:5 for length in (1, 3, 9, 20)]
+    seen = SAB.collect_peak(shape -> run!(device, shape...), [shapes; (10_000, 10)], probe; cleanup = () -> device.held = 0)
+    @test seen.items == 1:20
+    @test seen.out_of_memory == [21]
+    @test seen.features == [shape[row] for row in 1:2, shape in shapes]
+    @test seen.peaks == [1000 + 100count * length for (count, length) in shapes]
+    @test device.state == 0 # random generators are as before
+    model = SAB.MemoryModel(seen.features, seen.peaks)
+    @test SAB.predict(model, [7 8; 9 10]) ≈ [1000 + 100 * 63, 1000 + 100 * 80]
+    @test model(10, 20) >= SAB.predict(model, reshape([10, 20], 2, 1))[1] - 1e-6
+    @test sort(map(last, SAB.terms(model))) == [[0, 0], [1, 1]]
+    @test SAB.info(model).measurements == 20
+    for other in (SAB.read_model(SAB.bytes(model)), mktempdir(folder -> (SAB.save(model, joinpath(folder, "model")); SAB.open_model(joinpath(folder, "model")))))
+        @test SAB.terms(other) == SAB.terms(model)
+    end
+    @test occursin("2 terms", repr(model))
+    @test all(((count, length),) -> 1 <= count <= 64 && 1 <= length <= 50, SAB.measurement_points(1, 50, 12; max_count = 64))
+    plan = SAB.Plan(made_sizes(2000, 20); cost = model, budget = 100_000)
+    @test all(batch -> 1000 + 100batch.padded_total <= 100_000 * 1.001, SAB.BucketSampler(plan))
+    largest = SAB.find_max_batch((count, length) -> run!(device, count, length), probe; lengths = [10, 100])
+    @test all(0.98 .<= largest.batch_sizes ./ [999, 99] .<= 1)
+    @test SAB.find_max_batch((count, length) -> run!(device, count, length), probe; search = :binary, lengths = [10]).batch_size == 999
+    @test SAB.find_max_batch((count, length) -> run!(device, count, length), probe; search = :binary, lengths = [10], rounding = :power_of_two).batch_sizes == [512]
+    @test SAB.find_max_batch((count, length) -> run!(device, count, length), probe; search = :binary, lengths = [10], multiple = 100, reduce = least -> least).batch_sizes == [900]
+    @test status(() -> SAB.find_max_batch((count, length) -> throw(OutOfMemoryError()), probe)) == Raw.SAB_E_DEVICE_MEMORY
+    parts = []
+    @test SAB.chunked_step((samples, weight) -> length(samples) > 3 ? throw(OutOfMemoryError()) : push!(parts, samples => weight), 10, probe; prepare = () -> empty!(parts)) == 2
+    @test map(first, parts) == [1:2, 3:4, 5:6, 7:8, 9:10]
+    @test sum(map(last, parts)) ≈ 1
+    @test SAB.verify(batch -> run!(device, length(batch), batch.padded_length), plan, probe; count = 3).batches == 3
+    sampler = SAB.BucketSampler(plan)
+    guard = SAB.MemoryGuard(sampler, probe; limit = 101_000)
+    for batch in sampler
+        SAB.step!((samples, weight) -> run!(device, length(samples), batch.padded_length), guard, batch)
+    end
+    @test SAB.info(guard).steps == length(sampler)
+    batch = sampler[1]
+    @test SAB.watch!(() -> 5, guard, batch) == 5
+    @test thrown(() -> SAB.watch!(() -> throw(Mine(4)), guard, batch)) == Mine(4)
+    @test thrown(() -> SAB.watch!(() -> throw(OutOfMemoryError()), guard, batch)) isa OutOfMemoryError
+    @test SAB.info(guard).out_of_memory == 1
+    close(sampler)
+    @test thrown(() -> SAB.watch!(() -> 5, guard, batch)) isa ArgumentError
+    host = SAB.Probe("host")
+    @test SAB.stats(host).current > 10^7
+    SAB.release_cache!(SAB.reset!(host))
+    @test (SAB.grow_batch((epoch, current) -> 4, 1, 8, 100), SAB.grow_linear(5, 8, 2, 2, 100), SAB.grow_doubling(3, 2, [1, 2], 100)) == (12, 12, 8)
+end

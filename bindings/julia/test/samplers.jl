@@ -1,0 +1,267 @@
+# What the batches of an epoch hold, whatever the order, the ranks and the place where it stopped.
+
+# Lists end to end.
+joined(lists) = reduce(append!, lists; init = Int[])
+walk(sampler) = [collect(batch.indices) for batch in sampler]
+
+@testset "sizes" begin
+    for T in (Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64)
+        @test [SAB.Sizes(T[3, 1, 2])[i] for i in 1:3] == [3, 1, 2]
+    end
+    every_other = SAB.Sizes(view([3, 9, 1, 9, 2, 9], 1:2:5)) # strided, not copied
+    @test (length(every_other), every_other[1], every_other[2], every_other[end]) == (3, 3.0, 1.0, 2.0)
+    @test SAB.Sizes(1:4)[4] == 4 # a range is copied
+    @test SAB.Sizes(BigFloat[2.5])[1] == 2.5
+    @test SAB.Sizes(i -> 10i, 3)[1] == 10 # functions are asked about 1:count
+    @test length(SAB.Sizes(Int[])) == 0
+    mktempdir() do folder
+        path = joinpath(folder, "sizes.npy")
+        header = rpad("{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }", 117) * "\n"
+        write(path, "\x93NUMPY\x01\x00", UInt16(length(header)), header, Int32[7, 8, 9])
+        @test SAB.Sizes(path)[3] == 9
+    end
+    @test repr(SAB.Sizes([1, 2])) == "Sizes(2 samples)"
+end
+
+@testset "plan" begin
+    plan = quietly(() -> SAB.Plan([3, 1, 2, 3, 9]; budget = 6, boundaries = [1, 3, 4]))
+    facts = SAB.info(plan)
+    @test (facts.samples, facts.skipped, facts.buckets, facts.total) == (5, 1, 2, 9.0)
+    @test SAB.skipped(plan) == [5] # from 1
+    @test [(b.lower, b.upper, b.samples, b.batch_size) for b in SAB.buckets(plan)] == [(1.0, 3.0, 2, 3), (3.0, 4.0, 2, 2)]
+    report = SAB.report(plan)
+    @test (report.samples, report.batches, report.skipped) == (5, 2, 1)
+    @test 0 < report.padding < 0.2
+    @test occursin("padding", string(report))
+    @test repr(plan) == "Plan(5 samples in 2 batches, 2 buckets)"
+    @test_logs (:warn, r"1 samples are outside") SAB.Plan([1, 99]; budget = 6)
+    mktempdir() do folder
+        SAB.save(plan, joinpath(folder, "plan"))
+        for other in (SAB.open_plan(joinpath(folder, "plan")), SAB.read_plan(SAB.bytes(plan)))
+            @test SAB.info(other).fingerprint == facts.fingerprint
+            @test walk(SAB.BucketSampler(other; seed = 3)) == walk(SAB.BucketSampler(plan; seed = 3))
+        end
+    end
+    @test SAB.create_buckets([1, 2, 3, 4, 5], 2, 2) == ([1, 3, 5, 6], [2, 2, 1])
+    sizes = made_sizes(3000, 90)
+    @test SAB.report(SAB.Plan(sizes; budget = 512, cost = [10.0, 1.0, 1.0])).batches > SAB.report(SAB.Plan(sizes; budget = 512)).batches # a constant, 1 a sample, 1 a token
+    @test all(b -> b.cost <= 5000, SAB.buckets(quietly(() -> SAB.Plan(sizes; budget = 5000, cost = :quadratic))))
+    @test SAB.report(SAB.Plan(sizes; budget = 512, max_shapes = 5)).shapes <= 6
+    @test all(b -> b.batch_size <= 3, SAB.buckets(SAB.Plan(sizes; batch_size = 3)))
+    @test length(SAB.buckets(SAB.Plan(sizes; budget = 512, buckets = 7))) == 7
+end
+
+@testset "every sample once, on all ranks, in equal steps, under the budget" begin
+    sizes = made_sizes(5000, 200)
+    plan = SAB.Plan(sizes; budget = 2048)
+    for kind in (SAB.BucketSampler, SAB.SequentialSampler), world_size in (1, 2, 3, 7), epoch in (0, 3)
+        samplers = [kind(plan; seed = 5, rank = rank, world_size = world_size, epoch = epoch) for rank in 0:(world_size - 1)]
+        batches = [collect(sampler) for sampler in samplers]
+        @test sort(joined(b.indices for each in batches for b in each)) == 1:5000
+        @test length(unique(map(length, batches))) == 1
+        @test length.(samplers) == length.(batches)
+        @test all(b -> b.padded_total <= 2048 && b.padded_total == length(b) * b.padded_length, Iterators.flatten(batches))
+        @test all(b -> b.total == sum(sizes[b.indices]) && b.longest == maximum(sizes[b.indices]), Iterators.filter(b -> length(b) > 0, Iterators.flatten(batches)))
+        for step in 1:length(batches[1])
+            @test sum(length(each[step]) for each in batches) == batches[1][step].step_samples
+        end
+    end
+end
+
+@testset "an epoch is a pure function of seed and epoch" begin
+    plan = SAB.Plan(made_sizes(2000, 100); budget = 1024)
+    sampler = SAB.BucketSampler(plan; seed = 1)
+    first = walk(sampler)
+    @test walk(sampler) == [] # the end stays the end
+    @test SAB.next_batch!(sampler) === nothing
+    second = walk(SAB.set_epoch!(sampler, 1))
+    @test first != second
+    @test walk(SAB.set_epoch!(sampler, 0)) == first
+    @test walk(SAB.BucketSampler(plan; seed = 2)) != first
+    @test walk(SAB.BucketSampler(plan; seed = 1, epoch = 1)) == second
+    SAB.set_epoch!(sampler, 0)
+    @test [collect(sampler[step].indices) for step in 1:length(sampler)] == first # and the cursor has not moved
+    @test (position(sampler), SAB.epoch(sampler)) == (0, 0)
+    @test collect(sampler[end].indices) == first[end]
+    seek(sampler, 4)
+    @test position(sampler) == 4
+    @test walk(sampler) == first[5:end]
+    @test repr(seek(sampler, 2)) == "BucketSampler(step 2 of epoch 0)"
+    costs = [batch.padded_total for batch in SAB.worst_batches(plan, 5)]
+    @test issorted(costs; rev = true)
+    @test costs[1] >= maximum(batch.padded_total for batch in seek(sampler, 0))
+end
+
+@testset "indices from 1, and from 0 underneath" begin
+    sampler = SAB.BucketSampler(SAB.Plan([5, 3, 4]; budget = 100))
+    batch = SAB.next_batch!(sampler)
+    @test sort(batch.indices) == 1:3
+    @test parent(batch.indices) == batch.indices .- 1
+    @test [10, 20, 30][batch.indices] == [10, 20, 30][collect(batch.indices)]
+    @test batch.bucket == 1
+    @test_throws BoundsError batch.indices[4]
+    @test_throws BoundsError batch.indices[0]
+    kept = SAB.next_batch!(seek(sampler, 0)).indices
+    before = copy(kept)
+    borrowed = SAB.next_batch!(seek(sampler, 0); copy = false)
+    @test borrowed.indices == before
+    SAB.set_epoch!(sampler, 1)
+    SAB.next_batch!(sampler)
+    @test kept == before # a copy stays
+    @test occursin("3 samples", repr(batch))
+end
+
+@testset "resume on other numbers of ranks, three times" begin
+    plan = SAB.Plan(made_sizes(4000, 150); budget = 1500)
+    whole = SAB.BucketSampler(plan; seed = 9, world_size = 4)
+    for steps in (0, 1, 11, length(whole) - 1, length(whole))
+        seen, saved, taken = Int[], nothing, 0
+        for (world_size, more) in ((4, steps), (2, 5), (3, 7), (1, typemax(Int)))
+            states = map(0:(world_size - 1)) do rank
+                sampler = SAB.BucketSampler(plan; seed = 9, rank = rank, world_size = world_size)
+                saved === nothing || SAB.restore!(sampler, saved)
+                for _ in 1:more
+                    batch = SAB.next_batch!(sampler)
+                    batch === nothing && break
+                    append!(seen, batch.indices)
+                end
+                SAB.state(sampler)
+            end
+            @test all(==(states[1]), states) # all ranks save the same bytes
+            @test length(states[1]) == Raw.SAB_STATE_SIZE
+            saved = states[1]
+        end
+        @test sort(seen) == 1:4000
+    end
+    uninterrupted = walk(SAB.BucketSampler(plan; seed = 9))
+    sampler = SAB.BucketSampler(plan; seed = 9)
+    head = [collect(SAB.next_batch!(sampler).indices) for _ in 1:10]
+    other = SAB.restore!(SAB.BucketSampler(plan; seed = 9), SAB.state(sampler))
+    @test [head; walk(other)] == uninterrupted
+    @test SAB.state(SAB.restore!(SAB.BucketSampler(plan; seed = 9), SAB.state(sampler))) == SAB.state(sampler)
+end
+
+@testset "a lower budget loses nothing" begin
+    sampler = SAB.BucketSampler(SAB.Plan(made_sizes(1000, 50); budget = 1000))
+    seen = collect(SAB.next_batch!(sampler).indices)
+    @test SAB.budget(sampler) == 1000
+    steps = length(sampler)
+    SAB.set_budget!(sampler, 400)
+    @test length(sampler) > steps
+    for batch in sampler
+        @test batch.padded_total <= 400
+        append!(seen, batch.indices)
+    end
+    @test sort(seen) == 1:1000
+end
+
+@testset "greedy batches" begin
+    sizes = [3, 4, 5, 6, 1, 20]
+    sampler = SAB.SizeAwareSampler(sizes, 8)
+    @test walk(sampler) == [[1, 2], [3], [4, 5]]
+    @test SAB.skipped_count(sampler) == 1
+    @test walk(SAB.SizeAwareSampler(sizes, 8; indices = [5, 4, 5])) == [[5, 4, 5]]
+    stream = SAB.SizeAwareStream((epoch, position) -> position < 4 ? (10 + position, 3.0) : nothing, 7)
+    @test walk(stream) == [[10, 11], [12, 13]]
+    @test walk(SAB.set_epoch!(stream, 1)) == [[10, 11], [12, 13]]
+    @test status(() -> length(stream)) == Raw.SAB_E_UNSUPPORTED
+end
+
+@testset "torch's order" begin
+    plan = SAB.Plan([1, 2, 3, 4, 5, 6]; boundaries = [1, 4, 7], batch_size = 2)
+    sampler = SAB.TorchSampler(plan; seed = 3)
+    words = SAB.generator(sampler)
+    first = walk(sampler)
+    SAB.set_generator!(sampler, words)
+    other = SAB.TorchSampler(plan; seed = 3)
+    @test walk(other) == first
+    @test sort(joined(first)) == 1:6
+    @test walk(SAB.TorchSampler(plan; shuffle = :none, max_total_size = 5, size = i -> i)) == walk(SAB.TorchSampler(plan; shuffle = :none, max_total_size = 5, size = [1, 2, 3, 4, 5, 6]))
+end
+
+@testset "packed rows" begin
+    sizes = made_sizes(1000, 100)
+    sampler = SAB.PackedSampler(sizes, 256; seed = 1)
+    facts = SAB.info(sampler)
+    rows = collect(sampler)
+    @test length(rows) == facts.bins >= facts.lower_bound
+    @test sort(joined(row.indices for row in rows)) == 1:1000
+    for row in rows
+        @test row.cu_seqlens == [0; cumsum(sizes[row.indices])]
+        @test row.cu_seqlens[end] <= 256
+    end
+    pieces = collect(SAB.PackedSampler([10, 3], 4; split = true))
+    @test sum(length, pieces) == 4
+    @test all(row -> row.starts !== nothing, pieces)
+    @test SAB.skipped(SAB.PackedSampler([1, 9, 2], 4; oversize = :skip)) == [2]
+end
+
+@testset "balanced steps" begin
+    sizes = made_sizes(2000, 300)
+    samplers = [SAB.BalancedSampler(sizes; max_total = 4096, micro_batches = 2, cost = :quadratic, seed = 4, rank = rank, world_size = 3) for rank in 0:2]
+    @test length(unique(length.(samplers))) == 1
+    batches = [collect(sampler) for sampler in samplers]
+    @test sort(joined(b.indices for each in batches for b in each)) == 1:2000
+    @test all(b -> b.total <= 4096 && b.micro_batches == 2, Iterators.flatten(batches))
+    report = SAB.report(samplers[1])
+    @test report.samples == 2000 && 1 <= report.rank_imbalance < 1.1
+    @test length(SAB.BalancedSampler(sizes; samples = 64, cost = length -> length^1.5)) == cld(2000, 64)
+    parts = SAB.partition([4, 5, 6, 7, 8], 2)
+    @test [sum([4, 5, 6, 7, 8][parts .== part]) for part in 1:2] == [15, 15]
+    @test sort([count(==(part), SAB.partition(ones(6), 3; equal_counts = true)) for part in 1:3]) == [2, 2, 2]
+    @test SAB.data_rank([2, 4, 8], [0, 1, 0], 9) == (1, 4)
+    withenv("RANK" => "2", "WORLD_SIZE" => "5") do
+        @test SAB.ranks() == (2, 5)
+    end
+    balancing = [SAB.LoadBalancingSampler(sizes; rank = rank, world_size = 2, batch_size = 10) for rank in 0:1]
+    @test sort(joined(joined(walk(each)) for each in balancing)) == 1:2000
+    @test walk(SAB.LoadBalancingBatchSampler([1, 2, 3]; max_total = 3, shuffle = false)) == [[1, 2], [3]]
+end
+
+# Ranks of one process, a task each: what each gives is waited for by all.
+mutable struct Meeting
+    given::Vector{Any}
+    changed::Threads.Condition
+    round::Int
+    result::Vector{Vector{UInt8}}
+end
+Meeting(world_size) = Meeting(fill!(Vector{Any}(undef, world_size), nothing), Threads.Condition(), 0, [])
+function meet(meeting, rank, bytes)
+    lock(meeting.changed) do
+        round = meeting.round
+        meeting.given[rank + 1] = bytes
+        if all(!isnothing, meeting.given)
+            meeting.result = Vector{UInt8}[meeting.given...]
+            fill!(meeting.given, nothing)
+            meeting.round += 1
+            notify(meeting.changed)
+        end
+        while meeting.round == round
+            wait(meeting.changed)
+        end
+        return meeting.result
+    end
+end
+
+@testset "ranks with shards of their own meet in tasks" begin
+    shards = [made_sizes(300, 60), made_sizes(500, 60), UInt32[]]
+    three, two = Meeting(3), Meeting(2)
+    walks = Vector{Any}(undef, 3)
+    @sync for rank in 0:2
+        @async begin # all in one thread: the callbacks wait in the middle of the library's calls
+            sampler = SAB.ShardedSampler(shards[rank + 1], bytes -> meet(three, rank, bytes); rank = rank, world_size = 3, budget = 256, seed = 2)
+            SAB.check_ranks(sampler, bytes -> meet(three, rank, bytes); rank = rank, world_size = 3)
+            walks[rank + 1] = walk(sampler)
+        end
+    end
+    @test map(each -> sort(joined(each)), walks[1:2]) == [1:300, 1:500]
+    @test length(unique(length.(walks))) == 1
+    failures = Vector{Any}(undef, 2)
+    @sync for rank in 0:1
+        @async begin
+            sampler = SAB.BucketSampler(SAB.Plan([1, 2, 3]; budget = 10); seed = rank, rank = rank, world_size = 2)
+            failures[rank + 1] = thrown(() -> SAB.check_ranks(sampler, bytes -> meet(two, rank, bytes); rank = rank, world_size = 2))
+        end
+    end
+    @test all(failure -> failure isa SABError && failure.status == Raw.SAB_E_MISMATCH && occursin("seed", failure.message), failures)
+end

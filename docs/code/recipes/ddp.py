@@ -1,0 +1,81 @@
+"""DistributedDataParallel: two processes on this machine, a stop in the middle of an epoch, and one process that goes on.
+
+needs: torch
+"""
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from toy import Model, collate, dataset, sizes
+from torch import nn
+from torch.utils.data import DataLoader
+
+import sab
+
+
+# [train]
+def train(steps, state=None):
+    """Trains for so many steps; gives the samples of this rank and the state of the sampler."""
+    rank, world_size = sab.ranks()  # of torch.distributed
+    plan = sab.plan(sizes, budget=1024)
+    sampler = sab.BucketSampler(plan, seed=0, rank=rank, world_size=world_size)
+    if state is not None:
+        sampler.load_state_dict(state)
+    sab.check_ranks(sampler, timeout=60)  # all have the same data, seed and step; names the rank that has not
+
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(Model())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for batch in sampler.batches():
+        words, labels = collate([dataset[index] for index in batch.indices])
+        loss = nn.functional.cross_entropy(model(words), labels, reduction="sum")
+        loss = loss * world_size / batch.step_samples  # DDP takes the mean over ranks: this makes it the mean over the step's samples
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seen += batch.indices.tolist()
+        steps -= 1
+        if steps == 0:
+            break
+    return seen, sampler.state_dict()
+# [end]
+
+
+def worker(rank, world_size, folder, steps, state):
+    dist.init_process_group("gloo", f"file://{folder}/store-{world_size}", rank=rank, world_size=world_size)
+    torch.save(train(steps, state), f"{folder}/rank-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def main(folder):
+    # [elastic]
+    mp.spawn(worker, (2, folder, 8, None), nprocs=2)  # two ranks, stopped after 8 steps
+    (first, state), (second, other) = (torch.load(f"{folder}/rank-{rank}.pt") for rank in range(2))
+    assert state == other  # all ranks save the same
+
+    mp.spawn(worker, (1, folder, -1, state), nprocs=1)  # one rank goes on to the end of the epoch
+    rest, _ = torch.load(f"{folder}/rank-0.pt")
+    assert sorted(first + second + rest) == list(range(len(dataset)))  # nothing lost, nothing twice
+    # [end]
+    print(f"{len(first)} and {len(second)} samples on two ranks, {len(rest)} on one: {len(dataset)} in all")
+
+    # [loader]
+    plan = sab.plan(sizes, budget=1024)
+    sampler = sab.BucketSampler(plan, seed=0)
+    loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, num_workers=2)
+    for step, (words, labels) in enumerate(loader):
+        if step == 4:
+            state = sampler.state_dict(step=step + 1)  # workers have fetched more than was trained on: say how many steps were
+            break
+    # [end]
+    sampler.load_state_dict(state)
+    assert next(iter(sampler)).tolist() == sampler[5].tolist()
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        main(name)

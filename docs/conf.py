@@ -1,0 +1,66 @@
+"""Settings of Sphinx, and the directive `show`, by which pages include parts of programs that run.py runs. See build.sh."""
+
+import os
+
+from docutils import nodes
+from sphinx.directives.code import LiteralInclude
+from sphinx.errors import ExtensionError
+
+import sab
+
+project, version, release = "libsab", sab.__version__, sab.__version__
+extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["generated", "code"]
+
+html_theme = "furo"
+html_title = f"libsab {release}"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+html_static_path, html_css_files = ["style.css"], ["style.css"]
+html_extra_path = ["generated/extra"]  # what rustdoc wrote
+
+myst_heading_anchors = 3
+
+breathe_projects = {"libsab": os.path.abspath("generated/doxygen/xml")}
+breathe_default_project = "libsab"
+breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
+breathe_show_include = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True}
+python_maximum_signature_line_length = 120
+c_maximum_signature_line_length = 120
+c_id_attributes = ["SAB_API_EXPERIMENTAL"]  # stays visible
+
+LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".cpp": "cpp", ".rs": "rust", ".jl": "julia", ".lua": "lua", ".mjs": "javascript", ".sh": "bash", ".toml": "toml"}
+
+
+class Show(LiteralInclude):
+    """``{show} FILE [PART]``: a file, or what stands in it between the line with [PART] and the next with [end]."""
+
+    required_arguments, optional_arguments, final_argument_whitespace = 1, 1, False
+
+    def run(self):
+        name = self.arguments[0]
+        if "generated/" in name and not os.path.exists(os.path.join(os.path.dirname(self.env.doc2path(self.env.docname)), name)):
+            return [nodes.paragraph("", "", nodes.emphasis("", "Not run for this copy of the site."))]  # a recipe whose library was not there
+        self.options["language"] = LANGUAGES.get(os.path.splitext(name)[1], "text")
+        if len(self.arguments) > 1:
+            self.options.update({"start-after": f"[{self.arguments[1]}]", "end-before": "[end]", "dedent": None})
+        return super().run()
+
+
+def check_names(app, error):
+    """Fails where a public name of the Python package is not in the reference."""
+    if error is None:
+        described = {entry[0] for entry in app.env.domains["py"].get_objects()}
+        missing = [name for name in sab.__all__ if f"sab.{name}" not in described]
+        if missing:
+            raise ExtensionError(f"not in the reference: {', '.join(missing)}")
+
+
+def setup(app):
+    app.add_directive("show", Show)
+    app.connect("build-finished", check_names)

@@ -1,0 +1,145 @@
+"""Runs every program of which the pages show a part, and keeps what it prints in generated/, where pages may show it, too.
+
+    docs/run.py [--all] [PART OF A NAME ...]
+
+A program whose first lines say `needs: NAME, ...` is skipped where one of the names is neither a command nor a module; with --all that is a failure. So
+is one whose language is not there. One that says `slow` runs only with --all. `flags: ...` are for the compiler, `arguments: ...` for the program. Programs run in a folder of their own, with the commands of this Python's environment, and must end with 0.
+PKG_CONFIG_PATH, LD_LIBRARY_PATH and SAB_LIBRARY must lead to libsab, SAB_TORCH_LIBRARY to its LibTorch component.
+Pages may hold no other code: a block that is not shown from a file is a failure.
+"""
+
+import argparse
+import concurrent.futures
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+DOCS = pathlib.Path(__file__).resolve().parent
+REPOSITORY = DOCS.parent
+OUTPUT = DOCS / "generated"
+FENCE = re.compile(r"^ *(`{3,}|:{3,}|~{3,})(\S*)[ ]*(.*)$")
+ALLOWED = {"{toctree}", "{figure}", "{doxygenfile}", "{doxygenclass}", "{doxygenfunction}"}  # blocks that hold no code
+COMMANDS = {  # the tool, and what is run
+    ".py": ("python3", "{python} {source}"),
+    ".sh": ("bash", "bash -eu {source}"),
+    ".c": ("cc", "cc -std=c11 -Wall -Werror -o program {source} $(pkg-config --cflags --libs sab) {flags} && ./program"),
+    ".cpp": ("c++", "c++ -std=c++17 -Wall -Werror -o program {source} $(pkg-config --cflags --libs sab) {flags} && ./program"),
+    ".rs": ("cargo", "cargo run --quiet --locked {release} --manifest-path {crate}/Cargo.toml --bin {stem}"),
+    ".jl": ("julia", "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no --project={repository}/bindings/julia {source} {arguments}"),
+    ".lua": ("luajit", "cd {folder} && luajit {source}"),
+    ".mjs": ("npm", "cd {folder} && npm ci --silent && node {source}"),
+}
+
+
+def read_pages():
+    """Paths of the shown programs, and complaints about blocks that nothing runs."""
+    programs, complaints = set(), []
+    for page in sorted(DOCS.rglob("*.md")):
+        if OUTPUT in page.parents:
+            continue
+        closing = None
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            fence = FENCE.match(line)
+            if closing is not None:
+                if fence and fence[1] == closing and not fence[2]:
+                    closing = None
+                continue
+            if not fence:
+                continue
+            closing, directive = fence[1], fence[2]
+            if directive == "{show}":
+                file = (page.parent / fence[3].split()[0]).resolve()
+                if OUTPUT not in file.parents:
+                    programs.add(file)
+            elif directive not in ALLOWED:
+                complaints.append(f"{page.relative_to(DOCS)}:{number}: a block that nothing runs: show a part of a file")
+    return sorted(programs), complaints
+
+
+def header(program):
+    """What the first lines say: (needed names, whether the program is slow, flags for the compiler, arguments)."""
+    first = program.read_text().splitlines()[:6]
+    said = {key: " ".join(line.split(f"{key}:")[1].strip() for line in first if f"{key}:" in line) for key in ("needs", "flags", "arguments")}
+    needs = [COMMANDS[program.suffix][0], *re.findall(r"[\w-]+", said["needs"])]
+    return needs, any(re.match(r"\W*slow\b", line) for line in first), said["flags"], said["arguments"]
+
+
+def is_there(name):
+    return shutil.which(name) is not None or importlib.util.find_spec(name) is not None
+
+
+def run(program):
+    """(exit status, seconds, its output, its errors)"""
+    crate = next((folder for folder in program.parents if (folder / "Cargo.toml").exists()), program.parent)
+    _, slow, flags, arguments = header(program)
+    command = COMMANDS[program.suffix][1].format(
+        source=program,
+        folder=program.parent,
+        crate=crate,
+        stem=crate.name if program.name == "main.rs" else program.stem,
+        flags=flags,
+        arguments=arguments,
+        release="--release" if slow else "",
+        python=sys.executable,
+        repository=REPOSITORY,
+    )
+    environment = dict(os.environ, REPOSITORY=str(REPOSITORY), OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", COLUMNS="100")
+    environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
+        except subprocess.TimeoutExpired:
+            return 1, time.monotonic() - start, "", "ran longer than 20 minutes"
+    return done.returncode, time.monotonic() - start, done.stdout, done.stderr
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="also what is slow; nothing may be skipped")
+    parser.add_argument("part", nargs="*", help="run only programs whose path has it")
+    options = parser.parse_args()
+    os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    programs, complaints = read_pages()
+    print("\n".join(complaints), end="\n" if complaints else "")
+    passed, skipped, failed = 0, 0, len(complaints)
+    chosen = []
+    for program in programs:
+        name = program.relative_to(REPOSITORY)
+        if options.part and not any(part in str(name) for part in options.part):
+            continue
+        if program.suffix not in COMMANDS or not program.exists():  # settings that a page shows, such as a CMakeLists.txt, are used by programs beside them
+            if not program.exists():
+                print(f"missing {name}")
+                failed += 1
+            continue
+        needs, slow, _, _ = header(program)
+        absent = [need for need in needs if not is_there(need)]
+        if absent and options.all:
+            print(f"failed  {name}: needs {', '.join(absent)}")
+            failed += 1
+        elif absent or slow and not options.all:
+            print(f"skipped {name}: {'needs ' + ', '.join(absent) if absent else 'slow, only with --all'}")
+            skipped += 1
+        else:
+            chosen.append(program)
+    OUTPUT.mkdir(exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for program, (status, seconds, output, errors) in zip(chosen, pool.map(run, chosen)):
+            print(f"{'passed ' if status == 0 else 'failed '} {program.relative_to(REPOSITORY)}: {seconds:.1f} s", flush=True)
+            passed, failed = passed + (status == 0), failed + (status != 0)
+            if status:
+                print(output[-3000:] + errors[-3000:])
+            (OUTPUT / f"{program.name}.txt").write_text(output)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,11 +1,28 @@
 // libsab through koffi: the raw library as `lib`, and the little that makes it safe. Where things lie is asked of pkg-config.
 //
-// Pointers are BigInts, as everywhere in koffi. 64-bit numbers come as Number, or as BigInt where a Number would not be exact; both may be given.
+// Where C has a handle, functions take a Handle of its kind, or null. Other pointers are BigInts, as everywhere in koffi. 64-bit numbers come as Number, or as BigInt where a Number would not be
+// exact; both may be given.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import koffi from 'koffi';
 
-const installed = (variable) => execFileSync('pkg-config', [`--variable=${variable}`, 'sab'], { encoding: 'utf8' }).trim();
+const installed = (variable) => execFileSync('pkg-config', ['--print-errors', `--variable=${variable}`, 'sab'], { encoding: 'utf8' }).trim();
+
+// The whole numbers of each type, which koffi would wrap or cut.
+const RANGE = Object.fromEntries([8, 16, 32, 64].flatMap((bits) => [[`UInt${bits}`, [0n, 2n ** BigInt(bits) - 1n]], [`Int${bits}`, [-(2n ** BigInt(bits - 1)), 2n ** BigInt(bits - 1) - 1n]]]));
+function whole(name, [least, most], value) {
+  if (typeof value === 'bigint' ? value >= least && value <= most : Number.isSafeInteger(value) && BigInt(value) >= least && BigInt(value) <= most) return value;
+  throw new RangeError(`${name} = ${value}: must be a whole number from ${least} to ${most}`);
+}
+
+// The pointer of a handle of that kind; those that C itself gave are taken as they are.
+function pointerOf(name, kind, value) {
+  if (value === null || typeof value === 'bigint') return value;
+  if (!(value instanceof Handle)) throw new TypeError(`${name}: must be a Handle of a ${kind}, not ${typeof value}`);
+  if (value.kind !== kind) throw new TypeError(`${name}: must be a ${kind}, not a ${value.kind}`);
+  if (value.pointer === null) throw new TypeError(`${name}: this ${kind} is freed`);
+  return value.pointer;
+}
 
 export const lib = {}; // functions and constants by their names in C
 declare(readFileSync(installed('declarations'), 'utf8'), koffi.load(`${installed('libdir')}/libsab.so.0`));
@@ -13,6 +30,7 @@ declare(readFileSync(installed('declarations'), 'utf8'), koffi.load(`${installed
 // Declares to koffi what the file says. One declaration ends with each semicolon outside braces.
 function declare(text, library) {
   const structs = new Set();
+  const handles = new Set();
   // What is neither const nor a handle is written to: a pointer to a handle, a number, a struct. Arrays, typed arrays and objects are all taken.
   const parameter = (declaration) => {
     const plain = declaration.replace(/\w+ \(\*(\w+)\)\(.*\)/, 'void *$1').replace(/\bstruct /g, '');
@@ -21,9 +39,20 @@ function declare(text, library) {
     return (isWritten ? '_Inout_ ' : '') + plain;
   };
   const split = (list) => list.split(/,(?![^(]*\))/).map((each) => each.trim());
-  const prototype = (declaration) => {
+  const taken = (declaration) => {
+    const [, target, star, name] = /^(?:const )?(?:struct )?(\w+) (\*?)(\w+)$/.exec(declaration) ?? [];
+    if (star && handles.has(target)) return (value) => pointerOf(name, target, value);
+    const range = star === '' && RANGE[koffi.type(target).primitive];
+    return range && ((value) => whole(name, range, value));
+  };
+  const declared = (declaration) => {
     const [, head, list] = /^([^(]*)\((.*)\)$/.exec(declaration);
-    return `${head}(${split(list).map(parameter).join(', ')})`;
+    const call = library.func(`${head}(${split(list).map(parameter).join(', ')})`);
+    const takes = split(list).map((each, at) => [at, taken(each)]).filter(([, take]) => take);
+    return (...values) => {
+      for (const [at, take] of takes) values[at] = take(values[at]);
+      return call(...values);
+    };
   };
   const statements = text.replace(/\/\*.*?\*\//gs, '').split(/;(?![^{]*\})/);
   for (const statement of statements.map((each) => each.replace(/\s+/g, ' ').trim())) {
@@ -36,12 +65,13 @@ function declare(text, library) {
       structs.add(found[2]);
     } else if ((found = /^(?:typedef )?struct (\w+)/.exec(statement))) {
       koffi.opaque(found[1]);
+      handles.add(found[1]);
     } else if ((found = /^typedef (\w+) \(\*(\w+)\)(\(.*\))$/.exec(statement))) {
       koffi.pointer(found[2], koffi.proto(`${found[1]} ${found[2]}_call${found[3]}`));
     } else if ((found = /^typedef (\w+) (\w+)$/.exec(statement))) {
       koffi.alias(found[2], found[1]);
     } else if ((found = /\b(sab_\w+)\(/.exec(statement))) {
-      lib[found[1]] = library.func(prototype(statement));
+      lib[found[1]] = declared(statement);
     }
   }
 }
@@ -64,17 +94,21 @@ export function check(status) {
 export function options(kind, values = {}) {
   const made = {};
   lib[`${kind}_init`](made, koffi.sizeof(kind));
-  for (const name of Object.keys(values)) {
+  const { members } = koffi.type(kind);
+  for (const [name, value] of Object.entries(values)) {
     if (!(name in made)) throw new TypeError(`${kind} has no field ${name}`);
+    const { primitive, ref } = members[name].type;
+    if (RANGE[primitive]) whole(name, RANGE[primitive], value);
+    made[name] = value instanceof Handle ? pointerOf(name, ref?.name, value) : value;
   }
-  return Object.assign(made, values);
+  return made;
 }
 
 // Owns a handle: `pointer` until free(), which the collector calls where the program does not.
 export class Handle {
   static #forgotten = new FinalizationRegistry(({ kind, pointer }) => lib[`${kind}_free`](pointer));
 
-  // The handle that a constructor gives through its last argument: new Handle('sab_plan', 'sab_plan_new', sizes.pointer, options).
+  // The handle that a constructor gives through its last argument: new Handle('sab_plan', 'sab_plan_new', sizes, options).
   constructor(kind, maker, ...values) {
     const out = [null];
     check(lib[maker](...values, out));
@@ -118,7 +152,7 @@ export function* batches(sampler) {
   const memory = new Uint8Array(koffi.sizeof('sab_batch'));
   const view = new DataView(memory.buffer);
   view.setBigUint64(koffi.offsetof('sab_batch', 'struct_size'), BigInt(memory.length), true);
-  while (check(lib.sab_next_batch(sampler.pointer, memory)) === lib.SAB_OK) {
+  while (check(lib.sab_next_batch(sampler, memory)) === lib.SAB_OK) {
     const batch = {};
     for (const [name, read, offset] of fields) batch[name] = read(view, offset);
     batch.indices = copied(BigInt64Array, batch.indices, batch.count) ?? new BigInt64Array(0);

@@ -10,8 +10,8 @@ const CALLS = 2000;
 const PASSES = 500;
 const ones = new Uint8Array(CALLS).fill(1);
 const sizes = new Handle('sab_sizes', 'sab_sizes_new', ones, CALLS, lib.SAB_UINT8, options('sab_sizes_options', { copy: 1 }));
-const plan = new Handle('sab_plan', 'sab_plan_new', sizes.pointer, options('sab_plan_options', { budget: 1 }));
-const sampler = new Handle('sab_sampler', 'sab_sequential_sampler_new', plan.pointer, options('sab_sampler_options', { step_totals: 0 }));
+const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 1 }));
+const sampler = new Handle('sab_sampler', 'sab_sequential_sampler_new', plan, options('sab_sampler_options', { step_totals: 0 }));
 
 function raw() {
   const batch = new Uint8Array(koffi.sizeof('sab_batch'));
@@ -19,7 +19,7 @@ function raw() {
   const at = koffi.offsetof('sab_batch', 'indices');
   fields.setBigUint64(0, BigInt(koffi.sizeof('sab_batch')), true);
   let sum = 0;
-  while (lib.sab_next_batch(sampler.pointer, batch) === 0) sum += koffi.decode.int64(fields.getBigUint64(at, true));
+  while (lib.sab_next_batch(sampler, batch) === 0) sum += koffi.decode.int64(fields.getBigUint64(at, true));
   return sum;
 }
 
@@ -32,7 +32,7 @@ function iterating() {
 for (const [name, run] of [['node', raw], ['node-batches', iterating]]) {
   let best = Infinity;
   for (let pass = 0; pass < PASSES; ++pass) {
-    check(lib.sab_sampler_set_epoch(sampler.pointer, 0));
+    check(lib.sab_sampler_set_epoch(sampler, 0));
     const began = process.hrtime.bigint();
     const sum = run();
     best = Math.min(best, Number(process.hrtime.bigint() - began));

@@ -51,16 +51,16 @@ function by(kind, lines) {
 
 function samplerOf(its) {
   const sizes = new Handle('sab_sizes', 'sab_sizes_new', its.sizes, its.sizes.length, lib.SAB_UINT32, options('sab_sizes_options', { copy: 1 }));
-  const plan = () => new Handle('sab_plan', 'sab_plan_new', sizes.pointer, by('sab_plan_options', its.plan)).pointer;
+  const plan = () => new Handle('sab_plan', 'sab_plan_new', sizes, by('sab_plan_options', its.plan));
   const make = (maker, ...values) => new Handle('sab_sampler', maker, ...values);
   const [kind, most] = its.sampler;
   if (kind === 'torch') return make('sab_torch_sampler_new', plan(), by('sab_torch_sampler_options', its.option));
   const walk = by('sab_sampler_options', its.option);
   if (kind === 'bucket') return make('sab_bucket_sampler_new', plan(), walk);
   if (kind === 'sequential') return make('sab_sequential_sampler_new', plan(), walk);
-  if (kind === 'size_aware') return make('sab_size_aware_sampler_new', null, its.sizes.length, sizes.pointer, Number(most), walk);
+  if (kind === 'size_aware') return make('sab_size_aware_sampler_new', null, its.sizes.length, sizes, Number(most), walk);
   assert.equal(kind, 'packed');
-  return make('sab_packed_sampler_new', sizes.pointer, by('sab_pack_options', its.pack), walk);
+  return make('sab_packed_sampler_new', sizes, by('sab_pack_options', its.pack), walk);
 }
 
 function digestOf(epoch) {
@@ -84,7 +84,7 @@ function checkCase(its) {
   for (const [key, ...words] of its.lines) {
     if (key === 'epoch') {
       expectEnd();
-      check(lib.sab_sampler_set_epoch(sampler.pointer, BigInt(words[0])));
+      check(lib.sab_sampler_set_epoch(sampler, BigInt(words[0])));
       epoch = batches(sampler);
       isOpen = false;
     } else if (key === 'batch') {
@@ -132,7 +132,7 @@ const lengths = Int32Array.of(3, 1, 4, 1);
 const someSizes = () => new Handle('sab_sizes', 'sab_sizes_new', lengths, 4, lib.SAB_INT32, options('sab_sizes_options', { copy: 1 }));
 
 test("a failure is an exception with the library's message", () => {
-  const make = (budget) => new Handle('sab_plan', 'sab_plan_new', someSizes().pointer, options('sab_plan_options', { budget }));
+  const make = (budget) => new Handle('sab_plan', 'sab_plan_new', someSizes(), options('sab_plan_options', { budget }));
   assert.throws(() => make(-2), (error) => error instanceof SabError && error.status === 'SAB_E_ARGUMENT' && error.message.includes('budget = -2'));
   assert.throws(() => new Handle('sab_plan', 'sab_plan_new', null, options('sab_plan_options', { budget: 2 })), /sizes/);
 });
@@ -148,24 +148,41 @@ test("a callback's code comes back", () => {
   assert.throws(() => make((_, index) => (index === 1 ? 77 : 0)), (error) => error.status === 'SAB_E_CALLBACK');
   assert.equal(lib.sab_last_callback_code(), 77);
   const fill = (_, index, size) => (koffi.encode(size, 'double', Number(index) + 1), 0);
-  assert.equal(lib.sab_sizes_count(make(fill).pointer), 3);
+  assert.equal(lib.sab_sizes_count(make(fill)), 3);
 });
 
 test('numbers beyond what a Number holds come back exactly', () => {
-  const plan = new Handle('sab_plan', 'sab_plan_new', someSizes().pointer, options('sab_plan_options', { budget: 8 }));
-  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', plan.pointer, options('sab_sampler_options', { epoch: 2n ** 64n - 2n }));
+  const plan = new Handle('sab_plan', 'sab_plan_new', someSizes(), options('sab_plan_options', { budget: 8 }));
+  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', plan, options('sab_sampler_options', { epoch: 2n ** 64n - 2n }));
   const [epoch, step] = [[0], [0]];
-  check(lib.sab_sampler_tell(sampler.pointer, epoch, step));
+  check(lib.sab_sampler_tell(sampler, epoch, step));
   assert.deepEqual([epoch[0], step[0]], [2n ** 64n - 2n, 0]);
+});
+
+test('what is no handle of that kind, or no whole number, is refused', () => {
+  const sizes = someSizes();
+  const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8 }));
+  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', plan, null);
+  assert.throws(() => lib.sab_next_batch(plan, {}), /sampler: must be a sab_sampler, not a sab_plan/);
+  assert.throws(() => lib.sab_sizes_count(lengths), /sizes: must be a Handle of a sab_sizes, not object/);
+  assert.throws(() => options('sab_torch_sampler_options', { sizes: plan }), /sizes: must be a sab_sizes, not a sab_plan/);
+  assert.equal(options('sab_torch_sampler_options', { sizes }).sizes, sizes.pointer);
+  assert.throws(() => lib.sab_sampler_seek(sampler, -1), /position = -1: must be a whole number from 0 to 18446744073709551615/);
+  assert.throws(() => lib.sab_sampler_seek(sampler, 0.5), RangeError);
+  assert.throws(() => lib.sab_sampler_seek(sampler, 2n ** 64n), RangeError);
+  assert.throws(() => options('sab_sampler_options', { rank: -1 }), /rank = -1/);
+  assert.throws(() => new Handle('sab_sizes', 'sab_sizes_new', lengths, 4, 2 ** 40, null), /dtype = 1099511627776: must be a whole number from -2147483648 to/);
+  sampler.free();
+  assert.throws(() => lib.sab_next_batch(sampler, {}), /this sab_sampler is freed/);
 });
 
 test('handles are freed once, in any order', () => {
   const sizes = someSizes();
-  const plan = new Handle('sab_plan', 'sab_plan_new', sizes.pointer, options('sab_plan_options', { budget: 8 }));
+  const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8 }));
   sizes.free();
   sizes.free();
   assert.equal(sizes.pointer, null);
-  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', plan.pointer, null);
+  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', plan, null);
   plan.free();
   let samples = 0;
   for (const { indices } of batches(sampler)) samples += indices.length;

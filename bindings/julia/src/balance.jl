@@ -142,7 +142,7 @@ Checks that all ranks hold the same data, seed, epoch, step and options; to be c
 """
 function check_ranks(sampler::Sampler, gather; rank::Integer, world_size::Integer)
     calls = Calls((gather, world_size))
-    check(calling(() -> Raw.sab_sampler_check_ranks(sampler, rank, world_size, all_gather_pointer(), calls)), calls)
+    check(calling(() -> Raw.sab_sampler_check_ranks(sampler, converted(UInt64, :rank, rank), converted(UInt64, :world_size, world_size), all_gather_pointer(), calls)), calls)
     return nothing
 end
 

@@ -108,7 +108,14 @@ function get_many(cache::Cache, keys, default = nothing)
         items = [Raw.sab_cache_item(pointer(name), length(name), C_NULL, 0) for name in names]
         check(Raw.sab_cache_get_many(cache, items, length(items), values))
     end
-    return [value == C_NULL ? default : taken(cache, value) for value in values]
+    try
+        return map(eachindex(values)) do index
+            value, values[index] = values[index], C_NULL
+            value == C_NULL ? default : taken(cache, value)
+        end
+    finally
+        foreach(Raw.sab_cache_value_free, values) # those after one that cannot be read
+    end
 end
 function put_many!(cache::Cache, pairs)
     names, bytes = [key_bytes(key) for (key, value) in pairs], [value_bytes(cache, value) for (key, value) in pairs]

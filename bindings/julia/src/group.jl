@@ -13,9 +13,9 @@ function find_thresholds(lengths, k::Integer; cost = :padded, method = nothing, 
     given = options(Raw.sab_thresholds_options; method = choice(:method, method, methods), cost_per_sample = cost_per_sample, num_trials = num_trials, tolerate = tolerate, seed = seed,
         progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     kept = set_cost!(given, cost, calls)
-    thresholds = Vector{Float64}(undef, k)
+    thresholds = Vector{Float64}(undef, converted(UInt64, :k, k))
     found = GC.@preserve kept calls filled(Raw.sab_thresholds_info) do out
-        check(calling(() -> Raw.sab_find_thresholds(lengths, k, given, thresholds, out)), calls)
+        check(calling(() -> Raw.sab_find_thresholds(lengths, length(thresholds), given, thresholds, out)), calls)
     end
     return merge((thresholds = thresholds,), fields(found))
 end
@@ -54,7 +54,7 @@ function Grouping(dimension::Pair, more::Pair...)
         Grouping(created(out -> Raw.sab_grouping_thresholds_new(dimensions, length(dimensions), out), Raw.sab_grouping))
     end
 end
-Grouping(samples::Integer) = Grouping(created(out -> Raw.sab_grouping_uni_new(samples, out), Raw.sab_grouping))
+Grouping(samples::Integer) = Grouping(created(out -> Raw.sab_grouping_uni_new(converted(UInt64, :samples, samples), out), Raw.sab_grouping))
 
 """
     predefined_grouping(group_of; groups = maximum(group_of))
@@ -65,7 +65,7 @@ A [`Grouping`](@ref) out of the group of each sample, of the samples of each gro
 """
 function predefined_grouping(group_of; groups::Integer = isempty(group_of) ? 0 : maximum(group_of))
     numbers = Int64[group - 1 for group in group_of]
-    return Grouping(created(out -> Raw.sab_grouping_predefined_new(numbers, length(numbers), groups, out), Raw.sab_grouping))
+    return Grouping(created(out -> Raw.sab_grouping_predefined_new(numbers, length(numbers), converted(UInt64, :groups, groups), out), Raw.sab_grouping))
 end
 function partition_grouping(parts)
     indices, counts = Int64[index - 1 for part in parts for index in part], UInt64[length(part) for part in parts]

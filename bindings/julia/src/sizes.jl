@@ -37,7 +37,7 @@ size_pointer() = @cfunction(size_callback, Int32, (Ptr{Cvoid}, Int64, Ptr{Float6
 
 function Sizes(size, count::Integer; progress = nothing)
     calls = Calls(size; progress = progress)
-    make(out) = Raw.sab_sizes_callback_new(count, size_pointer(), calls, progress_pointer(), calls, out)
+    make(out) = Raw.sab_sizes_callback_new(converted(UInt64, :count, count), size_pointer(), calls, progress_pointer(), calls, out)
     return Sizes(created(make, Raw.sab_sizes, calls), nothing)
 end
 

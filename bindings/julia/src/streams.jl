@@ -180,7 +180,7 @@ end
 
 Random numbers in [0, 1) for ever, those of CPython's `random.Random(seed).random()`.
 """
-random_stream(seed::Integer = 0) = Stream(created(out -> Raw.sab_random_stream_new(seed, out), Raw.sab_stream), Float64)
+random_stream(seed::Integer = 0) = Stream(created(out -> Raw.sab_random_stream_new(converted(UInt64, :seed, seed), out), Raw.sab_stream), Float64)
 
 mutable struct Walk
     iterable::Any
@@ -206,12 +206,15 @@ source_rewind(ctx) = guard(calls -> (calls.main.run.next = missing; 0), ctx)
 
 What a Julia iterable gives, the same ones each time it is walked. With `bytes` they are strings, kept as bytes, as [`files_stream`](@ref) wants them. `size(record)`: what it counts in batches.
 """
-function iterable_stream(iterable; bytes::Bool = false, size = nothing)
-    calls = Calls(Stage(Walk(iterable, missing), bytes ? String : nothing, size))
-    objects = object_functions(calls)
+iterable_stream(iterable; bytes::Bool = false, size = nothing) = walking(iterable, bytes ? String : nothing, size)
+
+# `keeper`: whose objects they are; a select's, which outlives the streams that it opens.
+function walking(iterable, type, size = nothing, keeper = nothing)
+    calls = Calls(Stage(Walk(iterable, missing), type, size))
+    objects = object_functions(keeper === nothing ? calls : keeper)
     given = options(Raw.sab_source_functions; ctx = pointer_from_objref(calls), next = @cfunction(source_next, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record})),
         rewind = @cfunction(source_rewind, Int32, (Ptr{Cvoid},)), objects = Base.unsafe_convert(Ptr{Raw.sab_object_functions}, objects))
-    return GC.@preserve objects calls Stream(created(out -> Raw.sab_callback_stream_new(given, out), Raw.sab_stream), calls.main.type, [calls])
+    return GC.@preserve objects calls Stream(created(out -> Raw.sab_callback_stream_new(given, out), Raw.sab_stream), type, [calls])
 end
 
 # ---- Stages ----
@@ -278,13 +281,13 @@ size_stream(size, source::Stream) = mapped(@cfunction(resize_callback, Int32, (P
 select_callback(ctx, record, made) = guard(ctx) do calls
     stage = calls.main
     opened = stage.run(record_value(unsafe_load(record), stage.type))
-    opened isa Stream || (opened = iterable_stream(opened))
+    opened isa Stream || (opened = walking(opened, nothing, nothing, calls))
     isopen(opened) || throw(ArgumentError("select: gave a stream that is closed, or was taken before"))
     opened.type === nothing || throw(ArgumentError("select: must give an iterable, or a stream of what Julia functions made, not of bytes"))
     for inner in opened.stages
         inner.main.home = stage.home
     end
-    push!(calls.held, opened.stages)
+    push!(calls.held, (opened.stages, opened.progress))
     length(calls.held) > 2 && popfirst!(calls.held) # the stream before may still be open
     unsafe_store!(made, opened.pointer)
     opened.pointer = C_NULL
@@ -294,7 +297,8 @@ end
 """
     select_stream(f, source)
 
-The records of the iterables (or streams of what Julia functions make) that `f(record)` gives, one after the other.
+The records of the iterables (or streams of what Julia functions make) that `f(record)` gives, one after the other. A state can hold those of iterables; those of streams only where no later
+stage keeps them back.
 """
 function select_stream(f, source::Stream)
     calls = Calls(Stage(f, source.type); held = Any[])
@@ -366,7 +370,7 @@ function random_map_stream(f, source::Stream; seed::Integer = 0, size = nothing)
     calls = Calls(Stage(f, source.type, size))
     objects = object_functions(calls)
     callback = @cfunction(random_map_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_random}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record}))
-    return GC.@preserve objects staged(out -> Raw.sab_random_map_stream_new(source, callback, calls, C_NULL, seed, objects, out), source, calls; type = nothing)
+    return GC.@preserve objects staged(out -> Raw.sab_random_map_stream_new(source, callback, calls, C_NULL, converted(UInt64, :seed, seed), objects, out), source, calls; type = nothing)
 end
 
 # The type of bytes of several streams.
@@ -403,7 +407,7 @@ end
 
 Every world_size-th record, of a source that is the same on all ranks; where ranks go short they get an empty list. As the last stage, or under maps, its state may be restored on other ranks.
 """
-rank_stream(source::Stream, rank::Integer, world_size::Integer) = staged(out -> Raw.sab_rank_stream_new(source, rank, world_size, out), source)
+rank_stream(source::Stream, rank::Integer, world_size::Integer) = staged(out -> Raw.sab_rank_stream_new(source, converted(UInt64, :rank, rank), converted(UInt64, :world_size, world_size), out), source)
 
 """
     batch_stream(source, batch_size)
@@ -411,8 +415,8 @@ rank_stream(source::Stream, rank::Integer, world_size::Integer) = staged(out -> 
 
 Vectors of consecutive records: one after the other, or each one record further.
 """
-batch_stream(source::Stream, batch_size::Integer) = staged(out -> Raw.sab_batch_stream_new(source, batch_size, out), source)
-window_stream(source::Stream, width::Integer) = staged(out -> Raw.sab_window_stream_new(source, width, out), source)
+batch_stream(source::Stream, batch_size::Integer) = staged(out -> Raw.sab_batch_stream_new(source, converted(UInt64, :batch_size, batch_size), out), source)
+window_stream(source::Stream, width::Integer) = staged(out -> Raw.sab_window_stream_new(source, converted(UInt64, :width, width), out), source)
 @doc (@doc batch_stream) window_stream
 
 """
@@ -421,8 +425,8 @@ window_stream(source::Stream, width::Integer) = staged(out -> Raw.sab_window_str
 
 Blocks of records, each shuffled; or each record takes a random place in a buffer, and what was there goes on.
 """
-block_shuffle_stream(source::Stream, block_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_block_shuffle_stream_new(source, block_size, seed, out), source)
-buffered_shuffle_stream(source::Stream, buffer_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_buffered_shuffle_stream_new(source, buffer_size, seed, out), source)
+block_shuffle_stream(source::Stream, block_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_block_shuffle_stream_new(source, converted(UInt64, :block_size, block_size), converted(UInt64, :seed, seed), out), source)
+buffered_shuffle_stream(source::Stream, buffer_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_buffered_shuffle_stream_new(source, converted(UInt64, :buffer_size, buffer_size), converted(UInt64, :seed, seed), out), source)
 @doc (@doc block_shuffle_stream) buffered_shuffle_stream
 
 batch_size_callback(ctx, record, batch_size) = guard(ctx) do calls
@@ -498,5 +502,5 @@ The same records, taken ahead of time by a thread of the library. Julia function
 """
 function prefetch_stream(source::Stream, buffer_size::Integer = 1024)
     isempty(source.stages) || throw(ArgumentError("source: has Julia functions, which may not run in a thread of the library; prefetch what comes before them"))
-    return staged(out -> Raw.sab_prefetch_stream_new(source, buffer_size, out), source)
+    return staged(out -> Raw.sab_prefetch_stream_new(source, converted(UInt64, :buffer_size, buffer_size), out), source)
 end

@@ -21,6 +21,9 @@
             empty!(cache)
             @test SAB.num_keys(cache) == 0
         end
+        url = "lmdb:" * joinpath(folder, "bytes")
+        SAB.put_many!(SAB.Cache(url; serializer = :bytes), ["a" => UInt8[255, 255], "b" => UInt8[1]])
+        @test thrown(() -> SAB.get_many(SAB.Cache(url), ["a", "b"])) !== nothing # nothing that Julia has serialized
         raw = SAB.Cache("memory:"; serializer = :bytes)
         raw["a"] = UInt8[1, 2]
         raw["empty"] = UInt8[]

@@ -48,6 +48,15 @@ end
                  () -> SAB.Cache("memory:"; serializer = :pickle), () -> setindex!(SAB.Cache("memory:"; serializer = :bytes), 1, "key"), () -> SAB.MemoryModel([1.0 2; 3 4], [1.0]))
         @test thrown(call) isa ArgumentError
     end
+    array() = SAB.array_stream([1, 2])
+    for (call, name) in ((() -> SAB.check_ranks(sampler, bytes -> [bytes]; rank = -1, world_size = 1), "rank"), (() -> SAB.Sizes(identity, -1), "count"), (() -> SAB.Grouping(-1), "samples"),
+                         (() -> SAB.predefined_grouping([1]; groups = -1), "groups"), (() -> SAB.find_thresholds([1, 2], -1), "k"), (() -> SAB.random_stream(-1), "seed"),
+                         (() -> SAB.rank_stream(array(), -1, 2), "rank"), (() -> SAB.rank_stream(array(), 0, -1), "world_size"), (() -> SAB.batch_stream(array(), -1), "batch_size"),
+                         (() -> SAB.window_stream(array(), -1), "width"), (() -> SAB.block_shuffle_stream(array(), -1), "block_size"),
+                         (() -> SAB.buffered_shuffle_stream(array(), 2; seed = -1), "seed"), (() -> SAB.random_map_stream(rand, array(); seed = -1), "seed"),
+                         (() -> SAB.prefetch_stream(array(), -1), "buffer_size"))
+        @test startswith(message(call), "ArgumentError: $name = -1: must be a whole number from 0 to ")
+    end
     for (given, index) in ((sampler, 0), (sampler, 2), (SAB.Sizes([1]), 2), (SAB.Sizes([1]), 0))
         @test thrown(() -> given[index]) isa BoundsError
     end

@@ -72,6 +72,7 @@ mktempdir() do folder
             (() -> SAB.recurrent_stream((sum, x) -> (sum + x, (sum, x)), SAB.array_stream(1:20), 0), 9),
             (() -> SAB.random_map_stream((random, x) -> rand(random, 1:x), SAB.array_stream(1:20)), 9),
             (() -> SAB.select_stream(x -> 1:x, SAB.array_stream(1:8)), 12),
+            (() -> SAB.buffered_shuffle_stream(SAB.select_stream(x -> 1:x, SAB.array_stream(1:8)), 10), 12),
             (() -> SAB.iterable_stream((x, x^2) for x in 1:20), 9),
         )
             @test resumes(make, count)
@@ -96,6 +97,8 @@ mktempdir() do folder
         @test collect(stream) == [3, 4]
         stopped = SAB.set_progress!(SAB.block_shuffle_stream(SAB.array_stream(1:100_000), 100_000), (done, total) -> false)
         @test status(() -> SAB.next!(stopped)) == Raw.SAB_E_CANCELLED
+        within(x) = SAB.map_stream(identity, SAB.set_progress!(SAB.block_shuffle_stream(SAB.array_stream(1:100_000), 100_000), (done, total) -> (GC.gc(false); false)))
+        @test status(() -> SAB.next!(SAB.select_stream(within, SAB.array_stream(1:2)))) == Raw.SAB_E_CANCELLED
         failed = SAB.set_progress!(SAB.block_shuffle_stream(SAB.array_stream(1:100_000), 100_000), (done, total) -> throw(Mine(9)))
         @test thrown(() -> SAB.next!(failed)) == Mine(9)
     end

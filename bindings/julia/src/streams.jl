@@ -208,10 +208,10 @@ What a Julia iterable gives, the same ones each time it is walked. With `bytes` 
 """
 iterable_stream(iterable; bytes::Bool = false, size = nothing) = walking(iterable, bytes ? String : nothing, size)
 
-# `keeper`: whose objects they are; a select's, which outlives the streams that it opens.
-function walking(iterable, type, size = nothing, keeper = nothing)
+# `objects`: those of a select, which outlives the streams that it opens; `nothing`: its own.
+function walking(iterable, type, size = nothing, objects = nothing)
     calls = Calls(Stage(Walk(iterable, missing), type, size))
-    objects = object_functions(keeper === nothing ? calls : keeper)
+    objects === nothing && (objects = object_functions(calls))
     given = options(Raw.sab_source_functions; ctx = pointer_from_objref(calls), next = @cfunction(source_next, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record})),
         rewind = @cfunction(source_rewind, Int32, (Ptr{Cvoid},)), objects = Base.unsafe_convert(Ptr{Raw.sab_object_functions}, objects))
     return GC.@preserve objects calls Stream(created(out -> Raw.sab_callback_stream_new(given, out), Raw.sab_stream), type, [calls])
@@ -281,14 +281,14 @@ size_stream(size, source::Stream) = mapped(@cfunction(resize_callback, Int32, (P
 select_callback(ctx, record, made) = guard(ctx) do calls
     stage = calls.main
     opened = stage.run(record_value(unsafe_load(record), stage.type))
-    opened isa Stream || (opened = walking(opened, nothing, nothing, calls))
+    opened isa Stream || (opened = walking(opened, nothing, nothing, calls.held.objects))
     isopen(opened) || throw(ArgumentError("select: gave a stream that is closed, or was taken before"))
     opened.type === nothing || throw(ArgumentError("select: must give an iterable, or a stream of what Julia functions made, not of bytes"))
     for inner in opened.stages
         inner.main.home = stage.home
     end
-    push!(calls.held, (opened.stages, opened.progress))
-    length(calls.held) > 2 && popfirst!(calls.held) # the stream before may still be open
+    push!(calls.held.opened, opened.stages)
+    length(calls.held.opened) > 2 && popfirst!(calls.held.opened) # the stream before may still be open
     unsafe_store!(made, opened.pointer)
     opened.pointer = C_NULL
     0
@@ -301,8 +301,9 @@ The records of the iterables (or streams of what Julia functions make) that `f(r
 stage keeps them back.
 """
 function select_stream(f, source::Stream)
-    calls = Calls(Stage(f, source.type); held = Any[])
+    calls = Calls(Stage(f, source.type))
     objects = object_functions(calls)
+    calls.held = (objects = objects, opened = Vector{Calls}[])
     callback = @cfunction(select_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Ptr{Raw.sab_stream}}))
     return GC.@preserve objects staged(out -> Raw.sab_select_stream_new(source, callback, calls, C_NULL, objects, out), source, calls; type = nothing)
 end

@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -651,10 +652,12 @@ static void TorchOrder_GoesOnAfterAFailedCallback(void) {
 
 static void NoMemory_IsAStatusNotAnAbort(void) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they reserve address space of their own */
+    enum { NO_LIMIT = 2 };                                              /* an emulator sets none */
     const pid_t child = fork();
     if (child == 0) {
         const struct rlimit little = {(rlim_t)1 << 30, (rlim_t)1 << 30};
         setrlimit(RLIMIT_AS, &little);
+        if (mmap(NULL, (size_t)2 << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) _exit(NO_LIMIT);
         sab_sizes *sizes = NULL;
         const sab_status by_callback = sab_sizes_callback_new(4000000000u, any_size, NULL, NULL, NULL, &sizes);
         const int is_told = sab_last_error_message()[0] != '\0';
@@ -666,7 +669,8 @@ static void NoMemory_IsAStatusNotAnAbort(void) {
         _exit(by_callback == SAB_E_NO_MEMORY && by_copy == SAB_E_NO_MEMORY && is_told && after == SAB_OK ? 0 : 1);
     }
     int status = -1;
-    EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NO_LIMIT));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_LIMIT) puts("skipped: memory has no limit here");
 #endif
 }
 

@@ -76,13 +76,14 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
     std::vector<std::size_t> chosen;
     std::vector<bool> taken(candidates.size());
     while (chosen.size() < points) {
-        const Eigen::LLT<Eigen::MatrixXd> factor(information);
-        const Eigen::MatrixXd solved = factor.matrixL().solve(rows.transpose());
+        const Eigen::LDLT<Eigen::MatrixXd> factor(information);
         std::size_t best = candidates.size();
         double most_said = -1;
         for (std::size_t i = 0; i < candidates.size(); ++i) {
-            const double said = solved.col(static_cast<Eigen::Index>(i)).squaredNorm();
-            if (!taken[i] && said > most_said) best = i, most_said = said;
+            if (taken[i]) continue;
+            const Eigen::VectorXd row = rows.row(static_cast<Eigen::Index>(i));
+            const double said = row.dot(factor.solve(row));
+            if (said > most_said) best = i, most_said = said;
         }
         taken[best] = true;
         chosen.push_back(best);

@@ -1,5 +1,6 @@
 #include "memory/model.h"
 
+#include <Eigen/Cholesky>
 #include <Eigen/QR>
 
 #include <algorithm>
@@ -81,7 +82,18 @@ Eigen::ColPivHouseholderQR<Matrix> decompose(const Matrix& design) {
     return qr;
 }
 
-Vector solve(const Matrix& design) { return decompose(design).solve(Vector::Ones(design.rows())); }
+/// Least squares to ones, by one reflection after the other. qr.solve() and whole products would bring in what is for large matrices, a tenth of the library.
+Vector solve(const Eigen::ColPivHouseholderQR<Matrix>& qr) {
+    Vector ones = Vector::Ones(qr.rows()), scratch(1);
+    const Eigen::Index pivots = qr.nonzeroPivots();
+    for (Eigen::Index k = 0; k < pivots; ++k) {
+        const Eigen::Index below = qr.rows() - k;
+        ones.tail(below).applyHouseholderOnTheLeft(qr.matrixQR().col(k).tail(below - 1), qr.hCoeffs()[k], scratch.data());
+    }
+    Vector solved = Vector::Zero(qr.cols());
+    solved.head(pivots) = qr.matrixR().topLeftCorner(pivots, pivots).triangularView<Eigen::Upper>().solve(ones.head(pivots));
+    return qr.colsPermutation() * solved;
+}
 
 /// Backward elimination: the term whose loss adds least to the squares goes, as long as that lowers the criterion, or as long as a term is negative that
 /// must not be. Leaving out term j adds b_j^2 / G_jj to the squares (G the inverse of the normal matrix), and changes the others by a rank-one update.
@@ -90,9 +102,10 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
     const auto qr = decompose(problem.design);
     const Eigen::Index size = problem.design.cols();
     const Matrix r = qr.matrixR().topLeftCorner(size, size).triangularView<Eigen::Upper>();
-    const Matrix r_inverse = r.triangularView<Eigen::Upper>().solve(Matrix::Identity(size, size));
-    Matrix g = qr.colsPermutation() * (r_inverse * r_inverse.transpose()) * qr.colsPermutation().transpose();
-    Vector b = qr.solve(Vector::Ones(problem.design.rows()));
+    Matrix r_inverse(size, size);
+    for (Eigen::Index j = 0; j < size; ++j) r_inverse.col(j) = r.triangularView<Eigen::Upper>().solve(Vector::Unit(size, j));
+    Matrix g = qr.colsPermutation() * Matrix(r_inverse.lazyProduct(r_inverse.transpose())) * qr.colsPermutation().transpose();
+    Vector b = solve(qr);
     double squares = (problem.design * b - Vector::Ones(problem.design.rows())).squaredNorm();
 
     std::vector<Eigen::Index> kept(static_cast<std::size_t>(size));
@@ -140,7 +153,7 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
     double farthest = 0;
     if (feature_count <= 6) {
         const Matrix transposed = problem.design.transpose();
-        const Eigen::HouseholderQR<Matrix> rows(transposed * transposed.transpose() + 1e-12 * Matrix::Identity(transposed.rows(), transposed.rows()));
+        const Eigen::LDLT<Matrix> rows(transposed.lazyProduct(transposed.transpose()) + 1e-12 * Matrix::Identity(transposed.rows(), transposed.rows()));
         std::size_t points = 1;
         for (std::size_t f = 0; f < feature_count; ++f) points *= 3;
         for (std::size_t point = 0; point < points; ++point) {
@@ -225,7 +238,7 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
 
     const std::vector<Eigen::Index> kept = select_terms(problem, options.select_terms == 1);
     const Matrix design = columns_of(problem.design, kept);
-    const Vector coefficients = solve(design);
+    const Vector coefficients = solve(decompose(design));
 
     auto model = std::make_shared<MemoryModel>();
     for (std::size_t j = 0; j < kept.size(); ++j) {
@@ -263,7 +276,7 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
         Problem part{problem.terms, problem.scale, rows_of(problem.design, others), problem.is_batch, problem.shortest};
         std::vector<Eigen::Index> terms = kept;
         if (decompose(part.design).rank() == part.design.cols()) terms = select_terms(part, options.select_terms == 1);
-        const Vector without = solve(columns_of(part.design, terms));
+        const Vector without = solve(decompose(columns_of(part.design, terms)));
         const Matrix whole = columns_of(problem.design, terms);
         for (std::size_t i = group; i < n; i += groups) held_out[i] = residual(whole.row(static_cast<Eigen::Index>(i)).dot(without));
     }

@@ -37,6 +37,7 @@
  *  - Callbacks. Called in the calling thread and, unless stated, only during the call that received them. Pointers handed to a
  *    callback die when it returns. A callback must not call back with the handle that is being worked on. It must not throw: a C++
  *    exception that leaves it ends the call with SAB_E_CALLBACK or SAB_E_INTERNAL and its text, one that leaves a `release` ends the process.
+ *    Neither longjmp(), pthread_exit() nor pthread_cancel() may end a call.
  *  - Options. `struct_size` comes first and is set by the `_INIT` macro. NULL options mean the defaults. A struct smaller than
  *    the first released one is refused; a larger one passes when what this library does not know is zero.
  *  - Embedding. The headers are plain C99 and C++11. A thread needs 64 KiB of stack. The library sets no signal handler, locale or
@@ -44,7 +45,8 @@
  *    static, may be in one process, each with last errors and a log callback of its own; no two may have one cache file open at once,
  *    and one in a namespace of its own (dlmopen) is not told of forks: a child leaves its handles alone. The shared library stays loaded
  *    after dlclose(), since threads may be in it. A shared object with the static library inside is to be linked with
- *    `-Wl,-z,nodelete` for that; CMake's sab::sab_static says so by itself.
+ *    `-Wl,-z,nodelete` for that, and with `-Wl,--exclude-libs,libsab.a` so that it uses its own copy and shows it to nobody; CMake's
+ *    sab::sab_static says both by itself.
  *  - Units. Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds, nodes). Indices are the
  *    positions of samples in the sizes, from 0.
  */

@@ -4,6 +4,7 @@ Needs pycparser. sab_cdef.h is checked against the headers by its own generator.
 """
 
 import pathlib
+import re
 import sys
 
 from pycparser import CParser, c_ast
@@ -13,6 +14,7 @@ CDEF = HERE.parent.parent / "include" / "sab_cdef.h"
 TARGET = HERE / "src" / "raw.jl"
 SCALARS = {"int32_t": "Int32", "int64_t": "Int64", "uint8_t": "UInt8", "uint16_t": "UInt16", "uint32_t": "UInt32", "uint64_t": "UInt64",
            "size_t": "Csize_t", "double": "Float64", "char": "UInt8", "void": "Cvoid"}  # fmt: skip
+EXPERIMENTAL = {name for header in (CDEF.parent / "sab").glob("*.h") for name in re.findall(r"^SAB_API_EXPERIMENTAL [^;(]*?(sab_\w+)\(", header.read_text(), re.M)}
 RESERVED = {"function", "begin", "end", "module", "struct"}
 
 HEAD = '''# Generated from the public headers by generate_raw.py: do not edit.
@@ -85,6 +87,8 @@ class Writer:
         self.lines += [f"    {name}() = new()", "end\n"] if is_passed else ["end\n"]
 
     def function(self, name: str, node: c_ast.FuncDecl) -> None:
+        if name in EXPERIMENTAL:  # a library that has it no more would not load
+            return
         parameters = [] if node.args is None else [p for p in node.args.params if isinstance(p, c_ast.Decl)]
         names = [name_of(p.name) for p in parameters]
         types = [self.type_of(p.type, is_argument=True) for p in parameters]

@@ -24,16 +24,17 @@ function sab.check(status)
   return status
 end
 
+-- What options point to, and what a handle may borrow: arrays live as long as what was made of them.
+local kept = setmetatable({}, {__mode = "k"})
+
 --- An options struct with its defaults, and with `values`.
 function sab.options(kind, values)
   local options = ffi.new(kind)
   sab.lib[kind .. "_init"](options, ffi.sizeof(kind))
   for name, value in pairs(values or {}) do options[name] = value end
+  kept[options] = values
   return options
 end
-
--- What a handle may borrow, by handle: arrays live as long as what was made of them.
-local kept = setmetatable({}, {__mode = "k"})
 
 --- A handle of a constructor: sab.new("sab_plan", "sab_plan_new", sizes, options). The library frees it when Lua collects it.
 function sab.new(kind, constructor, ...)

@@ -114,6 +114,7 @@ export class Handle {
     check(lib[maker](...values, out));
     this.kind = kind;
     this.pointer = out[0];
+    this.kept = values; // what the library may borrow lives as long
     Handle.#forgotten.register(this, { kind, pointer: this.pointer }, this);
   }
 
@@ -122,6 +123,7 @@ export class Handle {
     Handle.#forgotten.unregister(this);
     lib[`${this.kind}_free`](this.pointer);
     this.pointer = null;
+    this.kept = null;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "balance/partition.h"
+#include "base/callback.h"
 #include "base/xxhash.h"
 
 namespace sab {

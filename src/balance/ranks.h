@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/callback.h"
 #include "base/guard.h"
 #include "plan/plan.h"
 #include "sab/balance.h"

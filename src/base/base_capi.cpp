@@ -1,3 +1,5 @@
+#include <pthread.h>
+
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -18,6 +20,14 @@ thread_local int32_t last_callback_code = 0;
 std::atomic<uint64_t> log_sequence{0};
 std::atomic<sab_log_fn> log_callback{nullptr};
 std::atomic<void*> log_ctx{nullptr};
+
+/// The writer that was at work when another thread forked is not in the child, which drops what was half written.
+void drop_half_written() {
+    const uint64_t count = log_sequence.load();
+    if (count % 2 == 0) return;
+    log_callback.store(nullptr);
+    log_sequence.store(count + 1);
+}
 
 }  // namespace
 
@@ -96,6 +106,8 @@ uint32_t sab_abi_version(void) noexcept { return SAB_ABI_MAJOR * 1000 + SAB_ABI_
 const char* sab_version_string(void) noexcept { return SAB_VERSION; }
 
 void sab_set_log_callback(sab_log_fn callback, void* ctx) noexcept {
+    static std::atomic<bool> is_watching{false};
+    if (!is_watching.exchange(true)) pthread_atfork(nullptr, nullptr, sab::drop_half_written);
     // Writers take turns: one makes the count odd, the others wait for it to be even again.
     uint64_t count = sab::log_sequence.load(std::memory_order_relaxed) & ~uint64_t{1};
     while (!sab::log_sequence.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel)) count &= ~uint64_t{1};

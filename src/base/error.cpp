@@ -48,16 +48,4 @@ std::string joined(std::initializer_list<TextPart> parts) {
 
 void fail_with(sab_status status, std::initializer_list<TextPart> parts) { throw Error(status, joined(parts)); }
 
-void fail_as_thrown(std::string_view what) {
-    try {
-        throw;
-    } catch (const std::exception& error) {
-        throw Error(SAB_E_CALLBACK, text(what, " threw: ", error.what()));
-    } catch (...) {
-        throw Error(SAB_E_CALLBACK, text(what, " threw something that is no std::exception"));
-    }
-}
-
-void fail_with_code(std::string_view what, int32_t code) { throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code); }
-
 }  // namespace sab

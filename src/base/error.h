@@ -68,27 +68,6 @@ template <class... Parts>
     fail_with(status, {TextPart(parts)...});
 }
 
-/// In a handler: the failure of a callback whose C++ exception is being handled.
-[[noreturn, gnu::cold]] void fail_as_thrown(std::string_view what);
-
-/// Runs a caller's callback: its code. A C++ exception that leaves it is a failure of the callback, its text in the message.
-template <class Call>
-int32_t called_back(std::string_view what, Call&& call) {
-    try {
-        return call();
-    } catch (...) {
-        fail_as_thrown(what);
-    }
-}
-
-[[noreturn, gnu::cold]] void fail_with_code(std::string_view what, int32_t code);
-
-/// As called_back() of what must not fail: any code but 0 is thrown, unchanged.
-template <class Call>
-void call_back(std::string_view what, Call&& call) {
-    if (const int32_t code = called_back(what, call); code != 0) fail_with_code(what, code);
-}
-
 /// Says "name = value: rule" with SAB_E_ARGUMENT unless the rule is kept.
 template <class Value, class... Rule>
 void check(bool kept, std::string_view name, const Value& value, const Rule&... rule) {

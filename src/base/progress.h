@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/error.h"
+#include "base/callback.h"
 
 namespace sab {
 
@@ -33,5 +33,10 @@ private:
     sab_progress_fn callback_ = nullptr;
     void* ctx_ = nullptr;
 };
+
+/// Tells the thread's current progress, if there is one.
+inline void report_progress(uint64_t done, uint64_t total) {
+    if (const Progress* const progress = current_progress()) progress->report(done, total);
+}
 
 }  // namespace sab

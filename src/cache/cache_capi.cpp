@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/callback.h"
 #include "base/guard.h"
 #include "base/progress.h"
 #include "cache/cache.h"

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/callback.h"
+
 namespace sab {
 namespace {
 

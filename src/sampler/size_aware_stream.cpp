@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/callback.h"
 #include "base/guard.h"
 #include "sizes/sizes.h"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/callback.h"
 #include "base/guard.h"
 
 namespace sab {

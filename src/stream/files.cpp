@@ -309,7 +309,7 @@ private:
         for (; at < place_; at += end_) {
             begin_ = end_ = 0;
             if (!more()) fail(SAB_E_MISMATCH, "file \"", disk_.name(), "\" ends at byte ", at, ", before byte ", place_, ", where the stream stood: it has changed");
-            current_progress().report(0, 0);
+            report_progress(0, 0);
             if (at + end_ > place_) {
                 begin_ = static_cast<std::size_t>(place_ - at);
                 break;

@@ -116,7 +116,7 @@ private:
             is_reading_ = true;
         }
         while (items_.size() < wanted_) {  // what came before a failure is kept
-            if (items_.size() % 4096 == 0) current_progress().report(items_.size(), wanted_);
+            if (items_.size() % 4096 == 0) report_progress(items_.size(), wanted_);
             Record item;
             if (!source_->next(item)) {
                 is_over_ = true;

@@ -154,7 +154,7 @@ public:
         } else {
             rewind();
             for (Record record; count_ < count;) {
-                current_progress().report(count_, count);
+                report_progress(count_, count);
                 if (!next(record)) fail(SAB_E_MISMATCH, "state: the source has only ", count_, " records, the state is of the ", count, "th");
             }
         }

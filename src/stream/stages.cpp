@@ -13,15 +13,6 @@ struct sab_random {
 
 namespace sab {
 
-namespace {
-const Progress no_progress;
-thread_local const Progress* progress_of_thread = &no_progress;
-}  // namespace
-
-const Progress& current_progress() { return *progress_of_thread; }
-CurrentProgress::CurrentProgress(const Progress& progress) : before_(std::exchange(progress_of_thread, &progress)) {}
-CurrentProgress::~CurrentProgress() { progress_of_thread = before_; }
-
 Bytes state_of(const Stream& stream) {
     StateWriter state;
     stream.save(state);
@@ -66,7 +57,7 @@ void Mark::go(Stream& source) const {
     restore_from(source, state);
     Record record;
     for (uint64_t i = 0; i < taken; ++i) {
-        if (i % 4096 == 0) current_progress().report(i, taken);
+        if (i % 4096 == 0) report_progress(i, taken);
         if (!source.next(record)) StateReader::refuse();
     }
 }

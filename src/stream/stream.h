@@ -62,19 +62,6 @@ inline Context context_of(void* ctx, void (*release)(void*)) {
             }};
 }
 
-/// What is told of a call that takes long: the progress of the stream that is asked, or whether a thread is to stop. Set while next() runs.
-const Progress& current_progress();
-class CurrentProgress {
-public:
-    explicit CurrentProgress(const Progress& progress);
-    ~CurrentProgress();
-    CurrentProgress(const CurrentProgress&) = delete;
-    CurrentProgress& operator=(const CurrentProgress&) = delete;
-
-private:
-    const Progress* before_;
-};
-
 /// The constructors below move their source only when nothing can fail any more.
 StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options);
 StreamPtr make_callback(const sab_source_functions& functions);

@@ -60,7 +60,7 @@ public:
     explicit ReadAheadSampler(sab::StreamPtr&& batches) : stream_(std::make_unique<sab_stream>()) { stream_->impl = std::move(batches); }
 
     bool next(sab::PlacedBatch& placed) override {
-        const sab::CurrentProgress current(stream_->progress);
+        const sab::CurrentProgress current(&stream_->progress);
         sab::Record record;
         if (!stream_->impl->next(record)) return false;
         const sab::List& list = sab::list_of(record);
@@ -108,7 +108,7 @@ sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(stream, "stream");
         sab::require(record, "record");
-        const sab::CurrentProgress current(stream->progress);
+        const sab::CurrentProgress current(&stream->progress);
         sab::Record next;
         if (!stream->impl->next(next)) return SAB_END;
         stream->shown = std::move(next);
@@ -127,7 +127,7 @@ sab_status sab_stream_set_progress(sab_stream* stream, sab_progress_fn progress,
 sab_status sab_stream_rewind(sab_stream* stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        const sab::CurrentProgress current(stream->progress);
+        const sab::CurrentProgress current(&stream->progress);
         stream->impl->rewind();
     });
 }
@@ -155,7 +155,7 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (size > 0) sab::require(data, "data");
-        const sab::CurrentProgress current(stream->progress);
+        const sab::CurrentProgress current(&stream->progress);
         try {
             sab::restore_from(*stream->impl, sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream)));
         } catch (...) {

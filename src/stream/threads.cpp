@@ -42,7 +42,7 @@ template <class Ready>
 void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, Ready&& ready) {
     while (!changed.wait_for(lock, std::chrono::milliseconds(50), ready)) {
         lock.unlock();
-        current_progress().report(0, 0);
+        report_progress(0, 0);
         lock.lock();
     }
 }
@@ -207,7 +207,7 @@ private:
     static void run(Side& side, uint64_t buffer_size) {
         const uint64_t usual = std::clamp<uint64_t>(buffer_size / 4, 1, 1024);
         const Progress until_stopped([](void* ctx, uint64_t, uint64_t) { return int32_t{static_cast<Side*>(ctx)->is_stopping}; }, &side);
-        const CurrentProgress current(until_stopped);
+        const CurrentProgress current(&until_stopped);
         while (!side.is_stopping) {
             Block block;
             try {

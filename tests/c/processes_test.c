@@ -148,6 +148,42 @@ static void ForkBesideABusyThread_LeavesNoLockHeld(void) {
     pthread_join(thread, NULL);
     sab_plan_free(plan);
 }
+
+static void count_lines(void *ctx, sab_log_level level, const char *message) {
+    (void)level, (void)message;
+    ++*(int *)ctx;
+}
+
+static void *set_log_often(void *ctx) {
+    while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) sab_set_log_callback(count_lines, ctx);
+    return NULL;
+}
+
+static void ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt(void) {
+    const int32_t numbers[] = {1, 99, 2};
+    sab_sizes *sizes = sizes_of(numbers, 3);
+    int lines = 0;
+    pthread_t thread;
+    is_over = 0;
+    pthread_create(&thread, NULL, set_log_often, &lines);
+    for (int i = 0; i < 200; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            int of_child = 0;
+            sab_sampler *sampler = NULL;
+            sab_set_log_callback(count_lines, &of_child);
+            const sab_status made = sab_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler);
+            _exit(made != SAB_OK || of_child != 1);
+        }
+        int status = -1;
+        EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    sab_set_log_callback(NULL, NULL);
+    sab_sizes_free(sizes);
+}
 #endif
 
 /* Threads */
@@ -254,6 +290,7 @@ int main(void) {
     RUN(ForkInTheMiddle_ParentAndChildBothFinish);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     RUN(ForkBesideABusyThread_LeavesNoLockHeld);
+    RUN(ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt);
 #endif
     RUN(Threads_ShareSizesAndPlan);
     RUN(Log_TellsOfEachWayToSkip);

@@ -200,6 +200,15 @@ test("a callback's code comes back", function()
   assert(is_ok == lib.SAB_OK and lib.sab_sizes_count(sizes) == 3)
 end)
 
+test("what options point to lives as long as they", function()
+  for _ = 1, 100 do
+    local options = sab.options("sab_plan_options", {budget = 8, buckets = lib.SAB_BUCKETS_BOUNDARIES, boundaries = ffi.new("double[4]", {0, 2, 4, 5}), boundary_count = 4})
+    collectgarbage()
+    for _ = 1, 50 do ffi.new("double[4]", {1, 1, 1, 1}) end
+    sab.new("sab_plan", "sab_plan_new", some_sizes(), options)
+  end
+end)
+
 test("handles go in any order, and with the collector", function()
   for _ = 1, 200 do
     local sampler = sab.new("sab_sampler", "sab_bucket_sampler_new", sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", {budget = 8})), nil)

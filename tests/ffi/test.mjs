@@ -4,6 +4,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 
 const [module, ...files] = process.argv.slice(2);
 const { Handle, SabError, batches, check, lib, options } = await import(pathToFileURL(module));
@@ -157,6 +159,19 @@ test('numbers beyond what a Number holds come back exactly', () => {
   const [epoch, step] = [[0], [0]];
   check(lib.sab_sampler_tell(sampler, epoch, step));
   assert.deepEqual([epoch[0], step[0]], [2n ** 64n - 2n, 0]);
+});
+
+test('arrays that a handle borrows live as long', () => {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc');
+  const borrowed = Array.from({ length: 20 }, () => new Handle('sab_sizes', 'sab_sizes_new', new Int32Array(200_000).fill(7), 200_000, lib.SAB_INT32, null));
+  const others = [];
+  for (let i = 0; i < 20; ++i) gc(), others.push(new Int32Array(200_000).fill(9));
+  for (const sizes of borrowed) {
+    const size = [0];
+    check(lib.sab_sizes_get(sizes, 100_000, size));
+    assert.equal(size[0], 7);
+  }
 });
 
 test('what is no handle of that kind, or no whole number, is refused', () => {

@@ -14,9 +14,15 @@ Keys are strings, bytes or whole numbers. Values are serialized by Julia's `Seri
 mutable struct Cache <: Handle{Raw.sab_cache}
     pointer::Ptr{Raw.sab_cache}
     is_serialized::Bool
-    Cache(pointer::Ptr{Raw.sab_cache}, is_serialized) = finalizer(close, new(pointer, is_serialized))
+    making::Threads.Atomic{Int} # values that get! is making
+    Cache(pointer::Ptr{Raw.sab_cache}, is_serialized) = finalizer(close, new(pointer, is_serialized, Threads.Atomic{Int}(0)))
 end
 free(cache::Ptr{Raw.sab_cache}) = Raw.sab_cache_free(cache)
+
+function Base.close(cache::Cache)
+    cache.making[] > 0 && throw(ArgumentError("Cache makes a value, and cannot be closed meanwhile"))
+    invoke(close, Tuple{Handle{Raw.sab_cache}}, cache)
+end
 
 function Cache(url::AbstractString; serializer = :julia, dataset_name = nothing, writer_buffer_size = nothing, flush_interval = nothing, capacity = nothing, on_failure = nothing,
                is_cluster = nothing, timeout = nothing, load_wait = nothing)
@@ -89,7 +95,12 @@ function Base.get!(load::Base.Callable, cache::Cache, key)
     calls = Calls((load, cache); progress = (done, total) -> (GC.safepoint(); true))
     name = key_bytes(key)
     callback = @cfunction(load_callback, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{Cvoid}}, Ptr{Csize_t}))
-    value = created(out -> Raw.sab_cache_get_or_load(cache, name, length(name), callback, calls, progress_pointer(), calls, out), Raw.sab_cache_value, calls)
+    Threads.atomic_add!(cache.making, 1)
+    value = try
+        created(out -> Raw.sab_cache_get_or_load(cache, name, length(name), callback, calls, progress_pointer(), calls, out), Raw.sab_cache_value, calls)
+    finally
+        Threads.atomic_sub!(cache.making, 1)
+    end
     calls.held === nothing && return taken(cache, value)
     Raw.sab_cache_value_free(value)
     return calls.held[1]

@@ -11,9 +11,11 @@ mutable struct MemoryGuard <: Handle{Raw.sab_memory_guard}
     sampler::Sampler
     probe::Probe
     calls::Calls
-    MemoryGuard(pointer::Ptr{Raw.sab_memory_guard}, sampler, probe, calls) = finalizer(close, new(pointer, sampler, probe, calls))
+    running::Vector{Calls} # of the step that is under way
+    MemoryGuard(pointer::Ptr{Raw.sab_memory_guard}, sampler, probe, calls) = finalizer(close, new(pointer, sampler, probe, calls, Calls[]))
 end
 free(guard::Ptr{Raw.sab_memory_guard}) = Raw.sab_memory_guard_free(guard)
+is_busy(guard::MemoryGuard) = any(calls -> calls.depth > 0, guard.running)
 
 function MemoryGuard(sampler::Sampler, probe::Probe; limit = nothing, interval = nothing, window = nothing, reduce = nothing)
     calls = Calls(Work(nothing, probe, reduce))
@@ -37,7 +39,15 @@ end
 # The guard goes on using its sampler.
 guarding(run, guard::MemoryGuard, functions::Calls...) = GC.@preserve guard begin
     isopen(guard.sampler) || throw(ArgumentError("the sampler of the MemoryGuard is closed"))
-    check(calling(run), guard.probe.calls, guard.calls, functions...)
+    refuse_busy(guard)
+    append!(guard.running, filter(calls -> calls !== nothing, [guard.probe.calls, guard.calls, functions...]))
+    guard.sampler.guard = guard
+    try
+        check(calling(run), guard.probe.calls, guard.calls, functions...)
+    finally
+        empty!(guard.running)
+        guard.sampler.guard = nothing
+    end
 end
 
 """

@@ -1169,16 +1169,6 @@ mutable struct sab_torch_leaf <: Struct
     sab_torch_leaf() = new()
 end
 
-const _sab_torch_collection_new = Ref(C_NULL)
-sab_torch_collection_new(leaves, leaf_count, samples, collection) = ccall(_sab_torch_collection_new[], sab_status, (Ptr{sab_torch_leaf}, Csize_t, Csize_t, Ptr{Ptr{sab_torch_collection}}), leaves, leaf_count, samples, collection)
-const _sab_torch_collection_lengths = Ref(C_NULL)
-sab_torch_collection_lengths(collection, name, lengths) = ccall(_sab_torch_collection_lengths[], sab_status, (Ptr{sab_torch_collection}, Cstring, Ptr{Ptr{sab_sizes}}), collection, name, lengths)
-const _sab_torch_collection_group = Ref(C_NULL)
-sab_torch_collection_group(collection, grouping, grouped) = ccall(_sab_torch_collection_group[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_grouping}, Ptr{Ptr{sab_torch_collection}}), collection, grouping, grouped)
-const _sab_torch_collection_ungroup = Ref(C_NULL)
-sab_torch_collection_ungroup(collection, samples) = ccall(_sab_torch_collection_ungroup[], sab_status, (Ptr{sab_torch_collection}, Ptr{Ptr{sab_torch_collection}}), collection, samples)
-const _sab_torch_collection_outputs = Ref(C_NULL)
-sab_torch_collection_outputs(collection, leaves, leaf_count, outputs) = ccall(_sab_torch_collection_outputs[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_leaf}, Csize_t, Ptr{Ptr{sab_torch_collection}}), collection, leaves, leaf_count, outputs)
 
 mutable struct sab_torch_collection_info <: Struct
     struct_size::Csize_t
@@ -1188,18 +1178,6 @@ mutable struct sab_torch_collection_info <: Struct
     sab_torch_collection_info() = new()
 end
 
-const _sab_torch_collection_get_info = Ref(C_NULL)
-sab_torch_collection_get_info(collection, info) = ccall(_sab_torch_collection_get_info[], sab_status, (Ptr{sab_torch_collection}, Ptr{sab_torch_collection_info}), collection, info)
-const _sab_torch_collection_get_dlpack = Ref(C_NULL)
-sab_torch_collection_get_dlpack(collection, leaf, index, tensor) = ccall(_sab_torch_collection_get_dlpack[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Csize_t, Ptr{Ptr{DLManagedTensor}}), collection, leaf, index, tensor)
-const _sab_torch_collection_get_tensor = Ref(C_NULL)
-sab_torch_collection_get_tensor(collection, leaf, index, tensor) = ccall(_sab_torch_collection_get_tensor[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Csize_t, Ptr{sab_torch_tensor}), collection, leaf, index, tensor)
-const _sab_torch_collection_get_mask = Ref(C_NULL)
-sab_torch_collection_get_mask(collection, group, names, leaf, mask) = ccall(_sab_torch_collection_get_mask[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Cstring, Csize_t, Ptr{sab_torch_tensor}), collection, group, names, leaf, mask)
-const _sab_torch_collection_get_mask_dlpack = Ref(C_NULL)
-sab_torch_collection_get_mask_dlpack(collection, group, names, leaf, mask) = ccall(_sab_torch_collection_get_mask_dlpack[], sab_status, (Ptr{sab_torch_collection}, Csize_t, Cstring, Csize_t, Ptr{Ptr{DLManagedTensor}}), collection, group, names, leaf, mask)
-const _sab_torch_collection_free = Ref(C_NULL)
-sab_torch_collection_free(collection) = ccall(_sab_torch_collection_free[], Cvoid, (Ptr{sab_torch_collection},), collection)
 
 "Finds every function in a library that is loaded."
 function load(library)
@@ -1384,17 +1362,6 @@ function load(library)
     _sab_torch_store_new[] = dlsym(library, :sab_torch_store_new)
     _sab_torch_store_all_gather[] = dlsym(library, :sab_torch_store_all_gather)
     _sab_torch_store_free[] = dlsym(library, :sab_torch_store_free)
-    _sab_torch_collection_new[] = dlsym(library, :sab_torch_collection_new)
-    _sab_torch_collection_lengths[] = dlsym(library, :sab_torch_collection_lengths)
-    _sab_torch_collection_group[] = dlsym(library, :sab_torch_collection_group)
-    _sab_torch_collection_ungroup[] = dlsym(library, :sab_torch_collection_ungroup)
-    _sab_torch_collection_outputs[] = dlsym(library, :sab_torch_collection_outputs)
-    _sab_torch_collection_get_info[] = dlsym(library, :sab_torch_collection_get_info)
-    _sab_torch_collection_get_dlpack[] = dlsym(library, :sab_torch_collection_get_dlpack)
-    _sab_torch_collection_get_tensor[] = dlsym(library, :sab_torch_collection_get_tensor)
-    _sab_torch_collection_get_mask[] = dlsym(library, :sab_torch_collection_get_mask)
-    _sab_torch_collection_get_mask_dlpack[] = dlsym(library, :sab_torch_collection_get_mask_dlpack)
-    _sab_torch_collection_free[] = dlsym(library, :sab_torch_collection_free)
 end
 
 end # module

@@ -68,6 +68,10 @@ A cursor over the batches of an epoch, for one task at a time.
 abstract type Sampler <: Handle{Raw.sab_sampler} end
 free(sampler::Ptr{Raw.sab_sampler}) = Raw.sab_sampler_free(sampler)
 is_busy(sampler::Sampler) = sampler.calls !== nothing && sampler.calls.depth > 0
+function Base.close(sampler::Sampler)
+    sampler.guard === nothing || refuse_busy(sampler.guard) # which goes on with it
+    invoke(close, Tuple{Handle{Raw.sab_sampler}}, sampler)
+end
 
 for name in (:BucketSampler, :SequentialSampler, :SizeAwareSampler, :SizeAwareStream, :TorchSampler, :PackedSampler, :BalancedSampler, :ShardedSampler, :LoadBalancingSampler,
              :LoadBalancingBatchSampler, :ReadaheadSampler, :WorstBatches)
@@ -76,10 +80,11 @@ for name in (:BucketSampler, :SequentialSampler, :SizeAwareSampler, :SizeAwareSt
         calls::Union{Nothing,Calls} # functions that the sampler goes on calling
         kept::Any                   # what the library borrows
         raw::Raw.sab_batch          # where it shows batches
+        guard::Any                  # a MemoryGuard whose step is under way
         function $name(pointer::Ptr{Raw.sab_sampler}, calls = nothing, kept = nothing)
             raw = Raw.sab_batch()
             raw.struct_size = sizeof(Raw.sab_batch)
-            return finalizer(close, new(pointer, calls, kept, raw))
+            return finalizer(close, new(pointer, calls, kept, raw, nothing))
         end
     end
 end

@@ -17,6 +17,7 @@
             @test SAB.stats(cache).loads == 3
             @test thrown(() -> get!(() -> throw(Mine(5)), cache, "g")) == Mine(5)
             @test get!(() -> get!(() -> 8, cache, "inner") + 1, cache, "outer") == 9 # a value that needs another
+            @test occursin("makes a value", message(() -> get!(() -> close(cache), cache, "h")))
             @test startswith(repr(cache), "Cache(" * (url == "memory:" ? "memory:" : "lmdb:"))
             empty!(cache)
             @test SAB.num_keys(cache) == 0

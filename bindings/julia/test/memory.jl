@@ -65,6 +65,9 @@ end
     @test thrown(() -> SAB.watch!(() -> throw(Mine(4)), guard, batch)) == Mine(4)
     @test thrown(() -> SAB.watch!(() -> throw(OutOfMemoryError()), guard, batch)) isa OutOfMemoryError
     @test SAB.info(guard).out_of_memory == 1
+    for handle in (guard, sampler)
+        @test occursin("functions that it calls", message(() -> SAB.step!((samples, weight) -> close(handle), guard, batch)))
+    end
     close(sampler)
     @test thrown(() -> SAB.watch!(() -> 5, guard, batch)) isa ArgumentError
     host = SAB.Probe("host")

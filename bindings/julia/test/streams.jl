@@ -117,6 +117,18 @@ mktempdir() do folder
         @test thrown(() -> collect(SAB.random_map_stream((random, x) -> rand(random, 1:0), SAB.array_stream(1:2)))) isa ArgumentError
     end
 
+    @testset "calls of tasks that take turns do not mix" begin
+        seen = Set()
+        waiting(name, last) = SAB.set_progress!(SAB.readahead_stream(SAB.map_stream(x -> (yield(); x), SAB.array_stream(1:9000)); batch_size = 4), (done, total) -> (push!(seen, name => task_local_storage(:name)); done < last))
+        outcome = Dict()
+        streams = Dict("goes on" => waiting("goes on", 10_000), "is stopped" => waiting("is stopped", 4096))
+        @sync for (name, stream) in streams
+            @async (task_local_storage(:name, name); outcome[name] = status(() -> SAB.next!(stream)))
+        end
+        @test outcome == Dict("goes on" => nothing, "is stopped" => Raw.SAB_E_CANCELLED)
+        @test seen == Set(name => name for name in keys(streams))
+    end
+
     @testset "Julia functions do not run in threads of the library" begin
         for stream in (SAB.map_stream(identity, lines()), SAB.size_stream(length, lines()), SAB.batch_stream(SAB.iterable_stream(1:3), 2), SAB.select_stream(x -> 1:2, lines()),
                        SAB.zip_stream(SAB.map_stream(length, lines()), SAB.array_stream(1:3)), SAB.readahead_stream(lines(); batch_size = largest -> 2))

@@ -1,0 +1,49 @@
+#pragma once
+/// How the caller's callbacks are run.
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace sab {
+
+class Progress;
+
+/// What is told of a call that takes long, by the thread that is in it: of the stream that is asked, or whether a thread is to stop. None in a callback: runtimes whose
+/// tasks share a thread may let another call in there begin, and end after this one.
+const Progress* current_progress() noexcept;
+class CurrentProgress {
+public:
+    explicit CurrentProgress(const Progress* progress) noexcept;
+    ~CurrentProgress();
+    CurrentProgress(const CurrentProgress&) = delete;
+    CurrentProgress& operator=(const CurrentProgress&) = delete;
+
+private:
+    const Progress* before_;
+};
+
+/// In a handler: the failure of a callback whose C++ exception is being handled.
+[[noreturn, gnu::cold]] void fail_as_thrown(std::string_view what);
+
+/// Runs a caller's callback: its code. A C++ exception that leaves it is a failure of the callback, its text in the message.
+template <class Call>
+int32_t called_back(std::string_view what, Call&& call) {
+    const CurrentProgress none(nullptr);
+    try {
+        return call();
+    } catch (...) {
+        fail_as_thrown(what);
+    }
+}
+
+[[noreturn, gnu::cold]] void fail_with_code(std::string_view what, int32_t code);
+
+/// As called_back() of what must not fail: any code but 0 is thrown, unchanged.
+template <class Call>
+void call_back(std::string_view what, Call&& call) {
+    if (const int32_t code = called_back(what, call); code != 0) fail_with_code(what, code);
+}
+
+}  // namespace sab

@@ -62,6 +62,7 @@ step "an epoch on a device of 128 MiB that is nearly full"
 step "Rust"
 export CARGO_TARGET_DIR=$PWD/build/cargo
 (cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system)
+tests/packages/sources.sh build/wheels/*.tar.gz build/sources
 
 step "LuaJIT and Node"
 PATH=$PWD/build/venv/bin:$PATH tests/ffi/run.sh build/prefix

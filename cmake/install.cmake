@@ -9,6 +9,9 @@ install(TARGETS sab sab_static EXPORT sabTargets
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES include/sab.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(DIRECTORY include/sab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+if(EXISTS ${PROJECT_SOURCE_DIR}/LICENSE)
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+endif()
 # What other languages read in place of the headers.
 install(FILES include/sab_cdef.h DESTINATION share/libsab COMPONENT dev)
 
@@ -18,7 +21,20 @@ configure_package_config_file(cmake/sabConfig.cmake.in sabConfig.cmake INSTALL_D
 write_basic_package_version_file(sabConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/sabConfig.cmake ${PROJECT_BINARY_DIR}/sabConfigVersion.cmake DESTINATION ${config_dir} COMPONENT dev)
 
-# Relative to the .pc file itself, so that the tree may be moved and DESTDIR needs no care.
-file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+# Relative to the .pc file itself, so that the tree may be moved and DESTDIR needs no care; but for folders that are given from the root.
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+else()
+  file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  string(PREPEND pc_prefix "\${pcfiledir}/")
+endif()
+foreach(folder LIBDIR INCLUDEDIR)
+  string(TOLOWER pc_${folder} variable)
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_${folder} BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE ${variable})
+endforeach()
+set(pc_embedding "")
+if(NOT APPLE) # as of sab::sab_static
+  set(pc_embedding "-Wl,-z,nodelete -Wl,--exclude-libs,libsab.a ")
+endif()
 configure_file(cmake/sab.pc.in sab.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/sab.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)

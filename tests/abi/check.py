@@ -63,6 +63,19 @@ def check_version(library):
     assert loaded.sab_version_string().decode() == version and loaded.sab_abi_version() == 1000 * major + minor
 
 
+def check_versions_agree(_):
+    version = re.search(r"project\(libsab VERSION (\S+)", (REPO / "CMakeLists.txt").read_text()).group(1)
+    places = {
+        "bindings/python/pyproject.toml": r'^version = "(.+)"',
+        "bindings/rust/Cargo.toml": r'^version = "(.+)"',
+        "bindings/rust/sab/Cargo.toml": r'^sab-sys = .*version = "(.+?)"',
+        "bindings/julia/Project.toml": r'^version = "(.+)"',
+        "debian/changelog": r"^libsab \((.+)-\d+\)",
+    }
+    found = {place: re.search(pattern, (REPO / place).read_text(), re.M).group(1) for place, pattern in places.items()}
+    assert set(found.values()) == {version}, found
+
+
 def check_soname_and_needed(library):
     dynamic = run("readelf", "-d", library)
     assert re.search(r"SONAME.*\[libsab\.so\.0\]", dynamic)
@@ -74,7 +87,7 @@ def check_size(library):
     with tempfile.NamedTemporaryFile() as stripped:
         run("strip", "-o", stripped.name, library)
         size = pathlib.Path(stripped.name).stat().st_size
-    assert size <= 1 << 20, f"{size:,} bytes without symbols"
+    assert size <= 1_000_000, f"{size:,} bytes without symbols"
 
 
 def check_nothing_runs_when_loaded(library):
@@ -114,7 +127,7 @@ def check_guards(_):
 def main():
     library = str(next(pathlib.Path(sys.argv[1]).rglob("libsab.so")))
     failed = 0
-    checks = [check_symbols, check_version_nodes, check_version, check_soname_and_needed, check_size, check_nothing_runs_when_loaded, check_headers_alone, check_documentation, check_guards]
+    checks = [check_symbols, check_version_nodes, check_version, check_versions_agree, check_soname_and_needed, check_size, check_nothing_runs_when_loaded, check_headers_alone, check_documentation, check_guards]
     for check in checks:
         try:
             check(library)

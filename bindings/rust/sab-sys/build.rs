@@ -10,7 +10,7 @@ fn is_set(name: &str) -> bool {
 }
 
 fn main() {
-    if env::var_os("DOCS_RS").is_some() {
+    if is_set("DOCS_RS") {
         return; // documentation is made without linking
     }
     if is_set("SAB_NO_BUNDLED") || env::var_os("CARGO_FEATURE_SYSTEM").is_some() {

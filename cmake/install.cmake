@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set_target_properties(sab PROPERTIES EXPORT_NAME sab)
 install(TARGETS sab sab_static EXPORT sabTargets
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT libsab
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libsab NAMELINK_COMPONENT dev
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -20,5 +21,7 @@ install(FILES ${PROJECT_BINARY_DIR}/sabConfig.cmake ${PROJECT_BINARY_DIR}/sabCon
 
 # Relative to the .pc file itself, so that the tree may be moved and DESTDIR needs no care.
 file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+list(TRANSFORM static_needs PREPEND -l OUTPUT_VARIABLE static_flags)
+list(JOIN static_flags " " static_flags)
 configure_file(cmake/sab.pc.in sab.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/sab.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)

@@ -1,5 +1,5 @@
 #pragma once
-/// Files read by mapping or piece by piece, and replaced as a whole.
+/// Files read by mapping or piece by piece, and replaced as a whole. On Windows, too, names are UTF-8.
 
 #include <cstddef>
 #include <cstdint>

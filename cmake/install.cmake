@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set_target_properties(sab PROPERTIES EXPORT_NAME sab)
 install(TARGETS sab sab_static EXPORT sabTargets
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT libsab
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libsab NAMELINK_COMPONENT dev
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -33,8 +34,10 @@ foreach(folder LIBDIR INCLUDEDIR)
   cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_${folder} BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE ${variable})
 endforeach()
 set(pc_embedding "")
-if(NOT APPLE) # as of sab::sab_static
+if(NOT APPLE AND NOT WIN32) # as of sab::sab_static
   set(pc_embedding "-Wl,-z,nodelete -Wl,--exclude-libs,libsab.a ")
 endif()
+list(TRANSFORM static_needs PREPEND -l OUTPUT_VARIABLE static_flags)
+list(JOIN static_flags " " static_flags)
 configure_file(cmake/sab.pc.in sab.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/sab.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)

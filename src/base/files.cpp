@@ -73,6 +73,27 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
     if (::rename(scratch.c_str(), path) != 0) refuse("cannot write");
 }
 
+OpenFile::OpenFile(const std::string& name) : name_(name), file_(::open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (name.find('\0') != name.npos) errno = ENOENT;
+    struct stat facts {};
+    if (file_ < 0 || name.find('\0') != name.npos || ::fstat(file_, &facts) != 0) {
+        const int number = errno;
+        if (file_ >= 0) ::close(file_);
+        fail(SAB_E_IO, "cannot open file \"", name, "\": ", std::strerror(number));
+    }
+    size_ = static_cast<uint64_t>(facts.st_size);
+}
+
+OpenFile::~OpenFile() { ::close(file_); }
+
+std::size_t OpenFile::read(uint64_t place, char* to, std::size_t room) const {
+    for (;;) {
+        const ssize_t count = ::pread(file_, to, room, static_cast<off_t>(place));
+        if (count >= 0) return static_cast<std::size_t>(count);
+        if (errno != EINTR) fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ", std::strerror(errno));
+    }
+}
+
 StandardStreams::StandardStreams() noexcept {
     while (true) {
         const int file = ::open("/dev/null", O_RDWR | O_CLOEXEC);

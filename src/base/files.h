@@ -1,9 +1,11 @@
 #pragma once
-/// Files read by mapping, and replaced as a whole.
+/// Files read by mapping or piece by piece, and replaced as a whole. On Windows, too, names are UTF-8.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace sab {
 
@@ -12,6 +14,25 @@ std::shared_ptr<const std::span<const std::byte>> map_file(const char* path);
 
 /// Writes the parts, one after the other, to a file that takes the place of `path` in one step; throws SAB_E_IO.
 void replace_file(const char* path, std::span<const std::span<const std::byte>> parts);
+
+/// A file that is open for reading. Reads by position: processes that share it do not move each other. Throws SAB_E_IO.
+class OpenFile {
+public:
+    explicit OpenFile(const std::string& name);
+    ~OpenFile();
+    OpenFile(const OpenFile&) = delete;
+    OpenFile& operator=(const OpenFile&) = delete;
+
+    /// As much as there is room for, or less; 0 at the end.
+    std::size_t read(uint64_t place, char* to, std::size_t room) const;
+    const std::string& name() const { return name_; }
+    uint64_t size() const { return size_; }
+
+private:
+    std::string name_;
+    int file_;
+    uint64_t size_ = 0;
+};
 
 /// While it lives, no file that is opened becomes standard input, output or error of a process that has closed those: what is printed later would go into it.
 class StandardStreams {

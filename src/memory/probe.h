@@ -20,6 +20,9 @@ struct TorchHooks {
 };
 void set_torch_hooks(const TorchHooks* hooks);
 
+/// The probe of this process's resident memory; throws SAB_E_UNSUPPORTED where it cannot be known.
+sab_probe_callbacks host_probe();
+
 /// A failure of a caller's callback, its code unchanged.
 [[noreturn]] void fail_callback(const std::string& what, int32_t code);
 

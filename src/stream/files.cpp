@@ -1,13 +1,9 @@
 /// The records of files: plain, of gzip, of Zstandard.
-#include <fcntl.h>
 #include <isa-l/igzip_lib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <unordered_map>
 
@@ -19,43 +15,10 @@
 namespace sab {
 namespace {
 
-/// A file as it lies on the disk. Reads by position: processes that share it do not move each other.
-class Disk {
-public:
-    explicit Disk(const std::string& name) : name_(name), file_(::open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
-        if (name.find('\0') != name.npos) errno = ENOENT;
-        struct stat facts {};
-        if (file_ < 0 || name.find('\0') != name.npos || ::fstat(file_, &facts) != 0) {
-            const int number = errno;
-            if (file_ >= 0) ::close(file_);
-            fail(SAB_E_IO, "cannot open file \"", name, "\": ", std::string_view(std::strerror(number)));
-        }
-        size_ = static_cast<uint64_t>(facts.st_size);
-    }
-    ~Disk() { ::close(file_); }
-    Disk(const Disk&) = delete;
-    Disk& operator=(const Disk&) = delete;
-
-    std::size_t read(uint64_t place, char* to, std::size_t room) const {
-        for (;;) {
-            const ssize_t count = ::pread(file_, to, room, static_cast<off_t>(place));
-            if (count >= 0) return static_cast<std::size_t>(count);
-            if (errno != EINTR) fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ", std::string_view(std::strerror(errno)));
-        }
-    }
-    const std::string& name() const { return name_; }
-    uint64_t size() const { return size_; }
-
-private:
-    std::string name_;
-    int file_;
-    uint64_t size_ = 0;
-};
-
 /// What comes out of a file.
 class Contents {
 public:
-    explicit Contents(const Disk& disk) : disk_(disk) {}
+    explicit Contents(const OpenFile& disk) : disk_(disk) {}
     virtual ~Contents() = default;
     Contents(const Contents&) = delete;
     Contents& operator=(const Contents&) = delete;
@@ -79,7 +42,7 @@ protected:
         begin_ = end_ = 0;
     }
 
-    const Disk& disk_;
+    const OpenFile& disk_;
     uint64_t place_ = 0;  ///< in the file, after what is in the buffer
     std::vector<char> buffer_ = std::vector<char>(1 << 16);
     std::size_t begin_ = 0, end_ = 0;
@@ -98,7 +61,7 @@ public:
 
 class GzipContents : public Contents {
 public:
-    explicit GzipContents(const Disk& disk) : Contents(disk), state_(new inflate_state) { begin(); }
+    explicit GzipContents(const OpenFile& disk) : Contents(disk), state_(new inflate_state) { begin(); }
 
     std::size_t read(char* to, std::size_t room) override {
         room = std::min<std::size_t>(room, 1u << 30);
@@ -152,7 +115,7 @@ private:
 
 class ZstdContents : public Contents {
 public:
-    explicit ZstdContents(const Disk& disk) : Contents(disk), stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
+    explicit ZstdContents(const OpenFile& disk) : Contents(disk), stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
         if (stream_ == nullptr) throw std::bad_alloc();
     }
 
@@ -195,7 +158,7 @@ private:
     bool is_inside_ = false;  ///< a frame
 };
 
-std::unique_ptr<Contents> contents_of(const Disk& disk) {
+std::unique_ptr<Contents> contents_of(const OpenFile& disk) {
     std::array<unsigned char, 4> begin{};
     const std::size_t count = disk.read(0, reinterpret_cast<char*>(begin.data()), begin.size());
     const bool is_zstd = count == 4 && begin[1] == 0xB5 && begin[2] == 0x2F && begin[3] == 0xFD && begin[0] == 0x28;
@@ -324,7 +287,7 @@ private:
     }
     [[noreturn]] void refuse_end() const { fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off in the record at byte ", place_, " of what comes out"); }
 
-    Disk disk_;
+    OpenFile disk_;
     uint64_t identity_;
     std::unique_ptr<Contents> contents_;
     sab_framing framing_;

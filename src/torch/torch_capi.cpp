@@ -1,35 +1,20 @@
-/// Loads the LibTorch component and hands its functions to the rooms that ask for them.
-#include <dlfcn.h>
-#ifdef __APPLE__
-#include <mach-o/dyld.h>
-#else
-#include <link.h>
-#endif
-#include <unistd.h>
-
+/// Hands the functions of the LibTorch component to the rooms that ask for them.
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "base/files.h"
 #include "base/guard.h"
 #include "memory/probe.h"
 #include "sab/torch.h"
 #include "sizes/sizes.h"
 #include "torch/component.h"
+#include "torch/loader.h"
 
 namespace {
-
-#ifdef __APPLE__
-constexpr char file_name[] = "libsab_torch.0.dylib", torch_name[] = "libc10.dylib";
-#else
-constexpr char file_name[] = "libsab_torch.so.0", torch_name[] = "libc10.so";
-#endif
 
 std::atomic<const sab_torch_component*> component{nullptr};
 const char* component_path = nullptr;  // written before `component`, never freed
@@ -52,74 +37,9 @@ const sab::TorchHooks hooks{
     [] { return opened().caught_out_of_memory() != 0; },
 };
 
-/// File name of a loaded library whose name begins with `name`; empty when there is none.
-std::string loaded_library(std::string_view name) {
-    const auto is_it = [name](const char* file) {
-        const std::string_view path(file);
-        return path.substr(path.rfind('/') + 1).starts_with(name);
-    };
-#ifdef __APPLE__
-    for (uint32_t i = 0; i < _dyld_image_count(); ++i)
-        if (is_it(_dyld_get_image_name(i))) return _dyld_get_image_name(i);
-    return {};
-#else
-    struct Search {
-        decltype(is_it)& is_wanted;
-        std::string path;
-    } search{is_it, {}};
-    dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void* data) {
-        auto& wanted = *static_cast<Search*>(data);
-        if (!wanted.is_wanted(info->dlpi_name)) return 0;
-        wanted.path = info->dlpi_name;
-        return 1;
-    }, &search);
-    return search.path;
-#endif
-}
-
-/// Where this library lies.
-std::string own_folder() {
-    Dl_info info{};
-    if (dladdr(reinterpret_cast<const void*>(&sab_torch_open), &info) == 0 || info.dli_fname == nullptr) return {};
-    const char* const slash = std::strrchr(info.dli_fname, '/');
-    return slash == nullptr ? std::string() : std::string(info.dli_fname, slash + 1);
-}
-
-/// A component that needs another LibTorch than the one loaded must not come near it. `file` is empty when the loader is to find it.
-void check_needed(const std::string& file) {
-    const std::string loaded = loaded_library(torch_name);
-    if (loaded.empty() || file.find('/') == std::string::npos) return;
-    const auto bytes = sab::map_file(file.c_str());
-    const std::string_view image(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-    const std::string base = loaded.substr(loaded.rfind('/') + 1);
-    if (image.find(SAB_TORCH_COMPONENT_SYMBOL) == std::string_view::npos) return;  // no component at all: told when it is loaded
-    // The names of needed libraries stand in the file, each ended by a zero.
-    if (image.find(std::string("\0", 1) + base + std::string("\0", 1)) == std::string_view::npos)
-        sab::fail(SAB_E_MISMATCH, "\"", file, "\" was built for another LibTorch than the one that this process has loaded, \"", loaded, "\"");
-}
-
 void load(const char* path) {
-    const char* const wish = std::getenv("SAB_TORCH_LIBRARY");
-    std::string file = path != nullptr ? path : wish != nullptr && *wish != '\0' ? wish : own_folder() + file_name;
-    const bool is_given = path != nullptr || (wish != nullptr && *wish != '\0');
-    if (!is_given && access(file.c_str(), R_OK) != 0) file = file_name;  // the system's loader looks
-    check_needed(file);
-    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-        const char* const error = dlerror();
-        const std::string_view why = error == nullptr ? "unknown error" : error;
-        if (why.find("undefined symbol") != why.npos)
-            sab::fail(SAB_E_MISMATCH, "\"", file, "\" was built for another LibTorch than the one that was found: ", why);
-        sab::fail(SAB_E_IO, "cannot load the LibTorch component \"", file, "\": ", why, is_given ? "" : " (set SAB_TORCH_LIBRARY to its file name)");
-    }
-    const auto table_of = reinterpret_cast<sab_torch_component_fn>(dlsym(library, SAB_TORCH_COMPONENT_SYMBOL));
-    if (table_of == nullptr) sab::fail(SAB_E_MISMATCH, "\"", file, "\" is no LibTorch component of this version of libsab: it has no ", SAB_TORCH_COMPONENT_SYMBOL);
-    const sab_torch_component* const table = table_of();
-    if (table->version != SAB_TORCH_COMPONENT_VERSION)
-        sab::fail(SAB_E_MISMATCH, "\"", file, "\" has component version ", table->version, ", this library works with ", SAB_TORCH_COMPONENT_VERSION);
-    if (std::strcmp(table->built_for, table->running()) != 0)
-        sab::fail(SAB_E_MISMATCH, "\"", file, "\" was built for LibTorch ", std::string_view(table->built_for), ", but LibTorch ",
-                  std::string_view(table->running()), " is loaded");
+    std::string file;
+    const sab_torch_component* const table = sab::load_torch_component(path, file);
     component_path = strdup(file.c_str());
     component.store(table, std::memory_order_release);
     sab::set_torch_hooks(&hooks);

@@ -540,10 +540,10 @@ static void Model_DamagedAnywhere_IsRefused(void) {
     EXPECT_OK(sab_memory_model_read(image, size, &other));
     sab_memory_model_free(other);
     char path[] = "/tmp/sab_test_XXXXXX"; /* and from files */
-    const int file = mkstemp(path);
+    close(mkstemp(path));
     EXPECT(sab_memory_model_open(path, &other) == SAB_E_FORMAT); /* empty */
-    EXPECT(write(file, image, size / 2) == (ssize_t)(size / 2));
-    close(file);
+    FILE *file = fopen(path, "wb");
+    EXPECT(file != NULL && fwrite(image, 1, size / 2, file) == size / 2 && fclose(file) == 0);
     EXPECT_FAILS(sab_memory_model_open(path, &other), SAB_E_FORMAT, path);
     unlink(path);
     free(longer);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "helpers.h"
+#include "posix.h"
 
 #define SAMPLES 1500
 
@@ -528,8 +529,10 @@ static void the_environment(void) {
     EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT, "RANK = 8: must be below WORLD_SIZE = 8");
     setenv("RANK", "-1", 1);
     EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT, "RANK = \"-1\": must be a whole number");
+#ifndef _WIN32 /* which has no empty variables */
     setenv("RANK", "", 1);
     EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT, "whole number");
+#endif
     EXPECT_FAILS(sab_ranks_from_environment(NULL, &world_size), SAB_E_ARGUMENT, "rank");
     for (size_t i = 0; i < COUNT(names); ++i) {
         unsetenv(names[i][0]);

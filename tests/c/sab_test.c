@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#ifndef _WIN32
 #include <sys/wait.h>
+#endif
 #include <unistd.h>
 
 #include "helpers.h"
@@ -1038,6 +1040,7 @@ static void TwoThreads_OnOnePlan_AreIndependent(void) {
     sab_plan_free(plan);
 }
 
+#ifndef _WIN32
 static void Fork_ChildAndParentGoOn(void) {
     sab_plan *plan = a_plan();
     sab_sampler *sampler = rank_of(plan, 0, 1);
@@ -1061,6 +1064,7 @@ static void Fork_ChildAndParentGoOn(void) {
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 }
+#endif
 
 static char logged[256];
 static int log_lines;
@@ -1126,7 +1130,9 @@ int main(void) {
     RUN(Stream_FailsAndGoesOn_AndIsReleasedOnce);
     RUN(LongBuild_IsCancelledFromAnotherThread);
     RUN(TwoThreads_OnOnePlan_AreIndependent);
+#ifndef _WIN32
     RUN(Fork_ChildAndParentGoOn);
+#endif
     RUN(Log_SaysOnceWhatIsSkipped);
     RUN(Messages_DoNotDependOnTheLocale);
     return finish();

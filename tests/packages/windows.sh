@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Cross-compiles the library and the C tests for 64-bit Windows in a chroot of bookworm, and runs golden vectors and tests there by wine: windows.sh SCRATCH, by root.
+set -euo pipefail
+repo=$(cd "$(dirname "$0")/../.." && pwd)
+scratch=$(mkdir -p "$1" && cd "$1" && pwd)
+. "$repo/tests/packages/chroots.sh"
+root=$scratch/windows
+fresh_chroot bookworm "$root"
+sed 's/^deb /deb-src /' "$root/etc/apt/sources.list" > "$root/etc/apt/sources.list.d/sources.list"
+in_chroot "$root" apt-get update -qq
+in_chroot "$root" apt-get install -qq cmake ninja-build ccache make nasm dpkg-dev zstd g++-mingw-w64-x86-64-posix wine64 libxxhash-dev libeigen3-dev > "$scratch/windows.log" 2>&1
+mkdir -p "$root/sab" "$root/sources" "$scratch/ccache-windows" "$root/ccache"
+cp -a "$scratch/ccache-windows/." "$root/ccache/"
+git -C "$repo" archive HEAD | tar -C "$root/sab" -x
+# Debian has no ISA-L and Zstandard for Windows, but their sources.
+in_chroot "$root" sh -euc '
+  cd /sources
+  apt-get source -qq libisal libzstd
+  make -s -C libisal-* -f Makefile.unx arch=mingw AS=nasm units=igzip lib
+  make -s -C libzstd-*/lib libzstd.a CC=x86_64-w64-mingw32-gcc AR=x86_64-w64-mingw32-ar ZSTD_LIB_COMPRESSION=0 ZSTD_LIB_DICTBUILDER=0
+  windows=/usr/x86_64-w64-mingw32
+  install -D -t $windows/include/isa-l libisal-*/include/igzip_lib.h libisal-*/include/types.h
+  install -D -t $windows/include libzstd-*/lib/zstd.h /usr/include/xxhash.h
+  install libisal-*/bin/isa-l.a $windows/lib/libisal.a
+  install -t $windows/lib libzstd-*/lib/libzstd.a
+  cp -r /usr/include/eigen3 $windows/include/' >> "$scratch/windows.log" 2>&1
+in_chroot "$root" sh -euc '
+  cross="-G Ninja -DCMAKE_TOOLCHAIN_FILE=/sab/cmake/x86_64-w64-mingw32.cmake -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
+  cmake -S /sab -B /build $cross -DCMAKE_INSTALL_PREFIX=/prefix > /dev/null
+  ninja -C /build --quiet install > /dev/null
+  cmake -S /sab/tests/c -B /tests $cross -DCMAKE_PREFIX_PATH=/prefix > /dev/null
+  ninja -C /tests --quiet
+  x86_64-w64-mingw32-gcc /sab/tests/golden/golden.c -I/prefix/include /prefix/lib/libsab.dll.a -o /tests/golden.exe'
+cp -a "$root/ccache/." "$scratch/ccache-windows/"
+in_chroot "$root" sh -euc '
+  export WINEDEBUG=-all WINEPATH="Z:\\prefix\\bin"
+  wine() { /usr/lib/wine/wine64 "$@"; }
+  for vectors in /sab/tests/golden/*.txt; do wine /tests/golden.exe "$vectors"; done
+  cd /tests && ctest --output-on-failure
+  cp /sab/README.md /sab/ARCHITECTURE.md . && gzip -k ./*.md && zstd -q ./*.md
+  for ending in md md.gz md.zst; do wine stream.exe README.$ending ARCHITECTURE.$ending; done'

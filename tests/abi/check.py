@@ -49,8 +49,10 @@ def check_symbols(library):
 
 
 def check_version_nodes(library):
-    functions = declared()
-    for name, node in exported(library).items():
+    functions, nodes = declared(), exported(library)
+    minor = int(re.search(r"SAB_ABI_MINOR (\d+)", (REPO / "CMakeLists.txt").read_text()).group(1))
+    assert max(int(node.split(".")[1]) for node in nodes.values() if "." in node) == minor, "functions of a new node raise SAB_ABI_MINOR"
+    for name, node in nodes.items():
         assert (node == "SAB_EXPERIMENTAL") == functions[name][2] and re.fullmatch(r"SAB_(0\.\d+|EXPERIMENTAL)", node), f"{name}@@{node}"
 
 

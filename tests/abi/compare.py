@@ -1,13 +1,15 @@
 """Whether the declarations of a release are still there: compare.py THEN NOW, two files as include/sab_cdef.h. Prints "N passed, N failed".
 
-Every constant with its value, every function and callback type word for word, every struct with its fields in their order; a struct may have more of them only at its end, and only when it begins
-with struct_size. Then breaks the new declarations in several ways and expects each to be found.
+Every constant with its value, which no new one of its enum has, every function and callback type word for word, every struct with its fields in their order; a struct may have more of them only
+at its end, behind the padding that it had and leaving none, and only when it begins with struct_size. Then breaks the new declarations in several ways and expects each to be found.
 """
 
 import pathlib
 import re
 import sys
 
+SIZES = {"uint8_t": 1, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8, "double": 8}
+FAMILY = re.compile(r"SAB_[A-Z]+")  # constants of one enum begin alike
 EXPERIMENTAL = re.compile(r"sab_torch_(leaf|collection)")
 
 
@@ -33,14 +35,47 @@ def read(text):
     return declared
 
 
+def size_and_alignment(field, declared):
+    """Of a type, or of a field with its name, where pointers have 8 bytes."""
+    if "*" in field:
+        return 8, 8
+    name = next(word for word in field.split() if word != "const")
+    if name in SIZES:
+        return SIZES[name], SIZES[name]
+    what = declared[name]
+    if isinstance(what, str):
+        return size_and_alignment(what.removeprefix("typedef "), declared)
+    _, size, alignment = layout(what, declared)
+    return size, alignment
+
+
+def layout(fields, declared):
+    """Where each field of a struct begins and ends, the struct's size and its alignment."""
+    places, at, alignment = [], 0, 1
+    for field in fields:
+        size, own = size_and_alignment(field, declared)
+        at = -(-at // own) * own
+        places.append((at, at + size))
+        at, alignment = at + size, max(alignment, own)
+    return places, -(-at // alignment) * alignment, alignment
+
+
+def has_grown(old, new, then, now):
+    if not (isinstance(old, list) and isinstance(new, list) and new[: len(old)] == old and old[0] == "size_t struct_size"):
+        return False
+    places, size, _ = layout(new, now)
+    return places[len(old)][0] >= layout(old, then)[1] and places[-1][1] == size
+
+
 def broken(then, now):
     for name, old in then.items():
         new = now.get(name)
-        if EXPERIMENTAL.match(name) or new == old:
-            continue
-        grown = isinstance(old, list) and isinstance(new, list) and new[: len(old)] == old and old[0] == "size_t struct_size"
-        if not grown:
+        if not (EXPERIMENTAL.match(name) or new == old or has_grown(old, new, then, now)):
             yield f"{name}: {old} became {new}"
+    for family in {FAMILY.match(name)[0] for name, value in now.items() if isinstance(value, int)}:
+        values = [value for name, value in now.items() if isinstance(value, int) and FAMILY.match(name)[0] == family]
+        if len(values) > len(set(values)):
+            yield f"{family}...: two have one value"
 
 
 def main():
@@ -50,7 +85,7 @@ def main():
         print("FAILED", line)
     assert len(then) > 300 and {"SAB_E_ARGUMENT", "sab_plan_options", "sab_cost_fn", "sab_plan_new", "sab_status", "sab_record"} <= then.keys()
 
-    options = now["sab_plan_options"]
+    options = then["sab_plan_options"]
     swapped = [options[0], options[2], options[1], *options[3:]]
     breaks = {
         "a constant": {"SAB_E_ARGUMENT": -20},
@@ -63,6 +98,9 @@ def main():
         "a field of another type": {"sab_plan_options": [field.replace("double budget", "size_t budget") for field in options]},
         "a field in the middle": {"sab_plan_options": [options[0], "uint64_t more", *options[1:]]},
         "a lost field": {"sab_plan_options": options[:-1]},
+        "a field in the padding": {"sab_files_stream_options": then["sab_files_stream_options"] + ["int32_t more"]},
+        "a field that leaves padding": {"sab_plan_options": options + ["int32_t more"]},
+        "a value that is used": {"SAB_E_NEW": then["SAB_E_ARGUMENT"]},
         **{f"more of {name}": {name: now[name] + ["uint64_t more"]} for name in ("sab_record", "sab_cost_term", "sab_grouping_dimension", "sab_cache_item")},
     }
     missed = [what for what, change in breaks.items() if not list(broken(then, {**now, **change}))]

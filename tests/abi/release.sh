@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Keeps the binary interface of a release, once, when it is made: release.sh VERSION PREFIX. Writes VERSION/libsab.abi, VERSION/sab_cdef.h and the C test programs as they are built now, for
+# Keeps the binary interface of a release, once, when it is made: release.sh VERSION PREFIX. Writes VERSION/libsab.abi, VERSION/sab_cdef.h, VERSION/defaults.txt and the C test programs as they are built now, for
 # run.sh. PREFIX is an installation of a build with SAB_BUILD_TESTS.
 set -euo pipefail
 version=$1 prefix=$(realpath "$2")
@@ -10,6 +10,7 @@ out=$here/$version
 mkdir -p "$out"
 dump "$prefix" "$out/libsab.abi"
 cp "$prefix/share/libsab/sab_cdef.h" "$out"
+/usr/bin/python3 -B "$here/defaults.py" "$(find "$prefix" -name libsab.so)" "$out/sab_cdef.h" > "$out/defaults.txt"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cmake -S "$here/../c" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_SKIP_RPATH=ON -DCMAKE_C_FLAGS="-ffile-prefix-map=$(realpath "$here/../..")=." > /dev/null

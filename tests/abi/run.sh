@@ -17,11 +17,17 @@ check() { # check WHAT COMMAND...
 same() { abidiff --suppressions "$here/allowed.suppr" --no-added-syms "$@"; }
 differs() { same "$@"; [ $? -ne 0 ]; }
 
+symbols() { grep -oE "elf-symbol name='sab_[a-z0-9_]+' version='$2'" "$1" | sort; } # symbols FILE NODE
+same_symbols() { diff <(symbols "$1" "$3") <(symbols "$2" "$3"); }
+same_defaults() { diff "$1/defaults.txt" <(/usr/bin/python3 -B "$here/defaults.py" "$libdir/libsab.so" "$1/sab_cdef.h"); }
+
 dump "$prefix" "$scratch/now.abi"
 for release in "$here"/[0-9]*/; do
   name=$(basename "$release")
   check "abidiff against $name" same "$release/libsab.abi" "$scratch/now.abi"
-  check "declarations of $name" /usr/bin/python3 "$here/compare.py" "$release/sab_cdef.h" "$prefix/share/libsab/sab_cdef.h"
+  check "declarations of $name" /usr/bin/python3 -B "$here/compare.py" "$release/sab_cdef.h" "$prefix/share/libsab/sab_cdef.h"
+  check "functions of SAB_$name" same_symbols "$release/libsab.abi" "$scratch/now.abi" "SAB_$name"
+  check "defaults of $name" same_defaults "$release"
   # What abidiff must find: a function that is gone, a parameter that is.
   sed '/elf-symbol name=.sab_plan_new./d' "$scratch/now.abi" > "$scratch/gone.abi"
   check "a lost function is found" differs "$release/libsab.abi" "$scratch/gone.abi"

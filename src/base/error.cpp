@@ -1,7 +1,10 @@
 #include "base/error.h"
 
 #include <charconv>
-#ifndef __cpp_lib_to_chars
+// libc++ does not set the macro, since its from_chars lacks numbers with fractions; on Apple's systems it is the system's age that counts.
+#if defined(__cpp_lib_to_chars) || (defined(_LIBCPP_VERSION) && !defined(__APPLE__))
+#define SAB_HAS_TO_CHARS
+#else
 #include <limits>
 #include <locale>
 #include <sstream>
@@ -16,7 +19,7 @@ void append_number(std::string& out, Number number) {
     out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
 }
 
-#ifndef __cpp_lib_to_chars
+#ifndef SAB_HAS_TO_CHARS
 /// g++ 10 has to_chars for whole numbers only.
 template <std::floating_point Number>
 void append_number(std::string& out, Number number) {

@@ -21,7 +21,7 @@ from sab._cli.memory import StepError, answer, bytes_of
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs the command; gives the exit status: 0, 2 for an input or option that will not do, 130 after Ctrl-C."""
+    """Runs the command; gives the exit status: 0, 2 for an input or option that will not do, 130 after Ctrl-C, 141 where who read the output has gone."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:

@@ -21,7 +21,10 @@ fn tensors<B: Backend>(samples: &[Sample], batch: &BatchRef<'_>, device: &B::Dev
         row[..sentence.len()].copy_from_slice(sentence);
     }
     let labels: Vec<i32> = batch.indices.iter().map(|&index| samples[index as usize].1).collect();
-    (Tensor::from_data(TensorData::new(words, [count, length]), device), Tensor::from_data(TensorData::new(labels, [count]), device))
+    (
+        Tensor::from_data(TensorData::new(words, [count, length]), device),
+        Tensor::from_data(TensorData::new(labels, [count]), device),
+    )
 }
 // [end]
 

@@ -19,7 +19,7 @@ install(FILES include/sab_cdef.h DESTINATION share/libsab COMPONENT dev)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sab)
 install(EXPORT sabTargets NAMESPACE sab:: DESTINATION ${config_dir} COMPONENT dev)
 configure_package_config_file(cmake/sabConfig.cmake.in sabConfig.cmake INSTALL_DESTINATION ${config_dir})
-write_basic_package_version_file(sabConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(sabConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/sabConfig.cmake ${PROJECT_BINARY_DIR}/sabConfigVersion.cmake DESTINATION ${config_dir} COMPONENT dev)
 
 # Relative to the .pc file itself, so that the tree may be moved and DESTDIR needs no care; but for folders that are given from the root.

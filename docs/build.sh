@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the site: docs/build.sh PREFIX VENV OUT
-# PREFIX: an installed libsab with its LibTorch component; VENV: an environment with the Python package, its extra `cli` and torch. Needs doxygen, cargo and WordNet.
+# PREFIX: an installed libsab with its LibTorch component; VENV: an environment with the Python package, its extra `cli` and torch. Needs doxygen, cargo and WordNet, and
+# what the examples say that they need; SAB_DOCS_PARTIAL=1 leaves out those that cannot run.
 set -euo pipefail
 prefix=$(realpath -e "$1") venv=$(realpath -e "$2") out=$(realpath -m "$3")
 cd "$(dirname "$0")"
@@ -18,4 +19,4 @@ cp -r "$CARGO_TARGET_DIR/doc" generated/extra/rust
 python run.py
 python readme.py | tail -n 1
 python pictures.py generated
-python -m sphinx -q -W --keep-going -b html . "$out"
+python -m sphinx -q -W --keep-going -d generated/doctrees -b html . "$out"

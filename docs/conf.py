@@ -1,12 +1,17 @@
 """Settings of Sphinx, and the directive `show`, by which pages include parts of programs that run.py runs. See build.sh."""
 
+import importlib
 import os
+import pathlib
+import pkgutil
+import re
 
 from docutils import nodes
 from sphinx.directives.code import LiteralInclude
 from sphinx.errors import ExtensionError
 
 import sab
+import sab.compat
 
 project, version, release = "libsab", sab.__version__, sab.__version__
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -45,6 +50,8 @@ class Show(LiteralInclude):
     def run(self):
         name = self.arguments[0]
         if "generated/" in name and not os.path.exists(os.path.join(os.path.dirname(self.env.doc2path(self.env.docname)), name)):
+            if os.environ.get("SAB_DOCS_PARTIAL") != "1":
+                raise self.error(f"{name}: run.py has not written it")
             return [nodes.paragraph("", "", nodes.emphasis("", "Not run for this copy of the site."))]  # a recipe whose library was not there
         self.options["language"] = LANGUAGES.get(os.path.splitext(name)[1], "text")
         if len(self.arguments) > 1:
@@ -53,10 +60,15 @@ class Show(LiteralInclude):
 
 
 def check_names(app, error):
-    """Fails where a public name of the Python package is not in the reference."""
+    """Fails where a public name of the Python package is not in the reference, or one that another library has not in the table of migration.md."""
     if error is None:
         described = {entry[0] for entry in app.env.domains["py"].get_objects()}
         missing = [name for name in sab.__all__ if f"sab.{name}" not in described]
+        migration = pathlib.Path(app.srcdir, "migration.md").read_text()
+        for found in pkgutil.walk_packages(sab.compat.__path__, "sab.compat."):
+            names = getattr(importlib.import_module(found.name), "__all__", [])
+            missing += [found.name] if names and found.name not in described else []
+            missing += [f"{name}, in migration.md" for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", migration)]
         if missing:
             raise ExtensionError(f"not in the reference: {', '.join(missing)}")
 

@@ -1,7 +1,8 @@
-"""Runs the Python, C and Rust blocks of README.md: docs/readme.py
+"""Runs the blocks of README.md and of the READMEs of the Python and Julia packages: docs/readme.py
 
 The Python blocks run one after the other in one namespace. Before a block runs, names that it takes for granted are made, and what this machine may lack (a GPU, Redis servers, the time for an endless stream) is replaced.
-Each block must be named here, by text that is in it, so that none goes unrun. The C++ block needs minutes of LibTorch's headers: examples/cpp/groups.cpp stands for it.
+Each block must be named here, by text that is in it, so that none goes unrun. Blocks of Rust's own READMEs are doctests of the crates. Commands that install something stand in indented
+blocks and in COMMANDS, with what runs them in CI.
 """
 
 import os
@@ -58,7 +59,15 @@ for name in names:
     ("sab.torch_optim.fuse_optimizer", "model = torch.nn.Linear(4, 4); model(torch.rand(2, 4)).sum().backward()", {}),
     ("sab.CachedDataset(dataset", "dataset = [1, 2, 3]; index = 1; preprocess = lambda sample: 2 * sample", {"redis://:password@node0,node1:7000": "memory:"}),
 ]
+PYTHON_BLOCKS = [("import numpy as np, sab", "", {})]  # of the Python package's README
 
+# Commands in indented blocks, by their first word, and what runs them.
+COMMANDS = {
+    "./demo.sh": "the quickstart's command_line.sh and install_python.sh run what it runs, but for the training",
+    "./test.sh": "runs this",
+    "cmake": "test.sh builds both LibTorch components with these options",
+    "julia>": "needs Julia's registry of packages; tests/julia/run.sh and first.jl load the package by its folder",
+}
 
 C_PROGRAM = """
 #include <stdio.h>
@@ -72,24 +81,53 @@ return trained == 10 ? 0 : 1;
 """
 
 
-def blocks_of(language):
-    return re.findall(rf"```{language}\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
+CPP_PROGRAM = """
+#include <ATen/Functions.h>
+#include <sab/torch.hpp>
+int main() {
+    if (sab_torch_open(nullptr) != SAB_OK) return 2;
+    std::vector<at::Tensor> sentences;
+    for (const int64_t length : {3, 60, 20, 100}) sentences.push_back(at::ones({length}, at::kLong));
+    const auto model = [](const c10::IValue& tokens, const at::Tensor& mask) { return at::mul(tokens.toTensor(), mask).sum(1); };
+%s
+    return in_order[3].item<int64_t>() == 100 ? 0 : 1;
+}
+"""
+JULIA_SETUP = "lengths = rand(1:200, 10_000); data = lengths; train(samples, length) = @assert maximum(samples) <= length\n"
+JULIA = "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no --project={repository}/bindings/julia readme.jl"
 
 
-def run_python():
-    blocks = blocks_of("python")
-    if len(blocks) != len(BLOCKS):
-        sys.exit(f"README.md has {len(blocks)} Python blocks, readme.py knows {len(BLOCKS)}")
+def blocks_of(language, page="README.md"):
+    return re.findall(rf"```{language}\n(.*?)```", (REPOSITORY / page).read_text(), re.S)
+
+
+def check_all_are_known():
+    """Ends where a page has a block of another language, or a command in an indented block, that nothing here runs."""
+    known = {"README.md": {"python", "c", "cpp", "rust", "julia"}, "bindings/python/README.md": {"python"}, "bindings/julia/README.md": {"julia"}}
+    for page, languages in known.items():
+        text = (REPOSITORY / page).read_text()
+        others = set(re.findall(r"^```(\w+)", text, re.M)) - languages
+        text = re.sub(r"```.*?```", "", text, flags=re.S)
+        unrun = {line for line in re.findall(r"^ {4}(\S+.*)$", text, re.M) if re.match(r"[.\w]*/|[a-z]+>|(cmake|pip|cargo|apt|sudo|python3?) ", line)}
+        unrun = {line for line in unrun if line.split()[0] not in COMMANDS}
+        if others or unrun:
+            sys.exit(f"{page}: nothing runs {', '.join(others | unrun)}")
+
+
+def run_python(page, known):
+    blocks = blocks_of("python", page)
+    if len(blocks) != len(known):
+        sys.exit(f"{page} has {len(blocks)} Python blocks, readme.py knows {len(known)}")
     namespace = {}
     exec(SETUP, namespace)
-    for block, (text, before, replaced) in zip(blocks, BLOCKS):
+    for block, (text, before, replaced) in zip(blocks, known):
         for old in [text, *replaced]:
             if old not in block:
-                sys.exit(f"README.md: {old!r} is not in the block where readme.py looks for it:\n{block}")
+                sys.exit(f"{page}: {old!r} is not in the block where readme.py looks for it:\n{block}")
         for old, new in replaced.items():
             block = block.replace(old, new)
         exec(before, namespace)
-        exec(compile(block, f"README.md: {text}", "exec"), namespace)
+        exec(compile(block, f"{page}: {text}", "exec"), namespace)
     return len(blocks)
 
 
@@ -98,6 +136,23 @@ def run_c():
     pathlib.Path("readme.c").write_text(C_PROGRAM % block)
     subprocess.run("cc -std=c11 -Wall -Werror readme.c -o readme $(pkg-config --cflags --libs sab) && ./readme", shell=True, check=True)
     return 1
+
+
+def run_cpp():
+    (block,) = blocks_of("cpp")
+    pathlib.Path("readme.cpp").write_text(CPP_PROGRAM % block)
+    command = "c++ -std=c++17 -Wall -Werror readme.cpp -o readme $(pkg-config --cflags --libs sab) -ltorch -ltorch_cpu -lc10 && ./readme"
+    subprocess.run(command, shell=True, check=True)
+    return 1
+
+
+def run_julia():
+    if not shutil.which("julia") and os.environ.get("SAB_DOCS_PARTIAL") == "1":
+        return 0
+    blocks = [*blocks_of("julia"), *blocks_of("julia", "bindings/julia/README.md")]
+    pathlib.Path("readme.jl").write_text(JULIA_SETUP + "\n".join(blocks))
+    subprocess.run(JULIA.format(repository=REPOSITORY), shell=True, check=True, stdout=subprocess.DEVNULL)
+    return len(blocks)
 
 
 def run_rust():
@@ -116,7 +171,8 @@ def run_rust():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        passed = run_python() + run_c() + run_rust()
+        check_all_are_known()
+        passed = run_python("README.md", BLOCKS) + run_python("bindings/python/README.md", PYTHON_BLOCKS) + run_c() + run_cpp() + run_rust() + run_julia()
         os.chdir("/")
     print(f"{passed} passed, 0 failed")
 

@@ -1,11 +1,11 @@
 """Runs every program of which the pages show a part, and keeps what it prints in generated/, where pages may show it, too.
 
-    docs/run.py [--all] [PART OF A NAME ...]
+    docs/run.py [PART OF A NAME ...]
 
-A program whose first lines say `needs: NAME, ...` is skipped where one of the names is neither a command nor a module; with --all that is a failure. So
-is one whose language is not there. One that says `slow` runs only with --all. `flags: ...` are for the compiler, `arguments: ...` for the program. Programs run in a folder of their own, with the commands of this Python's environment, and must end with 0.
-PKG_CONFIG_PATH, LD_LIBRARY_PATH and SAB_LIBRARY must lead to libsab, SAB_TORCH_LIBRARY to its LibTorch component.
-Pages may hold no other code: a block that is not shown from a file is a failure.
+A program whose first lines say `needs: NAME, ...` fails where one of the names is neither a command nor a module; so does one whose language is not there. With SAB_DOCS_PARTIAL=1 in the
+environment these are skipped, and the pages say so. `flags: ...` are for the compiler, `arguments: ...` for the program. Programs run in a folder of their own, with the commands of this
+Python's environment, and must end with 0. PKG_CONFIG_PATH, LD_LIBRARY_PATH and SAB_LIBRARY must lead to libsab, SAB_TORCH_LIBRARY to its LibTorch component.
+Pages may hold no other code: a block that is not shown from a file is a failure, and so is output of a program that is not there.
 """
 
 import argparse
@@ -29,8 +29,8 @@ COMMANDS = {  # the tool, and what is run
     ".py": ("python3", "{python} {source}"),
     ".sh": ("bash", "bash -eu {source}"),
     ".c": ("cc", "cc -std=c11 -Wall -Werror -o program {source} $(pkg-config --cflags --libs sab) {flags} && ./program"),
-    ".cpp": ("c++", "c++ -std=c++17 -Wall -Werror -o program {source} $(pkg-config --cflags --libs sab) {flags} && ./program"),
-    ".rs": ("cargo", "cargo run --quiet --locked {release} --manifest-path {crate}/Cargo.toml --bin {stem}"),
+    ".cpp": ("c++", "$CMAKE_CXX_COMPILER_LAUNCHER c++ -std=c++17 -Wall -Werror -c {source} -o program.o $(pkg-config --cflags sab) && c++ program.o -o program $(pkg-config --libs sab) {flags} && ./program"),
+    ".rs": ("cargo", "cargo run --quiet --locked --manifest-path {crate}/Cargo.toml --bin {stem} -- {arguments}"),
     ".jl": ("julia", "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no --project={repository}/bindings/julia {source} {arguments}"),
     ".lua": ("luajit", "cd {folder} && luajit {source}"),
     ".mjs": ("npm", "cd {folder} && npm ci --silent && node {source}"),
@@ -38,8 +38,8 @@ COMMANDS = {  # the tool, and what is run
 
 
 def read_pages():
-    """Paths of the shown programs, and complaints about blocks that nothing runs."""
-    programs, complaints = set(), []
+    """Paths of the programs that are shown or whose output is, and complaints about blocks that nothing runs."""
+    programs, outputs, complaints = set(), {}, []
     for page in sorted(DOCS.rglob("*.md")):
         if OUTPUT in page.parents:
             continue
@@ -55,19 +55,26 @@ def read_pages():
             closing, directive = fence[1], fence[2]
             if directive == "{show}":
                 file = (page.parent / fence[3].split()[0]).resolve()
-                if OUTPUT not in file.parents:
+                if OUTPUT in file.parents:
+                    outputs[file.name.removesuffix(".txt")] = f"{page.relative_to(DOCS)}:{number}"
+                else:
                     programs.add(file)
             elif directive not in ALLOWED:
                 complaints.append(f"{page.relative_to(DOCS)}:{number}: a block that nothing runs: show a part of a file")
+    for name in outputs.keys() - {program.name for program in programs}:
+        found = [path for path in (DOCS / "code").rglob(name)]
+        programs.update(found)
+        if len(found) != 1:
+            complaints.append(f"{outputs[name]}: output of {name}, of which there are {len(found)} in code/")
     return sorted(programs), complaints
 
 
 def header(program):
-    """What the first lines say: (needed names, whether the program is slow, flags for the compiler, arguments)."""
+    """What the first lines say: (needed names, flags for the compiler, arguments)."""
     first = program.read_text().splitlines()[:6]
     said = {key: " ".join(line.split(f"{key}:")[1].strip() for line in first if f"{key}:" in line) for key in ("needs", "flags", "arguments")}
     needs = [COMMANDS[program.suffix][0], *re.findall(r"[\w-]+", said["needs"])]
-    return needs, any(re.match(r"\W*slow\b", line) for line in first), said["flags"], said["arguments"]
+    return needs, said["flags"], said["arguments"]
 
 
 def is_there(name):
@@ -77,7 +84,7 @@ def is_there(name):
 def run(program):
     """(exit status, seconds, its output, its errors)"""
     crate = next((folder for folder in program.parents if (folder / "Cargo.toml").exists()), program.parent)
-    _, slow, flags, arguments = header(program)
+    _, flags, arguments = header(program)
     command = COMMANDS[program.suffix][1].format(
         source=program,
         folder=program.parent,
@@ -85,7 +92,6 @@ def run(program):
         stem=crate.name if program.name == "main.rs" else program.stem,
         flags=flags,
         arguments=arguments,
-        release="--release" if slow else "",
         python=sys.executable,
         repository=REPOSITORY,
     )
@@ -102,7 +108,6 @@ def run(program):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="also what is slow; nothing may be skipped")
     parser.add_argument("part", nargs="*", help="run only programs whose path has it")
     options = parser.parse_args()
     os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -119,14 +124,12 @@ def main():
                 print(f"missing {name}")
                 failed += 1
             continue
-        needs, slow, _, _ = header(program)
-        absent = [need for need in needs if not is_there(need)]
-        if absent and options.all:
-            print(f"failed  {name}: needs {', '.join(absent)}")
-            failed += 1
-        elif absent or slow and not options.all:
-            print(f"skipped {name}: {'needs ' + ', '.join(absent) if absent else 'slow, only with --all'}")
-            skipped += 1
+        absent = [need for need in header(program)[0] if not is_there(need)]
+        if absent:
+            partial = os.environ.get("SAB_DOCS_PARTIAL") == "1"
+            print(f"{'skipped' if partial else 'failed '} {name}: needs {', '.join(absent)}")
+            skipped, failed = skipped + partial, failed + (not partial)
+            (OUTPUT / f"{program.name}.txt").unlink(missing_ok=True)
         else:
             chosen.append(program)
     OUTPUT.mkdir(exist_ok=True)

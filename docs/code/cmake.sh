@@ -2,9 +2,10 @@
 # needs: cmake
 mkdir first && cd first
 cp "$REPOSITORY"/examples/c/first.c "$REPOSITORY"/docs/code/cmake/CMakeLists.txt .
-prefix=$(pkg-config --variable=prefix sab)
+export HOME=$PWD
+ln -s "$(realpath "$(pkg-config --variable=prefix sab)")" libsab
 # [cmake]
-cmake -B build -DCMAKE_PREFIX_PATH="$prefix"
+cmake -B build -DCMAKE_PREFIX_PATH="$HOME/libsab"
 cmake --build build
 build/first
 # [end]

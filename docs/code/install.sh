@@ -1,10 +1,19 @@
-# Builds and installs the library from the source.
-# slow
-prefix=$PWD/prefix
+# Builds and installs the library from the source. A compiler cache, where the environment names one, finds what other builds of the source have left: paths are relative to the same depth.
+which ccache > /dev/null && export CCACHE_DIR=$(ccache -k cache_dir)
+export HOME=$PWD CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+sudo() { "$@"; }
+apt() { dpkg -s "${@:2}" > /dev/null; } # they are there
 cp -r "$REPOSITORY"/{CMakeLists.txt,LICENSE,cmake,include,src} .
 # [install]
-cmake -B build -DCMAKE_INSTALL_PREFIX="$prefix"
-cmake --build build --parallel
-cmake --install build
+sudo apt install g++ cmake pkg-config libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev libhiredis-dev
+
+prefix=$HOME/libsab
+cmake -B build/lib -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib
+cmake --build build/lib --parallel 2
+cmake --install build/lib
+
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib # where compilers and programs find it
 # [end]
-test -e "$prefix"/include/sab.h
+cc "$REPOSITORY"/examples/c/first.c $(pkg-config --cflags --libs sab) -o first
+ldd first | grep -q "$prefix/lib/libsab.so.0"
+test "$(./first | wc -l)" -gt 1

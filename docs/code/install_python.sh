@@ -1,12 +1,17 @@
-# Builds and installs the Python package from the source.
-# slow
-python3 -m venv --system-site-packages venv
-PATH=$PWD/venv/bin:$PATH
-cd "$REPOSITORY"
-packages="g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev libhiredis-dev"
-dpkg -s $packages > /dev/null
+# Builds and installs the Python package from the source, several of its files at a time.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 SKBUILD_CMAKE_ARGS=-DCMAKE_UNITY_BUILD=ON
+unset PYTHONPATH
+sudo() { "$@"; }
+apt() { dpkg -s "${@:2}" > /dev/null; } # they are there
+mkdir bindings
+cp -r "$REPOSITORY"/{CMakeLists.txt,LICENSE,cmake,include,src} .
+cp -r "$REPOSITORY"/bindings/python bindings
 # [install]
-# apt install g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev libhiredis-dev
-pip install "./bindings/python[cli]" # without [cli]: no command line
+sudo apt install g++ cmake ninja-build python3-dev python3-venv libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev libhiredis-dev
+
+python3 -m venv venv
+. venv/bin/activate
+pip install "./bindings/python[cli]"
 python -c "import sab; print(sab.__version__)"
 # [end]
+test "$(python -c "import sab; print(sab.__file__)")" = "$PWD"/venv/lib/*/site-packages/sab/__init__.py

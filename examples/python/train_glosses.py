@@ -90,7 +90,7 @@ def main() -> None:
         seconds[name], padding, accuracy = run(batches, words, parts, test)
         print(f"{name:<24}{len(batches):>10,}{seconds[name]:>10.1f}{100 * padding:>9.1f}%{100 * accuracy:>9.1f}%", flush=True)
     static_seconds, our_seconds = seconds.values()
-    print(f"libsab's epoch took {static_seconds / our_seconds:.2f} times less time.")
+    print(f"libsab's epoch took {static_seconds / our_seconds:.1f} times less time.")
 
 
 if __name__ == "__main__":

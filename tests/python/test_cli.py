@@ -89,6 +89,15 @@ def test_errors_are_one_line_and_exit_2(sizes_file, capsys, arguments, words):
     assert words in captured.err and captured.err.count("\n") == 1 and captured.out == ""
 
 
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_a_reader_that_has_gone_exits_141(sizes_file, options):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "sab.cli", "compare", sizes_file, "--budget", "512", *options], stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert done.returncode == 141 and done.stderr == b""
+
+
 def test_ctrl_c_exits_130():
     process = subprocess.Popen([sys.executable, "-m", "sab.cli", "plan", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdin.write(TEXT * (1_000_000 // len(TEXT)))  # more than a pipe holds: this ends when the command reads, and it waits for more

@@ -2,6 +2,7 @@
 
 import contextlib
 import doctest
+import importlib
 import itertools
 import os
 import pathlib
@@ -17,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sab
-from sab.compat.asym import precompute_grouper_thresholds
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 
@@ -607,12 +607,27 @@ def test_data_loader(workers):
 # The package itself
 
 
-@pytest.mark.parametrize("module", [sab._sizes, sab._plan, sab._samplers, sab._balance, sab._group, sab._collection, precompute_grouper_thresholds])
-def test_doctests(module):
-    if module in (sab._group, sab._collection):
+def modules_with_examples():
+    source = pathlib.Path(sab.__file__).parent
+    names = (".".join(path.relative_to(source.parent).with_suffix("").parts) for path in sorted(source.rglob("*.py")) if ">>> " in path.read_text())
+    return [name.removesuffix(".__init__") for name in names]
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_doctests(name, tmp_path, monkeypatch):
+    if name in ("sab._group", "sab._collection", "sab.torch_optim", "sab.compat.torchtune"):
         pytest.importorskip("torch")
-    result = doctest.testmod(module)
+    if name == "sab.compat.torchtune" and not os.environ.get("SAB_TORCH_LIBRARY"):
+        pytest.skip("an emulated device needs the LibTorch component: SAB_TORCH_LIBRARY names it")
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0 and result.failed == 0
+
+
+def test_docstrings_hold_no_code_that_is_not_run():
+    for path in pathlib.Path(sab.__file__).parent.rglob("*.py"):
+        blocks = [line for line in path.read_text().splitlines() if line.endswith("::")]
+        assert not blocks, f"{path}: an example begins with >>>"
 
 
 def test_generated_declarations_are_up_to_date():

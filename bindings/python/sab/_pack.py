@@ -56,7 +56,7 @@ class PackedSampler(_RandomAccessSampler):
     >>> import sab
     >>> sampler = sab.PackedSampler([7, 3, 6, 2, 2], capacity=10)
     >>> sorted(batch.tolist() for batch in sampler), sampler.info.fill
-    ([[0, 1], [2, 3, 4]], 1.0)
+    ([[0, 1], [2, 4, 3]], 1.0)
     >>> sampler.batch(0).cu_seqlens.dtype
     dtype('int32')
     """

@@ -140,16 +140,22 @@ def _list_options(shuffle: bool, infinite: Optional[bool], seed: int, rank: int,
 class Stream:
     """Records, one after the other: an iterator that can be saved and restored.
 
-    Made of sources (:meth:`from_files`, :meth:`from_items`, :meth:`from_iterable`, :meth:`random`) and stages, each a method that gives the longer stream::
+    Made of sources (:meth:`from_files`, :meth:`from_items`, :meth:`from_iterable`, :meth:`random`) and stages, each a method that gives the longer stream.
 
-        batches = (
-            sab.Stream.from_files(names, shuffle=True, seed=1)      # lines of gzip, Zstandard or plain files, for ever
-            .prefetch(10_000)                                       # read in a thread
-            .block_shuffle(100_000, seed=2)
-            .readahead(budget=16384, key="words")                   # lists of lines of like length
-        )
-        for batch in batches: ...
-        state = batches.state_dict()                                # later, elsewhere: batches.load_state_dict(state)
+    >>> import sab
+    >>> with open("corpus.txt", "w") as file:
+    ...     for number in range(1000):
+    ...         print("word " * (1 + number % 50), file=file)
+    >>> batches = (
+    ...     sab.Stream.from_files(["corpus.txt"], shuffle=True, seed=1)  # lines of gzip, Zstandard or plain files, for ever
+    ...     .prefetch(10_000)  # read in a thread
+    ...     .block_shuffle(100_000, seed=2)
+    ...     .readahead(budget=16384, key="words")  # lists of lines of like length
+    ... )
+    >>> batch = next(batches)
+    >>> len(batch) * max(len(line.split()) for line in batch) <= 16384
+    True
+    >>> state = batches.state_dict()  # later, elsewhere: batches.load_state_dict(state)
 
     Records are ``str`` (lines), or any value that a function gives. Nothing runs before the first record is asked for. A stream is its own iterator: a loop that was
     left goes on where it was; one that reached the end begins again. Streams can be pickled where their functions can, with the place where they stand.

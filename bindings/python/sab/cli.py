@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 import time
 import traceback
@@ -21,17 +22,18 @@ from sab._cli.memory import StepError, answer, bytes_of
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs the command; gives the exit status: 0, 2 for an input or option that will not do, 130 after Ctrl-C."""
+    """Runs the command; gives the exit status: 0, 2 for an input or option that will not do, 130 after Ctrl-C, 141 where who read the output has gone."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sab.SkippedWarning)  # the tables say how many
             options.run(options)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush when Python ends
         return 141
     except (InputError, ValueError, OSError, sab.Error) as error:
         if isinstance(error, StepError):
@@ -215,7 +217,12 @@ def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]
     console = Console()
     if not console.is_terminal:
         console = Console(width=120)
+    console.on_broken_pipe = _raise_broken_pipe  # which would end with 1
     console.print(table)
+
+
+def _raise_broken_pipe() -> None:
+    raise BrokenPipeError
 
 
 def _plan(options: argparse.Namespace) -> None:

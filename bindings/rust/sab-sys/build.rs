@@ -21,8 +21,8 @@ fn main() {
 }
 
 fn link_system() {
-    // An older library may lack functions, one of another minor version 0.x may have another interface.
-    let found = pkg_config::Config::new().range_version("0.1.0".."0.2.0").probe("sab");
+    // An older library may lack functions; one of another major version has another interface.
+    let found = pkg_config::Config::new().range_version("0.1.0".."1.0.0").probe("sab");
     match found {
         Ok(library) => {
             let include = library.include_paths.first().map(|path| path.display());
@@ -32,7 +32,7 @@ fn link_system() {
         }
         Err(error) => {
             eprintln!("{error}");
-            eprintln!("libsab 0.1 was not found. Install it, or name its pkg-config folder in PKG_CONFIG_PATH. Without the feature `system`,");
+            eprintln!("libsab 0.1 or a later 0.x was not found. Install it, or name its pkg-config folder in PKG_CONFIG_PATH. Without the feature `system`,");
             eprintln!("and without SAB_NO_BUNDLED, the source that comes with the crate is built.");
             std::process::exit(1);
         }

@@ -36,9 +36,9 @@ class BudgetTrainer(Trainer):
 
     seen: "list[list[int]]" = []
 
-    def training_step(self, model, inputs):
+    def training_step(self, model, inputs, *rest):
         self.seen.append(inputs["input_ids"].sum().item())
-        return super().training_step(model, inputs)
+        return super().training_step(model, inputs, *rest)
 
 
 def train(folder, **arguments):

@@ -1,7 +1,14 @@
 """The adaptive batching proposed for torchtune: the largest batch size before training, a growing one during it.
 
-    max_batch_size = find_max_batch_size(step, "cuda")                              # use_maximum_batch_size
-    batch_size = next_batch_size(batch_increase_function, epoch, batch_size, max_batch_size)
+>>> import torch
+>>> layer = torch.nn.Linear(256, 256)
+>>> def step(batch_size):
+...     layer(torch.rand(batch_size, 256)).sum().backward()
+...     layer.zero_grad()
+>>> device = sab.Probe("cpu", total_bytes=8 << 20)  # or "cuda"
+>>> max_batch_size = find_max_batch_size(step, device)  # use_maximum_batch_size
+>>> next_batch_size(lambda epoch, batch_size: 16 if epoch == 2 else 0, 2, 32, max_batch_size)  # batch_increase_function
+48
 """
 
 from __future__ import annotations

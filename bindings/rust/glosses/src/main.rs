@@ -1,9 +1,9 @@
 //! Predicts the part of speech of a WordNet gloss, once with static batches and once with libsab's, and prints seconds, padding
 //! and accuracy of both. Both see the same glosses in nearly the same number of steps.
 //!
-//! slow to compile
+//! In the documentation, with arguments: /usr/share/wordnet 50
 //!
-//! Usage: glosses [FOLDER]    FOLDER holds data.noun, data.verb, data.adj and data.adv; /usr/share/wordnet by default
+//! Usage: glosses [FOLDER [NUMBER]]    FOLDER holds data.noun, data.verb, data.adj and data.adv; /usr/share/wordnet by default. NUMBER: of glosses of each; all by default
 
 use std::collections::HashMap;
 use std::env;
@@ -36,13 +36,13 @@ struct Glosses {
     parts: Vec<u32>,
 }
 
-/// Training glosses, and every tenth gloss for the test.
-fn read_glosses(folder: &Path) -> Result<(Glosses, Glosses)> {
+/// Training glosses, and every tenth gloss for the test; at most so many of each part of speech.
+fn read_glosses(folder: &Path, most: usize) -> Result<(Glosses, Glosses)> {
     let mut texts = Vec::new();
     for (part, name) in PARTS.iter().enumerate() {
         let path = folder.join(format!("data.{name}"));
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let glosses = text.lines().filter_map(|line| line.split_once(" | "));
+        let glosses = text.lines().filter_map(|line| line.split_once(" | ")).take(most);
         texts.extend(glosses.map(|(_, gloss)| (part as u32, gloss.to_lowercase())));
     }
     let vocabulary = vocabulary(&texts);
@@ -139,7 +139,8 @@ fn sizes(glosses: &Glosses) -> Result<Sizes<'static>> {
 
 fn main() -> Result<()> {
     let folder = env::args().nth(1).unwrap_or_else(|| "/usr/share/wordnet".into());
-    let (training, test) = read_glosses(Path::new(&folder))?;
+    let most = env::args().nth(2).map_or(Ok(usize::MAX), |number| number.parse())?;
+    let (training, test) = read_glosses(Path::new(&folder), most)?;
     let sizes = sizes(&training)?;
     let total: usize = training.words.iter().map(Vec::len).sum();
     let longest = training.words.iter().map(Vec::len).max().unwrap_or(0);

@@ -67,7 +67,11 @@ static int listening(int *port) {
 /* Ports outside of those that connections get: a server that was killed finds its own free. */
 static int free_port(void) {
     static int next;
-    if (next == 0) next = 20000 + getpid() % 5000;
+    if (next == 0) { /* apart from where another run began: a server that is killed leaves its port for a while */
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        next = 20000 + (int)(now.tv_nsec / 1000 % 11000);
+    }
     while (1) {
         next = next < 31000 ? next + 1 : 20000;
         const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

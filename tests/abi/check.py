@@ -25,6 +25,19 @@ def run(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def in_cmake(pattern):
+    """What the first group of a pattern is in CMakeLists.txt."""
+    return re.search(pattern, (REPO / "CMakeLists.txt").read_text()).group(1)
+
+
+def version_in_cmake():
+    return in_cmake(r"project\(libsab VERSION (\S+)")
+
+
+def abi_in_cmake(part):
+    return int(in_cmake(rf"SAB_ABI_{part} (\d+)"))
+
+
 def declared():
     """name -> (documentation, parameters, whether it is experimental) of each exported function in the headers."""
     found = {}
@@ -50,8 +63,7 @@ def check_symbols(library):
 
 def check_version_nodes(library):
     functions, nodes = declared(), exported(library)
-    minor = int(re.search(r"SAB_ABI_MINOR (\d+)", (REPO / "CMakeLists.txt").read_text()).group(1))
-    assert max(int(node.split(".")[1]) for node in nodes.values() if "." in node) == minor, "functions of a new node raise SAB_ABI_MINOR"
+    assert max(int(node.split(".")[1]) for node in nodes.values() if "." in node) == abi_in_cmake("MINOR"), "functions of a new node raise SAB_ABI_MINOR"
     for name, node in nodes.items():
         assert (node == "SAB_EXPERIMENTAL") == functions[name][2] and re.fullmatch(r"SAB_(0\.\d+|EXPERIMENTAL)", node), f"{name}@@{node}"
 
@@ -59,14 +71,10 @@ def check_version_nodes(library):
 def check_version(library):
     loaded = ctypes.CDLL(library)
     loaded.sab_version_string.restype = ctypes.c_char_p
-    cmake = (REPO / "CMakeLists.txt").read_text()
-    version = re.search(r"project\(libsab VERSION (\S+)", cmake).group(1)
-    major, minor = (int(re.search(rf"SAB_ABI_{part} (\d+)", cmake).group(1)) for part in ("MAJOR", "MINOR"))
-    assert loaded.sab_version_string().decode() == version and loaded.sab_abi_version() == 1000 * major + minor
+    assert loaded.sab_version_string().decode() == version_in_cmake() and loaded.sab_abi_version() == 1000 * abi_in_cmake("MAJOR") + abi_in_cmake("MINOR")
 
 
 def check_versions_agree(_):
-    version = re.search(r"project\(libsab VERSION (\S+)", (REPO / "CMakeLists.txt").read_text()).group(1)
     places = {
         "bindings/python/pyproject.toml": r'^version = "(.+)"',
         "bindings/rust/Cargo.toml": r'^version = "(.+)"',
@@ -75,7 +83,7 @@ def check_versions_agree(_):
         "debian/changelog": r"^libsab \((.+)-\d+\)",
     }
     found = {place: re.search(pattern, (REPO / place).read_text(), re.M).group(1) for place, pattern in places.items()}
-    assert set(found.values()) == {version}, found
+    assert set(found.values()) == {version_in_cmake()}, found
 
 
 def check_soname_and_needed(library):

@@ -20,7 +20,7 @@ RESERVED = {"function", "begin", "end", "module", "struct"}
 HEAD = '''# Generated from the public headers by generate_raw.py: do not edit.
 
 """
-The C functions, structs and constants of the headers, by their own names; see `include/sab.h`.
+The C functions, structs and constants of the headers, by their own names, but for functions that are experimental; see `include/sab.h`.
 
 Structs that begin with `struct_size` are mutable and passed as they are; `T()` leaves their fields unset, `init` sets defaults. The others lie in arrays.
 """

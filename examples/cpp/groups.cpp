@@ -1,5 +1,5 @@
 // Sentences of very different lengths through a model, group by group: the same losses as with one padded batch, and how much of the padding is gone.
-// slow to compile, and one of the LibTorch tests; flags: -ltorch -ltorch_cpu -lc10
+// flags: -ltorch -ltorch_cpu -lc10
 #include <ATen/Functions.h>
 #include <sab/torch.hpp>
 

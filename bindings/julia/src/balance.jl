@@ -28,14 +28,14 @@ end
 The order of Bagua's `LoadBalancingDistributedSampler`, seed for seed: samples of like complexity go to the ranks of a step.
 """
 function LoadBalancingSampler(complexity; batch_size = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
-    complexity = Sizes(complexity)
+    complexity = read_sizes(complexity)
     walk = sampler_options(; given...)
     balancing = options(Raw.sab_load_balancing_options; batch_size = batch_size, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
     return LoadBalancingSampler(created(out -> Raw.sab_load_balancing_sampler_new(complexity, balancing, walk, out), Raw.sab_sampler))
 end
 
 make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
-    for batch in calls.main(shown(indices, count, true) .+ 1)
+    for batch in calls.main(shown(indices, count) .+ 1)
         samples = Int64[index - 1 for index in batch]
         check(Raw.sab_batches_add(batches, samples, length(samples)))
     end
@@ -49,7 +49,7 @@ The batches of Bagua's `LoadBalancingDistributedBatchSampler`: `make_batches(ind
 closes before its complexities would sum to more than `max_total`.
 """
 function LoadBalancingBatchSampler(complexity; make_batches = nothing, max_total = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
-    complexity = Sizes(complexity)
+    complexity = read_sizes(complexity, make_batches)
     walk = sampler_options(; given...)
     balancing = options(Raw.sab_load_balancing_options; max_total = max_total, shuffle = shuffle, drop_last = drop_last, random_level = random_level)
     calls = make_batches === nothing ? nothing : Calls(make_batches)
@@ -70,7 +70,6 @@ batches, with `memory_budget`). For batches without padding. `cost`: of a sample
 function BalancedSampler(sizes; samples = nothing, max_total = nothing, memory = nothing, memory_budget = nothing, micro_batches = nothing, fill = nothing, cost = :linear,
                          method = nothing, oversize = nothing, progress = nothing, given...)
     (memory === nothing) == (memory_budget === nothing) || throw(ArgumentError("memory and memory_budget: must be given together"))
-    sizes = Sizes(sizes)
     walk = sampler_options(; given...)
     calls = Calls(; progress = progress)
     balanced = options(Raw.sab_balanced_options; samples = samples, max_total = max_total, memory_budget = memory_budget, micro_batches = micro_batches, fill = fill,
@@ -79,6 +78,7 @@ function BalancedSampler(sizes; samples = nothing, max_total = nothing, memory =
     terms === nothing || (balanced.memory_terms = pointer(terms); balanced.memory_term_count = length(terms))
     of_sample = cost isa Union{Symbol,AbstractString,AbstractVector,MemoryModel} ? cost : (count, length) -> cost(length)
     kept = set_cost!(balanced, of_sample, calls, (linear = Raw.SAB_COST_PADDED, quadratic = Raw.SAB_COST_QUADRATIC))
+    sizes = read_sizes(sizes, calls.main, progress)
     pointer_ = GC.@preserve calls kept terms created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls)
     return BalancedSampler(pointer_)
 end
@@ -124,7 +124,7 @@ end
 # `main` is (gather, world_size).
 all_gather_callback(ctx, mine, size, all) = guard(ctx) do calls
     gather, world_size = calls.main
-    gathered = gather(shown(Ptr{UInt8}(mine), size, true))
+    gathered = gather(shown(Ptr{UInt8}(mine), size))
     length(gathered) == world_size || throw(ArgumentError("gather: gave $(length(gathered)) ranks' bytes, must be $world_size"))
     for (rank, bytes) in enumerate(gathered)
         length(bytes) == size || throw(ArgumentError("gather: gave $(length(bytes)) bytes of rank $(rank - 1), must be $size"))
@@ -153,7 +153,7 @@ The batches of samples that are spread over the ranks, each of which knows and t
 options of the plan as for [`Plan`](@ref).
 """
 function ShardedSampler(sizes, gather; rank::Integer, world_size::Integer, seed = nothing, epoch = nothing, given...)
-    sizes = Sizes(sizes)
+    sizes = read_sizes(sizes, gather)
     walk = sampler_options(; rank = rank, world_size = world_size, seed = seed, epoch = epoch)
     plan_given, calls, kept = plan_options(; given...)
     gathering = Calls((gather, world_size))

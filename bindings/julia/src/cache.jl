@@ -10,12 +10,15 @@ A cache in files (`"lmdb:PATH"`), on Redis servers (`"redis://HOST:PORT,..."`, `
     flush(cache); num_keys(cache); empty!(cache); stats(cache)
 
 Keys are strings, bytes or whole numbers. Values are serialized by Julia's `Serialization`; with `serializer = :bytes` they are `Vector{UInt8}`, which other languages read too.
+
+Security: values are read with `Serialization.deserialize`, which can run any code. Whoever can write to the files or the server can run code in every process that reads them. Use
+`serializer = :bytes` unless you trust all of them.
 """
 mutable struct Cache <: Handle{Raw.sab_cache}
     pointer::Ptr{Raw.sab_cache}
     is_serialized::Bool
     making::Threads.Atomic{Int} # values that get! is making
-    Cache(pointer::Ptr{Raw.sab_cache}, is_serialized) = finalizer(close, new(pointer, is_serialized, Threads.Atomic{Int}(0)))
+    Cache(pointer::Ptr{Raw.sab_cache}, is_serialized) = finalizer(release, new(pointer, is_serialized, Threads.Atomic{Int}(0)))
 end
 free(cache::Ptr{Raw.sab_cache}) = Raw.sab_cache_free(cache)
 
@@ -37,7 +40,7 @@ function Cache(url::AbstractString; serializer = :julia, dataset_name = nothing,
 end
 
 key_bytes(key::AbstractString) = Vector{UInt8}(codeunits(String(key)))
-key_bytes(key::Vector{UInt8}) = key
+key_bytes(key::Vector{UInt8}) = copy(key) # a function that makes the value could resize the caller's
 key_bytes(key::Integer) = key_bytes(string(key))
 
 function value_bytes(cache::Cache, value)
@@ -55,7 +58,7 @@ function taken(cache::Cache, value::Ptr{Raw.sab_cache_value})
     try
         size = Ref{Csize_t}(0)
         data = Raw.sab_cache_value_data(value, size)
-        bytes = shown(Ptr{UInt8}(data), size[], true)
+        bytes = shown(Ptr{UInt8}(data), size[])
         return cache.is_serialized ? deserialize(IOBuffer(bytes)) : bytes
     finally
         Raw.sab_cache_value_free(value)

@@ -7,12 +7,12 @@ The `k` thresholds that cut lengths into groups which cost least in sum, or (`me
 groups cost: `total`, `worst`, `largest_difference`, and how the searches ended. `cost` as for a [`Plan`](@ref).
 """
 function find_thresholds(lengths, k::Integer; cost = :padded, method = nothing, cost_per_sample = nothing, num_trials = nothing, tolerate = nothing, seed = nothing, progress = nothing)
-    lengths = Sizes(lengths)
     calls = Calls(; progress = progress)
     methods = (least_total = Raw.SAB_THRESHOLDS_LEAST_TOTAL, least_worst = Raw.SAB_THRESHOLDS_LEAST_WORST, randomised = Raw.SAB_THRESHOLDS_RANDOMISED)
     given = options(Raw.sab_thresholds_options; method = choice(:method, method, methods), cost_per_sample = cost_per_sample, num_trials = num_trials, tolerate = tolerate, seed = seed,
         progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     kept = set_cost!(given, cost, calls)
+    lengths = read_sizes(lengths, calls.main, progress)
     thresholds = Vector{Float64}(undef, converted(UInt64, :k, k))
     found = GC.@preserve kept calls filled(Raw.sab_thresholds_info) do out
         check(calling(() -> Raw.sab_find_thresholds(lengths, length(thresholds), given, thresholds, out)), calls)
@@ -35,12 +35,12 @@ mutable struct Grouping <: Handle{Raw.sab_grouping}
     group_of::OneBased
     intervals::Matrix{Int64} # of each group, a column, in each dimension, from 1
     function Grouping(pointer::Ptr{Raw.sab_grouping})
-        grouping = finalizer(close, new(pointer))
+        grouping = finalizer(release, new(pointer))
         seen = filled(out -> Raw.sab_grouping_get(grouping, out), Raw.sab_groups)
-        one_based(numbers) = OneBased(shown(numbers, seen.samples, true))
-        grouping.offsets = shown(seen.offsets, seen.groups + 1, true)
+        one_based(numbers) = OneBased(shown(numbers, seen.samples))
+        grouping.offsets = shown(seen.offsets, seen.groups + 1)
         grouping.permutation, grouping.inverse, grouping.group_of = one_based(seen.permutation), one_based(seen.inverse), one_based(seen.group_of)
-        grouping.intervals = reshape(shown(seen.intervals, seen.groups * seen.dimensions, true), Int(seen.dimensions), Int(seen.groups)) .+ 1
+        grouping.intervals = reshape(shown(seen.intervals, seen.groups * seen.dimensions), Int(seen.dimensions), Int(seen.groups)) .+ 1
         return grouping
     end
 end
@@ -48,7 +48,7 @@ free(grouping::Ptr{Raw.sab_grouping}) = Raw.sab_grouping_free(grouping)
 
 function Grouping(dimension::Pair, more::Pair...)
     pairs = (dimension, more...)
-    lengths, thresholds = [Sizes(pair.first) for pair in pairs], [dense(Float64, pair.second) for pair in pairs]
+    lengths, thresholds = [read_sizes(pair.first) for pair in pairs], [dense(Float64, pair.second) for pair in pairs]
     return GC.@preserve lengths thresholds begin
         dimensions = [Raw.sab_grouping_dimension(Base.unsafe_convert(Ptr{Raw.sab_sizes}, each), pointer(cuts), length(cuts)) for (each, cuts) in zip(lengths, thresholds)]
         Grouping(created(out -> Raw.sab_grouping_thresholds_new(dimensions, length(dimensions), out), Raw.sab_grouping))

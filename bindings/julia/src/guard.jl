@@ -12,7 +12,7 @@ mutable struct MemoryGuard <: Handle{Raw.sab_memory_guard}
     probe::Probe
     calls::Calls
     running::Vector{Calls} # of the step that is under way
-    MemoryGuard(pointer::Ptr{Raw.sab_memory_guard}, sampler, probe, calls) = finalizer(close, new(pointer, sampler, probe, calls, Calls[]))
+    MemoryGuard(pointer::Ptr{Raw.sab_memory_guard}, sampler, probe, calls) = finalizer(release, new(pointer, sampler, probe, calls, Calls[]))
 end
 free(guard::Ptr{Raw.sab_memory_guard}) = Raw.sab_memory_guard_free(guard)
 is_busy(guard::MemoryGuard) = any(calls -> calls.depth > 0, guard.running)

@@ -67,15 +67,20 @@ end
 
 # Makes a call that may run functions. The task stays in its thread until the call is over: the library's frames are on that thread's stack.
 function calling(call)
-    task = current_task()
-    sticky = task.sticky
+    task, storage = current_task(), task_local_storage()
+    sticky, is_outermost = task.sticky, !haskey(storage, CLOSED)
     task.sticky = true
+    is_outermost && (storage[CLOSED] = Function[])
     try
         return disable_sigint(call)
     finally
         task.sticky = sticky
+        is_outermost && foreach(free_closed -> free_closed(), pop!(storage, CLOSED))
     end
 end
+
+# Where a task keeps the handles that functions closed during a call. They are freed after the outermost call, which may still be using them.
+const CLOSED = :SAB_closed
 
 # Throws what a function threw, or the library's failure; gives a status that is none.
 function check(status::Integer, functions::Union{Nothing,Calls}...)
@@ -97,7 +102,8 @@ progress_pointer() = @cfunction(progress_callback, Int32, (Ptr{Cvoid}, UInt64, U
 # ---- Handles ----
 
 """
-A handle of the library, freed when it is closed or collected. `close` frees at once; a closed handle is refused. What was made from a handle lives on.
+A handle of the library, freed when it is closed or collected. A closed handle is refused. `close` frees at once; within a function that a call runs, when that call is over. What was made from
+a handle lives on.
 """
 abstract type Handle{T} end
 Base.cconvert(::Type{Ptr{T}}, handle::Handle{T}) where {T} = handle
@@ -116,6 +122,20 @@ function Base.close(handle::Handle{T}) where {T}
     pointer = handle.pointer
     pointer == C_NULL && return nothing
     refuse_busy(handle)
+    closed = get(task_local_storage(), CLOSED, nothing)
+    if closed === nothing
+        release(handle)
+    else
+        handle.pointer = Ptr{T}(C_NULL)
+        push!(closed, () -> GC.@preserve handle free(pointer))
+    end
+    return nothing
+end
+
+# Frees at once: a handle that nothing uses, such as one that is collected.
+function release(handle::Handle{T}) where {T}
+    pointer = handle.pointer
+    pointer == C_NULL && return nothing
     handle.pointer = Ptr{T}(C_NULL)
     GC.@preserve handle free(pointer) # what it holds may be used until it is freed
     return nothing
@@ -174,6 +194,6 @@ function written(write)
     return bytes
 end
 
-# The numbers as the library takes them; a copy only where they are of another type or not dense.
-dense(::Type{T}, values::Vector{T}) where {T} = values
+# The numbers as the library takes them. A copy: a function that runs during the call could resize the caller's vector.
+dense(::Type{T}, values::Vector{T}) where {T} = copy(values)
 dense(::Type{T}, values) where {T} = T[converted(T, "a number", value) for value in values]

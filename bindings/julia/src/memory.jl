@@ -33,7 +33,7 @@ tensors; `total_bytes` emulates a device of so many bytes there.
 mutable struct Probe <: Handle{Raw.sab_probe}
     pointer::Ptr{Raw.sab_probe}
     calls::Union{Nothing,Calls}
-    Probe(pointer::Ptr{Raw.sab_probe}, calls) = finalizer(close, new(pointer, calls))
+    Probe(pointer::Ptr{Raw.sab_probe}, calls) = finalizer(release, new(pointer, calls))
 end
 free(probe::Ptr{Raw.sab_probe}) = Raw.sab_probe_free(probe)
 
@@ -148,10 +148,10 @@ function collect_peak(work, inputs, probe::Probe; cleanup = nothing, warm_up = n
         GC.@preserve calls probing(() -> Raw.sab_collect_peak(probe, given, peaks), probe, calls)
         view = filled(out -> Raw.sab_peaks_get(peaks, out), Raw.sab_peaks_view)
         count = view.count
-        features = reshape(shown(view.features, count * view.feature_count, true), Int(view.feature_count), Int(count))
-        return (items = Int.(shown(view.items, count, true)) .+ 1, features = features, before = shown(view.before, count, true), peaks = shown(view.peaks, count, true),
-            reserved_peaks = shown(view.reserved_peaks, count, true), largest_free = shown(view.largest_free, count, true),
-            out_of_memory = Int.(shown(view.out_of_memory, view.out_of_memory_count, true)) .+ 1)
+        features = reshape(shown(view.features, count * view.feature_count), Int(view.feature_count), Int(count))
+        return (items = Int.(shown(view.items, count)) .+ 1, features = features, before = shown(view.before, count), peaks = shown(view.peaks, count),
+            reserved_peaks = shown(view.reserved_peaks, count), largest_free = shown(view.largest_free, count),
+            out_of_memory = Int.(shown(view.out_of_memory, view.out_of_memory_count)) .+ 1)
     finally
         Raw.sab_peaks_free(peaks)
     end
@@ -167,7 +167,7 @@ Predicts the peak of a batch, with a margin: fitted to `features`, a column for 
 """
 mutable struct MemoryModel <: Handle{Raw.sab_memory_model}
     pointer::Ptr{Raw.sab_memory_model}
-    MemoryModel(pointer::Ptr{Raw.sab_memory_model}) = finalizer(close, new(pointer))
+    MemoryModel(pointer::Ptr{Raw.sab_memory_model}) = finalizer(release, new(pointer))
 end
 free(model::Ptr{Raw.sab_memory_model}) = Raw.sab_memory_model_free(model)
 
@@ -253,6 +253,7 @@ The `(count, length)` whose measurements say most about a model of batches. With
 function measurement_points(shortest::Real, longest::Real, points::Integer; max_count = 1 << 20, max_padded_total = nothing, degree = nothing, model = nothing, budget = nothing)
     given = options(Raw.sab_measurement_options; shortest = shortest, longest = longest, max_count = max_count, max_padded_total = max_padded_total, degree = degree, budget = budget)
     model === nothing || (given.model = Base.unsafe_convert(Ptr{Raw.sab_memory_model}, model))
+    points = Int(converted(UInt32, :points, points))
     counts, lengths = Vector{UInt64}(undef, points), Vector{Float64}(undef, points)
     GC.@preserve model check(Raw.sab_measurement_points(given, points, counts, lengths))
     return collect(zip(Int.(counts), lengths))
@@ -307,17 +308,18 @@ The batch size of an epoch: larger by `increase(epoch, current)`, unless that we
 function grow_batch(increase, epoch::Integer, current::Integer, maximum::Integer)
     calls, result = Calls(increase), Ref{UInt64}(0)
     callback = @cfunction(increase_callback, Int32, (Ptr{Cvoid}, UInt64, UInt64, Ptr{Int64}))
-    check(calling(() -> Raw.sab_grow_batch(callback, calls, epoch, current, maximum, result)), calls)
+    check(calling(() -> Raw.sab_grow_batch(callback, calls, converted(UInt64, :epoch, epoch), converted(UInt64, :current, current), converted(UInt64, :maximum, maximum), result)), calls)
     return Int(result[])
 end
 function grow_linear(epoch::Integer, start::Integer, amount::Integer, period::Integer, maximum::Integer)
     result = Ref{UInt64}(0)
-    check(Raw.sab_grow_linear(epoch, start, amount, period, maximum, result))
+    check(Raw.sab_grow_linear(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), converted(UInt64, :amount, amount), converted(UInt64, :period, period),
+        converted(UInt64, :maximum, maximum), result))
     return Int(result[])
 end
 function grow_doubling(epoch::Integer, start::Integer, milestones, maximum::Integer)
     milestones, result = dense(UInt64, milestones), Ref{UInt64}(0)
-    check(Raw.sab_grow_doubling(epoch, start, milestones, length(milestones), maximum, result))
+    check(Raw.sab_grow_doubling(converted(UInt64, :epoch, epoch), converted(UInt64, :start, start), milestones, length(milestones), converted(UInt64, :maximum, maximum), result))
     return Int(result[])
 end
 @doc (@doc grow_batch) grow_linear
@@ -350,7 +352,7 @@ function chunked_step(chunk, count::Integer, probe::Probe; prepare = nothing, we
     return Int(fitted[])
 end
 
-batch_callback(ctx, batch) = guard(calls -> worked(calls.main, Batch(unsafe_load(batch), true)), ctx)
+batch_callback(ctx, batch) = guard(calls -> worked(calls.main, Batch(unsafe_load(batch))), ctx)
 
 """
     verify(run, plan, probe; count = 16, progress)

@@ -8,7 +8,7 @@ const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DR
 "A plan: batches, decided. Immutable, to be shared by threads. See [`Plan(sizes)`](@ref)."
 mutable struct Plan <: Handle{Raw.sab_plan}
     pointer::Ptr{Raw.sab_plan}
-    Plan(pointer::Ptr{Raw.sab_plan}) = finalizer(close, new(pointer))
+    Plan(pointer::Ptr{Raw.sab_plan}) = finalizer(release, new(pointer))
 end
 free(plan::Ptr{Raw.sab_plan}) = Raw.sab_plan_free(plan)
 
@@ -81,9 +81,9 @@ Decides the batches of samples: buckets of like sizes, and how many samples of a
 
 The others are those of `sab_plan_options`.
 """
-function Plan(sizes; given...)
-    sizes = Sizes(sizes)
-    plan_given, calls, kept = plan_options(; given...)
+function Plan(sizes; cost = :padded, progress = nothing, given...)
+    plan_given, calls, kept = plan_options(; cost = cost, progress = progress, given...)
+    sizes = read_sizes(sizes, calls.main, progress)
     plan = GC.@preserve kept Plan(created(out -> Raw.sab_plan_new(sizes, plan_given, out), Raw.sab_plan, calls))
     left_out = info(plan).skipped
     left_out > 0 && @warn "$left_out samples are outside the boundaries or over the budget and are left out: see SAB.skipped(plan)"
@@ -183,7 +183,8 @@ end
     save(plan, path)
     open_plan(path)
 
-Writes a plan to a file, which is replaced in one step, and maps it again; all processes that open it share its memory.
+`save` writes a plan to a file, which it replaces in one step. `open_plan` maps such a file; all processes that open it share its memory. A file that is mapped must not be truncated or
+overwritten in place: replace it as `save` does.
 """
 save(plan::Plan, path::AbstractString) = (check(Raw.sab_plan_save(plan, path)); nothing)
 open_plan(path::AbstractString) = Plan(created(out -> Raw.sab_plan_open(path, out), Raw.sab_plan))
@@ -211,7 +212,8 @@ end
 Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each, none wider than `max_width`: `(boundaries, bucket_sizes)`.
 """
 function create_buckets(sizes, max_width::Integer, min_bucket_count::Integer)
-    sizes = Sizes(sizes)
+    sizes = read_sizes(sizes)
+    max_width, min_bucket_count = converted(Int64, :max_width, max_width), converted(Int64, :min_bucket_count, min_bucket_count)
     count = Ref{Csize_t}(0)
     check(Raw.sab_create_buckets(sizes, max_width, min_bucket_count, C_NULL, C_NULL, 0, count))
     boundaries, bucket_sizes = Vector{Int64}(undef, count[] + 1), Vector{Int64}(undef, count[])

@@ -36,21 +36,44 @@ struct Batch
     starts::Union{Nothing,Vector{Int64}}
 end
 
-# Numbers that the library shows: a copy of them, or they themselves.
-function shown(pointer::Ptr{T}, count, is_copied::Bool) where {T}
-    count == 0 && return T[]
-    is_copied || return unsafe_wrap(Vector{T}, pointer, count)
-    numbers = Vector{T}(undef, count)
-    GC.@preserve numbers unsafe_copyto!(Base.pointer(numbers), pointer, count)
+# A copy of numbers that the library shows.
+shown(pointer::Ptr{T}, count) where {T} = shown!(Vector{T}(undef, count), pointer)
+function shown!(numbers::Vector{T}, pointer::Ptr{T}) where {T}
+    GC.@preserve numbers unsafe_copyto!(Base.pointer(numbers), pointer, length(numbers))
     return numbers
 end
 
-function Batch(raw::Raw.sab_batch, is_copied::Bool)
-    count = Int(raw.count)
-    return Batch(OneBased(shown(raw.indices, count, is_copied)), raw.longest, raw.total, raw.padded_length, raw.padded_total, raw.bucket + 1, raw.epoch, raw.step,
-        raw.step_samples, raw.step_total, raw.micro_batch, raw.micro_batches, raw.cu_seqlens == C_NULL ? nothing : shown(raw.cu_seqlens, count + 1, is_copied),
-        raw.starts == C_NULL ? nothing : shown(raw.starts, count, is_copied))
+# The vector with `count` items. One that a reshape shares cannot be resized.
+function resized(numbers::Vector{T}, count) where {T}
+    length(numbers) == count && return numbers
+    try
+        return resize!(numbers, count)
+    catch
+        return Vector{T}(undef, count)
+    end
 end
+
+# The arrays of a sampler's batches with `copy = false`, each of which overwrites those of the one before.
+mutable struct Buffers
+    indices::Vector{Int64}
+    cu_seqlens::Vector{Int32}
+    starts::Vector{Int64}
+    Buffers() = new([], [], [])
+end
+
+function Batch(raw::Raw.sab_batch, buffers::Buffers)
+    count = Int(raw.count)
+    buffers.indices = shown!(resized(buffers.indices, count), raw.indices)
+    raw.cu_seqlens == C_NULL || (buffers.cu_seqlens = shown!(resized(buffers.cu_seqlens, count + 1), raw.cu_seqlens))
+    raw.starts == C_NULL || (buffers.starts = shown!(resized(buffers.starts, count), raw.starts))
+    return Batch(raw, buffers.indices, raw.cu_seqlens == C_NULL ? nothing : buffers.cu_seqlens, raw.starts == C_NULL ? nothing : buffers.starts)
+end
+function Batch(raw::Raw.sab_batch)
+    count = Int(raw.count)
+    return Batch(raw, shown(raw.indices, count), raw.cu_seqlens == C_NULL ? nothing : shown(raw.cu_seqlens, count + 1), raw.starts == C_NULL ? nothing : shown(raw.starts, count))
+end
+Batch(raw::Raw.sab_batch, indices, cu_seqlens, starts) = Batch(OneBased(indices), raw.longest, raw.total, raw.padded_length, raw.padded_total, raw.bucket + 1, raw.epoch, raw.step,
+    raw.step_samples, raw.step_total, raw.micro_batch, raw.micro_batches, cu_seqlens, starts)
 
 Base.length(batch::Batch) = length(batch.indices)
 Base.show(io::IO, batch::Batch) = print(io, "Batch($(length(batch)) samples, padded to $(batch.padded_length), step $(batch.step) of epoch $(batch.epoch))")
@@ -80,11 +103,12 @@ for name in (:BucketSampler, :SequentialSampler, :SizeAwareSampler, :SizeAwareSt
         calls::Union{Nothing,Calls} # functions that the sampler goes on calling
         kept::Any                   # what the library borrows
         raw::Raw.sab_batch          # where it shows batches
+        buffers::Buffers            # of next_batch!(...; copy = false)
         guard::Any                  # a MemoryGuard whose step is under way
         function $name(pointer::Ptr{Raw.sab_sampler}, calls = nothing, kept = nothing)
             raw = Raw.sab_batch()
             raw.struct_size = sizeof(Raw.sab_batch)
-            return finalizer(close, new(pointer, calls, kept, raw, nothing))
+            return finalizer(release, new(pointer, calls, kept, raw, Buffers(), nothing))
         end
     end
 end
@@ -95,12 +119,13 @@ call(run, sampler::Sampler) = sampler.calls === nothing ? check(run()) : check(c
 """
     next_batch!(sampler; copy = true)
 
-Moves to the next [`Batch`](@ref); `nothing` at the end of the epoch. With `copy = false` its arrays are the sampler's own and are valid until the next call on it: not to be kept.
+Moves to the next [`Batch`](@ref); `nothing` at the end of the epoch. With `copy = false` the sampler uses the same arrays for each batch, which saves their allocation: the next call with
+`copy = false` on this sampler overwrites them.
 """
 function next_batch!(sampler::Sampler; copy::Bool = true)
     raw = sampler.raw
     status = sampler.calls === nothing ? Raw.sab_next_batch(sampler, raw) : call(() -> Raw.sab_next_batch(sampler, raw), sampler)
-    status == Raw.SAB_OK && return Batch(raw, copy)
+    status == Raw.SAB_OK && return copy ? Batch(raw) : Batch(raw, sampler.buffers)
     status == Raw.SAB_END && return nothing
     check(status)
 end
@@ -122,7 +147,7 @@ Base.lastindex(sampler::Sampler) = length(sampler)
 function Base.getindex(sampler::Sampler, step::Integer)
     1 <= step <= length(sampler) || throw(BoundsError(sampler, step))
     call(() -> Raw.sab_sampler_at(sampler, step - 1, sampler.raw), sampler)
-    return Batch(sampler.raw, true)
+    return Batch(sampler.raw)
 end
 
 """
@@ -313,7 +338,7 @@ Samples end to end in rows of `capacity`, which are the batches, with `cu_seqlen
 samples; otherwise `oversize` is `:error` or `:skip`. The rest is as for a [`BucketSampler`](@ref).
 """
 function PackedSampler(sizes, capacity::Integer; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, window = nothing, progress = nothing, given...)
-    sizes = Sizes(sizes)
+    sizes = read_sizes(sizes, progress)
     walk = sampler_options(; given...)
     calls = Calls(; progress = progress)
     methods = (best_fit = Raw.SAB_PACK_BEST_FIT, histogram = Raw.SAB_PACK_HISTOGRAM, first_fit = Raw.SAB_PACK_FIRST_FIT)

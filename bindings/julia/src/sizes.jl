@@ -5,29 +5,40 @@ const DTYPES = Dict{DataType,Int}(Int8 => Raw.SAB_INT8, Int16 => Raw.SAB_INT16, 
 const Sized = Union{Int8,Int16,Int32,Int64,UInt8,UInt16,UInt32,UInt64,Float32,Float64}
 
 """
-    Sizes(values)
+    Sizes(values; copy = true)
     Sizes(size, count; progress = nothing)
     Sizes(path)
 
 The size of each sample: of a vector, of a function that is asked once for each of `1:count`, or of a NumPy file (`.npy`), which is mapped.
 
-A vector of integers or floats, strided ones included, is not copied: it must not change as long as a [`SizeAwareSampler`](@ref) uses it; plans copy what they need. Other vectors are
-copied. `progress(done, total)` follows and stops the call by giving `false`.
+Vectors are copied. `copy = false` borrows a vector of integers or floats, strided ones included. A borrowed vector must not be resized or changed while the sizes, or a
+[`SizeAwareSampler`](@ref) or [`TorchSampler`](@ref) made from them, exist: the library reads its memory later. Plans and other samplers copy what they need.
+
+`progress(done, total)` follows, and stops the call if it returns `false`.
+
+A mapped file must not be truncated or overwritten in place while the sizes exist. Replace it by renaming a new file over it.
 """
 mutable struct Sizes <: Handle{Raw.sab_sizes}
     pointer::Ptr{Raw.sab_sizes}
     data::Any # borrowed by the library
-    Sizes(pointer::Ptr{Raw.sab_sizes}, data) = finalizer(close, new(pointer, data))
+    Sizes(pointer::Ptr{Raw.sab_sizes}, data) = finalizer(release, new(pointer, data))
 end
 free(sizes::Ptr{Raw.sab_sizes}) = Raw.sab_sizes_free(sizes)
 
-function Sizes(values::StridedVector{T}) where {T<:Sized}
-    given = options(Raw.sab_sizes_options; stride = stride(values, 1) * sizeof(T))
-    return Sizes(created(out -> Raw.sab_sizes_new(values, length(values), DTYPES[T], given, out), Raw.sab_sizes), values)
+function Sizes(values::StridedVector{T}; copy::Bool = true) where {T<:Sized}
+    given = options(Raw.sab_sizes_options; stride = stride(values, 1) * sizeof(T), copy = copy)
+    return Sizes(created(out -> Raw.sab_sizes_new(values, length(values), DTYPES[T], given, out), Raw.sab_sizes), copy ? nothing : values)
 end
-Sizes(values::AbstractVector) = Sizes(collect(eltype(values) <: Sized ? eltype(values) : Float64, values))
+function Sizes(values::AbstractVector; copy::Bool = true)
+    copy || throw(ArgumentError("copy = false: values must be a strided vector of integers or floats of 8 to 64 bits, not a $(typeof(values))"))
+    return Sizes(collect(eltype(values) <: Sized ? eltype(values) : Float64, values); copy = false) # nothing else holds the new vector
+end
 Sizes(path::AbstractString) = Sizes(created(out -> Raw.sab_sizes_npy_new(path, out), Raw.sab_sizes), nothing)
 Sizes(sizes::Sizes) = sizes
+
+# Sizes that only the call at hand reads: a vector need not be copied, unless a function that the call runs could resize it.
+read_sizes(values::StridedVector{<:Sized}, functions...) = Sizes(values; copy = any(each -> each !== nothing, functions))
+read_sizes(values, functions...) = Sizes(values)
 
 size_callback(ctx, index, size) = guard(ctx) do calls
     unsafe_store!(size, Float64(calls.main(Int(index) + 1)))

@@ -11,14 +11,14 @@ Records, one after the other, for one task at a time: `for record in stream`, or
 A stage takes its source, which is closed then. [`state`](@ref) and [`restore!`](@ref) stop the whole pipeline and let it go on.
 
 A record is a `String` (lines, strings of a list), `Vector{UInt8}`, a number of an array, a `Vector` of records, or whatever a Julia function has made of it, which counts its `length`, or 1
-where it has none, until [`size_stream`](@ref) or a key says otherwise. What functions make is serialized where a state must hold it.
+where it has none, until [`size_stream`](@ref) or a key says otherwise. What functions make is serialized where a state must hold it, and `restore!` deserializes it: restore only states that you trust.
 """
 mutable struct Stream <: Handle{Raw.sab_stream}
     pointer::Ptr{Raw.sab_stream}
     type::Union{Nothing,Type} # what bytes are; nothing: there are none
     stages::Vector{Calls}     # functions that run when a record is taken
     progress::Vector{Calls}
-    Stream(pointer::Ptr{Raw.sab_stream}, type, stages = Calls[], progress = Calls[]) = finalizer(close, new(pointer, type, stages, progress))
+    Stream(pointer::Ptr{Raw.sab_stream}, type, stages = Calls[], progress = Calls[]) = finalizer(release, new(pointer, type, stages, progress))
 end
 free(stream::Ptr{Raw.sab_stream}) = Raw.sab_stream_free(stream)
 is_busy(stream::Stream) = any(calls -> calls.depth > 0, stream.stages)
@@ -45,8 +45,11 @@ Stage(run, type, size = nothing) = Stage(run, type, size, IdDict{Any,Nothing}(),
 made_pointer(made::Made) = (made.home[made] = nothing; pointer_from_objref(made))
 
 decoded(::Type{String}, data, length) = unsafe_string(Ptr{UInt8}(data), length)
-decoded(::Type{Vector{UInt8}}, data, length) = shown(Ptr{UInt8}(data), length, true)
-decoded(::Type{T}, data, length) where {T} = unsafe_load(Ptr{T}(data))
+decoded(::Type{Vector{UInt8}}, data, length) = shown(Ptr{UInt8}(data), length)
+function decoded(::Type{T}, data, length) where {T}
+    length == sizeof(T) || throw(ArgumentError("a record of $length bytes: a $T has $(sizeof(T))"))
+    return unsafe_load(Ptr{T}(data))
+end
 decoded(::Nothing, data, length) = decoded(Vector{UInt8}, data, length)
 
 function record_value(record::Raw.sab_record, type)
@@ -80,7 +83,7 @@ save_made(ctx, object, buffer, capacity, size) = guard(ctx) do calls
     0
 end
 load_made(ctx, data, size, object) = guard(ctx) do calls
-    value = deserialize(IOBuffer(shown(Ptr{UInt8}(data), size, true)))
+    value = deserialize(IOBuffer(shown(Ptr{UInt8}(data), size)))
     unsafe_store!(object, made_pointer(Made(value, calls.main.home)))
     0
 end
@@ -139,6 +142,9 @@ end
     restore!(stream, state)
 
 Where a [`Stream`](@ref) stands, sources and stages together, as bytes, and going on from there in a pipeline made alike.
+
+Security: a state can hold values that Julia functions made (of a buffered shuffle, a recurrent stage and the like). `restore!` and the calls after it read them with `Serialization.deserialize`, which can
+run any code. Never restore a state from an untrusted source.
 """
 state(stream::Stream) = written((buffer, room, size) -> streaming(() -> Raw.sab_stream_state_save(stream, buffer, room, size), stream))
 restore!(stream::Stream, state::Vector{UInt8}) = (streaming(() -> Raw.sab_stream_state_restore(stream, state, length(state)), stream); stream)
@@ -326,7 +332,7 @@ end
 """
     recurrent_stream(f, source, initial)
 
-Steps that know a state: `f(state, record)` gives the next state and what the record becomes. The state is part of the saved one.
+Steps that know a state: `f(state, record)` gives the next state and what the record becomes. The state is part of the saved one, serialized: see the security note of [`restore!`](@ref).
 """
 function recurrent_stream(f, source::Stream, initial)
     calls = Calls(Stage(f, source.type))
@@ -349,7 +355,7 @@ alive(random::StreamRandom) = random.pointer == C_NULL ? throw(ArgumentError("ra
 Base.rand(random::StreamRandom) = Raw.sab_random_real(alive(random))
 function Base.rand(random::StreamRandom, range::AbstractUnitRange)
     isempty(range) && throw(ArgumentError("range = $range: must not be empty"))
-    return first(range) + oftype(first(range), Raw.sab_random_below(alive(random), length(range)))
+    return range[1 + Int(Raw.sab_random_below(alive(random), length(range)))]
 end
 Base.rand(random::StreamRandom, ::Type{UInt64}) = Raw.sab_random_bits(alive(random), 64)
 

@@ -19,6 +19,9 @@
             @test get!(() -> get!(() -> 8, cache, "inner") + 1, cache, "outer") == 9 # a value that needs another
             @test occursin("makes a value", message(() -> get!(() -> close(cache), cache, "h")))
             @test startswith(repr(cache), "Cache(" * (url == "memory:" ? "memory:" : "lmdb:"))
+            name = UInt8[1, 2, 3]
+            @test get!(() -> (fill!(name, 9); 7), cache, name) == 7 # the key is read before the function runs
+            @test get(cache, UInt8[1, 2, 3], 0) == 7
             empty!(cache)
             @test SAB.num_keys(cache) == 0
         end

@@ -55,6 +55,24 @@ many() = SAB.Sizes(i -> 1 + i % 40, 1000)
     @test status(() -> SAB.Sizes(i -> NaN, 3)) == Raw.SAB_E_ARGUMENT # after failures, the library's own
 end
 
+@testset "a handle that a function closes is freed after the call" begin
+    freed = Ref(0)
+    for (use, make) in (
+        ((sizes, shut) -> SAB.Plan(sizes; budget = 100, progress = shut), () -> SAB.Sizes(made_sizes(1000, 50))),
+        ((sizes, shut) -> SAB.Plan(sizes; budget = 100, cost = (count, length) -> (shut(); count * length)), () -> SAB.Sizes(made_sizes(1000, 50))),
+        ((plan, shut) -> SAB.report(plan; progress = shut), () -> SAB.Plan(made_sizes(1000, 50); budget = 100)),
+        ((probe, shut) -> SAB.chunked_step((samples, weight) -> shut(), 3, probe), () -> SAB.Probe("host")),
+        ((plan, shut) -> SAB.verify(batch -> shut(), plan, SAB.Probe("host")), () -> SAB.Plan(made_sizes(1000, 50); budget = 100)),
+        ((sampler, shut) -> SAB.check_ranks(sampler, bytes -> (shut(); [bytes]); rank = 0, world_size = 1), () -> SAB.BucketSampler(SAB.Plan([1, 2]; budget = 9))),
+    )
+        handle, waiting = make(), Int[]
+        use(handle, (arguments...) -> (close(handle); push!(waiting, length(task_local_storage(SAB.CLOSED))); nothing))
+        @test waiting[end] == 1 # not freed by the function
+        @test !isopen(handle)
+        @test !haskey(task_local_storage(), SAB.CLOSED)
+    end
+end
+
 @testset "progress stops a call by false" begin
     seen = Tuple{Int,Int}[]
     SAB.Plan(many(); budget = 100, progress = (done, total) -> (push!(seen, (done, total)); nothing))

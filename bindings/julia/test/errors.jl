@@ -54,7 +54,8 @@ end
                          (() -> SAB.rank_stream(array(), -1, 2), "rank"), (() -> SAB.rank_stream(array(), 0, -1), "world_size"), (() -> SAB.batch_stream(array(), -1), "batch_size"),
                          (() -> SAB.window_stream(array(), -1), "width"), (() -> SAB.block_shuffle_stream(array(), -1), "block_size"),
                          (() -> SAB.buffered_shuffle_stream(array(), 2; seed = -1), "seed"), (() -> SAB.random_map_stream(rand, array(); seed = -1), "seed"),
-                         (() -> SAB.prefetch_stream(array(), -1), "buffer_size"))
+                         (() -> SAB.prefetch_stream(array(), -1), "buffer_size"), (() -> SAB.grow_linear(-1, 1, 1, 1, 1), "epoch"), (() -> SAB.grow_doubling(1, -1, [1], 1), "start"),
+                         (() -> SAB.measurement_points(1, 2, -1), "points"))
         @test startswith(message(call), "ArgumentError: $name = -1: must be a whole number from 0 to ")
     end
     for (given, index) in ((sampler, 0), (sampler, 2), (SAB.Sizes([1]), 2), (SAB.Sizes([1]), 0))

@@ -8,8 +8,10 @@ walk(sampler) = [collect(batch.indices) for batch in sampler]
     for T in (Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64)
         @test [SAB.Sizes(T[3, 1, 2])[i] for i in 1:3] == [3, 1, 2]
     end
-    every_other = SAB.Sizes(view([3, 9, 1, 9, 2, 9], 1:2:5)) # strided, not copied
-    @test (length(every_other), every_other[1], every_other[2], every_other[end]) == (3, 3.0, 1.0, 2.0)
+    for copy in (true, false)
+        every_other = SAB.Sizes(view([3, 9, 1, 9, 2, 9], 1:2:5); copy = copy)
+        @test (length(every_other), every_other[1], every_other[2], every_other[end]) == (3, 3.0, 1.0, 2.0)
+    end
     @test SAB.Sizes(1:4)[4] == 4 # a range is copied
     @test SAB.Sizes(BigFloat[2.5])[1] == 2.5
     @test SAB.Sizes(i -> 10i, 3)[1] == 10 # functions are asked about 1:count
@@ -109,6 +111,54 @@ end
     SAB.next_batch!(sampler)
     @test kept == before # a copy stays
     @test occursin("3 samples", repr(batch))
+end
+
+@testset "the library reads no memory of vectors that the caller may change, unless it is told to" begin
+    totals(sampler) = [batch.total for batch in sampler]
+    for T in (Int32, Float64)
+        values = ones(T, 10)
+        sizes, borrowed = SAB.Sizes(values), SAB.Sizes(values; copy = false)
+        samplers = [SAB.SizeAwareSampler(given, 5) for given in (values, view(values, 1:1:10), sizes)]
+        torch = SAB.TorchSampler(SAB.Plan(values; boundaries = [1, 2], batch_size = 10); max_total_size = 5, size = values)
+        fill!(values, 4)
+        @test (sizes[10], borrowed[10]) == (1, 4) # copy = false shows later changes
+        resize!(values, 1)
+        @test all(sampler -> totals(sampler) == [5, 5], samplers)
+        @test length(collect(torch)) == 2
+    end
+    @test occursin("copy = false: values must be a strided vector", sprint(showerror, thrown(() -> SAB.Sizes(1:4; copy = false))))
+    # Functions that run during the call change the vector.
+    lengths = fill(3, 1000)
+    spoil(arguments...) = (fill!(lengths, 4); nothing)
+    spoiling(call) = (fill!(lengths, 3); call())
+    @test spoiling(() -> SAB.info(SAB.Plan(lengths; budget = 30, progress = spoil)).total) == 3000
+    @test spoiling(() -> SAB.info(SAB.PackedSampler(lengths, 30; progress = spoil)).total) == 3000
+    # The vectors behind options.
+    coefficients = [0.0, 0.0, 1.0]
+    calls = 0
+    SAB.Plan(lengths; budget = 30, cost = coefficients, progress = (done, total) -> (calls += 1; resize!(coefficients, 0); sizehint!(coefficients, 0); nothing))
+    @test calls > 0 && isempty(coefficients)
+end
+
+@testset "arrays of copy = false are the caller's to keep" begin
+    sampler = SAB.PackedSampler(made_sizes(3000, 50), 1000; split = true)
+    expected = collect(SAB.next_batch!(sampler).indices)
+    borrowed = SAB.next_batch!(seek(sampler, 0); copy = false)
+    cu_seqlens, starts = copy(borrowed.cu_seqlens), copy(borrowed.starts)
+    close(sampler) # the library frees what it showed
+    GC.gc()
+    @test borrowed.indices == expected
+    @test (borrowed.cu_seqlens, borrowed.starts) == (cu_seqlens, starts)
+    sampler = SAB.BucketSampler(SAB.Plan(made_sizes(3000, 50); budget = 500))
+    expected = walk(sampler)
+    seek(sampler, 0)
+    shared, found, batch = Any[], Vector{Int}[], SAB.next_batch!(sampler; copy = false)
+    while batch !== nothing
+        push!(found, collect(batch.indices))
+        push!(shared, reshape(parent(batch.indices), 1, :)) # a vector that is shared cannot be resized
+        batch = SAB.next_batch!(sampler; copy = false)
+    end
+    @test found == expected
 end
 
 @testset "resume on other numbers of ranks, three times" begin

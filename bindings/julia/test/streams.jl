@@ -88,6 +88,15 @@ mktempdir() do folder
         @test sort(joined([head; reduce(vcat, rest)])) == 1:40
     end
 
+    @testset "a record of another width than its type is refused" begin
+        narrow = SAB.buffered_shuffle_stream(SAB.array_stream(UInt8[1, 2, 3]), 2)
+        SAB.next!(narrow)
+        wide = SAB.buffered_shuffle_stream(SAB.array_stream([1, 2, 3]), 2)
+        @test thrown(() -> collect(SAB.restore!(wide, SAB.state(narrow)))) !== nothing
+        @test thrown(() -> SAB.decoded(Int64, pointer(zeros(UInt8, 1)), 1)) isa ArgumentError
+        @test all(drawn -> drawn in -128:127, collect(SAB.random_map_stream((random, x) -> rand(random, Int8(-128):Int8(127)), SAB.array_stream(1:200))))
+    end
+
     @testset "a stream goes on after its function failed" begin
         failing = Ref(true)
         stream = SAB.map_stream(x -> x == 3 && failing[] ? throw(Mine(2)) : x, SAB.array_stream(1:4))

@@ -58,7 +58,8 @@ typedef int32_t sab_tail;
 typedef int32_t sab_oversize;
 #define SAB_OVERSIZE_SKIP 0   /**< left out, counted, listed by sab_plan_skipped(), and said once on the log */
 #define SAB_OVERSIZE_ERROR 1  /**< the plan is refused; the message names the first such sample */
-#define SAB_OVERSIZE_SINGLE 2 /**< each alone in a batch, the only batches that may cost more than the budget */
+#define SAB_OVERSIZE_SINGLE 2 /**< each alone in a batch, the only batches that may cost more than the budget; padded to its own length, or,
+                                   under `max_shapes`, to one of the lengths chosen for such samples */
 
 /** Says what a batch costs.
  *
@@ -80,7 +81,9 @@ typedef struct sab_plan_options {
                                       bound. 0.01. Missed only where `bucket_batches` stands against it */
     const double *boundaries;    /**< BOUNDARIES: at least 2, in any order, no two equal; read during the call */
     size_t boundary_count;       /**< number of `boundaries` */
-    size_t bucket_count;         /**< OPTIMAL: number of buckets, at least 1 */
+    size_t bucket_count;         /**< OPTIMAL: number of buckets, at least 1. Time while planning: bucket_count * distinct sizes. Memory while planning:
+                                      4 * bucket_count * distinct sizes bytes; where that is more than 64 MiB,
+                                      12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
     uint64_t bucket_batches;     /**< RANK: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch mates change from
                                       epoch to epoch, but among the longest 1 % of the samples; 0: 16, fewer (down to 4) where `padding_target` is out of reach
                                       with 16, and at most a sixteenth of all batches */
@@ -98,7 +101,9 @@ typedef struct sab_plan_options {
     sab_tail tail;               /**< SAB_TAIL_KEEP */
     sab_oversize oversize;       /**< SAB_OVERSIZE_SKIP */
     size_t max_shapes;           /**< AUTO only: at most this many distinct (count, padded length), with the least padding; batches are then
-                                      padded to their bucket's length. 0: no limit. A last step split between ranks may add shapes */
+                                      padded to their bucket's length. SAB_TAIL_KEEP and SAB_TAIL_MERGE need one for the tail, samples of
+                                      SAB_OVERSIZE_SINGLE at least one. 0: no limit. A last step that is split between ranks, or a lowered budget,
+                                      may add shapes */
     sab_progress_fn progress;    /**< follows and may cancel; NULL */
     void *progress_ctx;          /**< handed to `progress` */
 } sab_plan_options;

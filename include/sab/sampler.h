@@ -329,7 +329,8 @@ SAB_API sab_status sab_sampler_state_save(const sab_sampler *sampler, void *stat
  *  @param state    what sab_sampler_state_save() wrote
  *  @param size     its length in bytes
  *  @return SAB_OK; SAB_E_FORMAT for a truncated, damaged or foreign state or a newer version; SAB_E_MISMATCH when it belongs to another
- *          plan, order or seed; SAB_E_CALLBACK when a callback that makes batches failed; SAB_E_UNSUPPORTED
+ *          plan, order or seed; SAB_E_CALLBACK when a callback that makes batches failed; SAB_E_ARGUMENT when it was saved under a lowered
+ *          budget and the sampler has more than 2^20 ranks; SAB_E_UNSUPPORTED
  */
 SAB_API sab_status sab_sampler_state_restore(sab_sampler *sampler, const void *state, size_t size) SAB_NOEXCEPT;
 
@@ -345,7 +346,7 @@ typedef struct sab_report {
     uint64_t samples;          /**< samples in the sizes */
     uint64_t skipped;          /**< left out by the oversize policy */
     uint64_t dropped;          /**< left out of this epoch by SAB_TAIL_DROP or SAB_LAST_STEP_DROP */
-    uint64_t repeated;         /**< seen a second time in this epoch by SAB_TAIL_WRAP or SAB_LAST_STEP_WRAP */
+    uint64_t repeated;         /**< appearances in this epoch beyond each sample's first, by SAB_TAIL_WRAP or SAB_LAST_STEP_WRAP */
     uint64_t batches;          /**< batches over all ranks */
     uint64_t steps;            /**< steps of each rank */
     uint64_t lower_bound;      /**< see sab_plan_info */
@@ -365,7 +366,7 @@ typedef struct sab_report {
 
 /** Walks an epoch of the native order, and the next for `meet_again`, and says what it is like.
  *
- *  Time: about two epochs of batches. Needs 4 bytes a sample while it runs. The measures of randomness are those that lhotse, ms-swift and
+ *  Time: about two epochs of batches. Needs 4 1/8 bytes a sample while it runs. The measures of randomness are those that lhotse, ms-swift and
  *  Mosaic users print by hand (correlation, variance), and the share of batch mates that meet again.
  *
  *  @param plan          a handle

@@ -44,15 +44,17 @@ public:
     /// the least padded total.
     std::vector<Cut> by_shapes(std::size_t count, const Progress& progress);
 
+    struct Waste {
+        double padded = 0;  ///< each sample padded to its cut's longest
+        double padding = 0;
+        uint64_t batches = 0;
+    };
+    Waste waste(const std::vector<Cut>& cuts);
+
     double total(uint32_t begin, uint32_t end) const { return total_before(end) - total_before(begin); }
     std::size_t level_at(uint32_t place) const;
 
 private:
-    struct Waste {
-        double padded = 0;
-        double padding = 0;
-        uint64_t batches = 0;
-    };
     double total_before(uint32_t place) const;
     double padded_at(uint32_t place) { return padded_(sorted_.level_size[level_at(place)]); }
     uint64_t capacity_at(uint32_t place);
@@ -60,7 +62,6 @@ private:
     double padding(const Cut& cut);
     /// Whole-batch runs from the longest down; `wanted(end, batch_size, most)` says how many batches. A rest of under `fewest` joins the last run.
     std::vector<Cut> runs(uint64_t fewest, const std::function<uint64_t(uint32_t, uint64_t, uint64_t)>& wanted);
-    Waste waste(const std::vector<Cut>& cuts);
     std::vector<uint32_t> optimal_ends(std::size_t count, const Progress& progress);
 
     const Sorted& sorted_;

@@ -2,6 +2,7 @@
 /// A row of places cut into stretches that cost least in sum.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -43,15 +44,51 @@ inline std::vector<Ends> all_ends(std::size_t places, std::size_t count, bool or
 template <class CostOf>
 class LeastCuts {
 public:
-    LeastCuts(std::span<const Ends> ends, Rows rows, const CostOf& cost)
-        : ends_(ends), rows_(rows), cost_(cost), best_(ends.back().high + 1, infinite), next_(best_), from_(ends.size()) {}
+    LeastCuts(std::span<const Ends> ends, Rows rows, const CostOf& cost, std::size_t most_kept)
+        : ends_(ends), rows_(rows), cost_(cost), most_kept_(most_kept), best_(ends.back().high + 1, infinite), next_(best_), from_(ends.size()) {}
 
+    /// Rows are filled in blocks. Where a block is not all of them, only the last block's choices are kept, and those of the others are made again from the row before
+    /// the block when they are asked for: the same numbers in the same order, so the same cuts.
     std::vector<uint32_t> find(const Progress& progress) {
-        const std::size_t places = ends_.back().high;
+        const std::size_t places = ends_.back().high, block = rows_of_a_block();
         std::size_t count = ends_.size();
+        std::vector<std::vector<double>> before;
+        total_ = block < count ? 2 * count : count;
         for (std::size_t j = ends_[0].low; j <= ends_[0].high; ++j) best_[j] = cost_(std::size_t{0}, j);
-        for (k_ = 1; k_ < count; ++k_) {
-            progress.report(k_ + 1, count);
+        for (std::size_t first = 1; first < count; first += block) {
+            if (block < count) before.push_back(best_);
+            fill_rows(first, std::min(first + block, count), progress);
+        }
+        if (count > 1 && ends_[count - 2].high == places && next_[places] < best_[places]) --count;
+        std::vector<uint32_t> found(count);
+        std::size_t j = places;
+        for (std::size_t k = count; k-- > 0;) {
+            found[k] = static_cast<uint32_t>(j);
+            if (k == 0) break;
+            if (from_[k].empty()) {
+                const std::size_t which = (k - 1) / block;
+                best_ = std::move(before[which]);
+                fill_rows(1 + which * block, k + 1, progress);
+            }
+            j = from_[k][j - ends_[k].low];
+        }
+        return found;
+    }
+
+private:
+    static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+    /// A block of b rows keeps 4 bytes for each row and place, and 8 bytes for each block and place: least at b = sqrt(2 * rows).
+    std::size_t rows_of_a_block() const {
+        const std::size_t count = ends_.size();
+        if (count * ends_.back().high <= most_kept_ / sizeof(uint32_t)) return count;
+        return static_cast<std::size_t>(std::ceil(std::sqrt(2.0 * static_cast<double>(count))));
+    }
+
+    void fill_rows(std::size_t first, std::size_t last, const Progress& progress) {
+        for (std::vector<uint32_t>& row : from_) std::vector<uint32_t>().swap(row);
+        for (k_ = first; k_ < last; ++k_) {
+            progress.report(++done_, total_);
             from_[k_].resize(ends_[k_].high - ends_[k_].low + 1);
             if constexpr (std::is_same_v<CostOf, LinearCost>)
                 fill_by_lines();
@@ -59,23 +96,12 @@ public:
                 fill_divided();
             else
                 for (std::size_t j = ends_[k_].low; j <= ends_[k_].high; ++j) {
-                    progress.report(k_ + 1, count);
+                    progress.report(done_, total_);
                     fill(j, ends_[k_ - 1].low, ends_[k_ - 1].high);
                 }
             best_.swap(next_);
         }
-        if (count > 1 && ends_[count - 2].high == places && next_[places] < best_[places]) --count;
-        std::vector<uint32_t> found(count);
-        std::size_t j = places;
-        for (std::size_t k = count; k-- > 0;) {
-            found[k] = static_cast<uint32_t>(j);
-            if (k > 0) j = from_[k][j - ends_[k].low];
-        }
-        return found;
     }
-
-private:
-    static constexpr double infinite = std::numeric_limits<double>::infinity();
 
     struct Line {
         double best;
@@ -144,17 +170,20 @@ private:
     std::span<const Ends> ends_;
     Rows rows_;
     const CostOf& cost_;
+    std::size_t most_kept_;
     std::vector<double> best_, next_;          ///< [j]: least cost of the places before j in k_ stretches, and in one more
     std::vector<std::vector<uint32_t>> from_;  ///< where the last of k_ + 1 stretches begins, by j
     std::vector<Line> hull_;
     std::size_t k_ = 0;
+    uint64_t done_ = 0, total_ = 0;  ///< rows, for the progress
 };
 
 /// The ends of the stretches that cost least in sum; where the last but one may end at the end, those of one stretch fewer if they cost less. `ends` as all_ends() has
 /// them, or fewer: low and high always rise, and low <= high. `cost(begin, end)` may be infinite, for what must not be; then it is for all longer stretches around it too.
+/// Keeps 4 bytes for each row and place up to `most_kept` bytes; beyond, about 12 * sqrt(rows) bytes a place, and takes twice the time.
 template <class CostOf>
-std::vector<uint32_t> least_cuts(std::span<const Ends> ends, Rows rows, const Progress& progress, const CostOf& cost) {
-    return LeastCuts(ends, rows, cost).find(progress);
+std::vector<uint32_t> least_cuts(std::span<const Ends> ends, Rows rows, const Progress& progress, const CostOf& cost, std::size_t most_kept = 64 << 20) {
+    return LeastCuts(ends, rows, cost, most_kept).find(progress);
 }
 
 }  // namespace sab

@@ -76,6 +76,23 @@ uint64_t batches_of(uint64_t samples, uint64_t batch_size, sab_tail tail) {
     return tail == SAB_TAIL_DROP ? samples / batch_size : (samples + batch_size - 1) / batch_size;
 }
 
+/// How many of `shapes` the samples over the budget get, so that both kinds together pad least. The least padded total is convex in the number of intervals, so the best share
+/// is where one more no longer pays.
+std::size_t shapes_of_singles(Cutter& others, Cutter& singles, std::size_t shapes, const Progress& progress) {
+    const auto padded = [&](std::size_t given) {
+        return others.waste(others.optimal(shapes - given, progress)).padded + singles.waste(singles.optimal(given, progress)).padded;
+    };
+    std::size_t low = 1, high = shapes - 1;
+    while (low < high) {
+        const std::size_t middle = low + (high - low) / 2;
+        if (padded(middle + 1) < padded(middle))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /// The samples that do not fill a batch, the longest of a bucket, move up into the next bucket that has samples.
 void merge_tails(std::vector<Cut>& cuts) {
     std::size_t last = cuts.size();
@@ -100,7 +117,11 @@ double round_up(double length, double multiple) {
     return std::max(length, rounded < length ? rounded + multiple : rounded);
 }
 
+double price_of_zero(std::span<const double> level_size) { return level_size[0] > 0 ? level_size[0] : level_size.size() > 1 ? level_size[1] : 1; }
+
 double Plan::padded(double length) const { return round_up(length, facts_.length_multiple); }
+
+double Plan::priced(double padded_length) const { return padded_length > 0 ? padded_length : padded(price_of_zero(level_size_)); }
 
 std::size_t Plan::skipped(std::span<int64_t> room) const {
     // Buckets cover one stretch of the sorted places, so what is left out lies before and after it, unless it was put into buckets of one.
@@ -139,7 +160,7 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     const std::size_t levels = sorted.level_size.size();
 
     // How many samples of one size make a batch; 0 when not even one fits the budget.
-    const double zero_length = sorted.level_size[0] > 0 ? 0 : levels > 1 ? sorted.level_size[1] : 1;
+    const double zero_length = price_of_zero(sorted.level_size);
     const auto cost_length = [&](double size) { return round_up(size > 0 ? size : zero_length, options.length_multiple); };
     if (options.cost == SAB_COST_TERMS) {
         const double shortest = cost_length(sorted.level_size[0]), one = cost(1, shortest), two = cost(2, shortest);
@@ -181,8 +202,8 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     if (begin == end && !singles)
         fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count, " are outside the boundaries or over the budget, ", options.budget);
 
-    Cutter cutter(sorted, begin, end, [&](double size) { return round_up(size, options.length_multiple); },
-                  [&](double size) { return std::max<uint64_t>(capacity(size), 1); });
+    const auto padded = [&](double size) { return round_up(size, options.length_multiple); };
+    Cutter cutter(sorted, begin, end, padded, [&](double size) { return std::max<uint64_t>(capacity(size), 1); });
     PlanFacts facts{};
     facts.samples = count;
     facts.skipped = singles ? 0 : outside;
@@ -211,6 +232,21 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
         }
     }
 
+    std::vector<Cut> alone;  // longer than all others, one in a batch
+    if (singles && end < count) alone.push_back({end, count, 1});
+    std::size_t shapes = options.max_shapes;
+    if (shapes > 0) {
+        const bool has_tail = begin < end && (options.tail == SAB_TAIL_KEEP || options.tail == SAB_TAIL_MERGE);
+        const std::size_t fewest = (begin < end ? 1u : 0u) + (has_tail ? 1u : 0u) + alone.size();
+        check(shapes >= fewest, "options.max_shapes", shapes, "must be at least ", fewest, ": one for full batches, one for the tail of the shortest samples where it is kept, ",
+              "and one for samples over the budget where each is a batch");
+        shapes -= has_tail ? 1 : 0;
+        if (!alone.empty()) {
+            Cutter singles_cutter(sorted, end, count, padded, [](double) { return uint64_t{1}; });
+            alone = singles_cutter.optimal(begin == end ? shapes : shapes_of_singles(cutter, singles_cutter, shapes, progress), progress);
+            shapes -= alone.size();
+        }
+    }
     std::vector<Cut> cuts;
     if (!boundaries.empty()) {
         cuts = cutter.by_boundaries(boundaries);
@@ -221,16 +257,13 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
             shares += static_cast<double>(cuts[i].end - cuts[i].begin) / static_cast<double>(cuts[i].batch_size);
         }
     } else if (begin == end) {
-        // Only singles.
+        // Only samples that are alone in their batches.
     } else if (options.buckets == SAB_BUCKETS_OPTIMAL) {
         cuts = cutter.optimal(options.bucket_count, progress);
     } else if (options.buckets == SAB_BUCKETS_RANK) {
         cuts = cutter.by_rank(options.bucket_batches);
     } else if (options.max_shapes > 0) {
-        const bool has_tail = options.tail == SAB_TAIL_KEEP || options.tail == SAB_TAIL_MERGE;
-        check(options.max_shapes >= (has_tail ? 2u : 1u), "options.max_shapes", options.max_shapes,
-              "must be at least 2 where the tail of the shortest samples is kept, since it is a shape of its own");
-        cuts = cutter.by_shapes(options.max_shapes - (has_tail ? 1 : 0), progress);
+        cuts = cutter.by_shapes(shapes, progress);
     }
     facts.lower_bound = static_cast<uint64_t>(std::ceil(shares - 1e-9 * shares));
     if (options.buckets == SAB_BUCKETS_AUTO && options.max_shapes == 0 && begin < end) {
@@ -242,7 +275,7 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     }
     if (options.tail == SAB_TAIL_MERGE) merge_tails(cuts);
     const std::size_t proper = cuts.size();
-    if (singles && end < count) cuts.push_back({end, count, 1});
+    cuts.insert(cuts.end(), alone.begin(), alone.end());
     if (singles && begin > 0) cuts.push_back({0, begin, 1});
 
     auto arrays = std::make_shared<Arrays>();

@@ -61,6 +61,8 @@ public:
 
     /// A length as a batch is padded to it.
     double padded(double length) const;
+    /// The padded length whose cost a batch padded to `padded_length` has: a size of zero costs as much as the smallest above zero.
+    double priced(double padded_length) const;
 
     /// Samples left out, by ascending size: at most `room` of them are written.
     std::size_t skipped(std::span<int64_t> room) const;
@@ -87,6 +89,9 @@ private:
 };
 
 double round_up(double length, double multiple);
+
+/// The size that a sample of size zero is priced at: the smallest above zero among the distinct sizes, ascending; 1 when there is none.
+double price_of_zero(std::span<const double> level_size);
 
 /// Writes the buckets where they fit, and says how many there are. `boundaries` has room for one more than `bucket_sizes`.
 std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bucket_count, std::span<int64_t> boundaries, std::span<int64_t> bucket_sizes);

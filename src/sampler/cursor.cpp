@@ -11,6 +11,10 @@ namespace {
 
 constexpr uint64_t most_ranks_lowered = uint64_t{1} << 20;  // each is a number in memory
 
+void check_lowered_ranks(uint64_t world_size) {
+    check(world_size <= most_ranks_lowered, "options.world_size", world_size, "a budget is lowered for at most ", most_ranks_lowered, " ranks");
+}
+
 /// How many pieces a batch is cut into so that none costs more than `most`.
 uint64_t pieces_of(uint64_t samples, double cost, double most) {
     const double pieces = std::ceil(cost / most);
@@ -144,10 +148,10 @@ Cursor::Pricing Cursor::priced(double budget) const {
     Pricing pricing;
     if (budget == 0 || (plan()->facts().budget > 0 && budget >= plan()->facts().budget)) return pricing;
     const Cost cost(plan()->facts().cost, {plan()->coefficients().begin(), plan()->coefficients().end()}, nullptr, nullptr);
-    check(options_.world_size <= most_ranks_lowered, "options.world_size", options_.world_size, "a budget is lowered for at most ", most_ranks_lowered, " ranks");
+    check_lowered_ranks(options_.world_size);
     check(budget > cost.constant(), "budget", budget, "must be more than the cost's constant term, ", cost.constant());
     for (const Bucket& bucket : plan()->buckets())
-        pricing.most_samples.push_back(cost.largest_count(bucket.padded_length, budget, bucket.batch_size));
+        pricing.most_samples.push_back(cost.largest_count(plan()->priced(bucket.padded_length), budget, bucket.batch_size));
     pricing.budget = budget;
     return pricing;
 }
@@ -326,6 +330,10 @@ void Cursor::restore(std::span<const std::byte> bytes) {
     check_place(state.budget == 0 || (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr && plan()->facts().cost != SAB_COST_CALLBACK));
 
     check_place(state.start_step <= uint64_t{1} << 62);
+    if (state.budget > 0 || state.lead_batches > 0) {  // only a lowered budget leaves a part of a round
+        check_place(state.world_size <= most_ranks_lowered);
+        check_lowered_ranks(options_.world_size);
+    }
 
     // The place is worked out as a cursor of the world that saved has it. A state that cannot be leaves this cursor as it was.
     auto mine = std::tie(options_.world_size, arrangement_, start_step_, start_position_, lead_, lead_steps_, step_, pricing_, steps_before_);

@@ -95,6 +95,7 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
     std::set<std::pair<uint64_t, double>> shapes;
     std::vector<uint32_t> mates;
     LagCorrelation lengths;
+    std::vector<bool> is_seen(facts.samples);
     double between = 0, imbalance = 0, step_cost = 0, step_most = 0, pairs = 0, met_again = 0, partners = 0, seen = 0;
     cursor.set_epoch(options.epoch);
     each_batch(steps, [&](uint64_t, uint64_t rank, const Batch& batch) {
@@ -105,6 +106,11 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
             report.total += batch.total;
             report.padded_total += count * batch.padded_length;
             shapes.emplace(batch.count, batch.padded_length);
+            for (uint64_t i = 0; i < batch.count; ++i) {
+                auto sample = is_seen[static_cast<std::size_t>(batch.buffer[i])];
+                report.repeated += sample;
+                sample = true;
+            }
             if (rank == 0) lengths.add(batch.longest);
             const double deviation = batch.total / count - mean;
             between += count * deviation * deviation;
@@ -123,7 +129,7 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
                 i = end;
             }
         }
-        const double this_cost = batch.count > 0 ? cost(batch.count, batch.padded_length) : 0;
+        const double this_cost = batch.count > 0 ? cost(batch.count, plan->priced(batch.padded_length)) : 0;
         step_cost += this_cost;
         step_most = std::max(step_most, this_cost);
         if (rank + 1 == options.world_size) {
@@ -138,9 +144,7 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
     report.partners = seen > 0 ? partners / seen : 0;
     report.length_correlation = lengths.value();
     report.variance_ratio = report.batches > 1 && variance > 0 ? between / static_cast<double>(report.batches - 1) / variance : 1;
-    const auto available = static_cast<double>(facts.samples - facts.skipped);
-    report.dropped = seen < available ? static_cast<uint64_t>(available - seen) : 0;
-    report.repeated = seen > available ? static_cast<uint64_t>(seen - available) : 0;
+    report.dropped = facts.samples - facts.skipped - (static_cast<uint64_t>(seen) - report.repeated);
     return report;
 }
 

@@ -762,7 +762,50 @@ static void Restore_OfADamagedState_ChangesNothing(void) {
     free(part);
 }
 
+static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
+    int32_t numbers[15] = {0};
+    numbers[12] = numbers[13] = numbers[14] = 4;
+    sab_plan_options options = budget(24);
+    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_count = 2; /* zeros, and fours */
+    for (int multiple = 0; multiple <= 8; multiple += 8) {
+        options.length_multiple = multiple;
+        sab_plan *plan = plan_with(numbers, 15, &options);
+        sab_sampler *sampler = rank_of(plan, 0, 1);
+        sab_batch batch = SAB_BATCH_INIT;
+        EXPECT_OK(sab_sampler_set_budget(sampler, 8));
+        while (sab_next_batch(sampler, &batch) == SAB_OK) EXPECT(batch.count <= (multiple == 0 ? 2 : 1));
+        sab_sampler_free(sampler);
+        sab_plan_free(plan);
+    }
+}
+
 /* What is refused */
+
+static void Restore_OfALoweredBudgetOnTooManyRanks_IsRefusedAndChangesNothing(void) {
+    struct job job = text_job(SAB_COST_PADDED, SAB_LAST_STEP_SPLIT);
+    sab_sampler *few = sampler_of(&job, 0, 8);
+    unsigned char states[2][SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_sampler_set_budget(few, job.budget / 3));
+    EXPECT_OK(sab_next_batch(few, &batch));
+    EXPECT_OK(sab_sampler_state_save(few, states[0]));
+    EXPECT_OK(sab_sampler_set_budget(few, 0)); /* in the middle of a round: a part of it is left */
+    EXPECT_OK(sab_sampler_state_save(few, states[1]));
+    for (int i = 0; i < 2; ++i) {
+        sab_sampler *many = sampler_of(&job, 5, UINT32_MAX);
+        EXPECT_OK(sab_sampler_state_save(many, before));
+        EXPECT_FAILS(sab_sampler_state_restore(many, states[i], SAB_STATE_SIZE), SAB_E_ARGUMENT, "options.world_size = 4294967295: a budget is lowered for at most 1048576 ranks");
+        EXPECT_OK(sab_sampler_state_save(many, after));
+        EXPECT(memcmp(before, after, sizeof before) == 0);
+        sab_sampler_free(many);
+        many = sampler_of(&job, 5, 1 << 20);
+        EXPECT_OK(sab_sampler_state_restore(many, states[i], SAB_STATE_SIZE));
+        sab_sampler_free(many);
+    }
+    sab_sampler_free(few);
+    sab_plan_free(job.plan);
+}
 
 static void SetBudget_OfWhatIsNoBudget_IsRefusedAndChangesNothing(void) {
     struct job job = text_job(SAB_COST_TERMS, SAB_LAST_STEP_SPLIT); /* 50 is its constant */
@@ -849,6 +892,8 @@ int main(void) {
     RUN(Restore_BringsItsBudget);
     RUN(ChainOfWorlds_FromEveryStep_LosesAndRepeatsNothing);
     RUN(Restore_OfADamagedState_ChangesNothing);
+    RUN(SizeZero_CostsAsMuchAsTheSmallestAboveZero);
+    RUN(Restore_OfALoweredBudgetOnTooManyRanks_IsRefusedAndChangesNothing);
     RUN(SetBudget_OfWhatIsNoBudget_IsRefusedAndChangesNothing);
     RUN(SetBudget_OfAnotherSampler_IsUnsupported);
     return finish();

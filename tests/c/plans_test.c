@@ -336,6 +336,65 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     sab_plan_free(plan);
 }
 
+/* Distinct (count, padded length) of an epoch on one rank. */
+static size_t shapes_of(const sab_plan *plan, double *longest_single) {
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    double shapes[64][2];
+    size_t count = 0;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        size_t i = 0;
+        while (i < count && !(shapes[i][0] == (double)batch.count && shapes[i][1] == batch.padded_length)) ++i;
+        EXPECT(batch.longest <= batch.padded_length);
+        if (i < count) continue;
+        EXPECT(count < 64);
+        shapes[count][0] = (double)batch.count;
+        shapes[count++][1] = batch.padded_length;
+        if (batch.longest <= 50 && batch.longest > 12 && batch.padded_length > *longest_single) *longest_single = batch.padded_length;
+    }
+    sab_sampler_free(sampler);
+    return count;
+}
+
+static void MaxShapes_CountOversizeSinglesToo(void) {
+    int32_t numbers[40];
+    for (int i = 0; i < 36; ++i) numbers[i] = i < 24 ? 1 + i / 8 : 7;
+    numbers[36] = 50, numbers[37] = 100, numbers[38] = 49, numbers[39] = 98;
+    sab_sizes *sizes = sizes_of(numbers, 40);
+    for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_WRAP; ++tail)
+        for (size_t most = 1; most <= 9; ++most) {
+            const size_t fewest = tail == SAB_TAIL_KEEP || tail == SAB_TAIL_MERGE ? 3 : 2;
+            sab_plan_options options = budget(12);
+            options.max_shapes = most;
+            options.tail = tail;
+            options.oversize = SAB_OVERSIZE_SINGLE;
+            sab_plan *plan = NULL;
+            if (most < fewest) {
+                EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, fewest == 3 ? "must be at least 3" : "must be at least 2");
+                continue;
+            }
+            EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+            double longest = 0;
+            EXPECT(shapes_of(plan, &longest) <= most && report_of(plan).shapes <= most);
+            EXPECT(most < 6 || longest == 50); /* 49 and 50 are not padded to 100 */
+            sab_plan_free(plan);
+        }
+    sab_sizes_free(sizes);
+
+    sab_plan_options only = budget(12); /* all are over the budget */
+    only.oversize = SAB_OVERSIZE_SINGLE;
+    only.max_shapes = 1;
+    double longest = 0;
+    sab_plan *plan = plan_with(numbers + 36, 4, &only);
+    EXPECT(shapes_of(plan, &longest) == 1 && longest == 100);
+    sab_plan_free(plan);
+    only.max_shapes = 2;
+    plan = plan_with(numbers + 36, 4, &only);
+    longest = 0;
+    EXPECT(shapes_of(plan, &longest) == 2 && longest == 50);
+    sab_plan_free(plan);
+}
+
 /* Reports, prints, files */
 
 static void LowerBound_IsTheTotalOverTheBudget(void) {
@@ -405,6 +464,44 @@ static void Report_AgreesWithAWalk(void) {
             EXPECT(report.rank_imbalance >= 1 - 1e-12 && (world_size > 1 || report.rank_imbalance < 1 + 1e-12));
         }
     sab_plan_free(plan);
+}
+
+static void Report_CountsDroppedAndRepeatedApart(void) {
+    const int32_t numbers[] = {3, 3, 3, 3, 3, 3, 3};
+    const uint64_t batch_size = 2;
+    const struct {
+        sab_tail tail;
+        sab_last_step last_step;
+        uint64_t world_size;
+    } cases[] = {{SAB_TAIL_DROP, SAB_LAST_STEP_WRAP, 2}, {SAB_TAIL_WRAP, SAB_LAST_STEP_DROP, 3}, {SAB_TAIL_WRAP, SAB_LAST_STEP_WRAP, 5}, {SAB_TAIL_DROP, SAB_LAST_STEP_WRAP, 7}};
+    for (size_t i = 0; i < COUNT(cases); ++i) {
+        sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+        options.buckets = SAB_BUCKETS_OPTIMAL;
+        options.bucket_count = 1;
+        options.batch_sizes = &batch_size;
+        options.batch_size_count = 1;
+        options.tail = cases[i].tail;
+        sab_plan *plan = plan_with(numbers, 7, &options);
+        sab_sampler_options walk_as = SAB_SAMPLER_OPTIONS_INIT;
+        walk_as.last_step = cases[i].last_step;
+        walk_as.world_size = cases[i].world_size;
+        sab_report report = SAB_REPORT_INIT;
+        EXPECT_OK(sab_plan_report(plan, &walk_as, NULL, NULL, &report));
+        int seen[7] = {0};
+        for (walk_as.rank = 0; walk_as.rank < walk_as.world_size; ++walk_as.rank) {
+            sab_sampler *sampler = NULL;
+            EXPECT_OK(sab_bucket_sampler_new(plan, &walk_as, &sampler));
+            walk(sampler, seen);
+            sab_sampler_free(sampler);
+        }
+        uint64_t dropped = 0, repeated = 0;
+        for (int sample = 0; sample < 7; ++sample) {
+            dropped += seen[sample] == 0;
+            repeated += seen[sample] > 1 ? (uint64_t)seen[sample] - 1 : 0;
+        }
+        EXPECT(report.dropped == dropped && report.repeated == repeated);
+        sab_plan_free(plan);
+    }
 }
 
 static void Save_ReplacesAFileThatIsStillMapped(void) {
@@ -484,9 +581,11 @@ int main(void) {
     RUN(TailDrop_LeavesOthersOutInEachEpoch);
     RUN(TailWrap_RepeatsNoSampleTwiceOver);
     RUN(Oversize_IsSkippedRefusedOrAlone);
+    RUN(MaxShapes_CountOversizeSinglesToo);
     RUN(LowerBound_IsTheTotalOverTheBudget);
     RUN(Fingerprint_TellsPlansApart);
     RUN(Report_AgreesWithAWalk);
+    RUN(Report_CountsDroppedAndRepeatedApart);
     RUN(Save_ReplacesAFileThatIsStillMapped);
     RUN(Save_WhereScratchFilesWereLeftBehind_SavesAndLetsThemBe);
     RUN(PlanFile_OfAnotherKind_IsNamed);

@@ -76,6 +76,8 @@ TEST(LeastCuts, LinesAndDivided_EqualPlain) {
         const std::vector<uint32_t> plain = least_cuts(ends, Rows::plain, Progress(), as_any);
         ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), as_any), plain) << "round " << round;
         ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), cost), plain) << "round " << round;
+        ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), cost, 0), plain) << "in blocks of rows, round " << round;
+        ASSERT_EQ(least_cuts(ends, Rows::plain, Progress(), as_any, 0), plain) << "in blocks of rows, round " << round;
     }
 }
 

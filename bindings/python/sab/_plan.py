@@ -349,7 +349,8 @@ def plan(
         tail: what becomes of the samples of a bucket that fill no batch: ``"keep"``, ``"merge"`` into the next bucket, ``"drop"``, ``"wrap"``.
         drop_last: the same as ``tail="drop"``.
         oversize: samples outside the boundaries or over the budget alone: ``"skip"`` (with a SkippedWarning), ``"error"``, ``"single"`` batches.
-        max_shapes: at most this many distinct (count, padded length), with the least padding, for compilers and CUDA graphs.
+        max_shapes: at most this many distinct (count, padded length), with the least padding, for compilers and CUDA graphs. The tail that ``"keep"`` and
+            ``"merge"`` leave needs one, ``"single"`` batches at least one.
         progress: True for a bar, or ``progress(done, total)``, which stops the build by returning False or raising.
 
     Raises:

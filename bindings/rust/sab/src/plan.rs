@@ -205,7 +205,8 @@ impl<'f> PlanOptions<'f> {
     }
 
     /// [`Buckets::Auto`]: at most so many distinct (count, padded length), with the least padding, for compilers and CUDA graphs;
-    /// batches are then padded to their bucket's length. No limit by default. A last step split between ranks may add shapes.
+    /// batches are then padded to their bucket's length. The tail that [`Tail::Keep`] and [`Tail::Merge`] leave needs one, samples of [`Oversize::Single`]
+    /// at least one. No limit by default. A last step split between ranks, or a lowered budget, may add shapes.
     pub fn max_shapes(mut self, shapes: usize) -> Self {
         self.parts.options.max_shapes = shapes;
         self

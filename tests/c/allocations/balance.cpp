@@ -1,0 +1,173 @@
+// balance
+#include <stdlib.h>
+
+#include "data.h"
+
+namespace {
+
+int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+
+/// The other ranks say what this one says, but for its number, which the first 8 bytes after `rank_at` are.
+struct Ranks {
+    uint64_t world_size;
+    std::size_t rank_at;
+    int gathered;
+};
+int32_t gather(void *ctx, const void *mine, std::size_t size, void *all) {
+    auto *const ranks = static_cast<Ranks *>(ctx);
+    ++ranks->gathered;
+    for (uint64_t rank = 0; rank < ranks->world_size; ++rank) {
+        auto *const place = static_cast<unsigned char *>(all) + rank * size;
+        std::memcpy(place, mine, size);
+        // A greeting ends with the rank, and so does what is told of a sampler.
+        if (ranks->rank_at == 0 && size >= 8) std::memcpy(place + size - 8, &rank, 8);
+    }
+    return 0;
+}
+int32_t gather_alone(void *, const void *mine, std::size_t size, void *all) {
+    std::memcpy(all, mine, size);
+    return 0;
+}
+
+int32_t make_batches(void *, const int64_t *indices, std::size_t count, sab_batches *batches) {
+    for (std::size_t i = 0; i < count; i += 3) {
+        const sab_status status = sab_batches_add(batches, indices + i, count - i < 3 ? count - i : 3);
+        if (status != SAB_OK) return status;
+    }
+    return 0;
+}
+
+void walk_on(Run &run, sab_sampler *sampler) {
+    std::vector<unsigned char> state(SAB_STATE_SIZE);
+    walk(run, sampler, 4);
+    CALL_INTO(state, sab_sampler_state_save(sampler, state.data()));
+    run.note(state.data(), state.size());
+    CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 2));
+    walk(run, sampler, 2);
+    CALL_OR_SKIP(sab_sampler_state_restore(sampler, state.data(), state.size()));
+    walk(run, sampler);
+    CALL(sab_sampler_seek(sampler, 2));
+    sab_batch batch = SAB_BATCH_INIT;
+    CALL_INTO(batch, sab_sampler_at(sampler, 1, &batch));
+    run.note_batch(batch);
+    walk(run, sampler);
+    CALL(sab_sampler_state_save(sampler, state.data()));
+    run.note(state.data(), state.size());
+}
+
+}  // namespace
+
+SCENARIO(partition, Threads::none) {
+    std::vector<uint32_t> parts(lengths().size());
+    CALL_INTO(parts, sab_partition(lengths().data(), lengths().size(), 7, nullptr, parts.data()));
+    run.note(parts.data(), parts.size() * sizeof parts[0]);
+    sab_partition_options options = SAB_PARTITION_OPTIONS_INIT;
+    options.weights = lengths().data();
+    options.capacity = 300;
+    CALL_INTO(parts, sab_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
+    run.note(parts.data(), parts.size() * sizeof parts[0]);
+    options.equal_counts = 1;
+    CALL_INTO(parts, sab_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
+    run.note(parts.data(), parts.size() * sizeof parts[0]);
+    options.method = SAB_PARTITION_LONGEST_FIRST;
+    CALL_INTO(parts, sab_partition(lengths().data(), lengths().size(), 10, &options, parts.data()));
+    run.note(parts.data(), parts.size() * sizeof parts[0]);
+}
+
+SCENARIO(load_balancing_sampler, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    const sab_sampler_options options = rank_options();
+    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    balancing.random_level = 0.5;
+    balancing.batch_size = 4;
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    walk_on(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(load_balancing_batches, Threads::none) {
+    run.allow(SAB_E_CALLBACK);  // of the callback that adds batches
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    const sab_sampler_options options = rank_options();
+    for (const bool asks : {true, false}) {
+        sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+        if (asks) {
+            balancing.make_batches = make_batches;
+            balancing.make_batches_ctx = run.context();
+            balancing.release = Run::release;
+        } else {
+            balancing.max_total = 100;
+        }
+        sab_sampler *sampler = nullptr;
+        CALL_INTO(sampler, sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
+        walk_on(run, sampler);
+        CALL_PLAIN(sab_sampler_free(sampler));
+    }
+    CALL_PLAIN(sab_sizes_free(sizes));
+    CALL_FAILS(SAB_E_ARGUMENT, sab_batches_add(nullptr, nullptr, 0));
+}
+
+SCENARIO(balanced_sampler, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_sampler_options options = rank_options();
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.max_total = 120;
+    balanced.micro_batches = 2;
+    balanced.cost = SAB_COST_QUADRATIC;
+    balanced.progress = go_on;
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_balanced_sampler_new(sizes, &balanced, &options, &sampler));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    walk_on(run, sampler);
+    sab_balance_report report = SAB_BALANCE_REPORT_INIT;
+    CALL_INTO(report, sab_sampler_balance_report(sampler, go_on, nullptr, &report));
+    run.note(&report, sizeof report);
+    walk(run, sampler);
+    CALL(sab_sampler_set_epoch(sampler, 4));
+    std::vector<int64_t> indices(60);
+    std::vector<uint64_t> offsets(9);
+    std::size_t count = 0;
+    CALL_OR_SKIP(sab_next_batches(sampler, 8, indices.data(), indices.size(), offsets.data(), &count));
+    walk(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(ranks, Threads::none) {
+    setenv("RANK", "2", 1);
+    setenv("WORLD_SIZE", "4", 1);
+    uint64_t rank = 0, world_size = 0;
+    CALL_INTO(rank, sab_ranks_from_environment(&rank, &world_size));
+    run.note(rank);
+    setenv("RANK", "two", 1);
+    CALL_FAILS(SAB_E_ARGUMENT, sab_ranks_from_environment(&rank, &world_size));
+    unsetenv("RANK");
+    unsetenv("WORLD_SIZE");
+    const uint64_t shape[] = {2, 3, 2};
+    const int32_t is_data[] = {1, 0, 1};
+    CALL_INTO(rank, sab_data_rank(shape, is_data, 3, 7, &rank, &world_size));
+    run.note(rank);
+}
+
+SCENARIO(check_ranks, Threads::none) {
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    sab_sampler_options options = rank_options();
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
+    Ranks ranks = {3, 0, 0};
+    CALL(sab_sampler_check_ranks(sampler, 1, 3, gather, &ranks));
+    walk(run, sampler, 2);
+    CALL_PLAIN(sab_sampler_free(sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+}
+
+SCENARIO(sharded_sampler, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    const sab_plan_options plan = with_budget(300);
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_sharded_sampler_new(sizes, &plan, nullptr, gather_alone, nullptr, &sampler));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    walk_on(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}

@@ -1,0 +1,79 @@
+// cache
+#include "data.h"
+
+namespace {
+
+int32_t load(void *, const void *, std::size_t, const void **data, std::size_t *size) {
+    *data = "loaded";
+    *size = 6;
+    return 0;
+}
+int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+
+void note_value(Run &run, sab_cache_value *value) {
+    std::size_t size = 0;
+    const void *const data = CALL_PLAIN(sab_cache_value_data(value, &size));
+    if (data == nullptr)
+        run.note_text("none");
+    else
+        run.note(data, size);
+    CALL_PLAIN(sab_cache_value_free(value));
+}
+
+void get(Run &run, sab_cache *cache, const char *key) {
+    sab_cache_value *value = nullptr;
+    CALL_INTO(value, sab_cache_get(cache, key, std::strlen(key), &value));
+    note_value(run, value);
+}
+
+sab_cache *open(Run &run, const char *url, uint64_t buffer = 3) {
+    sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
+    options.on_failure = SAB_CACHE_ERROR;
+    options.writer_buffer_size = buffer;
+    options.flush_interval = 1000;
+    options.dataset_name = "d";
+    sab_cache *cache = nullptr;
+    CALL_INTO(cache, sab_cache_open(url, &options, &cache));
+    return cache;
+}
+
+void use(Run &run, sab_cache *cache) {
+    CALL(sab_cache_clear(cache));
+    for (int i = 0; i < 5; ++i) {
+        const std::string key = "k" + std::to_string(i), value(static_cast<std::size_t>(100 * i + 5), static_cast<char>('a' + i));
+        CALL_OR_SKIP(sab_cache_put(cache, key.data(), key.size(), value.data(), value.size()));
+        get(run, cache, key.c_str());
+    }
+    // An older value must not come back after a flush that failed.
+    CALL(sab_cache_put(cache, "k1", 2, "new", 3));
+    CALL_OR_SKIP(sab_cache_flush(cache));
+    get(run, cache, "k1");
+    get(run, cache, "missing");
+    const sab_cache_item items[] = {{"k1", 2, "xyz", 3}, {"k9", 2, "xyz", 3}, {"k4", 2, "xyz", 3}};
+    std::vector<sab_cache_value *> values(3);
+    CALL_INTO(values, sab_cache_get_many(cache, items, 3, values.data()));
+    for (sab_cache_value *const value : values) note_value(run, value);
+    CALL(sab_cache_put_many(cache, items, 3));
+    get(run, cache, "k9");
+    sab_cache_value *value = nullptr;
+    CALL_INTO(value, sab_cache_get_or_load(cache, "new", 3, load, nullptr, go_on, nullptr, &value));
+    note_value(run, value);
+    get(run, cache, "new");
+    uint64_t keys = 0;
+    CALL_INTO(keys, sab_cache_num_keys(cache, &keys));
+    run.note(keys);
+    sab_cache_stats stats = SAB_CACHE_STATS_INIT;
+    CALL_INTO(stats, sab_cache_get_stats(cache, &stats));
+    run.note(stats.loads);
+    run.note(uint64_t{std::strlen(CALL_PLAIN(sab_cache_url(cache)))});
+    CALL_PLAIN(sab_cache_free(cache));
+}
+
+}  // namespace
+
+SCENARIO(cache_in_memory, Threads::none) { use(run, open(run, "memory:")); }
+
+SCENARIO(cache_in_lmdb, Threads::none) {
+    run.allow(SAB_E_IO);
+    use(run, open(run, ("lmdb:" + folder + "/cache").c_str()));
+}

@@ -1,0 +1,58 @@
+// Data that scenarios share.
+#ifndef ALLOCATIONS_DATA_H
+#define ALLOCATIONS_DATA_H
+
+#include "harness.h"
+
+/// Lengths that look like text: many short, few long.
+inline const std::vector<double> &lengths() {
+    static const std::vector<double> made = [] {
+        std::vector<double> all;
+        uint32_t x = 1;
+        for (int i = 0; i < 120; ++i) {
+            x = x * 1664525u + 1013904223u;
+            all.push_back(1 + (x >> 16) % (1 + (x >> 8) % 47));
+        }
+        return all;
+    }();
+    return made;
+}
+
+inline sab_sizes *sizes_of(Run &run, const std::vector<double> &numbers) {
+    sab_sizes *sizes = nullptr;
+    CALL_INTO(sizes, sab_sizes_new(numbers.data(), numbers.size(), SAB_FLOAT64, nullptr, &sizes));
+    return sizes;
+}
+
+inline sab_plan *plan_with(Run &run, const sab_plan_options &options) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_plan *plan = nullptr;
+    CALL_INTO(plan, sab_plan_new(sizes, &options, &plan));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    return plan;
+}
+
+inline sab_plan_options with_budget(double budget) {
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budget = budget;
+    return options;
+}
+
+inline sab_sampler_options rank_options() {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.seed = 5;
+    options.rank = 1;
+    options.world_size = 3;
+    return options;
+}
+
+/// The next batches, `most` at most.
+inline void walk(Run &run, sab_sampler *sampler, int most = 10000) {
+    sab_batch batch = SAB_BATCH_INIT;
+    for (int i = 0; i < most; ++i) {
+        if (CALL_INTO(batch, sab_next_batch(sampler, &batch)) != SAB_OK) break;
+        run.note_batch(batch);
+    }
+}
+
+#endif

@@ -1,0 +1,334 @@
+// memory
+#include "data.h"
+
+namespace {
+
+/// A device that is simulated.
+struct Device {
+    int64_t held = 1000, peak = 1000, limit = 50000;
+    uint64_t rng = 1, saved[4] = {};
+    int64_t leaked = 0;
+    int reduced = 0;
+    int64_t told = 1;   // the first number that was last reduced: 0 says that the rank failed
+    Run *run = nullptr;
+};
+Device *device_of(void *ctx) { return static_cast<Device *>(ctx); }
+
+int32_t reset(void *ctx) {
+    device_of(ctx)->peak = device_of(ctx)->held;
+    return 0;
+}
+int32_t current(void *ctx, int64_t *bytes) {
+    *bytes = device_of(ctx)->held;
+    return 0;
+}
+int32_t peak(void *ctx, int64_t *bytes) {
+    *bytes = device_of(ctx)->peak;
+    return 0;
+}
+int32_t total(void *ctx, int64_t *bytes) {
+    *bytes = device_of(ctx)->limit;
+    return 0;
+}
+int32_t release_cache(void *) { return 0; }
+int32_t rng_save(void *ctx, uint64_t depth) {
+    device_of(ctx)->saved[depth] = device_of(ctx)->rng;
+    return 0;
+}
+int32_t rng_restore(void *ctx, uint64_t depth) {
+    device_of(ctx)->rng = device_of(ctx)->saved[depth];
+    return 0;
+}
+int32_t step_of(Device *device, double bytes) {
+    device->rng = device->rng * 6364136223846793005u + 1;
+    const int64_t needed = device->held + device->leaked + static_cast<int64_t>(bytes);
+    if (needed > device->limit) return SAB_OUT_OF_MEMORY;
+    device->peak = needed > device->peak ? needed : device->peak;
+    return 0;
+}
+int32_t trial(void *ctx, uint64_t count, double length) { return step_of(device_of(ctx), static_cast<double>(count) * length * 7); }
+int32_t reduce(void *ctx, int64_t *values, std::size_t) {
+    ++device_of(ctx)->reduced;
+    device_of(ctx)->told = values[0];
+    return 0;
+}
+int32_t chunk(void *ctx, uint64_t, uint64_t count, double) { return step_of(device_of(ctx), static_cast<double>(count) * 2000); }
+int32_t leaking_chunk(void *ctx, uint64_t, uint64_t count, double) {
+    device_of(ctx)->leaked += 700;
+    return step_of(device_of(ctx), static_cast<double>(count) * 300);
+}
+int32_t run_batch(void *ctx, const sab_batch *batch) { return step_of(device_of(ctx), batch->padded_total); }
+int32_t work(void *ctx, uint64_t item, double *features, std::size_t, std::size_t *count) {
+    features[0] = static_cast<double>(item);
+    *count = 1;
+    return step_of(device_of(ctx), static_cast<double>(item) * 3000);
+}
+int32_t clean(void *, uint64_t) { return 0; }
+int32_t collect_garbage(void *) { return 0; }
+int32_t increase(void *, uint64_t, uint64_t, int64_t *more) {
+    *more = 3;
+    return 0;
+}
+int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+
+/// The context of a probe is counted apart from the device, which is on the stack of the scenario.
+sab_probe *probe_of(Run &run, Device &device) {
+    sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
+    callbacks.ctx = &device;
+    callbacks.reset = reset;
+    callbacks.current = current;
+    callbacks.peak = peak;
+    callbacks.total = total;
+    callbacks.release_cache = release_cache;
+    callbacks.rng_save = rng_save;
+    callbacks.rng_restore = rng_restore;
+    sab_probe *probe = nullptr;
+    CALL_INTO(probe, sab_probe_callbacks_new(&callbacks, &probe));
+    return probe;
+}
+int32_t nothing(void *) { return 0; }
+int32_t no_bytes(void *, int64_t *bytes) {
+    *bytes = 5;
+    return 0;
+}
+
+std::vector<double> features() {
+    std::vector<double> all;
+    for (int i = 0; i < 30; ++i) {
+        all.push_back(1 + i % 6);
+        all.push_back(8 + i * 5 % 40);
+    }
+    return all;
+}
+std::vector<double> peaks() {
+    std::vector<double> all;
+    const std::vector<double> rows = features();
+    for (std::size_t i = 0; i < rows.size(); i += 2) all.push_back(1000 + rows[i] * rows[i + 1] * 17 + rows[i] * rows[i + 1] * rows[i + 1] * 0.5 + static_cast<double>(i * 7 % 13));
+    return all;
+}
+
+void note_model(Run &run, const sab_memory_model *model) {
+    sab_memory_model_info info = SAB_MEMORY_MODEL_INFO_INIT;
+    CALL_INTO(info, sab_memory_model_get_info(model, &info));
+    run.note(&info, sizeof info);
+    for (std::size_t i = 0; i < info.term_count; ++i) {
+        double coefficient = 0;
+        std::vector<uint32_t> powers(info.feature_count);
+        CALL_INTO(coefficient, sab_memory_model_get_term(model, i, &coefficient, powers.data()));
+        run.note(coefficient);
+        run.note(powers.data(), powers.size() * sizeof powers[0]);
+    }
+    const double rows[] = {2, 10, 5, 30};
+    std::vector<double> predicted(2), upper(2);
+    CALL_INTO(predicted, sab_memory_model_predict(model, rows, 2, predicted.data(), upper.data()));
+    run.note(predicted.data(), 2 * sizeof(double));
+    run.note(upper.data(), 2 * sizeof(double));
+    std::vector<sab_cost_term> terms(10);
+    std::size_t count = 0;
+    CALL_INTO(terms, sab_memory_model_cost_terms(model, terms.data(), terms.size(), &count));
+    for (std::size_t i = 0; i < count; ++i) run.note(terms[i].coefficient);
+}
+
+}  // namespace
+
+SCENARIO(probe, Threads::none) {
+    sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
+    callbacks.ctx = run.context();
+    callbacks.reset = nothing;
+    callbacks.current = callbacks.peak = no_bytes;
+    callbacks.release = Run::release;
+    sab_probe *probe = nullptr;
+    CALL_INTO(probe, sab_probe_callbacks_new(&callbacks, &probe));
+    CALL(sab_probe_reset(probe));
+    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+    CALL_INTO(stats, sab_probe_read(probe, &stats));
+    run.note(&stats, sizeof stats);
+    CALL(sab_probe_release_cache(probe));
+    CALL_PLAIN(sab_probe_free(probe));
+}
+
+SCENARIO(probe_of_host, Threads::none) {
+    run.allow(SAB_E_CALLBACK);  // of fopen(), which fails without memory
+    sab_probe *probe = nullptr;
+    CALL_INTO(probe, sab_probe_new("host", nullptr, &probe));
+    CALL(sab_probe_reset(probe));
+    sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+    CALL_INTO(stats, sab_probe_read(probe, &stats));
+    CALL_PLAIN(sab_probe_free(probe));
+    CALL_FAILS(SAB_E_UNSUPPORTED, sab_probe_new("cuda:0", nullptr, &probe));
+}
+
+SCENARIO(peaks, Threads::none) {
+    Device device;
+    sab_probe *const probe = probe_of(run, device);
+    sab_peaks *peaks = nullptr;
+    CALL_INTO(peaks, sab_peaks_new(&peaks));
+    sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
+    options.item_count = 20;
+    options.work = work;
+    options.cleanup = clean;
+    options.collect_garbage = collect_garbage;
+    options.ctx = &device;
+    options.progress = go_on;
+    // What was collected before it failed stays, as documented: an empty collection is made for each try.
+    while (CALL_ONCE(sab_collect_peak(probe, &options, peaks)) != SAB_OK) {
+        sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
+        CALL(sab_peaks_get(peaks, &view));
+        run.require(view.count <= 20, "more peaks than items");
+        for (std::size_t i = 0; i < view.count; ++i) run.require(view.items[i] == i && view.features[i] == static_cast<double>(i), "a row of peaks is damaged");
+        CALL_PLAIN(sab_peaks_free(peaks));
+        peaks = nullptr;
+        CALL_INTO(peaks, sab_peaks_new(&peaks));
+    }
+    sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
+    CALL_INTO(view, sab_peaks_get(peaks, &view));
+    run.note(uint64_t{view.count});
+    run.note(view.features, view.count * sizeof(double));
+    run.note(view.peaks, view.count * sizeof(int64_t));
+    run.note(view.out_of_memory, view.out_of_memory_count * sizeof(uint64_t));
+    CALL_PLAIN(sab_peaks_free(peaks));
+    CALL_PLAIN(sab_probe_free(probe));
+}
+
+SCENARIO(measurement_points, Threads::none) {
+    sab_measurement_options options = SAB_MEASUREMENT_OPTIONS_INIT;
+    options.shortest = 10;
+    options.longest = 100;
+    options.max_count = 20;
+    std::vector<uint64_t> counts(8);
+    std::vector<double> rows(8);
+    CALL_INTO(counts, sab_measurement_points(&options, 8, counts.data(), rows.data()));
+    run.note(counts.data(), counts.size() * sizeof counts[0]);
+    run.note(rows.data(), rows.size() * sizeof rows[0]);
+}
+
+SCENARIO(memory_model, Threads::none) {
+    const std::vector<double> rows = features(), measured = peaks();
+    sab_memory_model *model = nullptr, *opened = nullptr, *read = nullptr;
+    CALL_INTO(model, sab_memory_model_fit(rows.data(), measured.size(), 2, measured.data(), nullptr, &model));
+    note_model(run, model);
+    const std::string path = folder + "/model";
+    CALL(sab_memory_model_save(model, path.c_str()));
+    CALL_INTO(opened, sab_memory_model_open(path.c_str(), &opened));
+    note_model(run, opened);
+    std::size_t size = 0;
+    CALL_INTO(size, sab_memory_model_write(model, nullptr, 0, &size));
+    std::vector<unsigned char> image(size);
+    CALL_INTO(image, sab_memory_model_write(model, image.data(), size, &size));
+    run.note(image.data(), size);
+    CALL_INTO(read, sab_memory_model_read(image.data(), size, &read));
+    note_model(run, read);
+    for (sab_memory_model *const each : {model, opened, read}) CALL_PLAIN(sab_memory_model_free(each));
+}
+
+SCENARIO(find_max_batch, Threads::none) {
+    for (const sab_search search : {SAB_SEARCH_PREDICT, SAB_SEARCH_DIFFERENCE, SAB_SEARCH_BINARY, SAB_SEARCH_HALVE}) {
+        Device device;
+        sab_probe *const probe = probe_of(run, device);
+        const double two[] = {10, 40};
+        sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+        options.search = search;
+        options.lengths = two;
+        options.length_count = 2;
+        options.maximum = 2000;
+        options.progress = go_on;
+        sab_max_batch found = SAB_MAX_BATCH_INIT;
+        std::vector<uint64_t> sizes(2);
+        CALL_INTO(found, sab_find_max_batch(probe, trial, &device, &options, sizes.data(), &found));
+        run.note(&found, sizeof found);
+        run.note(sizes.data(), 2 * sizeof sizes[0]);
+        run.note(device.rng);
+        CALL_PLAIN(sab_probe_free(probe));
+    }
+}
+
+SCENARIO(find_max_batch_of_ranks, Threads::none) {
+    // The other ranks see what this one sees. They wait in `reduce` unless this one came there too, to say that it failed.
+    Device device;
+    sab_probe *const probe = probe_of(run, device);
+    sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    options.maximum = 2000;
+    options.reduce = reduce;
+    options.reduce_ctx = &device;
+    sab_max_batch found = SAB_MAX_BATCH_INIT;
+    static int most_calls = 0;
+    while (CALL_ONCE(sab_find_max_batch(probe, trial, &device, &options, nullptr, &found)) != SAB_OK) {
+        run.require(device.reduced == most_calls || (device.reduced > 0 && device.told == 0), "the other ranks wait for one that has failed");
+        device.reduced = 0;
+    }
+    if (!run.has_failed()) most_calls = device.reduced;
+    run.note(static_cast<uint64_t>(device.reduced));
+    run.note(&found, sizeof found);
+    CALL_PLAIN(sab_probe_free(probe));
+}
+
+SCENARIO(growing_batches, Threads::none) {
+    uint64_t size = 0;
+    CALL_INTO(size, sab_grow_batch(increase, nullptr, 3, 10, 100, &size));
+    run.note(size);
+    CALL_INTO(size, sab_grow_linear(5, 8, 2, 2, 64, &size));
+    run.note(size);
+    const uint64_t milestones[] = {2, 4};
+    CALL_INTO(size, sab_grow_doubling(5, 8, milestones, 2, 64, &size));
+    run.note(size);
+}
+
+SCENARIO(chunked_step, Threads::none) {
+    Device device;
+    sab_probe *const probe = probe_of(run, device);
+    sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    options.chunk = chunk;
+    options.begin = nothing;
+    options.ctx = &device;
+    options.sample_weights = lengths().data();
+    uint64_t size = 0;
+    CALL_INTO(size, sab_chunked_step(probe, 60, &options, &size));
+    run.note(size);
+    CALL_PLAIN(sab_probe_free(probe));
+}
+
+SCENARIO(plan_verify, Threads::none) {
+    Device device;
+    sab_probe *const probe = probe_of(run, device);
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    sab_verification seen = SAB_VERIFICATION_INIT;
+    CALL_INTO(seen, sab_plan_verify(plan, probe, 5, run_batch, &device, go_on, nullptr, &seen));
+    run.note(&seen, sizeof seen);
+    run.note(device.rng);
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_probe_free(probe));
+}
+
+SCENARIO(memory_guard, Threads::none) {
+    Device device;
+    sab_probe *const probe = probe_of(run, device);
+    sab_plan *const plan = plan_with(run, with_budget(100));
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_bucket_sampler_new(plan, nullptr, &sampler));
+    sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    options.interval = 4;
+    options.window = 8;
+    sab_memory_guard *guard = nullptr;
+    CALL_INTO(guard, sab_memory_guard_new(probe, sampler, &options, &guard));
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    step.chunk = leaking_chunk;
+    step.ctx = &device;
+    sab_batch batch = SAB_BATCH_INIT;
+    for (int i = 0; i < 40 && CALL_INTO(batch, sab_next_batch(sampler, &batch)) == SAB_OK; ++i) {
+        // A step that failed counts as one.
+        if (i % 5 == 4) {
+            CALL(sab_memory_guard_begin(guard));
+            CALL_ONCE(sab_memory_guard_end(guard, &batch, 0));
+        } else {
+            CALL_ONCE(sab_memory_guard_step(guard, &batch, &step));
+        }
+        run.require(batch.count > 0, "a batch of nothing");
+    }
+    sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
+    CALL_INTO(info, sab_memory_guard_get_info(guard, &info));
+    run.note(info.steps > 0 ? uint64_t{1} : uint64_t{0});
+    CALL_PLAIN(sab_memory_guard_free(guard));
+    CALL_PLAIN(sab_sampler_free(sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_probe_free(probe));
+}

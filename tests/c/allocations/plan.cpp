@@ -1,0 +1,205 @@
+// base, sizes, plan
+#include <cstdio>
+
+#include "data.h"
+
+namespace {
+
+int32_t size_of(void *, int64_t index, double *size) {
+    *size = lengths()[static_cast<std::size_t>(index)] + (index == 50 ? 0.5 : 0);  // the first that is no whole number moves all to doubles
+    return 0;
+}
+int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+int32_t cost_of(void *, uint64_t count, double length, double *cost) {
+    *cost = 3 + static_cast<double>(count) * length;
+    return 0;
+}
+void ignore(void *, sab_log_level, const char *) {}
+
+void note_plan(Run &run, const sab_plan *plan) {
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    CALL_INTO(info, sab_plan_get_info(plan, &info));
+    run.note(&info, sizeof info);
+    for (std::size_t i = 0; i < info.buckets; ++i) {
+        sab_bucket bucket = SAB_BUCKET_INIT;
+        CALL_INTO(bucket, sab_plan_get_bucket(plan, i, &bucket));
+        run.note(&bucket, sizeof bucket);
+    }
+    std::size_t size = 0;
+    CALL_INTO(size, sab_plan_write(plan, nullptr, 0, &size));
+    std::vector<unsigned char> image(size);
+    CALL_INTO(image, sab_plan_write(plan, image.data(), size, &size));
+    run.note(image.data(), image.size());
+    std::vector<int64_t> skipped(info.skipped);
+    CALL_INTO(skipped, sab_plan_skipped(plan, skipped.data(), skipped.size(), &size));
+    run.note(skipped.data(), skipped.size() * sizeof skipped[0]);
+}
+
+void play_plan(Run &run, const sab_plan_options &options) {
+    sab_plan *const plan = plan_with(run, options);
+    note_plan(run, plan);
+    CALL_PLAIN(sab_plan_free(plan));
+}
+
+}  // namespace
+
+SCENARIO(base, Threads::none) {
+    CALL_PLAIN(sab_set_log_callback(ignore, nullptr));
+    run.note_text(CALL_PLAIN(sab_status_name(SAB_E_IO)));
+    run.note_text(CALL_PLAIN(sab_version_string()));
+    run.note(uint64_t{CALL_PLAIN(sab_abi_version())});
+    sab_sizes *sizes = nullptr;
+    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_new(nullptr, 5, SAB_FLOAT64, nullptr, &sizes));
+    CALL_PLAIN(sab_last_error_message());
+    CALL_PLAIN(sab_last_callback_code());
+    CALL_PLAIN(sab_set_log_callback(nullptr, nullptr));
+}
+
+SCENARIO(sizes, Threads::none) {
+    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+    options.copy = 1;
+    sab_sizes *sizes = nullptr;
+    CALL_INTO(sizes, sab_sizes_new(lengths().data(), lengths().size(), SAB_FLOAT64, &options, &sizes));
+    double size = 0;
+    CALL_INTO(size, sab_sizes_get(sizes, 7, &size));
+    run.note(size);
+    CALL_FAILS(SAB_E_ARGUMENT, sab_sizes_get(sizes, 1000, &size));
+    run.note(uint64_t{CALL_PLAIN(sab_sizes_count(sizes))});
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+SCENARIO(sizes_callback, Threads::none) {
+    sab_sizes *sizes = nullptr;
+    CALL_INTO(sizes, sab_sizes_callback_new(lengths().size(), size_of, nullptr, go_on, nullptr, &sizes));
+    for (std::size_t i = 0; i < lengths().size(); ++i) {
+        double size = 0;
+        CALL_INTO(size, sab_sizes_get(sizes, i, &size));
+        run.note(size);
+    }
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+SCENARIO(sizes_npy, Threads::none) {
+    const std::string path = folder + "/sizes.npy", missing = folder + "/missing.npy";
+    FILE *const file = std::fopen(path.c_str(), "wb");
+    const char header[] = "{'descr': '<f8', 'fortran_order': False, 'shape': (120,), }";
+    std::fprintf(file, "\x93NUMPY%c%c%c%c%-117s\n", 1, 0, 118, 0, header);
+    std::fwrite(lengths().data(), sizeof(double), 120, file);
+    std::fclose(file);
+    sab_sizes *sizes = nullptr;
+    CALL_INTO(sizes, sab_sizes_npy_new(path.c_str(), &sizes));
+    double size = 0;
+    CALL_INTO(size, sab_sizes_get(sizes, 119, &size));
+    run.note(size);
+    CALL_PLAIN(sab_sizes_free(sizes));
+    CALL_FAILS(SAB_E_IO, sab_sizes_npy_new(missing.c_str(), &sizes));
+}
+
+SCENARIO(plan_auto, Threads::none) {
+    sab_plan_options options = with_budget(300);
+    options.progress = go_on;
+    play_plan(run, options);
+}
+
+SCENARIO(plan_boundaries, Threads::none) {
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    const double boundaries[] = {0, 10, 20, 45};
+    const uint64_t size = 8;
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 4;
+    options.batch_sizes = &size;
+    options.batch_size_count = 1;
+    play_plan(run, options);
+}
+
+SCENARIO(plan_optimal, Threads::none) {
+    sab_plan_options options = with_budget(300);
+    const double coefficients[] = {1, 1, 1};
+    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_count = 4;
+    options.cost = SAB_COST_POLYNOMIAL;
+    options.coefficients = coefficients;
+    options.coefficient_count = 3;
+    options.tail = SAB_TAIL_MERGE;
+    play_plan(run, options);
+}
+
+SCENARIO(plan_rank, Threads::none) {
+    sab_plan_options options = with_budget(300);
+    options.buckets = SAB_BUCKETS_RANK;
+    options.bucket_batches = 2;
+    options.cost = SAB_COST_CALLBACK;
+    options.cost_fn = cost_of;
+    play_plan(run, options);
+}
+
+SCENARIO(plan_shapes, Threads::none) {
+    sab_plan_options options = with_budget(40);
+    options.max_shapes = 5;
+    options.oversize = SAB_OVERSIZE_SINGLE;
+    play_plan(run, options);
+}
+
+SCENARIO(plan_skip, Threads::none) {
+    CALL_PLAIN(sab_set_log_callback(ignore, nullptr));
+    sab_plan_options options = with_budget(30);
+    const sab_cost_term terms[] = {{1, 1, 1}, {0.5, 1, 0}};
+    options.cost = SAB_COST_TERMS;
+    options.cost_terms = terms;
+    options.cost_term_count = 2;
+    play_plan(run, options);
+    CALL_PLAIN(sab_set_log_callback(nullptr, nullptr));
+}
+
+SCENARIO(plan_files, Threads::none) {
+    const std::string path = folder + "/a.plan";
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    CALL(sab_plan_save(plan, path.c_str()));
+    sab_plan *opened = nullptr, *read = nullptr;
+    CALL_INTO(opened, sab_plan_open(path.c_str(), &opened));
+    note_plan(run, opened);
+    std::size_t size = 0;
+    CALL(sab_plan_write(plan, nullptr, 0, &size));
+    std::vector<unsigned char> image(size);
+    CALL(sab_plan_write(plan, image.data(), size, &size));
+    CALL_INTO(read, sab_plan_read(image.data(), size, &read));
+    note_plan(run, read);
+    image[size / 2] ^= 1;
+    sab_plan *damaged = nullptr;
+    CALL_FAILS(SAB_E_FORMAT, sab_plan_read(image.data(), size, &damaged));
+    for (sab_plan *const each : {plan, opened, read}) CALL_PLAIN(sab_plan_free(each));
+}
+
+SCENARIO(plan_file_is_replaced, Threads::none) {
+    // A save that fails leaves the old file.
+    const std::string path = folder + "/b.plan";
+    sab_plan *const first = plan_with(run, with_budget(300)), *const second = plan_with(run, with_budget(200));
+    CALL(sab_plan_save(first, path.c_str()));
+    CALL_OR_SKIP(sab_plan_save(second, path.c_str()));
+    sab_plan *opened = nullptr;
+    CALL_INTO(opened, sab_plan_open(path.c_str(), &opened));
+    note_plan(run, opened);
+    for (sab_plan *const each : {first, second, opened}) CALL_PLAIN(sab_plan_free(each));
+}
+
+SCENARIO(create_buckets, Threads::none) {
+    const std::vector<int32_t> whole(lengths().begin(), lengths().end());
+    sab_sizes *sizes = nullptr;
+    CALL_INTO(sizes, sab_sizes_new(whole.data(), whole.size(), SAB_INT32, nullptr, &sizes));
+    std::vector<int64_t> boundaries(51), counts(50);
+    std::size_t count = 0;
+    CALL_INTO(boundaries, sab_create_buckets(sizes, 10, 5, boundaries.data(), counts.data(), counts.size(), &count));
+    run.note(boundaries.data(), (count + 1) * sizeof boundaries[0]);
+    run.note(counts.data(), count * sizeof counts[0]);
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+SCENARIO(plan_report, Threads::none) {
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    const sab_sampler_options options = rank_options();
+    sab_report report = SAB_REPORT_INIT;
+    CALL_INTO(report, sab_plan_report(plan, &options, go_on, nullptr, &report));
+    run.note(&report, sizeof report);
+    CALL_PLAIN(sab_plan_free(plan));
+}

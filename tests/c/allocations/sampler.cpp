@@ -1,0 +1,279 @@
+// sampler, pack
+#include "data.h"
+
+namespace {
+
+void note_state(Run &run, const sab_sampler *sampler) {
+    std::vector<unsigned char> state(SAB_STATE_SIZE);
+    CALL_INTO(state, sab_sampler_state_save(sampler, state.data()));
+    run.note(state.data(), state.size());
+    uint64_t epoch = 0, step = 0;
+    CALL(sab_sampler_tell(sampler, &epoch, &step));
+    run.note(epoch);
+    run.note(step);
+}
+
+/// All that a sampler with random access can do.
+void use(Run &run, sab_sampler *sampler) {
+    walk(run, sampler, 3);
+    note_state(run, sampler);
+    std::vector<unsigned char> state(SAB_STATE_SIZE);
+    CALL(sab_sampler_state_save(sampler, state.data()));
+    uint64_t count = 0;
+    CALL_INTO(count, sab_sampler_batch_count(sampler, &count));
+    run.note(count);
+    sab_batch batch = SAB_BATCH_INIT;
+    CALL_INTO(batch, sab_sampler_at(sampler, count - 1, &batch));
+    run.note_batch(batch);
+    CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 3));
+    walk(run, sampler, 2);
+    note_state(run, sampler);
+    std::vector<int64_t> indices(400);
+    std::vector<uint64_t> offsets(9);
+    std::size_t batches = 0;
+    if (CALL_INTO(batches, sab_next_batches(sampler, 8, indices.data(), indices.size(), offsets.data(), &batches)) == SAB_OK) {
+        run.note(offsets.data(), (batches + 1) * sizeof offsets[0]);
+        run.note(indices.data(), offsets[batches] * sizeof indices[0]);
+    }
+    note_state(run, sampler);
+    CALL_OR_SKIP(sab_sampler_state_restore(sampler, state.data(), state.size()));
+    walk(run, sampler, 1);
+    note_state(run, sampler);
+    CALL_OR_SKIP(sab_sampler_seek(sampler, 1));
+    walk(run, sampler);
+    note_state(run, sampler);
+    uint64_t skipped = 0;
+    CALL(sab_sampler_skipped_count(sampler, &skipped));
+    run.note(skipped);
+    CALL_FAILS(SAB_E_ARGUMENT, sab_sampler_seek(sampler, 1000000));
+    state[40] ^= 1;
+    CALL_FAILS(SAB_E_FORMAT, sab_sampler_state_restore(sampler, state.data(), state.size()));
+    walk(run, sampler);
+}
+
+int32_t next_index(void *, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+    if (position >= lengths().size()) return SAB_END;
+    *index = static_cast<int64_t>(position * 7 + epoch);
+    *size = lengths()[position];
+    return 0;
+}
+
+int32_t size_by_index(void *, int64_t index, double *size) {
+    *size = lengths()[static_cast<std::size_t>(index)];
+    return 0;
+}
+
+sab_plan *plan_of_boundaries(Run &run) {
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    static const double boundaries[] = {0, 10, 20, 45};
+    static const uint64_t size = 8;
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 4;
+    options.batch_sizes = &size;
+    options.batch_size_count = 1;
+    return plan_with(run, options);
+}
+
+}  // namespace
+
+SCENARIO(bucket_sampler, Threads::none) {
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    sab_sampler_options options = rank_options();
+    options.worst_first = 2;
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+    use(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(next_batches, Threads::none) {
+    // First batches of few, then of many samples: memory for them is needed on the way.
+    std::vector<double> numbers(56, 40.0);
+    numbers.insert(numbers.end(), 8, 1.0);
+    sab_sizes *const sizes = sizes_of(run, numbers);
+    sab_plan_options options = with_budget(80);
+    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_count = 2;
+    sab_plan *plan = nullptr;
+    CALL_INTO(plan, sab_plan_new(sizes, &options, &plan));
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_bucket_sampler_new(plan, nullptr, &sampler));
+    std::vector<int64_t> indices(64);
+    std::vector<uint64_t> offsets(65);
+    std::size_t count = 0;
+    CALL_OR_SKIP(sab_next_batches(sampler, 20, indices.data(), indices.size(), offsets.data(), &count));
+    walk(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_sizes_free(sizes));
+}
+
+SCENARIO(lowered_budget, Threads::none) {
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    const sab_sampler_options options = rank_options();
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
+    walk(run, sampler, 2);
+    CALL_OR_SKIP(sab_sampler_set_budget(sampler, 120));
+    note_state(run, sampler);
+    walk(run, sampler, 2);
+    double budget = 0;
+    CALL_INTO(budget, sab_sampler_get_budget(sampler, &budget));
+    run.note(budget);
+    CALL_OR_SKIP(sab_sampler_set_budget(sampler, 90));
+    note_state(run, sampler);
+    CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 2));
+    note_state(run, sampler);
+    walk(run, sampler, 2);
+    CALL(sab_sampler_set_epoch(sampler, 3));
+    use(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+}
+
+SCENARIO(other_ranks, Threads::none) {
+    // A state of three ranks goes on with two, in the middle of a step under a lowered budget.
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    sab_sampler_options options = rank_options();
+    sab_sampler *three = nullptr, *two = nullptr;
+    CALL_INTO(three, sab_bucket_sampler_new(plan, &options, &three));
+    CALL(sab_sampler_set_budget(three, 100));
+    walk(run, three, 4);
+    std::vector<unsigned char> state(SAB_STATE_SIZE);
+    CALL_INTO(state, sab_sampler_state_save(three, state.data()));
+    options.world_size = 2;
+    CALL_INTO(two, sab_bucket_sampler_new(plan, &options, &two));
+    walk(run, two, 1);
+    CALL_OR_SKIP(sab_sampler_state_restore(two, state.data(), state.size()));
+    note_state(run, two);
+    walk(run, two);
+    CALL_PLAIN(sab_sampler_free(three));
+    CALL_PLAIN(sab_sampler_free(two));
+    CALL_PLAIN(sab_plan_free(plan));
+}
+
+SCENARIO(sequential_sampler, Threads::none) {
+    sab_plan_options options = with_budget(300);
+    options.buckets = SAB_BUCKETS_OPTIMAL;
+    options.bucket_count = 5;
+    options.tail = SAB_TAIL_WRAP;
+    sab_plan *const plan = plan_with(run, options);
+    sab_sampler_options how = rank_options();
+    how.last_step = SAB_LAST_STEP_WRAP;
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_sequential_sampler_new(plan, &how, &sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+    use(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(worst_batches, Threads::none) {
+    sab_plan *const plan = plan_with(run, with_budget(300));
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_plan_worst_batches(plan, 10, &sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+    walk(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(size_aware_sampler, Threads::none) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < 60; ++i) indices.push_back(i * 2);
+    const sab_sampler_options options = rank_options();
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_size_aware_sampler_new(indices.data(), indices.size(), sizes, 40, &options, &sampler));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    use(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(size_aware_stream, Threads::none) {
+    void *const ctx = run.context();
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_size_aware_stream_sampler_new(next_index, ctx, Run::release, 35, &sampler));
+    walk(run, sampler, 4);
+    CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 1));
+    walk(run, sampler);
+    uint64_t skipped = 0;
+    CALL(sab_sampler_skipped_count(sampler, &skipped));
+    run.note(skipped);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(torch_sampler, Threads::none) {
+    sab_plan *const plan = plan_of_boundaries(run);
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_torch_sampler_new(plan, nullptr, &sampler));
+    CALL_PLAIN(sab_plan_free(plan));
+    std::vector<uint32_t> words(SAB_TORCH_GENERATOR_WORDS);
+    for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+        walk(run, sampler, epoch == 1 ? 2 : 1000);
+        CALL_INTO(words, sab_torch_sampler_get_generator(sampler, words.data()));
+        run.note(words.data(), words.size() * sizeof words[0]);
+        CALL_OR_SKIP(sab_sampler_set_epoch(sampler, epoch + 1));
+    }
+    CALL_OR_SKIP(sab_torch_sampler_set_generator(sampler, words.data()));
+    walk(run, sampler);
+    uint64_t count = 0;
+    CALL(sab_sampler_batch_count(sampler, &count));
+    run.note(count);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(torch_sampler_by_size, Threads::none) {
+    sab_plan *const plan = plan_of_boundaries(run);
+    for (const bool asks : {false, true}) {
+        sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+        sab_sizes *const sizes = sizes_of(run, lengths());
+        options.max_total_size = 40;
+        if (asks) {
+            options.size = size_by_index;
+            options.size_ctx = run.context();
+            options.release = Run::release;
+        } else {
+            options.sizes = sizes;
+        }
+        sab_sampler *sampler = nullptr;
+        CALL_INTO(sampler, sab_torch_sampler_new(plan, &options, &sampler));
+        CALL_PLAIN(sab_sizes_free(sizes));
+        walk(run, sampler);
+        CALL(sab_sampler_set_epoch(sampler, 1));
+        walk(run, sampler);
+        uint64_t skipped = 0;
+        CALL(sab_sampler_skipped_count(sampler, &skipped));
+        run.note(skipped);
+        CALL_PLAIN(sab_sampler_free(sampler));
+    }
+    CALL_PLAIN(sab_plan_free(plan));
+}
+
+static void play_packed(Run &run, sab_pack_method method) {
+    sab_sizes *const sizes = sizes_of(run, lengths());
+    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    pack.capacity = 30;
+    pack.method = method;
+    pack.max_sequences = 6;
+    pack.window = 5;
+    pack.split = method == SAB_PACK_BEST_FIT;
+    pack.oversize = SAB_OVERSIZE_SKIP;
+    const sab_sampler_options options = rank_options();
+    sab_sampler *sampler = nullptr;
+    CALL_INTO(sampler, sab_packed_sampler_new(sizes, &pack, &options, &sampler));
+    CALL_PLAIN(sab_sizes_free(sizes));
+    sab_pack_info info = SAB_PACK_INFO_INIT;
+    CALL_INTO(info, sab_pack_get_info(sampler, &info));
+    run.note(&info, sizeof info);
+    std::vector<int64_t> skipped(info.skipped);
+    std::size_t count = 0;
+    CALL_INTO(skipped, sab_pack_skipped(sampler, skipped.data(), skipped.size(), &count));
+    run.note(skipped.data(), skipped.size() * sizeof skipped[0]);
+    use(run, sampler);
+    CALL_PLAIN(sab_sampler_free(sampler));
+}
+
+SCENARIO(packed_best_fit, Threads::none) { play_packed(run, SAB_PACK_BEST_FIT); }
+SCENARIO(packed_histogram, Threads::none) { play_packed(run, SAB_PACK_HISTOGRAM); }
+SCENARIO(packed_first_fit, Threads::none) { play_packed(run, SAB_PACK_FIRST_FIT); }

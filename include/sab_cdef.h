@@ -50,6 +50,7 @@ void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
 sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options,
  sab_sizes **sizes);
 sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
+sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx,
  sab_sizes **sizes);

@@ -216,7 +216,11 @@ SAB_API sab_status sab_plan_save(const sab_plan *plan, const char *path) SAB_NOE
 
 /** Maps a plan that sab_plan_save() wrote. All processes that open it share its memory. Its checksum is verified.
  *
- *  @param path  file name; the file must stay as it is while the handle or a sampler on it lives
+ *  While the handle or a sampler on it lives, do not truncate the file: a read behind its end stops the process with SIGBUS. Do not overwrite it
+ *  either: sampler calls then fail with SAB_E_FORMAT, or give other samples. To replace it, rename a new file over the old one, as sab_plan_save()
+ *  does. sab_plan_read() copies instead.
+ *
+ *  @param path  file name, in the system's encoding
  *  @param plan  the new handle; free with sab_plan_free()
  *  @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated, corrupted or foreign file
  */

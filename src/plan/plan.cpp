@@ -132,7 +132,11 @@ std::size_t Plan::skipped(std::span<int64_t> room) const {
     }
     std::size_t count = 0;
     const auto add = [&](uint32_t place) {
-        if (count < room.size()) room[count] = order_[place];
+        if (count < room.size()) {
+            const uint32_t index = order_[place];
+            check_sample(index);
+            room[count] = index;
+        }
         ++count;
     };
     for (uint32_t place = 0; place < begin; ++place) add(place);

@@ -52,7 +52,11 @@ public:
     static std::shared_ptr<const Plan> read(std::span<const std::byte> image);
 
     const PlanFacts& facts() const { return facts_; }
+    /// Samples by sorted place. The plan may be a mapped file, which somebody may have changed since it was opened: check_sample() what is read.
     std::span<const uint32_t> order() const { return order_; }
+    void check_sample(uint32_t index) const {
+        if (index >= facts_.samples) [[unlikely]] fail_changed(index);
+    }
     std::span<const double> level_size() const { return level_size_; }
     std::span<const uint32_t> level_first() const { return level_first_; }
     std::span<const Bucket> buckets() const { return buckets_; }
@@ -77,6 +81,7 @@ private:
     std::vector<std::span<const std::byte>> sections() const;
     uint64_t checksum() const;
     void check_sound(const std::function<void(const char*)>& refuse) const;
+    [[noreturn, gnu::cold]] void fail_changed(uint32_t index) const;
 
     PlanFacts facts_{};
     uint64_t fingerprint_ = 0;

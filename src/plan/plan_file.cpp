@@ -25,6 +25,13 @@ std::span<const Item> take(std::span<const std::byte>& rest, uint64_t count, con
     return items;
 }
 
+/// What places and counts are computed from is copied before it is checked: a mapped file may change at any time.
+struct Copied {
+    std::shared_ptr<const void> image;
+    std::vector<double> coefficients;
+    std::vector<Bucket> buckets;
+};
+
 }  // namespace
 
 std::vector<std::span<const std::byte>> Plan::sections() const {
@@ -95,14 +102,18 @@ std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image, s
     std::shared_ptr<Plan> plan(new Plan);
     std::span<const std::byte> rest = image.subspan(sizeof header);
     plan->facts_ = header.facts;
-    plan->coefficients_ = take<double>(rest, header.coefficients, refuse);
+    const auto coefficients = take<double>(rest, header.coefficients, refuse);
     plan->level_size_ = take<double>(rest, header.levels, refuse);
-    plan->buckets_ = take<Bucket>(rest, header.buckets, refuse);
+    const auto buckets = take<Bucket>(rest, header.buckets, refuse);
     if (header.levels >= largest_sample_count) refuse("it has too many sizes");
     plan->level_first_ = take<uint32_t>(rest, header.levels + 1, refuse);
     plan->order_ = take<uint32_t>(rest, header.facts.samples, refuse);
     if (!rest.empty()) refuse("its arrays do not fit its length");
-    plan->owner_ = std::move(owner);
+    const auto copied = std::make_shared<const Copied>(
+        Copied{std::move(owner), {coefficients.begin(), coefficients.end()}, {buckets.begin(), buckets.end()}});
+    plan->coefficients_ = copied->coefficients;
+    plan->buckets_ = copied->buckets;
+    plan->owner_ = copied;
     plan->fingerprint_ = plan->checksum();
     if (plan->fingerprint_ != header.checksum) refuse("its checksum does not match: it is damaged");
     plan->check_sound(refuse);
@@ -148,6 +159,10 @@ void Plan::check_sound(const std::function<void(const char*)>& refuse) const {
     std::ranges::sort(places);
     for (std::size_t i = 1; i < places.size(); ++i)
         if (places[i].first != places[i - 1].second) refuse("its buckets overlap or leave a gap");
+}
+
+void Plan::fail_changed(uint32_t index) const {
+    fail(SAB_E_FORMAT, "plan: sample index ", index, ": must be below ", facts_.samples, "; the plan's file was changed while it was mapped");
 }
 
 std::shared_ptr<const Plan> Plan::open(const char* path) {

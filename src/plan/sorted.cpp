@@ -11,6 +11,9 @@
 namespace sab {
 namespace {
 
+/// The memory under sizes is the caller's or a mapped file. Whatever happens to it meanwhile, nothing is written outside of an array.
+[[noreturn, gnu::cold]] void fail_changed() { fail(SAB_E_ARGUMENT, "sizes: were changed while they were read"); }
+
 struct Range {
     double least = std::numeric_limits<double>::infinity();
     double most = 0;
@@ -36,7 +39,10 @@ Range find_range(const View& view, std::size_t count, const Progress& progress) 
         }
         if constexpr (std::is_integral_v<Number>) proper = is_size(least) && is_size(most);
         if (!proper)
-            for (std::size_t i = first; i < last; ++i) checked_size(view[i], i);  // throws at the first that breaks a rule
+            for (std::size_t i = first; i <= last; ++i) {  // throws at the first that breaks a rule
+                if (i == last) fail_changed();
+                checked_size(view[i], i);
+            }
         range.least = std::min(range.least, static_cast<double>(least) + 0.0);
         range.most = std::max(range.most, static_cast<double>(most));
         range.whole = range.whole && whole;
@@ -65,19 +71,34 @@ template <class View>
 Sorted sort_by_counting(const View& view, std::size_t count, const Range& range, bool with_order, const Progress& progress) {
     using Number = typename View::number_type;
     const auto least = static_cast<Number>(range.least);
-    const auto key = [&](std::size_t i) { return static_cast<std::size_t>(view[i] - least); };
-    std::vector<uint32_t> next(static_cast<std::size_t>(range.most - range.least) + 1);
+    const auto width = static_cast<std::size_t>(range.most - range.least) + 1;
+    // A number that is outside of the range by now is counted in the last place.
+    const auto key = [view, least, width](std::size_t i) __attribute__((always_inline)) {
+        if constexpr (std::is_integral_v<Number>) {
+            return std::min<uint64_t>(static_cast<uint64_t>(view[i]) - static_cast<uint64_t>(least), width);
+        } else {
+            const Number above = view[i] - least;
+            return above >= 0 && above < static_cast<Number>(width) ? static_cast<uint64_t>(above) : width;
+        }
+    };
+    std::vector<uint32_t> next(width + 1);
+    uint32_t* const counts = next.data();
     progress.blocks(count, count, 3 * count, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i) ++next[key(i)];
+        for (std::size_t i = first; i < last; ++i) ++counts[key(i)];
     });
+    if (next[width] != 0) fail_changed();
 
     Sorted sorted = make_levels(next, count, range.least);
     if (!with_order) return sorted;
-    sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count]);
+    // The last place is for those that find none.
+    sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count + 1]);
     uint32_t* order = sorted.order.get();
     progress.blocks(count, 2 * count, 3 * count, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i) order[next[key(i)]++] = static_cast<uint32_t>(i);
+        for (std::size_t i = first; i < last; ++i) order[std::min<std::size_t>(counts[key(i)]++, count)] = static_cast<uint32_t>(i);
     });
+    // Where each size has as many samples as were counted, every place was written.
+    for (std::size_t level = 0; level < sorted.level_size.size(); ++level)
+        if (next[static_cast<std::size_t>(sorted.level_size[level] - range.least)] != sorted.level_first[level + 1]) fail_changed();
     return sorted;
 }
 
@@ -133,8 +154,9 @@ Sorted sort_by_radix(const View& view, std::size_t count, bool with_order, const
 }  // namespace
 
 Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress) {
+    if (!sizes.is_dense()) return sort_by_size(sizes.dense(), with_order, progress);
     const std::size_t count = sizes.count();
-    return sizes.visit([&](auto view) {
+    return sizes.visit_dense([&](auto view) {
         const Range range = find_range(view, count, progress);
         // Counting pays while its counters take less than a byte a sample.
         const double widest = static_cast<double>(std::max<std::size_t>(65536, count / 4));

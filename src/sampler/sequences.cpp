@@ -21,15 +21,23 @@ SAB_VECTOR_CLONES uint32_t count_from(const uint32_t* places, std::size_t count,
     return from;
 }
 
-void look_up(const uint32_t* order, const uint32_t* places, std::size_t count, int64_t* indices) {
-    for (std::size_t i = 0; i < count; ++i) indices[i] = order[places[i]];
+/// Gives the largest of the indices.
+uint32_t look_up(const uint32_t* order, const uint32_t* places, std::size_t count, int64_t* indices) {
+    uint32_t largest = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const uint32_t index = order[places[i]];
+        largest = std::max(largest, index);
+        indices[i] = index;
+    }
+    return largest;
 }
 
 }  // namespace
 
 double PlanReader::size_at(const Bucket& bucket, uint32_t place) const {
     const auto levels = plan_->level_first().subspan(bucket.level_begin, bucket.level_end - bucket.level_begin);
-    const auto level = std::ranges::upper_bound(levels, bucket.begin + place) - levels.begin() - 1;
+    // The first level is not compared: in a mapped file that was changed it might begin behind the place.
+    const auto level = std::ranges::upper_bound(levels.subspan(1), bucket.begin + place) - levels.begin() - 1;
     return plan_->level_size()[bucket.level_begin + static_cast<std::size_t>(level)];
 }
 
@@ -55,7 +63,7 @@ double PlanReader::total(const Bucket& bucket, std::span<const uint32_t> places)
 
 void PlanReader::read(std::size_t index, std::span<const uint32_t> places, Batch& batch) const {
     const Bucket& bucket = plan_->buckets()[index];
-    look_up(plan_->order().data() + bucket.begin, places.data(), places.size(), batch.room(places.size()).data());
+    plan_->check_sample(look_up(plan_->order().data() + bucket.begin, places.data(), places.size(), batch.room(places.size()).data()));
     batch.bucket = places.empty() ? -1 : static_cast<int64_t>(index);
     batch.total = total(bucket, places);
     batch.longest = places.empty() ? 0 : size_at(bucket, highest_of(places.data(), places.size()));
@@ -159,7 +167,9 @@ public:
         batch.longest = batch.total = 0;
         batch.bucket = -1;
         sizes_.visit([&](auto view) {
+            const uint64_t end = indices_.empty() ? sizes_.count() : indices_.size();
             for (uint64_t i = groups_[position].begin, seen = 0; seen < first + count; ++i) {
+                if (i >= end) fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
                 const int64_t index = at(i);
                 const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
                 if (size > max_total_size_ || seen++ < first) continue;

@@ -30,7 +30,8 @@ TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler
         lane.bucket = b;
         lane.places.resize(buckets[b].samples());
         for (uint32_t i = 0; i < lane.places.size(); ++i) lane.places[i] = i;
-        const uint32_t* order = reader_.plan().order().data() + buckets[b].begin;
+        const auto places = reader_.plan().order().subspan(buckets[b].begin, lane.places.size());
+        const std::vector<uint32_t> order(places.begin(), places.end());  // a mapped file might change while they are compared
         std::ranges::sort(lane.places, {}, [&](uint32_t place) { return order[place]; });
         lanes_.push_back(std::move(lane));
     }
@@ -117,7 +118,8 @@ double TorchOrder::size_of(int64_t index) const {
 bool TorchOrder::form_greedily(Lane& lane) {
     const uint32_t* order = reader_.plan().order().data() + reader_.plan().buckets()[lane.bucket].begin;
     while (lane.next < lane.places.size()) {
-        const int64_t index = order[lane.places[lane.next]];
+        const uint32_t index = order[lane.places[lane.next]];
+        reader_.plan().check_sample(index);
         if (!lane.has_size) {
             lane.size = size_of(index);
             lane.has_size = true;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -70,12 +72,26 @@ public:
     Sizes(const void* data, std::size_t count, sab_dtype dtype, std::ptrdiff_t stride, std::shared_ptr<const void> owner);
 
     static Sizes from_memory(const void* data, std::size_t count, sab_dtype dtype, const sab_sizes_options& options);
-    static Sizes from_npy(const char* path);
+    static Sizes from_npy(const char* path);  // mapped
+    static Sizes read_npy(std::span<const std::byte> image);  // copied
     static Sizes from_callback(std::size_t count, sab_size_fn size, void* ctx, const Progress& progress);
 
     std::size_t count() const { return count_; }
     bool is_integer() const { return dtype_ <= SAB_UINT64; }
     double at(std::size_t index) const;
+
+    bool is_dense() const { return stride_ == static_cast<std::ptrdiff_t>(dtype_size(dtype_)) && reinterpret_cast<std::uintptr_t>(data_) % dtype_size(dtype_) == 0; }
+    /// A copy that is dense.
+    Sizes dense() const { return from_memory(data_, count_, dtype_, {sizeof(sab_sizes_options), stride_, 1, 1}); }
+
+    /// Calls `body` with a DenseView: for code so large that there shall be one for each type only.
+    template <class Body>
+    decltype(auto) visit_dense(Body&& body) const {
+        return visit([&](auto view) {
+            using Number = typename decltype(view)::number_type;
+            return body(DenseView<Number>{static_cast<const Number*>(data_)});
+        });
+    }
 
     /// Calls `body` with the view that fits the memory.
     template <class Body>
@@ -95,6 +111,8 @@ public:
     }
 
 private:
+    static Sizes from_npy_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string_view name);
+
     template <class Number, class Body>
     decltype(auto) with(Body& body) const {
         if (stride_ == static_cast<std::ptrdiff_t>(sizeof(Number)) && reinterpret_cast<std::uintptr_t>(data_) % alignof(Number) == 0)

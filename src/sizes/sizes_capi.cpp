@@ -24,6 +24,13 @@ sab_status sab_sizes_npy_new(const char* path, sab_sizes** sizes) noexcept {
     });
 }
 
+sab_status sab_sizes_npy_read(const void* data, size_t size, sab_sizes** sizes) noexcept {
+    return sab::guard_new(sizes, "sizes", [&] {
+        if (size > 0) sab::require(data, "data");
+        return new sab_sizes{sab::Sizes::read_npy({static_cast<const std::byte*>(data), size})};
+    });
+}
+
 sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void* ctx, sab_progress_fn progress, void* progress_ctx,
                                   sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {

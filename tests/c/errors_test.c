@@ -110,6 +110,8 @@ static void NullArguments_AreNamed(void) {
     IS_NULL(sab_sizes_new(lengths(1), 1, SAB_INT32, NULL, NULL), "sizes");
     IS_NULL(sab_sizes_npy_new(NULL, &new_sizes), "path");
     IS_NULL(sab_sizes_npy_new("/tmp", NULL), "sizes");
+    IS_NULL(sab_sizes_npy_read(NULL, 64, &new_sizes), "data");
+    IS_NULL(sab_sizes_npy_read(bytes, sizeof bytes, NULL), "sizes");
     IS_NULL(sab_sizes_callback_new(1, NULL, NULL, NULL, NULL, &new_sizes), "size");
     IS_NULL(sab_sizes_callback_new(1, any_size, NULL, NULL, NULL, NULL), "sizes");
     IS_NULL(sab_sizes_get(NULL, 0, &value), "sizes");
@@ -209,6 +211,7 @@ static void Constructors_ThatFail_SetTheHandleToNull(void) {
     GIVES_NULL(sab_sizes, sab_sizes_new(NULL, 1, SAB_INT32, NULL, &handle), SAB_E_ARGUMENT);
     GIVES_NULL(sab_sizes, sab_sizes_npy_new("/no/such/file", &handle), SAB_E_IO);
     GIVES_NULL(sab_sizes, sab_sizes_npy_new("/proc/version", &handle), SAB_E_FORMAT);
+    GIVES_NULL(sab_sizes, sab_sizes_npy_read("no .npy", 7, &handle), SAB_E_FORMAT);
     GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, failing_size, &code, NULL, NULL, &handle), SAB_E_CALLBACK);
     GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, any_size, NULL, stop_at_once, NULL, &handle), SAB_E_CANCELLED);
     GIVES_NULL(sab_plan, sab_plan_new(sizes, &no_budget, &handle), SAB_E_ARGUMENT);

@@ -567,6 +567,101 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     sab_plan_free(plan);
 }
 
+#ifndef _WIN32
+/* Every index that a plan's file names is checked when it is used, so that a file overwritten in place cannot lead outside of the caller's data. */
+static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
+    for (int fill = 0; fill <= 0xFF; fill += 0x55) {
+        char path[] = "/tmp/sab_test_XXXXXX";
+        close(mkstemp(path));
+        const double boundaries[] = {5, 50, 100};
+        sab_plan_options options = bounded(boundaries, COUNT(boundaries), 100);
+        sab_plan *plan = plan_with(lengths(500), 500, &options), *mapped = NULL;
+        EXPECT_OK(sab_plan_save(plan, path));
+        EXPECT_OK(sab_plan_open(path, &mapped));
+        sab_torch_sampler_options torch = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+        sab_sampler *samplers[4] = {rank_of(mapped, 0, 1)};
+        EXPECT_OK(sab_sequential_sampler_new(mapped, NULL, &samplers[1]));
+        EXPECT_OK(sab_torch_sampler_new(mapped, &torch, &samplers[2]));
+        size_t size = 0;
+        EXPECT_OK(sab_plan_write(mapped, NULL, 0, &size));
+        void *bytes = memset(malloc(size), fill, size);
+        const int file = open(path, O_WRONLY);
+        EXPECT(write(file, bytes, size) == (ssize_t)size);
+        close(file);
+        free(bytes);
+        EXPECT_OK(sab_torch_sampler_new(mapped, &torch, &samplers[3]));
+        for (size_t i = 0; i < COUNT(samplers); ++i) {
+            sab_batch batch = SAB_BATCH_INIT;
+            if (fill > 0)
+                EXPECT_FAILS(sab_next_batch(samplers[i], &batch), SAB_E_FORMAT, "must be below 500");
+            else
+                while (sab_next_batch(samplers[i], &batch) == SAB_OK)
+                    for (uint64_t k = 0; k < batch.count; ++k) EXPECT(batch.indices[k] == 0);
+            sab_sampler_free(samplers[i]);
+        }
+        int64_t skipped[500];
+        size_t count = 0;
+        EXPECT(sab_plan_skipped(mapped, skipped, COUNT(skipped), &count) == (fill > 0 ? SAB_E_FORMAT : SAB_OK));
+        sab_report report = SAB_REPORT_INIT;
+        EXPECT(sab_plan_report(mapped, NULL, NULL, NULL, &report) == (fill > 0 ? SAB_E_FORMAT : SAB_OK));
+        sab_plan_free(mapped);
+        sab_plan_free(plan);
+        unlink(path);
+    }
+}
+#endif
+
+/* Sizes that somebody changes while a plan is made of them. */
+enum { changing_count = 200000 };
+struct changing {
+    uint16_t sizes[changing_count];
+    uint64_t at; /* done, of three passes */
+    int how;
+};
+
+static int32_t change(void *ctx, uint64_t done, uint64_t total) {
+    struct changing *changing = ctx;
+    if (done * 3 < changing->at * total || changing->at == 0) return 0;
+    changing->at = 0;
+    for (size_t i = 0; i < changing_count; ++i) {
+        if (changing->how == 0) changing->sizes[i] = 0;             /* below the least */
+        if (changing->how == 1) changing->sizes[i] = UINT16_MAX;    /* above the largest */
+        if (changing->how == 2) changing->sizes[i] = 30;            /* one size has too many */
+        if (changing->how == 3) changing->sizes[i] = i % 2 == 0 ? 29 : 31; /* as many, of which some have no place */
+    }
+    return 0;
+}
+
+static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
+    struct changing *changing = malloc(sizeof *changing);
+    for (uint64_t at = 1; at <= 2; ++at)
+        for (changing->how = 0; changing->how < 4; ++changing->how) {
+            for (size_t i = 0; i < changing_count; ++i) changing->sizes[i] = (uint16_t)(10 + i % 40);
+            changing->at = at;
+            sab_plan_options options = budget(1000);
+            options.progress = change;
+            options.progress_ctx = changing;
+            sab_sizes *sizes = NULL;
+            sab_plan *plan = NULL;
+            EXPECT_OK(sab_sizes_new(changing->sizes, changing_count, SAB_UINT16, NULL, &sizes));
+            const sab_status status = sab_plan_new(sizes, &options, &plan);
+            EXPECT(changing->at == 0); /* it was changed */
+            if (at == 1 && changing->how >= 2) { /* before they were counted: another plan */
+                int seen[changing_count] = {0};
+                EXPECT_OK(status);
+                sab_sampler *sampler = rank_of(plan, 0, 1);
+                walk(sampler, seen);
+                EXPECT(all_are(seen, changing_count, 1));
+                sab_sampler_free(sampler);
+            } else {
+                EXPECT(status == SAB_E_ARGUMENT && strstr(sab_last_error_message(), "changed while") != NULL);
+            }
+            sab_plan_free(plan);
+            sab_sizes_free(sizes);
+        }
+    free(changing);
+}
+
 int main(void) {
     RUN(Boundaries_IncludeTheLowerAndNotTheUpper);
     RUN(Boundaries_MayBeEmptyOrInfinite);
@@ -589,5 +684,9 @@ int main(void) {
     RUN(Save_ReplacesAFileThatIsStillMapped);
     RUN(Save_WhereScratchFilesWereLeftBehind_SavesAndLetsThemBe);
     RUN(PlanFile_OfAnotherKind_IsNamed);
+#ifndef _WIN32
+    RUN(PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange);
+#endif
+    RUN(Sizes_ChangedWhileAPlanReadsThem_AreRefused);
     return finish();
 }

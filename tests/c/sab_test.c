@@ -387,10 +387,17 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
         EXPECT_OK(sab_sizes_get(sizes, 2, &value));
         EXPECT(sab_sizes_count(sizes) == 3 && value == 7);
         sab_sizes_free(sizes);
+        EXPECT_OK(sab_sizes_npy_read(file, size, &sizes));
         for (size_t shorter = 0; shorter < size; ++shorter) {
+            sab_sizes *other = NULL;
             write_file(path, file, shorter);
-            EXPECT(sab_sizes_npy_new(path, &sizes) == SAB_E_FORMAT && sizes == NULL);
+            EXPECT(sab_sizes_npy_new(path, &other) == SAB_E_FORMAT && other == NULL);
+            EXPECT(sab_sizes_npy_read(file, shorter, &other) == SAB_E_FORMAT && other == NULL);
         }
+        memset(file, 0, sizeof file); /* they were copied */
+        EXPECT_OK(sab_sizes_get(sizes, 2, &value));
+        EXPECT(sab_sizes_count(sizes) == 3 && value == 7);
+        sab_sizes_free(sizes);
     }
     const struct {
         const char *dictionary;
@@ -408,12 +415,32 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
         write_file(path, file, make_npy(file, 1, bad[i].dictionary, numbers, sizeof numbers));
         EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, bad[i].words);
     }
+    EXPECT_OK(sab_sizes_npy_read(file, make_npy(file, 1, "{'descr': '<i2', 'shape': (0,), }", numbers, 0), &sizes));
+    EXPECT(sab_sizes_count(sizes) == 0);
+    sab_sizes_free(sizes);
+    EXPECT_FAILS(sab_sizes_npy_read("no such thing at all", 20, &sizes), SAB_E_FORMAT, "data: is not a .npy file");
+    EXPECT_FAILS(sab_sizes_npy_read(NULL, 20, &sizes), SAB_E_ARGUMENT, "data = NULL");
     write_file(path, "no such thing at all", 20);
     EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not a .npy file");
     unlink(path);
     EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_IO, path);
     EXPECT_FAILS(sab_sizes_npy_new("/tmp", &sizes), SAB_E_IO, "regular file");
     EXPECT_FAILS(sab_sizes_npy_new(NULL, &sizes), SAB_E_ARGUMENT, "path = NULL");
+}
+
+/* What was sized up when the sampler was made is too large now. */
+static void SizeAwareSampler_WhoseSizesGrew_Fails(void) {
+    int32_t numbers[100];
+    for (int i = 0; i < 100; ++i) numbers[i] = 10;
+    sab_sizes *sizes = NULL;
+    sab_sampler *sampler = NULL;
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_sizes_new(numbers, 100, SAB_INT32, NULL, &sizes));
+    EXPECT_OK(sab_size_aware_sampler_new(NULL, 100, sizes, 50, NULL, &sampler));
+    for (int i = 0; i < 100; ++i) numbers[i] = 1000;
+    EXPECT_FAILS(sab_next_batch(sampler, &batch), SAB_E_ARGUMENT, "sizes: were changed");
+    sab_sampler_free(sampler);
+    sab_sizes_free(sizes);
 }
 
 /* Plans */
@@ -1111,6 +1138,7 @@ int main(void) {
     RUN(Sizes_BadArguments_AreNamed);
     RUN(Callbacks_ThatFail_GiveTheirCodeBack);
     RUN(Npy_GoodFilesAreMapped_BadOnesRefused);
+    RUN(SizeAwareSampler_WhoseSizesGrew_Fails);
     RUN(Plan_BadOptions_AreNamed);
     RUN(Options_OfOtherSizes_AreReadByRule);
     RUN(Options_ByMacroAndByFunction_AreTheSame);

@@ -20,6 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sab_sizes* sizes = nullptr;
     const sab_status status = sab_sizes_npy_new(path, &sizes);
     PROMISE(status == SAB_OK ? sizes != nullptr : sizes == nullptr && status == SAB_E_FORMAT);
+    sab_sizes* copied = nullptr;
+    PROMISE(sab_sizes_npy_read(bytes.data(), bytes.size(), &copied) == status && sab_sizes_count(copied) == sab_sizes_count(sizes));
+    sab_sizes_free(copied);
     double value = 0;
     for (size_t i = 0; i < sab_sizes_count(sizes) && i < 100; ++i) sab_sizes_get(sizes, i, &value);
     if (sab_sizes_count(sizes) > 0) sab_sizes_get(sizes, sab_sizes_count(sizes) - 1, &value);

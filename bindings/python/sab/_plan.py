@@ -189,7 +189,11 @@ class Plan:
 
     @classmethod
     def open(cls, path: "str | os.PathLike[str]") -> "Plan":
-        """Maps a file of :meth:`save`; all processes that open it share its memory."""
+        """Maps a file of :meth:`save`; all processes that open it share its memory.
+
+        While the plan or a sampler on it lives, do not truncate the file (the process would stop with SIGBUS) and do not overwrite it (a
+        sampler would raise FormatError, or give other samples). To replace it, rename a new file over it, as :meth:`save` does.
+        """
         handle = ffi.new("sab_plan **")
         check(lib.sab_plan_open(path_bytes(path), handle))
         return cls(handle[0])

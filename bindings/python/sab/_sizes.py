@@ -42,7 +42,8 @@ class Sizes:
 
     Args:
         sizes: a 1-D array, buffer, torch tensor, DLPack object or list of any integer type, float32 or float64 (borrowed, not copied,
-            at any stride; keep it unchanged); the path of a ``.npy`` file, which is mapped; or a function ``size(index)``.
+            at any stride; keep it unchanged); the path of a ``.npy`` file, which is mapped (do not truncate or overwrite it meanwhile; to replace it, rename
+            a new file over it); or a function ``size(index)``.
         count: number of samples, with a function only.
         progress: True for a bar, or ``progress(done, total)``, with a function only.
 

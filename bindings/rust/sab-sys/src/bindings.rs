@@ -163,6 +163,13 @@ extern "C" {
         sizes: *mut *mut sab_sizes,
     ) -> sab_status;
 }
+extern "C" {
+    pub fn sab_sizes_npy_read(
+        data: *const ::core::ffi::c_void,
+        size: usize,
+        sizes: *mut *mut sab_sizes,
+    ) -> sab_status;
+}
 pub type sab_size_fn = ::core::option::Option<
     unsafe extern "C" fn(
         ctx: *mut ::core::ffi::c_void,

@@ -86,6 +86,9 @@ SCENARIO(sizes_npy, Threads::none) {
     std::fprintf(file, "\x93NUMPY%c%c%c%c%-117s\n", 1, 0, 118, 0, header);
     std::fwrite(lengths().data(), sizeof(double), 120, file);
     std::fclose(file);
+    std::vector<char> image(128 + 120 * sizeof(double));
+    std::snprintf(image.data(), image.size(), "\x93NUMPY%c%c%c%c%-117s\n", 1, 0, 118, 0, header);
+    std::memcpy(image.data() + 128, lengths().data(), 120 * sizeof(double));
     sab_sizes *sizes = nullptr;
     CALL_INTO(sizes, sab_sizes_npy_new(path.c_str(), &sizes));
     double size = 0;
@@ -93,6 +96,11 @@ SCENARIO(sizes_npy, Threads::none) {
     run.note(size);
     CALL_PLAIN(sab_sizes_free(sizes));
     CALL_FAILS(SAB_E_IO, sab_sizes_npy_new(missing.c_str(), &sizes));
+    CALL_INTO(sizes, sab_sizes_npy_read(image.data(), image.size(), &sizes));
+    CALL_INTO(size, sab_sizes_get(sizes, 119, &size));
+    run.note(size);
+    CALL_PLAIN(sab_sizes_free(sizes));
+    CALL_FAILS(SAB_E_FORMAT, sab_sizes_npy_read(image.data(), 127, &sizes));
 }
 
 SCENARIO(plan_auto, Threads::none) {

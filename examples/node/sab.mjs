@@ -1,7 +1,10 @@
 // libsab through koffi: the raw library as `lib`, and the little that makes it safe. Where things lie is asked of pkg-config.
 //
-// Where C has a handle, functions take a Handle of its kind, or null. Other pointers are BigInts, as everywhere in koffi. 64-bit numbers come as Number, or as BigInt where a Number would not be
-// exact; both may be given.
+// - Handles: a function takes a Handle of the right kind, or null, where C has a handle. A stage that takes its sources frees their Handles. Pointers that C itself gave, as BigInts, are not checked.
+// - Numbers: 64-bit numbers come as Number, or as BigInt where a Number would not be exact; both may be given.
+// - Arrays: sizes are copied from typed arrays. Other arrays are used during the call only: they must have the length that the call states, and a function that the call runs must not transfer them.
+// - Functions: JavaScript functions may be given as callbacks. What one throws, the call that ran it throws again. A function runs only while JavaScript's thread is in a call of the library. So a
+//   stream that calls functions is refused under a stage that has threads, and the log takes no function.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import koffi from 'koffi';
@@ -20,9 +23,153 @@ function pointerOf(name, kind, value) {
   if (value === null || typeof value === 'bigint') return value;
   if (!(value instanceof Handle)) throw new TypeError(`${name}: must be a Handle of a ${kind}, not ${typeof value}`);
   if (value.kind !== kind) throw new TypeError(`${name}: must be a ${kind}, not a ${value.kind}`);
-  if (value.pointer === null) throw new TypeError(`${name}: this ${kind} is freed`);
+  if (value.pointer === null) throw new TypeError(`${name}: this ${kind} is freed, or was taken by a stage`);
   return value.pointer;
 }
+
+function withoutNul(name, value) {
+  if (typeof value === 'string' && value.includes('\0')) throw new TypeError(`${name} = ${JSON.stringify(value)}: must not contain a NUL character`);
+  return value;
+}
+
+// ---- Calls ----
+
+const running = []; // calls under way, the innermost last: functions that the library calls may call it, too
+const freedLater = []; // handles that such functions freed: the calls under way may still use them
+const kept = new Map(); // callbacks that the library goes on using, by the pointer of the handle that uses them
+const calling = new Set(); // pointers of the streams that call functions when a record is taken
+const NONE = Object.freeze([]);
+const KEEPS_CALLBACKS = ['sab_stream', 'sab_sampler', 'sab_probe', 'sab_memory_guard'];
+
+// A callback that the library can call. What the function throws is kept for the innermost call: nothing may be thrown through C.
+function guarded(run) {
+  return (...values) => {
+    try {
+      const code = run(...values) ?? 0;
+      if (!Number.isInteger(code)) throw new TypeError(`a callback must return a whole number or nothing, not ${code?.constructor?.name ?? typeof code}`);
+      return code;
+    } catch (error) {
+      const call = running.at(-1);
+      if (call) call.thrown ??= { error };
+      return -1;
+    }
+  };
+}
+
+// One call of the library: its callbacks, the streams that it takes, and what its functions threw.
+class Call {
+  callbacks = NONE;
+  sources = NONE;
+  hasFunctions = false;
+  threads = 0;
+  thrown = null;
+
+  callback(type, value) {
+    if (value === null || value === undefined || value === 0n) return null;
+    this.hasFunctions = true;
+    if (typeof value !== 'function') return value;
+    const pointer = koffi.register(guarded(value), koffi.type(type));
+    this.callbacks = [...this.callbacks, pointer];
+    return pointer;
+  }
+
+  source(name, value) {
+    const pointer = pointerOf(name, 'sab_stream', value);
+    this.sources = [...this.sources, [pointer, value]];
+    return pointer;
+  }
+
+  // A struct that the library reads: an object of its fields, an array of those, or its memory.
+  struct(kind, value) {
+    if (Array.isArray(value)) return value.map((each) => this.struct(kind, each));
+    if (value === null || value === undefined) return null;
+    const { members } = koffi.type(kind);
+    if (typeof value === 'bigint' || ArrayBuffer.isView(value)) {
+      const fields = koffi.decode(value, kind);
+      this.hasFunctions ||= Object.values(members).some(({ name, type }) => type.primitive === 'Callback' && fields[name]);
+      this.threads = fields.threads ?? 0;
+      return value;
+    }
+    for (const name of Object.keys(value)) if (!(name in members)) throw new TypeError(`${kind} has no field ${name}`);
+    this.threads = value.threads ?? 0;
+    return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, this.field(name, members[name].type, field)]));
+  }
+
+  field(name, type, value) {
+    if (RANGE[type.primitive]) return whole(name, RANGE[type.primitive], value);
+    if (type.primitive === 'Callback') return this.callback(type.name, value);
+    if (type.primitive === 'Pointer' && value?.constructor === Object) return this.struct(type.ref.name, value);
+    if (value instanceof Handle) return pointerOf(name, type.ref?.name, value);
+    return withoutNul(name, value);
+  }
+
+  // Runs the call; `made`: the kind of handle that it gives through its last argument.
+  run(name, raw, given, made) {
+    const hasFunctions = this.hasFunctions || name === 'sab_callback_stream_new' || this.sources.some(([pointer]) => calling.has(pointer));
+    if (hasFunctions && (name === 'sab_prefetch_stream_new' || (name === 'sab_map_stream_new' && this.threads > 0)))
+      throw new TypeError('source: calls functions, which JavaScript cannot run in threads of the library: put prefetch under the stages that call functions, and leave threads = 0');
+    running.push(this);
+    let status;
+    try {
+      status = raw(...given);
+    } finally {
+      running.pop();
+    }
+    if (made && status >= 0) this.#keep(made, given.at(-1)[0], hasFunctions);
+    if (this.thrown) throw this.thrown.error;
+    return status;
+  }
+
+  // What a new handle goes on using: the callbacks, and the streams that it took, with theirs.
+  #keep(kind, pointer, hasFunctions) {
+    forget(pointer); // of a handle that was at the same address
+    for (const [source, value] of this.sources) {
+      this.callbacks = [...this.callbacks, ...(kept.get(source) ?? [])];
+      kept.delete(source);
+      calling.delete(source);
+      if (value instanceof Handle) value.disown();
+    }
+    if (hasFunctions && kind === 'sab_stream') calling.add(pointer);
+    if (KEEPS_CALLBACKS.includes(kind)) this.keepCallbacks(pointer);
+  }
+
+  keepCallbacks(pointer) {
+    if (this.callbacks.length > 0) kept.set(pointer, [...(kept.get(pointer) ?? []), ...this.callbacks]);
+    this.callbacks = NONE;
+  }
+
+  end() {
+    for (const each of this.callbacks) koffi.unregister(each);
+    if (running.length === 0 && freedLater.length > 0) for (const free of freedLater.splice(0)) free();
+  }
+}
+
+// Lets go of the callbacks of a handle that is gone.
+function forget(pointer) {
+  kept.get(pointer)?.forEach((each) => koffi.unregister(each));
+  kept.delete(pointer);
+  calling.delete(pointer);
+}
+
+const BYTES = [0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8]; // of SAB_INT8 ... SAB_FLOAT64
+
+// Functions that need more care than their declarations tell.
+const CAREFUL = {
+  // The library would read the memory of a typed array later, when it may have been transferred to another thread or resized.
+  sab_sizes_new(given) {
+    const [data, count, dtype, how] = given;
+    if (!ArrayBuffer.isView(data)) return;
+    const chosen = typeof how === 'bigint' ? koffi.decode(how, 'sab_sizes_options') : (how ?? options('sab_sizes_options'));
+    const size = BYTES[dtype] ?? 0;
+    const reach = (Math.max(Number(count), 1) - 1) * (Number(chosen.stride) || size);
+    if (count > 0 && (reach < 0 ? data.byteOffset + reach < 0 || data.byteLength < size : reach + size > data.byteLength))
+      throw new RangeError(`count = ${count}: data has only ${data.byteLength} bytes`);
+    given[3] = { ...chosen, copy: 1 };
+  },
+  sab_set_log_callback([log]) {
+    if (log !== null) throw new TypeError('callback: must be null: lines come from threads of the library, where JavaScript cannot run');
+  },
+};
 
 export const lib = {}; // functions and constants by their names in C
 declare(readFileSync(installed('declarations'), 'utf8'), koffi.load(`${installed('libdir')}/libsab.so.0`));
@@ -31,28 +178,60 @@ declare(readFileSync(installed('declarations'), 'utf8'), koffi.load(`${installed
 function declare(text, library) {
   const structs = new Set();
   const handles = new Set();
+  const callback = (name, result, parameters) => koffi.pointer(name, koffi.proto(`${result} ${name}_call${parameters}`));
+  // Function pointers get a type by the name of their owner and their own.
+  const named = (owner, declaration) =>
+    declaration.replace(/^(\w+) \(\*(\w+)\)(\(.*\))$/, (_, result, name, parameters) => {
+      callback(`${owner}_${name}`, result, parameters);
+      return `${owner}_${name} ${name}`;
+    });
   // What is neither const nor a handle is written to: a pointer to a handle, a number, a struct. Arrays, typed arrays and objects are all taken.
   const parameter = (declaration) => {
-    const plain = declaration.replace(/\w+ \(\*(\w+)\)\(.*\)/, 'void *$1').replace(/\bstruct /g, '');
+    const plain = declaration.replace(/\bstruct /g, '');
     const [, target, stars] = /^(\w+) (\*+)\w+$/.exec(plain) ?? [];
     const isWritten = stars === '**' || (stars === '*' && (structs.has(target) || /^(u?int\d+_t|size_t|double)$/.test(target)));
     return (isWritten ? '_Inout_ ' : '') + plain;
   };
   const split = (list) => list.split(/,(?![^(]*\))/).map((each) => each.trim());
+  // How an argument is checked and converted: a function of the value and the Call.
   const taken = (declaration) => {
-    const [, target, star, name] = /^(?:const )?(?:struct )?(\w+) (\*?)(\w+)$/.exec(declaration) ?? [];
+    const [, constant, target, star, name] = /^(const )?(?:struct )?(\w+) (\*?)(\w+)$/.exec(declaration) ?? [];
+    if (star && !constant && target === 'sab_stream' && /^(source|control)$/.test(name)) return (value, call) => call.source(name, value);
     if (star && handles.has(target)) return (value) => pointerOf(name, target, value);
-    const range = star === '' && RANGE[koffi.type(target).primitive];
-    return range && ((value) => whole(name, range, value));
+    if (star && target === 'char') return (value) => withoutNul(name, value);
+    if (star && constant && structs.has(target)) return (value, call) => call.struct(target, value);
+    if (/^sab_stream \*const \*sources$/.test(declaration)) return (value, call) => Array.from(value, (each) => call.source('sources', each));
+    if (star !== '') return null;
+    const { primitive } = koffi.type(target);
+    if (primitive === 'Callback') return (value, call) => call.callback(target, value);
+    return RANGE[primitive] && ((value) => whole(name, RANGE[primitive], value));
   };
-  const declared = (declaration) => {
+  const declared = (name, declaration) => {
     const [, head, list] = /^([^(]*)\((.*)\)$/.exec(declaration);
-    const call = library.func(`${head}(${split(list).map(parameter).join(', ')})`);
-    const takes = split(list).map((each, at) => [at, taken(each)]).filter(([, take]) => take);
-    return (...values) => {
-      for (const [at, take] of takes) values[at] = take(values[at]);
-      return call(...values);
+    const parameters = split(list).map((each) => named(name, each));
+    const raw = library.func(`${head}(${parameters.map(parameter).join(', ')})`);
+    const takes = parameters.map((each, at) => [at, taken(each)]).filter(([, take]) => take);
+    const careful = CAREFUL[name];
+    const made = name.endsWith('_new') && /^(\w+) \*\*\w+$/.exec(parameters.at(-1))?.[1];
+    const called = (...given) => {
+      const call = new Call();
+      try {
+        for (const [at, take] of takes) given[at] = take(given[at], call);
+        careful?.(given);
+        const status = call.run(name, raw, given, made);
+        if (name === 'sab_stream_set_progress') call.keepCallbacks(given[0]);
+        return status;
+      } finally {
+        call.end();
+      }
     };
+    return name.endsWith('_free') ? freeing(name.slice(0, -5), called) : called;
+  };
+  // Frees once, and not what calls under way may use.
+  const freeing = (kind, raw) => (value) => {
+    if (value instanceof Handle) return value.kind === kind ? value.free() : pointerOf(kind, kind, value);
+    const free = () => (raw(value), forget(value));
+    running.length > 0 ? freedLater.push(free) : free();
   };
   const statements = text.replace(/\/\*.*?\*\//gs, '').split(/;(?![^{]*\})/);
   for (const statement of statements.map((each) => each.replace(/\s+/g, ' ').trim())) {
@@ -60,18 +239,19 @@ function declare(text, library) {
     if ((found = /^enum \{(.*)\}$/.exec(statement))) {
       for (const [, name, value] of found[1].matchAll(/(\w+) = (-?\d+)/g)) lib[name] = Number(value);
     } else if ((found = /^typedef struct \w+ \{(.*)\} (\w+)$/.exec(statement))) {
-      const fields = found[1].split(';').map((each) => parameter(each.trim()).replace('_Inout_ ', '')).filter((each) => each);
-      koffi.struct(found[2], Object.fromEntries(fields.map((each) => /^(.*?)(\w+)$/.exec(each).slice(1, 3).reverse())));
-      structs.add(found[2]);
+      const [, fields, struct] = found;
+      const members = fields.split(';').map((each) => parameter(named(struct, each.trim())).replace('_Inout_ ', '')).filter((each) => each);
+      koffi.struct(struct, Object.fromEntries(members.map((each) => /^(.*?)(\w+)$/.exec(each).slice(1, 3).reverse())));
+      structs.add(struct);
     } else if ((found = /^(?:typedef )?struct (\w+)/.exec(statement))) {
       koffi.opaque(found[1]);
       handles.add(found[1]);
     } else if ((found = /^typedef (\w+) \(\*(\w+)\)(\(.*\))$/.exec(statement))) {
-      koffi.pointer(found[2], koffi.proto(`${found[1]} ${found[2]}_call${found[3]}`));
+      callback(found[2], found[1], found[3]);
     } else if ((found = /^typedef (\w+) (\w+)$/.exec(statement))) {
       koffi.alias(found[2], found[1]);
     } else if ((found = /\b(sab_\w+)\(/.exec(statement))) {
-      lib[found[1]] = declared(statement);
+      lib[found[1]] = declared(found[1], statement);
     }
   }
 }
@@ -99,13 +279,16 @@ export function options(kind, values = {}) {
     if (!(name in made)) throw new TypeError(`${kind} has no field ${name}`);
     const { primitive, ref } = members[name].type;
     if (RANGE[primitive]) whole(name, RANGE[primitive], value);
-    made[name] = value instanceof Handle ? pointerOf(name, ref?.name, value) : value;
+    if (value instanceof Handle) pointerOf(name, ref?.name, value);
+    made[name] = value;
   }
   return made;
 }
 
 // Owns a handle: `pointer` until free(), which the collector calls where the program does not.
 export class Handle {
+  #users = []; // memory guards, which use their sampler and probe as long as they live
+
   static #forgotten = new FinalizationRegistry(({ kind, pointer }) => lib[`${kind}_free`](pointer));
 
   // The handle that a constructor gives through its last argument: new Handle('sab_plan', 'sab_plan_new', sizes, options).
@@ -115,15 +298,23 @@ export class Handle {
     this.kind = kind;
     this.pointer = out[0];
     this.kept = values; // what the library may borrow lives as long
+    if (kind === 'sab_memory_guard') for (const each of values) if (each instanceof Handle) each.#users.push(this);
     Handle.#forgotten.register(this, { kind, pointer: this.pointer }, this);
   }
 
   free() {
     if (this.pointer === null) return;
-    Handle.#forgotten.unregister(this);
-    lib[`${this.kind}_free`](this.pointer);
-    this.pointer = null;
+    if (this.#users.some((guard) => guard.pointer !== null)) throw new TypeError(`${this.kind}: a sab_memory_guard uses it: free that first`);
+    lib[`${this.kind}_free`](this.disown());
     this.kept = null;
+  }
+
+  // Gives the pointer to something else, which frees it.
+  disown() {
+    const { pointer } = this;
+    Handle.#forgotten.unregister(this);
+    this.pointer = null;
+    return pointer;
   }
 }
 

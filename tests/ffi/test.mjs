@@ -4,8 +4,6 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 
 const [module, ...files] = process.argv.slice(2);
 const { Handle, SabError, batches, check, lib, options } = await import(pathToFileURL(module));
@@ -161,17 +159,26 @@ test('numbers beyond what a Number holds come back exactly', () => {
   assert.deepEqual([epoch[0], step[0]], [2n ** 64n - 2n, 0]);
 });
 
-test('arrays that a handle borrows live as long', () => {
-  setFlagsFromString('--expose-gc');
-  const gc = runInNewContext('gc');
-  const borrowed = Array.from({ length: 20 }, () => new Handle('sab_sizes', 'sab_sizes_new', new Int32Array(200_000).fill(7), 200_000, lib.SAB_INT32, null));
-  const others = [];
-  for (let i = 0; i < 20; ++i) gc(), others.push(new Int32Array(200_000).fill(9));
-  for (const sizes of borrowed) {
-    const size = [0];
-    check(lib.sab_sizes_get(sizes, 100_000, size));
-    assert.equal(size[0], 7);
+const sizeAt = (sizes, index) => {
+  const size = [0];
+  check(lib.sab_sizes_get(sizes, index, size));
+  return size[0];
+};
+
+test('sizes do not depend on the typed array that they came from', () => {
+  const make = (array, count, how) => new Handle('sab_sizes', 'sab_sizes_new', array, count, lib.SAB_INT32, how);
+  for (const how of [null, options('sab_sizes_options'), options('sab_sizes_options', { stride: 8 })]) {
+    const array = new Int32Array(200).fill(7);
+    const sizes = make(array, 100, how);
+    array.fill(9);
+    assert.equal(sizeAt(sizes, 99), 7);
   }
+  const array = new Int32Array(10).fill(7);
+  assert.equal(sizeAt(make(array.subarray(9), 10, options('sab_sizes_options', { stride: -4 })), 9), 7);
+  for (const [count, stride] of [[11, 0], [6, 8], [2, -4], [2 ** 52, 0]])
+    assert.throws(() => make(array, count, options('sab_sizes_options', { stride })), /count = \d+: data has only 40 bytes/);
+  structuredClone(array, { transfer: [array.buffer] });
+  assert.throws(() => make(array, 10, null), /data has only 0 bytes/);
 });
 
 test('what is no handle of that kind, or no whole number, is refused', () => {
@@ -181,17 +188,128 @@ test('what is no handle of that kind, or no whole number, is refused', () => {
   assert.throws(() => lib.sab_next_batch(plan, {}), /sampler: must be a sab_sampler, not a sab_plan/);
   assert.throws(() => lib.sab_sizes_count(lengths), /sizes: must be a Handle of a sab_sizes, not object/);
   assert.throws(() => options('sab_torch_sampler_options', { sizes: plan }), /sizes: must be a sab_sizes, not a sab_plan/);
-  assert.equal(options('sab_torch_sampler_options', { sizes }).sizes, sizes.pointer);
+  const given = options('sab_torch_sampler_options', { sizes, max_total_size: 4 });
+  const cut = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { buckets: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.of(1, 9), boundary_count: 2, batch_sizes: BigUint64Array.of(4n), batch_size_count: 1 }));
+  new Handle('sab_sampler', 'sab_torch_sampler_new', cut, given);
+  sizes.free();
+  assert.throws(() => new Handle('sab_sampler', 'sab_torch_sampler_new', cut, given), /sizes: this sab_sizes is freed/);
+  assert.throws(() => lib.sab_bucket_sampler_new(plan, { ...options('sab_sampler_options'), seed: -1 }, [null]), /seed = -1/);
+  assert.throws(() => lib.sab_bucket_sampler_new(plan, { ...options('sab_sampler_options'), sead: 1 }, [null]), /no field sead/);
+  assert.throws(() => new Handle('sab_sizes', 'sab_sizes_npy_new', 'a.npy\0b'), /path = "a.npy\\u0000b": must not contain a NUL/);
   assert.throws(() => lib.sab_sampler_seek(sampler, -1), /position = -1: must be a whole number from 0 to 18446744073709551615/);
   assert.throws(() => lib.sab_sampler_seek(sampler, 0.5), RangeError);
   assert.throws(() => lib.sab_sampler_seek(sampler, 2n ** 64n), RangeError);
   assert.throws(() => options('sab_sampler_options', { rank: -1 }), /rank = -1/);
   assert.throws(() => new Handle('sab_sizes', 'sab_sizes_new', lengths, 4, 2 ** 40, null), /dtype = 1099511627776: must be a whole number from -2147483648 to/);
   sampler.free();
-  assert.throws(() => lib.sab_next_batch(sampler, {}), /this sab_sampler is freed/);
+  assert.throws(() => lib.sab_next_batch(sampler, {}), /this sab_sampler is freed, or was taken/);
+});
+
+test('what a function throws comes out of the call', () => {
+  const mine = new Error('mine');
+  const fail = () => {
+    throw mine;
+  };
+  const thrown = (run) => {
+    try {
+      run();
+    } catch (error) {
+      return error;
+    }
+  };
+  let calls = 0;
+  const sizes = someSizes();
+  assert.equal(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => (++calls, fail()), null, null, null)), mine);
+  assert.equal(calls, 1); // the call ended there
+  assert.equal(thrown(() => new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8, progress: fail }))), mine);
+  assert.equal(thrown(() => new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8, cost: lib.SAB_COST_CALLBACK, cost_fn: fail }))), mine);
+  assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => 'three', null, null, null)).message, /a callback must return a whole number or nothing, not String/);
+  assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, async () => 0, null, null, null)).message, /not Promise/);
+  const sampler = new Handle('sab_sampler', 'sab_size_aware_stream_sampler_new', (_, epoch, position) => (position === 0n || position === 0 ? lib.SAB_END : 0), null, null, 10);
+  assert.equal([...batches(sampler)].length, 0); // the function is kept for the sampler
+  const failing = new Handle('sab_sampler', 'sab_size_aware_stream_sampler_new', fail, null, null, 10);
+  assert.equal(thrown(() => [...batches(failing)]), mine);
+  const probe = new Handle('sab_probe', 'sab_probe_callbacks_new', { struct_size: koffi.sizeof('sab_probe_callbacks'), reset: fail, current: () => 0, peak: () => 0 });
+  assert.equal(thrown(() => lib.sab_probe_reset(probe)), mine);
+  assert.throws(() => lib.sab_set_log_callback(() => 0, null), /threads of the library/);
+});
+
+test('a handle that a function frees is freed after the call', () => {
+  const sizes = new Handle('sab_sizes', 'sab_sizes_new', new Int32Array(100_000).fill(7), 100_000, lib.SAB_INT32, null);
+  let isSeen = false;
+  const progress = () => {
+    if (sizes.pointer === null) return;
+    const { pointer } = sizes;
+    sizes.free();
+    assert.equal(sizes.pointer, null);
+    assert.equal(Number(lib.sab_sizes_count(pointer)), 100_000); // the memory is still there
+    isSeen = sizeAt(pointer, 99_999) === 7;
+  };
+  const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 100, progress }));
+  assert(isSeen);
+  plan.free();
+});
+
+const listStream = () => {
+  const data = Buffer.from('a');
+  return new Handle('sab_stream', 'sab_list_stream_new', [1, 2, 3].map(() => ({ kind: lib.SAB_RECORD_BYTES, size: 1, data, length: 1 })), 3, null);
+};
+const countOf = (stream) => {
+  let count = 0;
+  const record = {};
+  while (check(lib.sab_stream_next(stream, record)) === lib.SAB_OK) ++count;
+  return count;
+};
+
+test('a stream that calls functions is refused under a stage with threads', () => {
+  const stage = (maker, ...values) => new Handle('sab_stream', maker, ...values);
+  const mapped = (source, values) => stage('sab_map_stream_new', source, options('sab_map_stream_options', values));
+  const refused = /source: calls functions, which JavaScript cannot run in threads/;
+  let calls = 0;
+  const map = () => (++calls, 0);
+  const raw = koffi.register(map, koffi.type('sab_map_fn'));
+  for (const run of [map, raw]) {
+    const stream = mapped(listStream(), { map: run });
+    const above = stage('sab_batch_stream_new', stream, 2);
+    assert.throws(() => stage('sab_prefetch_stream_new', above, 16), refused);
+    const out = [null]; // pointers that C gave
+    assert.throws(() => lib.sab_prefetch_stream_new(above.pointer, 16, out), refused);
+    assert.throws(() => mapped(above, { map: run, threads: 2 }), refused);
+    assert.equal(countOf(above), 2); // refused, not taken
+    assert.throws(() => stage('sab_prefetch_stream_new', stage('sab_zip_stream_new', [mapped(listStream(), { map: run }), listStream()], 2), 4), refused);
+  }
+  koffi.unregister(raw);
+  const source = listStream();
+  const fine = mapped(stage('sab_prefetch_stream_new', source, 16), { map });
+  assert.equal(source.pointer, null); // taken
+  assert.throws(() => lib.sab_stream_next(source, {}), /sab_stream is freed, or was taken by a stage/);
+  source.free();
+  calls = 0;
+  assert.deepEqual([countOf(fine), calls], [3, 3]);
+  const thrower = mapped(listStream(), { map: () => assert.fail('mine') });
+  assert.throws(() => lib.sab_stream_next(thrower, {}), /mine/);
+  const inTurn = Array.from({ length: 10_000 }, () => mapped(listStream(), { map }).free()); // no more callbacks than koffi has
+  assert.equal(inTurn.length, 10_000);
+});
+
+test('what a memory guard uses is not freed before it', () => {
+  const probe = new Handle('sab_probe', 'sab_probe_new', 'host', null);
+  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', new Handle('sab_plan', 'sab_plan_new', someSizes(), options('sab_plan_options', { budget: 8 })), null);
+  const guard = new Handle('sab_memory_guard', 'sab_memory_guard_new', probe, sampler, options('sab_memory_guard_options', { limit: 2 ** 40 }));
+  for (const used of [probe, sampler]) assert.throws(() => used.free(), /a sab_memory_guard uses it/);
+  guard.free();
+  probe.free();
+  sampler.free();
 });
 
 test('handles are freed once, in any order', () => {
+  const twice = someSizes();
+  lib.sab_sizes_free(twice);
+  assert.throws(() => lib.sab_sizes_count(twice), /this sab_sizes is freed/);
+  lib.sab_sizes_free(twice);
+  twice.free();
+  assert.throws(() => lib.sab_plan_free(someSizes()), /must be a sab_plan, not a sab_sizes/);
+  lib.sab_sizes_free(null);
   const sizes = someSizes();
   const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8 }));
   sizes.free();

@@ -185,6 +185,120 @@ test("a vector that is wrong is noticed", function()
   expect_error("number 0 is 1LL, expected 0", check_case, case)
 end)
 
+test("integers that C's type does not hold exactly are refused", function()
+  local plan = sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", {budget = 8}))
+  local function seed(value) return sab.options("sab_sampler_options", {seed = value}).seed end
+  for _, case in ipairs({{-1, "seed = -1: must be a whole number from 0 to 9007199254740992"}, {0.5, "seed = 0.5"}, {2 ^ 53 + 2, "seed = 9007199254740994"}, {-1LL, "seed = -1:"},
+                         {0 / 0, "seed = "}, {math.huge, "seed = inf"}}) do
+    expect_error(case[2], seed, case[1])
+  end
+  assert(seed(2 ^ 53) == 9007199254740992ULL and seed(9007199254740993ULL) == 9007199254740993ULL and seed(5LL) == 5 and seed(0xffffffffffffffffULL) == 0xffffffffffffffffULL)
+  local sampler = sab.new("sab_sampler", "sab_bucket_sampler_new", plan, nil)
+  expect_error("epoch = -1", lib.sab_sampler_set_epoch, sampler, -1)
+  expect_error("position = 1.5", lib.sab_sampler_seek, sampler, 1.5)
+  expect_error("dtype = 4294967299", sab.new, "sab_sizes", "sab_sizes_new", lengths, 4, 2 ^ 32 + 3, nil)
+  expect_error("dtype = 4294967299", sab.new, "sab_sizes", "sab_sizes_new", lengths, 4, 4294967299ULL, nil)
+  expect_error("count = -4", sab.new, "sab_sizes", "sab_sizes_new", lengths, -4, lib.SAB_INT32, nil)
+  expect_error("stride = 9.2233720368547758e+18", sab.options, "sab_sizes_options", {stride = 2 ^ 63})
+  expect_error("stride = 18446744073709551615", sab.options, "sab_sizes_options", {stride = 0xffffffffffffffffULL})
+  assert(sab.options("sab_sizes_options", {stride = -4}).stride == -4)
+  expect_error("takes 2 arguments, not 1", lib.sab_sampler_seek, sampler)
+  expect_error("path", lib.sab_sizes_npy_new, "a.npy\0b", ffi.new("sab_sizes *[1]"))
+end)
+
+test("what a function raises comes out of the call", function()
+  local function raised(run, ...)
+    local is_ok, value = pcall(run, ...)
+    assert(not is_ok)
+    return value
+  end
+  local mine, calls = {}, 0
+  local function fail() calls = calls + 1 error(mine) end
+  assert(raised(sab.new, "sab_sizes", "sab_sizes_callback_new", 3, fail, nil, nil, nil) == mine and calls == 1)
+  assert(raised(lib.sab_sizes_callback_new, 3, fail, nil, nil, nil, ffi.new("sab_sizes *[1]")) == mine)
+  local function plan(options) return sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", options)) end
+  assert(raised(plan, {budget = 8, progress = fail}) == mine)
+  assert(raised(plan, {budget = 8, cost = lib.SAB_COST_CALLBACK, cost_fn = fail}) == mine)
+  expect_error("a callback must return a whole number or nothing, not three", sab.new, "sab_sizes", "sab_sizes_callback_new", 3, function() return "three" end, nil, nil, nil)
+  local failing = sab.new("sab_sampler", "sab_size_aware_stream_sampler_new", fail, nil, nil, 10)
+  collectgarbage()
+  assert(raised(sab.batches(failing)) == mine)
+  local function nested() assert(raised(plan, {budget = 8, progress = fail}) == mine) error("outer", 0) end
+  assert(raised(plan, {budget = 8, progress = nested}) == "outer")
+  assert(plan({budget = 8, progress = function() plan({budget = 8}) end}) ~= nil)
+  expect_error("threads of the library", lib.sab_set_log_callback, fail, nil)
+  for _ = 1, 3000 do plan({budget = 8, progress = function() end}) end -- no more callbacks than the FFI has
+end)
+
+test("a handle that a function frees is freed after the call", function()
+  local sizes = sab.new("sab_sizes", "sab_sizes_new", ffi.new("int32_t[1000]", 7), 1000, lib.SAB_INT32, sab.options("sab_sizes_options", {copy = 1}))
+  local pointer, seen = ffi.cast("sab_sizes *", ffi.cast("uintptr_t", sizes)), ffi.new("double[1]")
+  local function progress()
+    lib.sab_sizes_free(sizes)
+    for _ = 1, 50 do some_sizes() end
+    assert(lib.sab_sizes_count(pointer) == 1000) -- the memory is still there
+    sab.check(lib.sab_sizes_get(pointer, 999, seen))
+  end
+  sab.new("sab_plan", "sab_plan_new", sizes, sab.options("sab_plan_options", {budget = 100, progress = progress}))
+  assert(seen[0] == 7)
+  expect_error("sizes: this handle is freed", lib.sab_sizes_count, sizes)
+end)
+
+local function list_stream()
+  local records = ffi.new("sab_record[3]")
+  for i = 0, 2 do records[i].kind, records[i].size, records[i].data, records[i].length = lib.SAB_RECORD_BYTES, 1, ffi.cast("const char *", "a"), 1 end
+  return sab.new("sab_stream", "sab_list_stream_new", records, 3, nil)
+end
+local function count_of(stream)
+  local count, record = 0, ffi.new("sab_record")
+  while sab.check(lib.sab_stream_next(stream, record)) == lib.SAB_OK do count = count + 1 end
+  return count
+end
+local function stage(...) return sab.new("sab_stream", ...) end
+
+test("a stream that calls functions is refused under a stage with threads", function()
+  local calls = 0
+  local function mapped(source, values)
+    values.map = function() calls = calls + 1 end
+    return stage("sab_map_stream_new", source, sab.options("sab_map_stream_options", values))
+  end
+  local above = stage("sab_batch_stream_new", mapped(list_stream(), {}), 2)
+  expect_error("source: calls functions", stage, "sab_prefetch_stream_new", above, 16)
+  expect_error("source: calls functions", mapped, above, {threads = 2})
+  collectgarbage()
+  assert(count_of(above) == 2 and calls == 3) -- refused, not taken
+  local out = ffi.new("sab_stream *[1]")
+  expect_error("source: calls functions", function()
+    sab.check(lib.sab_batch_stream_new(mapped(list_stream(), {}), 2, out)) -- pointers that C gave
+    lib.sab_prefetch_stream_new(out[0], 16, out)
+  end)
+  local fine = mapped(stage("sab_prefetch_stream_new", list_stream(), 16), {})
+  calls = 0
+  assert(count_of(fine) == 3 and calls == 3)
+end)
+
+test("what is freed or taken is not used or freed again", function()
+  local sizes = some_sizes()
+  lib.sab_sizes_free(sizes)
+  lib.sab_sizes_free(sizes)
+  expect_error("sizes: this handle is freed", lib.sab_sizes_count, sizes)
+  sizes = nil
+  collectgarbage()
+  for _ = 1, 20 do
+    local source = list_stream()
+    local batched = stage("sab_batch_stream_new", source, 2)
+    expect_error("this handle is freed, or was taken by a stage", count_of, source)
+    expect_error("taken by a stage", stage, "sab_batch_stream_new", source, 2)
+    lib.sab_stream_free(source)
+    source = nil
+    collectgarbage()
+    assert(count_of(batched) == 2)
+    local left = list_stream()
+    assert(select(2, pcall(stage, "sab_batch_stream_new", left, 0)):find("batch_size", 1, true))
+    assert(count_of(left) == 3) -- a stage that fails takes nothing
+  end
+end)
+
 test("a callback's code comes back", function()
   local function make(size)
     local out = ffi.new("sab_sizes *[1]")

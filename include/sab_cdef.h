@@ -602,6 +602,7 @@ sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *count);
 sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size);
 sab_status sab_stream_state_restore(sab_stream *stream, const void *data, size_t size);
 void sab_stream_free(sab_stream *stream);
+void sab_stream_abandon(sab_stream *stream);
 typedef struct sab_list_stream_options {
  size_t struct_size;
  int32_t infinite;

@@ -11,6 +11,12 @@
  *  A constructor takes its source: on SAB_OK it belongs to the new stream, which frees it; on a failure it stays the caller's and `*stream` is as it
  *  was, so that one variable may serve as both. A stream is for one thread at a time; what it runs in threads of its own is said where it does.
  *
+ *  A failed call loses no record: the next call goes on where it failed, also after SAB_E_NO_MEMORY. Failures in the stream's threads are reported by
+ *  sab_stream_next(), after the records that came before them.
+ *
+ *  Callbacks and their contexts: `release` is called exactly once, when neither the stream nor one of its threads can call the callbacks any more. This is during
+ *  sab_stream_free(), in the same thread, unless a callback of the stream frees it, or it is given to sab_stream_abandon(): then the last thread calls `release`.
+ *
  *  The stages are those of infinibatch, and with the same seed their orders are the same: random choices are those of CPython's `random.Random`.
  */
 #ifndef SAB_STREAM_H
@@ -64,11 +70,12 @@ SAB_API void sab_object_functions_init(sab_object_functions *functions, size_t s
  *  @param stream  a handle
  *  @param record  filled on SAB_OK, with what lives until the next call on the stream
  *  @return SAB_OK; SAB_END when there are no more; what a source or a callback failed with: the call can be made again, and goes on where it failed;
- *          SAB_E_CANCELLED by sab_stream_set_progress()
+ *          SAB_E_NO_MEMORY likewise; SAB_E_CANCELLED by sab_stream_set_progress()
  */
 SAB_API sab_status sab_stream_next(sab_stream *stream, sab_record *record) SAB_NOEXCEPT;
 
-/** Lets long calls be followed and cancelled: a window that is read, a thread that is waited for.
+/** Lets long calls be followed and cancelled: a window that is read, a thread that is waited for. A stream over one source keeps the callback of the source, and
+ *  one over several keeps all of theirs, until this is called.
  *
  *  @param stream    a handle
  *  @param progress  called now and then during sab_stream_next() and sab_stream_state_restore(), in the same thread, with the records of the window
@@ -117,11 +124,19 @@ SAB_API sab_status sab_stream_state_save(const sab_stream *stream, void *buffer,
  */
 SAB_API sab_status sab_stream_state_restore(sab_stream *stream, const void *data, size_t size) SAB_NOEXCEPT;
 
-/** Frees the stream and its sources; waits for its threads.
+/** Frees the stream and its sources; waits for its threads. In a callback that one of its own threads runs it does not wait for that thread, which ends after
+ *  the callback and then calls `release`.
  *
  *  @param stream  a handle or NULL
  */
 SAB_API void sab_stream_free(sab_stream *stream) SAB_NOEXCEPT;
+
+/** Frees the stream without waiting for its threads, for example while one of them runs a callback that takes long. Each thread ends after the callback that it
+ *  runs, and the last one calls the `release` functions. Contexts without `release` must live until the process ends.
+ *
+ *  @param stream  a handle or NULL
+ */
+SAB_API void sab_stream_abandon(sab_stream *stream) SAB_NOEXCEPT;
 
 /* ---- Sources ---- */
 
@@ -171,7 +186,8 @@ typedef struct sab_source_functions {
     size_t struct_size;                               /**< set by SAB_SOURCE_FUNCTIONS_INIT */
     void *ctx;                                        /**< handed to each function */
     int32_t (*next)(void *ctx, sab_record *record);   /**< fills the next record, of bytes, which are copied, or an object, which is given away; its
-                                                           size is -1 at first, which stands for `length`. SAB_END at the end, and from then on. Must be given */
+                                                           size is -1 at first, which stands for `length`. The bytes must stay until another of these functions is
+                                                           called, since the copy is tried again after SAB_E_NO_MEMORY. SAB_END at the end, and from then on. Must be given */
     int32_t (*rewind)(void *ctx);                     /**< goes back to the first record. NULL: cannot */
     int32_t (*state_save)(void *ctx, void *buffer, size_t capacity, size_t *size); /**< as sab_stream_state_save(). NULL: a state counts records, and a
                                                            restore rewinds and takes as many again */
@@ -403,7 +419,7 @@ SAB_API sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, 
  *  @param sources  taken all, together with `control`, or none
  *  @param count    number of `sources`, at least 1
  *  @param stream   the new handle
- *  @return SAB_OK; SAB_E_ARGUMENT also when a stream is given twice. sab_stream_next() then gives SAB_E_ARGUMENT for a number of no source
+ *  @return SAB_OK; SAB_E_ARGUMENT also when a stream is given twice. sab_stream_next() then gives SAB_E_ARGUMENT, each time, for a number of no source
  */
 SAB_API sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *const *sources, size_t count, sab_stream **stream) SAB_NOEXCEPT;
 

@@ -1,6 +1,7 @@
 /// The records of files: plain, of gzip, of Zstandard.
 #include <isa-l/igzip_lib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -129,6 +130,7 @@ public:
             ZSTD_inBuffer in{buffer_.data(), end_, begin_};
             const std::size_t left = ZSTD_decompressStream(stream_.get(), &out, &in);
             begin_ = in.pos;
+            if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) throw std::bad_alloc();
             if (ZSTD_isError(left) != 0) refuse(ZSTD_getErrorName(left));
             is_inside_ = left != 0;
         }
@@ -300,7 +302,7 @@ private:
 
 class Files : public Over {
 public:
-    Files(StreamPtr&& source, const sab_files_stream_options& options) : Over(std::move(source)), options_(options) {}
+    explicit Files(const sab_files_stream_options& options) : options_(options) {}
 
     bool next(Record& record) override {
         for (;;) {
@@ -319,8 +321,8 @@ public:
     }
 
     void rewind() override {
-        forget();
         source_->rewind();
+        forget();
     }
 
     void save(StateWriter& state) const override {
@@ -355,7 +357,7 @@ public:
         description.add(options_.max_record);
     }
 
-    StreamPtr fresh() const override { return std::make_unique<Files>(source_->fresh(), options_); }
+    StreamPtr fresh() const override { return make_over<Files>(source_->fresh(), options_); }
     uint64_t skipped() const override { return skipped_ + source_->skipped(); }
     void add_objects(ObjectKinds&) const override {}
 
@@ -394,14 +396,14 @@ private:
 
 }  // namespace
 
-StreamPtr make_files(StreamPtr&& source, const sab_files_stream_options& options) {
+StagePtr make_files(const sab_files_stream_options& options) {
     check(options.framing == SAB_FRAMING_LINES || options.framing == SAB_FRAMING_LENGTH, "options.framing", options.framing,
           "must be SAB_FRAMING_LINES (0) or SAB_FRAMING_LENGTH (1)");
     check(options.on_error == SAB_ON_ERROR_STOP || options.on_error == SAB_ON_ERROR_SKIP, "options.on_error", options.on_error,
           "must be SAB_ON_ERROR_STOP (0) or SAB_ON_ERROR_SKIP (1)");
     sab_files_stream_options given = options;
     if (given.max_record == 0) given.max_record = 64u << 20;
-    return std::make_unique<Files>(std::move(source), given);
+    return std::make_unique<Files>(given);
 }
 
 }  // namespace sab

@@ -19,23 +19,24 @@ namespace {
 /// nothing carried over, and how many parts were given since.
 class Ahead : public Over {
 public:
-    Ahead(StreamPtr&& source, uint64_t window, uint64_t seed) : Over(std::move(source)), window_(window), seed_(seed), random_(seed) {}
+    Ahead(uint64_t window, uint64_t seed) : window_(window), seed_(seed), random_(seed) {}
 
     bool next(Record& record) override {
         while (given_ == order_.size()) {
             if (is_over_ && !is_reading_) return false;
             read();
         }
-        give(order_[given_++], record);
+        give(order_[given_], record);
+        ++given_;
         ++given_since_;
         return true;
     }
 
     void rewind() override {
+        source_->rewind();
         forget();
         is_over_ = false;
         random_ = PythonRandom(seed_);
-        source_->rewind();
     }
 
     void save(StateWriter& state) const override {
@@ -72,7 +73,8 @@ public:
     }
 
 protected:
-    /// Arranges items_: parts for order_. False when some of the items are carried over to the next window: those in rest_.
+    /// Arranges items_: parts for order_. False when some of the items are carried over to the next window: those in rest_, which is empty before. When it fails
+    /// it is called again.
     virtual bool arrange(bool must_use_all) = 0;
     virtual void give(uint32_t part, Record& record) = 0;
     virtual void drop(uint32_t part) = 0;
@@ -104,26 +106,22 @@ private:
 
     void read() {
         if (!is_reading_) {
+            if (!has_rest_) {
+                before_ = state_of(*source_);  // first, since only this can fail
+                random_before_ = random_;
+                given_since_ = windows_since_ = 0;
+            }
             keep_rest();
             order_.clear();
             given_ = 0;
             wanted_ = items_.size() + window_;
-            if (!has_rest_) {
-                before_ = state_of(*source_);
-                random_before_ = random_;
-                given_since_ = windows_since_ = 0;
-            }
             is_reading_ = true;
         }
-        while (items_.size() < wanted_) {  // what came before a failure is kept
+        while (!is_over_ && items_.size() < wanted_) {  // what came before a failure is kept
             if (items_.size() % 4096 == 0) report_progress(items_.size(), wanted_);
-            Record item;
-            if (!source_->next(item)) {
-                is_over_ = true;
-                break;
-            }
-            items_.push_back(std::move(item));
+            is_over_ = !pull(*source_, items_);
         }
+        rest_.clear();
         has_rest_ = !arrange(is_over_ || windows_since_ + 1 >= most_windows);
         is_reading_ = false;
         ++windows_since_;
@@ -158,7 +156,7 @@ public:
         description.add(window_);
         description.add(seed_);
     }
-    StreamPtr fresh() const override { return std::make_unique<BlockShuffle>(source_->fresh(), window_, seed_); }
+    StreamPtr fresh() const override { return make_over<BlockShuffle>(source_->fresh(), window_, seed_); }
 
 private:
     bool arrange(bool) override {
@@ -216,8 +214,12 @@ private:
 
 class ReadAhead : public Ahead {
 public:
-    ReadAhead(StreamPtr&& source, const sab_readahead_stream_options& options, Context context)
-        : Ahead(std::move(source), options.read_ahead, options.seed), options_(options), context_(std::move(context)) {}
+    ReadAhead(const sab_readahead_stream_options& options, Context context)
+        : Ahead(options.read_ahead, options.seed), options_(options), context_(std::move(context)) {}
+    void attach(StreamPtr source) noexcept override {
+        Ahead::attach(std::move(source));
+        context_->own();
+    }
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
@@ -228,7 +230,7 @@ public:
             description.add(number);
         description.add(options_.budget);
     }
-    StreamPtr fresh() const override { return std::make_unique<ReadAhead>(source_->fresh(), options_, context_); }
+    StreamPtr fresh() const override { return make_over<ReadAhead>(source_->fresh(), options_, context_); }
 
 private:
     struct Batch {
@@ -265,7 +267,7 @@ private:
             const sab_record& item = items_[sorted_[i]].view;
             if (options_.boundary_key_fn != nullptr) {
                 uint64_t own = 0;
-                call_back("boundary_key_fn", [&] { return options_.boundary_key_fn(context_.get(), &item, &own); });
+                call_back("boundary_key_fn", [&] { return options_.boundary_key_fn(context_->get(), &item, &own); });
                 if (is_open && own != key) is_open = false;
                 key = own;
             }
@@ -285,7 +287,7 @@ private:
             if (const double fits = std::floor(options_.budget / item.size); fits < static_cast<double>(most)) most = static_cast<uint64_t>(fits);
         if (options_.batch_size_fn != nullptr) {
             uint64_t batch_size = 0;
-            call_back("batch_size_fn", [&] { return options_.batch_size_fn(context_.get(), &item, &batch_size); });
+            call_back("batch_size_fn", [&] { return options_.batch_size_fn(context_->get(), &item, &batch_size); });
             check(batch_size >= 1, "batch_size_fn: batch_size", batch_size, "must be at least 1");
             most = std::min(most, batch_size);
         }
@@ -329,7 +331,6 @@ private:
             left -= end - begin;
         }
         // Where gaps have come between them the rest is cut as it is, largest first; what is in a batch must lie together.
-        rest_.clear();
         std::vector<uint32_t> loose;
         for (uint32_t i = 0; i < count; ++i)
             if (is_used_[i] == 0) loose.push_back(sorted_[i]);
@@ -357,7 +358,7 @@ private:
 /// Windows packed by best-fit decreasing: each record, largest first, goes where it leaves the least room.
 class Pack : public Ahead {
 public:
-    Pack(StreamPtr&& source, const sab_pack_stream_options& options) : Ahead(std::move(source), options.read_ahead, options.seed), options_(options) {}
+    explicit Pack(const sab_pack_stream_options& options) : Ahead(options.read_ahead, options.seed), options_(options) {}
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
@@ -366,7 +367,7 @@ public:
         for (const uint64_t number : {options_.read_ahead, options_.max_records, static_cast<uint64_t>(options_.shuffle), options_.seed}) description.add(number);
         description.add(options_.capacity);
     }
-    StreamPtr fresh() const override { return std::make_unique<Pack>(source_->fresh(), options_); }
+    StreamPtr fresh() const override { return make_over<Pack>(source_->fresh(), options_); }
 
 private:
     struct Bin {
@@ -429,9 +430,7 @@ private:
 
 class BufferedShuffle : public Over {
 public:
-    BufferedShuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed) : Over(nullptr), buffer_(buffer_size), seed_(seed), random_(seed), places_(buffer_size) {
-        source_ = std::move(source);
-    }
+    BufferedShuffle(uint64_t buffer_size, uint64_t seed) : buffer_(buffer_size), seed_(seed), random_(seed), places_(buffer_size) {}
 
     bool next(Record& record) override {
         while (!is_flushing_) {
@@ -440,8 +439,7 @@ public:
                 is_flushing_ = true;
                 break;
             }
-            // Its own copy: a few records that stay long must not keep blocks of many.
-            if (item.view.kind == SAB_RECORD_BYTES) item = alone(item);
+            if (item.view.kind == SAB_RECORD_BYTES) leave_block(item);
             Record& place = buffer_[random_.below(buffer_.size())];
             std::swap(place, item);
             if (item.owner.get() == nullptr) continue;
@@ -458,11 +456,11 @@ public:
         return false;
     }
     void rewind() override {
+        source_->rewind();
         random_ = PythonRandom(seed_);
         is_flushing_ = false;
         buffer_.clear();
-        buffer_.resize(places_);
-        source_->rewind();
+        buffer_.resize(places_);  // allocates nothing: it was as long before
     }
     void save(StateWriter& state) const override {
         source_->save(state);
@@ -486,7 +484,7 @@ public:
         for (Record& record : buffer_) {
             if (state.number(1) == 0) continue;
             record = read_record(state, kinds, copier_);
-            if (record.view.kind == SAB_RECORD_BYTES) record = alone(record);
+            if (record.view.kind == SAB_RECORD_BYTES) leave_block(record);
         }
     }
     void describe(Description& description) const override {
@@ -495,19 +493,21 @@ public:
         description.add(places_);
         description.add(seed_);
     }
-    StreamPtr fresh() const override { return std::make_unique<BufferedShuffle>(source_->fresh(), places_, seed_); }
+    StreamPtr fresh() const override { return make_over<BufferedShuffle>(source_->fresh(), places_, seed_); }
 
 private:
-    static Record alone(const Record& record) {
-        auto block = std::make_unique<Block>(record.view.length);
-        if (record.view.length > 0) std::memcpy(block->data(), record.view.data, record.view.length);
-        Record copy{record.view, {}};
-        copy.view.data = block->data();
-        copy.owner = Kept(block.release());
-        return copy;
+    /// Moves the bytes to a block of their own: a few records that stay long must not keep blocks of many. Without memory for that they stay where they are.
+    static void leave_block(Record& record) noexcept {
+        try {
+            auto block = std::make_unique<Block>(record.view.length);
+            if (record.view.length > 0) std::memcpy(block->data(), record.view.data, record.view.length);
+            record.view.data = block->data();
+            record.owner = Kept(block.release());
+        } catch (const std::bad_alloc&) {
+        }
     }
 
-    std::vector<Record> buffer_;  ///< made before the source is taken, since that may fail
+    std::vector<Record> buffer_;
     uint64_t seed_;
     PythonRandom random_;
     uint64_t places_;
@@ -517,7 +517,7 @@ private:
 
 }  // namespace
 
-void check_readahead(const sab_readahead_stream_options& options) {
+static void check_readahead(const sab_readahead_stream_options& options) {
     check(options.read_ahead >= 1 && options.read_ahead <= most_records, "options.read_ahead", options.read_ahead, "must be from 1 to 2^32");
     check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget, "must be finite and not negative");
     check(options.batch_size > 0 || options.budget > 0 || options.batch_size_fn != nullptr, "options.batch_size", options.batch_size,
@@ -528,26 +528,26 @@ void check_readahead(const sab_readahead_stream_options& options) {
     check(options.carry_over == 0 || options.read_ahead <= most_records / 2, "options.read_ahead", options.read_ahead, "must be at most 2^31 with carry_over");
 }
 
-StreamPtr make_readahead(StreamPtr&& source, const sab_readahead_stream_options& options) {
+StagePtr make_readahead(const sab_readahead_stream_options& options) {
     check_readahead(options);
-    return std::make_unique<ReadAhead>(std::move(source), options, context_of(options.ctx, options.release));
+    return std::make_unique<ReadAhead>(options, context_of(options.ctx, options.release));
 }
 
-StreamPtr make_pack(StreamPtr&& source, const sab_pack_stream_options& options) {
+StagePtr make_pack(const sab_pack_stream_options& options) {
     check(options.capacity > 0 && std::isfinite(options.capacity), "options.capacity", options.capacity, "must be finite and above 0");
     check(options.read_ahead >= 1 && options.read_ahead <= most_records / 2, "options.read_ahead", options.read_ahead, "must be from 1 to 2^31");
     check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle, "must be 0 or 1");
-    return std::make_unique<Pack>(std::move(source), options);
+    return std::make_unique<Pack>(options);
 }
 
-StreamPtr make_block_shuffle(StreamPtr&& source, uint64_t block_size, uint64_t seed) {
+StagePtr make_block_shuffle(uint64_t block_size, uint64_t seed) {
     check(block_size >= 1 && block_size <= most_records, "block_size", block_size, "must be from 1 to 2^32");
-    return std::make_unique<BlockShuffle>(std::move(source), block_size, seed);
+    return std::make_unique<BlockShuffle>(block_size, seed);
 }
 
-StreamPtr make_buffered_shuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed) {
+StagePtr make_buffered_shuffle(uint64_t buffer_size, uint64_t seed) {
     check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size, "must be from 1 to 2^32");
-    return std::make_unique<BufferedShuffle>(std::move(source), buffer_size, seed);
+    return std::make_unique<BufferedShuffle>(buffer_size, seed);
 }
 
 }  // namespace sab

@@ -7,22 +7,31 @@
 
 namespace sab {
 
-Record Copier::copy(std::string_view bytes, double size) {
+void Copier::reserve(std::size_t length) {
     constexpr std::size_t usual = 1 << 16;
-    if (shares_.block() == nullptr || used_ + bytes.size() > shares_.block()->capacity()) {
-        if (bytes.size() > usual / 4) {  // its own, so that the rest of this one is not lost
-            Shares own;
-            own.take(new Block(bytes.size()));
-            std::memcpy(own.block()->data(), bytes.data(), bytes.size());
-            return {{SAB_RECORD_BYTES, size, own.block()->data(), bytes.size()}, own.share()};
-        }
-        shares_.take(new Block(usual));
-        used_ = 0;
+    if (shares_.block() != nullptr && used_ + length <= shares_.block()->capacity()) return;
+    shares_.take(new Block(usual));
+    used_ = 0;
+}
+
+Record Copier::copy(std::string_view bytes, double size) {
+    if (bytes.size() > most_reserved && (shares_.block() == nullptr || used_ + bytes.size() > shares_.block()->capacity())) {
+        Shares own;  // a block of its own, so that the rest of the shared one is not lost
+        own.take(new Block(bytes.size()));
+        std::memcpy(own.block()->data(), bytes.data(), bytes.size());
+        return {{SAB_RECORD_BYTES, size, own.block()->data(), bytes.size()}, own.share()};
     }
+    reserve(bytes.size());
     char* const place = shares_.block()->data() + used_;
     if (!bytes.empty()) std::memcpy(place, bytes.data(), bytes.size());
     used_ += bytes.size();
     return {{SAB_RECORD_BYTES, size, place, bytes.size()}, shares_.share()};
+}
+
+Record Copier::object(void* handle, double size, const ObjectsPtr& objects) {
+    reserve_object();
+    spare_->hold(handle, objects);
+    return {{SAB_RECORD_OBJECT, size, handle, 0}, Kept(spare_.release())};
 }
 
 Record list_record(std::unique_ptr<List> list) {
@@ -43,26 +52,23 @@ ObjectsPtr objects_of(const sab_object_functions* given) {
     return std::make_shared<const sab_object_functions>(functions);
 }
 
-Record object_record(void* handle, double size, const ObjectsPtr& objects) {
-    return {{SAB_RECORD_OBJECT, size, handle, 0}, Kept(new Object(handle, objects))};
-}
-
 void check_size(std::string_view what, double size) {
     if (!(size >= 0 && std::isfinite(size))) fail(SAB_E_ARGUMENT, what, ".size = ", size, ": must be finite and not negative");
 }
 
-Record taken(std::string_view what, const sab_record& made, Record&& before, const ObjectsPtr& objects, Copier& copier) {
-    const sab_record& old = before.view;
-    const bool is_same = made.kind == old.kind && made.data == old.data && made.length == old.length;
-    if (made.kind == SAB_RECORD_OBJECT && !(is_same && before.owner.get() != nullptr)) {
-        Record record = object_record(const_cast<void*>(made.data), 0, objects);  // taken first: it goes with a failure, too
-        check_size(what, made.size);
-        record.view.size = made.size;
-        return record;
-    }
+static bool is_same(const sab_record& made, const Record& before) {
+    return before.owner.get() != nullptr && made.kind == before.view.kind && made.data == before.view.data && made.length == before.view.length;
+}
+
+Record given_object(const sab_record& made, const Record& before, const ObjectsPtr& objects, Copier& copier) {
+    if (made.kind != SAB_RECORD_OBJECT || is_same(made, before)) return {};
+    return copier.object(const_cast<void*>(made.data), 0, objects);
+}
+
+Record taken(std::string_view what, const sab_record& made, Record&& before, Record&& object, Copier& copier) {
     check_size(what, made.size);
-    if (is_same && before.owner.get() != nullptr) {
-        Record record = std::move(before);
+    if (object.owner.get() != nullptr || is_same(made, before)) {
+        Record record = object.owner.get() != nullptr ? std::move(object) : std::move(before);
         record.view.size = made.size;
         return record;
     }

@@ -1,6 +1,7 @@
 #pragma once
 /// Records, and what keeps what they point to.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -106,16 +107,6 @@ private:
     uint32_t left_ = 0;
 };
 
-/// Copies bytes into blocks.
-class Copier {
-public:
-    Record copy(std::string_view bytes, double size);
-
-private:
-    Shares shares_;
-    std::size_t used_ = 0;
-};
-
 /// The records of a list.
 class List : public Owner {
 public:
@@ -123,7 +114,14 @@ public:
         items.reserve(count);
         owners.reserve(count);
     }
+    /// Makes room for one more record, so that add() does not allocate.
+    void make_room() {
+        constexpr std::size_t first = 8;
+        if (items.size() == items.capacity()) items.reserve(std::max(first, 2 * items.size()));
+        if (owners.size() == owners.capacity()) owners.reserve(std::max(first, 2 * owners.size()));
+    }
     void add(Record&& record) {
+        make_room();
         owners.push_back(std::move(record.owner));
         items.push_back(record.view);
     }
@@ -147,21 +145,52 @@ ObjectsPtr objects_of(const sab_object_functions* given);
 /// Holds a handle.
 class Object : public Owner {
 public:
-    Object(void* handle, ObjectsPtr functions) : handle_(handle), functions_(std::move(functions)) {}
     ~Object() override {
         if (functions_ != nullptr && functions_->release != nullptr) functions_->release(functions_->ctx, handle_);
+    }
+    /// Owns the handle from now on.
+    void hold(void* handle, const ObjectsPtr& functions) noexcept {
+        handle_ = handle;
+        functions_ = functions;
     }
     void* handle() const { return handle_; }
     const ObjectsPtr& functions() const { return functions_; }
 
 private:
-    void* handle_;
+    void* handle_ = nullptr;
     ObjectsPtr functions_;
 };
-Record object_record(void* handle, double size, const ObjectsPtr& objects);
 
-/// What a caller's callback filled: checked; bytes are copied, an object is taken. `before` is what the struct had at first, and is moved on where it still has.
-Record taken(std::string_view what, const sab_record& made, Record&& before, const ObjectsPtr& objects, Copier& copier);
+/// Makes records: copies bytes into blocks, and owns handles. Its reserve functions allocate before a record is taken from a source or a callback, so that the
+/// record is not lost when memory runs out.
+class Copier {
+public:
+    Record copy(std::string_view bytes, double size);
+    /// The next copy() of at most so many bytes, at most `most_reserved`, does not allocate.
+    void reserve(std::size_t length);
+    static constexpr std::size_t most_reserved = 1 << 14;
+
+    /// A record that owns a handle. Does not allocate after reserve_object().
+    Record object(void* handle, double size, const ObjectsPtr& objects);
+    void reserve_object() {
+        if (spare_ == nullptr) spare_ = std::make_unique<Object>();
+    }
+
+private:
+    Shares shares_;
+    std::size_t used_ = 0;
+    std::unique_ptr<Object> spare_;
+};
+
+/// The object that a callback gave away, as a record that owns it; no record where it gave bytes, or `before` again. After Copier::reserve_object().
+Record given_object(const sab_record& made, const Record& before, const ObjectsPtr& objects, Copier& copier);
+/// What a callback filled, checked: bytes are copied, `object` is what given_object() made of it. `before` is what the struct had at first; it is moved on where
+/// the struct still has it. Nothing is moved on a failure.
+Record taken(std::string_view what, const sab_record& made, Record&& before, Record&& object, Copier& copier);
+inline Record taken(std::string_view what, const sab_record& made, Record&& before, const ObjectsPtr& objects, Copier& copier) {
+    Record object = given_object(made, before, objects, copier);
+    return taken(what, made, std::move(before), std::move(object), copier);
+}
 
 /// Checks a size that a caller gave.
 void check_size(std::string_view what, double size);

@@ -114,13 +114,26 @@ public:
         : functions_(functions), context_(std::move(context)), objects_(std::move(objects)) {}
 
     bool next(Record& record) override {
-        sab_record made = SAB_RECORD_INIT;
-        made.size = -1;
-        const int32_t code = called_back("the source's next", [&] { return functions_.next(functions_.ctx, &made); });
-        if (code == SAB_END) return false;
-        if (code != 0) throw Error(SAB_E_CALLBACK, text("the source's next failed with code ", code), code);
-        if (made.size == -1) made.size = static_cast<double>(made.length);
-        record = taken("record", made, Record{}, objects_, copier_);
+        copier_.reserve_object();
+        if (!has_made_) {
+            made_ = SAB_RECORD_INIT;
+            made_.size = -1;
+            const int32_t code = called_back("the source's next", [&] { return functions_.next(functions_.ctx, &made_); });
+            if (code == SAB_END) return false;
+            if (code != 0) fail_with_code("the source's next", code);
+            if (made_.size == -1) made_.size = static_cast<double>(made_.length);
+        }
+        has_made_ = true;
+        try {
+            record = taken("record", made_, Record{}, objects_, copier_);
+        } catch (const std::bad_alloc&) {
+            has_made_ = made_.kind == SAB_RECORD_BYTES;  // copied by the next call
+            throw;
+        } catch (...) {
+            has_made_ = false;
+            throw;
+        }
+        has_made_ = false;
         ++count_;
         return true;
     }
@@ -129,9 +142,11 @@ public:
         if (functions_.rewind == nullptr) fail(SAB_E_UNSUPPORTED, "sab_stream_rewind: the source has no rewind");
         call_back("the source's rewind", [&] { return functions_.rewind(functions_.ctx); });
         count_ = 0;
+        has_made_ = false;
     }
 
     void save(StateWriter& state) const override {
+        if (has_made_) fail(SAB_E_ARGUMENT, "stream: failed to copy a record of the source: call sab_stream_next() until it does not, or restore an earlier state");
         state.number(count_);
         if (functions_.state_save == nullptr) return;
         Bytes bytes;
@@ -151,6 +166,7 @@ public:
         if (functions_.state_save != nullptr) {
             const auto bytes = state.bytes();
             call_back("the source's state_restore", [&] { return functions_.state_restore(functions_.ctx, bytes.data(), bytes.size()); });
+            has_made_ = false;
         } else {
             rewind();
             for (Record record; count_ < count;) {
@@ -173,6 +189,8 @@ private:
     Context context_;
     ObjectsPtr objects_;
     Copier copier_;
+    sab_record made_ = SAB_RECORD_INIT;  ///< what the source gave last
+    bool has_made_ = false;              ///< it could not be copied yet, since memory ran out
     uint64_t count_ = 0;
 };
 
@@ -180,6 +198,7 @@ class RandomSource : public Stream {
 public:
     explicit RandomSource(uint64_t seed) : seed_(seed), random_(seed) {}
     bool next(Record& record) override {
+        copier_.reserve(sizeof(double));
         const double number = random_.real();
         record = copier_.copy({reinterpret_cast<const char*>(&number), sizeof number}, number);
         return true;
@@ -218,8 +237,10 @@ StreamPtr make_callback(const sab_source_functions& functions) {
     if ((functions.state_save == nullptr) != (functions.state_restore == nullptr))
         fail(SAB_E_ARGUMENT, "functions.", functions.state_save == nullptr ? "state_save" : "state_restore",
              " = NULL: state_save and state_restore must be given together");
-    ObjectsPtr objects = objects_of(functions.objects);
-    return std::make_unique<CallbackSource>(functions, context_of(functions.ctx, functions.release), std::move(objects));
+    Context context = context_of(functions.ctx, functions.release);
+    auto source = std::make_unique<CallbackSource>(functions, context, objects_of(functions.objects));
+    context->own();
+    return source;
 }
 
 StreamPtr make_random(uint64_t seed) { return std::make_unique<RandomSource>(seed); }

@@ -28,15 +28,15 @@ void restore_from(Stream& stream, std::span<const std::byte> bytes) {
 void Mark::move_to(const Stream& source, uint64_t usual) {
     if (!is_worth_moving(usual)) return;
     try {
-        state = state_of(source);
+        state = std::make_shared<const Bytes>(state_of(source));
         taken = 0;
     } catch (const Error& error) {
-        if (state.empty() || error.status() != SAB_E_ARGUMENT) throw;
+        if (state == nullptr || error.status() != SAB_E_ARGUMENT) throw;
     }
 }
 
 void Mark::save(StateWriter& out, uint64_t more) const {
-    out.bytes(state);
+    out.bytes(state != nullptr ? std::span<const std::byte>(*state) : std::span<const std::byte>());
     out.number(taken + more);
 }
 
@@ -48,13 +48,13 @@ void Mark::save_of(const Stream& source, StateWriter& out) {
 
 void Mark::restore(StateReader& in, Stream& source) {
     const auto bytes = in.bytes();
-    state.assign(bytes.begin(), bytes.end());
+    state = std::make_shared<const Bytes>(bytes.begin(), bytes.end());
     taken = in.number();
     go(source);
 }
 
 void Mark::go(Stream& source) const {
-    restore_from(source, state);
+    restore_from(source, *state);
     Record record;
     for (uint64_t i = 0; i < taken; ++i) {
         if (i % 4096 == 0) report_progress(i, taken);
@@ -108,8 +108,9 @@ static Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& 
     if (number >= kinds.size() || kinds[number]->load == nullptr) StateReader::refuse();
     const ObjectsPtr& objects = kinds[number];
     void* handle = nullptr;
+    copier.reserve_object();
     call_back("objects.load", [&] { return objects->load(objects->ctx, bytes.data(), bytes.size(), &handle); });
-    return object_record(handle, size, objects);
+    return copier.object(handle, size, objects);
 }
 
 Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& copier) { return read_record(state, kinds, copier, 0); }
@@ -128,21 +129,21 @@ namespace {
 
 class Map : public Making {
 public:
-    Map(StreamPtr&& source, sab_map_fn map, Context context, ObjectsPtr objects)
-        : Making(std::move(source), std::move(objects)), map_(map), context_(std::move(context)) {}
+    Map(sab_map_fn map, Context context, ObjectsPtr objects) : Making(std::move(context), std::move(objects)), map_(map) {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
         is_waiting_ = true;
+        copier_.reserve_object();
         sab_record made = waiting_.view;
-        call_back("map", [&] { return map_(context_.get(), &waiting_.view, &made); });
+        call_back("map", [&] { return map_(context_->get(), &waiting_.view, &made); });
         record = taken("map: made", made, std::move(waiting_), objects_, copier_);
         is_waiting_ = false;
         return true;
     }
     void rewind() override {
-        is_waiting_ = false;
         source_->rewind();
+        is_waiting_ = false;
     }
     void save(StateWriter& state) const override {
         if (is_waiting_) refuse_half("to map a record");
@@ -156,11 +157,10 @@ public:
         source_->describe(description);
         description.add("map");
     }
-    StreamPtr fresh() const override { return std::make_unique<Map>(source_->fresh(), map_, context_, objects_); }
+    StreamPtr fresh() const override { return make_over<Map>(source_->fresh(), map_, context_, objects_); }
 
 private:
     sab_map_fn map_;
-    Context context_;
     Copier copier_;
     Record waiting_;  ///< map failed on it
     bool is_waiting_ = false;
@@ -169,24 +169,27 @@ private:
 /// A map whose calls know something of their own, which is part of the state.
 class Recurrent : public Making {
 public:
-    Recurrent(StreamPtr&& source, sab_recur_fn recur, Context context, Record initial, ObjectsPtr objects)
-        : Making(std::move(source), std::move(objects)), recur_(recur), context_(std::move(context)), initial_(std::move(initial)), state_(initial_) {}
+    Recurrent(sab_recur_fn recur, Context context, Record initial, ObjectsPtr objects)
+        : Making(std::move(context), std::move(objects)), recur_(recur), initial_(std::move(initial)), state_(initial_) {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
         is_waiting_ = true;
+        copier_.reserve_object();
+        state_copier_.reserve_object();
         sab_record after = state_.view, made = waiting_.view;
-        call_back("recur", [&] { return recur_(context_.get(), &state_.view, &waiting_.view, &after, &made); });
-        Record out = taken("recur: made", made, Record(waiting_), objects_, copier_);  // a copy: what follows may fail
-        state_ = taken("recur: next", after, Record(state_), objects_, copier_);
+        call_back("recur", [&] { return recur_(context_->get(), &state_.view, &waiting_.view, &after, &made); });
+        Record made_object = given_object(made, waiting_, objects_, copier_), after_object = given_object(after, state_, objects_, state_copier_);
+        Record out = taken("recur: made", made, Record(waiting_), std::move(made_object), copier_);  // of a copy: the next line may fail
+        state_ = taken("recur: next", after, Record(state_), std::move(after_object), state_copier_);
         record = std::move(out);
         is_waiting_ = false;
         return true;
     }
     void rewind() override {
+        source_->rewind();
         is_waiting_ = false;
         state_ = initial_;
-        source_->rewind();
     }
     void save(StateWriter& state) const override {
         if (is_waiting_) refuse_half("in a recurrent step");
@@ -196,36 +199,36 @@ public:
     void restore(StateReader& state) override {
         is_waiting_ = false;
         source_->restore(state);
-        state_ = read_record(state, objects_in(*this), copier_);
+        state_ = read_record(state, objects_in(*this), state_copier_);
     }
     void describe(Description& description) const override {
         source_->describe(description);
         description.add("recurrent");
     }
-    StreamPtr fresh() const override { return std::make_unique<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_); }
+    StreamPtr fresh() const override { return make_over<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_); }
 
 private:
     sab_recur_fn recur_;
-    Context context_;
     const Record initial_;
     Record state_;
-    Copier copier_;
+    Copier copier_, state_copier_;
     Record waiting_;
     bool is_waiting_ = false;
 };
 
 class RandomMap : public Making {
 public:
-    RandomMap(StreamPtr&& source, sab_random_map_fn map, Context context, uint64_t seed, ObjectsPtr objects)
-        : Making(std::move(source), std::move(objects)), map_(map), context_(std::move(context)), seed_(seed), random_{PythonRandom(seed)} {}
+    RandomMap(sab_random_map_fn map, Context context, uint64_t seed, ObjectsPtr objects)
+        : Making(std::move(context), std::move(objects)), map_(map), seed_(seed), random_{PythonRandom(seed)} {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
         is_waiting_ = true;
+        copier_.reserve_object();
         const PythonRandom before = random_.generator;
         try {
             sab_record made = waiting_.view;
-            call_back("map", [&] { return map_(context_.get(), &random_, &waiting_.view, &made); });
+            call_back("map", [&] { return map_(context_->get(), &random_, &waiting_.view, &made); });
             record = taken("map: made", made, std::move(waiting_), objects_, copier_);
         } catch (...) {
             random_.generator = before;
@@ -235,9 +238,9 @@ public:
         return true;
     }
     void rewind() override {
+        source_->rewind();
         is_waiting_ = false;
         random_.generator = PythonRandom(seed_);
-        source_->rewind();
     }
     void save(StateWriter& state) const override {
         if (is_waiting_) refuse_half("to map a record");
@@ -254,11 +257,10 @@ public:
         description.add("random map");
         description.add(seed_);
     }
-    StreamPtr fresh() const override { return std::make_unique<RandomMap>(source_->fresh(), map_, context_, seed_, objects_); }
+    StreamPtr fresh() const override { return make_over<RandomMap>(source_->fresh(), map_, context_, seed_, objects_); }
 
 private:
     sab_random_map_fn map_;
-    Context context_;
     uint64_t seed_;
     sab_random random_;
     Copier copier_;
@@ -267,10 +269,9 @@ private:
 };
 
 /// The records of streams that a callback opens. A state is that of the source before the record, and that of the stream that was opened for it.
-class Select : public Over {
+class Select : public Making {
 public:
-    Select(StreamPtr&& source, sab_select_fn select, Context context, ObjectsPtr objects)
-        : Over(std::move(source)), select_(select), context_(std::move(context)), objects_(std::move(objects)) {}
+    Select(sab_select_fn select, Context context, ObjectsPtr objects) : Making(std::move(context), std::move(objects)), select_(select) {}
 
     bool next(Record& record) override {
         for (;;) {
@@ -280,8 +281,8 @@ public:
         }
     }
     void rewind() override {
-        forget();
         source_->rewind();
+        forget();
     }
     void save(StateWriter& state) const override {
         before_.save(state, *source_, opened_ == nullptr && !is_waiting_);
@@ -302,7 +303,7 @@ public:
         source_->describe(description);
         description.add("select");
     }
-    StreamPtr fresh() const override { return std::make_unique<Select>(source_->fresh(), select_, context_, objects_); }
+    StreamPtr fresh() const override { return make_over<Select>(source_->fresh(), select_, context_, objects_); }
     uint64_t skipped() const override { return source_->skipped() + skipped_ + (opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->skipped() : 0); }
     void add_objects(ObjectKinds& kinds) const override {
         if (objects_ != nullptr) kinds.push_back(objects_);
@@ -323,16 +324,15 @@ private:
             if (!before_.next(*source_, waiting_)) return false;
             is_waiting_ = true;
         }
+        auto none = std::make_unique<sab_stream>();  // made first: what the callback opens must not be lost
         sab_stream* made = nullptr;
-        call_back("select", [&] { return select_(context_.get(), &waiting_.view, &made); });
-        opened_.reset(made != nullptr ? made : new sab_stream{});
+        call_back("select", [&] { return select_(context_->get(), &waiting_.view, &made); });
+        opened_.reset(made != nullptr ? made : none.release());
         is_waiting_ = false;
         return true;
     }
 
     sab_select_fn select_;
-    Context context_;
-    ObjectsPtr objects_;
     Before before_;
     Record waiting_;
     bool is_waiting_ = false;
@@ -342,18 +342,22 @@ private:
 
 class Batches : public Over {
 public:
-    Batches(StreamPtr&& source, uint64_t batch_size) : Over(std::move(source)), batch_size_(batch_size) {}
+    explicit Batches(uint64_t batch_size) : batch_size_(batch_size) {}
 
     bool next(Record& record) override {
         if (list_ == nullptr) list_ = std::make_unique<List>();
-        for (Record item; list_->items.size() < batch_size_ && source_->next(item);) list_->add(std::move(item));  // what came before a failure is kept
+        for (Record item; list_->items.size() < batch_size_;) {  // what came before a failure is kept
+            list_->make_room();
+            if (!source_->next(item)) break;
+            list_->add(std::move(item));
+        }
         if (list_->items.empty()) return false;
         record = list_record(std::move(list_));
         return true;
     }
     void rewind() override {
-        list_ = nullptr;
         source_->rewind();
+        list_ = nullptr;
     }
     void save(StateWriter& state) const override {
         if (list_ != nullptr && !list_->items.empty()) refuse_half("in the middle of a batch");
@@ -368,7 +372,7 @@ public:
         description.add("batch");
         description.add(batch_size_);
     }
-    StreamPtr fresh() const override { return std::make_unique<Batches>(source_->fresh(), batch_size_); }
+    StreamPtr fresh() const override { return make_over<Batches>(source_->fresh(), batch_size_); }
 
 private:
     uint64_t batch_size_;
@@ -378,8 +382,6 @@ private:
 /// The records of lists. A state is that of the source before the list, and a place in it.
 class Flatten : public Over {
 public:
-    using Over::Over;
-
     bool next(Record& record) override {
         while (place_ == count_) {
             place_ = count_ = 0;
@@ -394,9 +396,9 @@ public:
         return true;
     }
     void rewind() override {
+        source_->rewind();
         place_ = count_ = 0;
         before_.forget();
-        source_->rewind();
     }
     void save(StateWriter& state) const override {
         const bool is_inside = place_ < count_;
@@ -417,7 +419,7 @@ public:
         source_->describe(description);
         description.add("flatten");
     }
-    StreamPtr fresh() const override { return std::make_unique<Flatten>(source_->fresh()); }
+    StreamPtr fresh() const override { return make_over<Flatten>(source_->fresh()); }
 
 private:
     Before before_;
@@ -428,22 +430,21 @@ private:
 /// A state is that of the source at a place at or before the window, and how many records from there on are to be skipped.
 class Window : public Over {
 public:
-    Window(StreamPtr&& source, uint64_t width) : Over(std::move(source)), width_(width) {}
+    explicit Window(uint64_t width) : width_(width) {}
 
     bool next(Record& record) override {
         if (!is_marked_) mark();
         while (items_.size() < width_) {
             if (taken_ - later_place_ >= width_) {  // two marks, so that the older one is at most two windows back
+                Bytes here = state_of(*source_);
                 if (begin() >= later_place_) {
                     mark_ = std::move(later_);
                     mark_place_ = later_place_;
                 }
-                later_ = state_of(*source_);
+                later_ = std::move(here);
                 later_place_ = taken_;
             }
-            Record item;
-            if (!source_->next(item)) return false;
-            items_.push_back(std::move(item));
+            if (!pull(*source_, items_)) return false;
             ++taken_;
         }
         auto list = std::make_unique<List>();
@@ -455,11 +456,13 @@ public:
     }
     void rewind() override {
         source_->rewind();
-        mark();
+        items_.clear();
+        taken_ = 0;
+        is_marked_ = false;
     }
     void save(StateWriter& state) const override {
         state.bytes(is_marked_ ? mark_ : state_of(*source_));
-        state.number(begin() - mark_place_);
+        state.number(is_marked_ ? begin() - mark_place_ : 0);
         state.number(items_.size());
     }
     void restore(StateReader& state) override {
@@ -468,9 +471,8 @@ public:
         mark();
         const uint64_t skip = state.number(4 * width_), kept = state.number(width_);
         for (uint64_t i = 0; i < skip + kept; ++i) {
-            Record item;
-            if (!source_->next(item)) StateReader::refuse();
-            if (i >= skip) items_.push_back(std::move(item));
+            if (!pull(*source_, items_)) StateReader::refuse();
+            if (i < skip) items_.pop_back();
         }
         taken_ = skip + kept;
     }
@@ -480,14 +482,16 @@ public:
         description.add("window");
         description.add(width_);
     }
-    StreamPtr fresh() const override { return std::make_unique<Window>(source_->fresh(), width_); }
+    StreamPtr fresh() const override { return make_over<Window>(source_->fresh(), width_); }
 
 private:
     uint64_t begin() const { return taken_ - items_.size(); }
     void mark() {
+        Bytes here = state_of(*source_), again = here;
         items_.clear();
         taken_ = mark_place_ = later_place_ = 0;
-        mark_ = later_ = state_of(*source_);
+        mark_ = std::move(here);
+        later_ = std::move(again);
         is_marked_ = true;
     }
 
@@ -500,9 +504,10 @@ private:
 };
 
 /// Streams over several others.
-class OverMany : public Stream {
+class OverMany : public Stage {
 public:
-    explicit OverMany(std::vector<StreamPtr>&& sources) : sources_(std::move(sources)) {}
+    explicit OverMany(std::size_t count) { sources_.reserve(count); }
+    void attach(StreamPtr source) noexcept override { sources_.push_back(std::move(source)); }
     uint64_t skipped() const override {
         uint64_t count = 0;
         for (const StreamPtr& source : sources_) count += source->skipped();
@@ -512,9 +517,19 @@ public:
         for (const StreamPtr& source : sources_) source->add_objects(kinds);
     }
     void rewind() override {
+        std::vector<Bytes> before(sources_.size());
+        for (std::size_t i = 0; i < sources_.size(); ++i) {
+            try {
+                before[i] = place_of(*sources_[i]);
+                sources_[i]->rewind();
+            } catch (...) {  // those before it go back to where they stood
+                while (i-- > 0)
+                    if (!before[i].empty()) restore_from(*sources_[i], before[i]);
+                throw;
+            }
+        }
         is_over_ = false;
         forget();
-        for (const StreamPtr& source : sources_) source->rewind();
     }
     void save(StateWriter& state) const override {
         if (is_half()) refuse_half("in the middle of a record of several");
@@ -534,14 +549,25 @@ protected:
         description.add(static_cast<uint64_t>(sources_.size()));
         for (const StreamPtr& source : sources_) source->describe(description);
     }
-    std::vector<StreamPtr> fresh_sources() const {
-        std::vector<StreamPtr> made;
-        for (const StreamPtr& source : sources_) made.push_back(source->fresh());
+    template <class Made>
+    StreamPtr fresh_over() const {
+        auto made = std::make_unique<Made>(sources_.size());
+        for (const StreamPtr& source : sources_) made->attach(source->fresh());
         return made;
     }
 
     std::vector<StreamPtr> sources_;
     bool is_over_ = false;
+
+private:
+    /// A state; none where the source has none now.
+    static Bytes place_of(const Stream& source) {
+        try {
+            return state_of(source);
+        } catch (const Error&) {
+            return {};
+        }
+    }
 };
 
 class Zip : public OverMany {
@@ -553,6 +579,7 @@ public:
         if (list_ == nullptr) list_ = std::make_unique<List>();
         while (list_->items.size() < sources_.size()) {
             Record item;
+            list_->make_room();
             if (!sources_[list_->items.size()]->next(item)) {
                 is_over_ = true;
                 list_ = nullptr;
@@ -567,7 +594,7 @@ public:
         description.add("zip");
         describe_sources(description);
     }
-    StreamPtr fresh() const override { return std::make_unique<Zip>(fresh_sources()); }
+    StreamPtr fresh() const override { return fresh_over<Zip>(); }
 
 private:
     void forget() override { list_ = nullptr; }
@@ -582,42 +609,43 @@ public:
 
     bool next(Record& record) override {
         if (is_over_) return false;
-        if (chosen_ == 0) {
+        if (!has_control_) {
             Record control;
             if (!sources_[0]->next(control)) return end();
-            const double count = static_cast<double>(sources_.size() - 1);
-            check(control.view.size < count, "the control stream's number", control.view.size, "must be below the number of sources, ", count);
-            chosen_ = 1 + static_cast<std::size_t>(control.view.size);
+            control_ = control.view.size;
+            has_control_ = true;
         }
-        if (!sources_[chosen_]->next(record)) return end();
-        chosen_ = 0;
+        const double count = static_cast<double>(sources_.size() - 1);
+        check(control_ < count, "the control stream's number", control_, "must be below the number of sources, ", count);
+        if (!sources_[1 + static_cast<std::size_t>(control_)]->next(record)) return end();
+        has_control_ = false;
         return true;
     }
     void describe(Description& description) const override {
         description.add("multiplex");
         describe_sources(description);
     }
-    StreamPtr fresh() const override { return std::make_unique<Multiplex>(fresh_sources()); }
+    StreamPtr fresh() const override { return fresh_over<Multiplex>(); }
 
 private:
     bool end() {
         is_over_ = true;
-        chosen_ = 0;
+        has_control_ = false;
         return false;
     }
-    void forget() override { chosen_ = 0; }
-    bool is_half() const override { return chosen_ != 0; }
-    std::size_t chosen_ = 0;  ///< of the sources; 0: the control stream is asked first
+    void forget() override { has_control_ = false; }
+    bool is_half() const override { return has_control_; }
+    double control_ = 0;  ///< the number of the source that is next
+    bool has_control_ = false;
 };
 
 /// A round is a record for each rank.
 class Rank : public Over {
 public:
-    Rank(StreamPtr&& source, uint64_t rank, uint64_t world_size) : Over(std::move(source)), rank_(rank), world_size_(world_size) {}
+    Rank(uint64_t rank, uint64_t world_size) : rank_(rank), world_size_(world_size) {}
 
     bool next(Record& record) override {
-        if (is_over_) return false;
-        while (seen_ < world_size_) {  // what came before a failure is kept
+        while (!is_over_ && seen_ < world_size_) {  // what came before a failure is kept
             Record item;
             if (!source_->next(item)) {
                 is_over_ = true;
@@ -625,14 +653,14 @@ public:
             }
             if (seen_++ == rank_) mine_ = std::move(item);
         }
-        const uint64_t seen = std::exchange(seen_, 0);
-        if (seen == 0) return false;
-        record = seen > rank_ ? std::move(mine_) : list_record(std::make_unique<List>());
+        if (seen_ == 0) return false;
+        record = seen_ > rank_ ? std::move(mine_) : list_record(std::make_unique<List>());
+        seen_ = 0;
         return true;
     }
     void rewind() override {
-        forget();
         source_->rewind();
+        forget();
     }
     void save(StateWriter& state) const override {
         if (seen_ > 0) refuse_half("in the middle of a round of ranks");
@@ -652,7 +680,7 @@ public:
         description.add(rank_);
         description.add(world_size_);
     }
-    StreamPtr fresh() const override { return std::make_unique<Rank>(source_->fresh(), rank_, world_size_); }
+    StreamPtr fresh() const override { return make_over<Rank>(source_->fresh(), rank_, world_size_); }
 
 private:
     void forget() {
@@ -667,16 +695,16 @@ private:
 
 class Numbered : public Over {
 public:
-    using Over::Over;
     bool next(Record& record) override {
+        copier_.reserve(sizeof count_);
         if (!source_->next(record)) return false;
         record = copier_.copy({reinterpret_cast<const char*>(&count_), sizeof count_}, record.view.size);
         ++count_;
         return true;
     }
     void rewind() override {
-        count_ = 0;
         source_->rewind();
+        count_ = 0;
     }
     void save(StateWriter& state) const override {
         source_->save(state);
@@ -690,7 +718,7 @@ public:
         source_->describe(description);
         description.add("numbered");
     }
-    StreamPtr fresh() const override { return std::make_unique<Numbered>(source_->fresh()); }
+    StreamPtr fresh() const override { return make_over<Numbered>(source_->fresh()); }
     void add_objects(ObjectKinds&) const override {}
 
 private:
@@ -700,57 +728,53 @@ private:
 
 }  // namespace
 
-StreamPtr make_map(StreamPtr&& source, const sab_map_stream_options& options) {
+StagePtr make_map(const sab_map_stream_options& options) {
     require(reinterpret_cast<const void*>(options.map), "options.map");
-    ObjectsPtr objects = objects_of(options.objects);
     check(options.threads <= 1024, "options.threads", options.threads, "must be at most 1024");
-    if (options.threads > 0) return make_parallel_map(std::move(source), options);
-    return std::make_unique<Map>(std::move(source), options.map, context_of(options.ctx, options.release), std::move(objects));
+    if (options.threads > 0) return make_parallel_map(options);
+    return std::make_unique<Map>(options.map, context_of(options.ctx, options.release), objects_of(options.objects));
 }
 
-StreamPtr make_select(StreamPtr&& source, sab_select_fn select, void* ctx, void (*release)(void*), const sab_object_functions* objects) {
+StagePtr make_select(sab_select_fn select, void* ctx, void (*release)(void*), const sab_object_functions* objects) {
     require(reinterpret_cast<const void*>(select), "select");
-    ObjectsPtr functions = objects_of(objects);
-    return std::make_unique<Select>(std::move(source), select, context_of(ctx, release), std::move(functions));
+    return std::make_unique<Select>(select, context_of(ctx, release), objects_of(objects));
 }
 
-StreamPtr make_recurrent(StreamPtr&& source, sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects) {
+StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects) {
     require(reinterpret_cast<const void*>(recur), "recur");
-    ObjectsPtr functions = objects_of(objects);
     Copier copier;
     if (initial != nullptr && initial->kind != SAB_RECORD_BYTES) fail(SAB_E_ARGUMENT, "initial.kind = ", initial->kind, ": must be SAB_RECORD_BYTES (0)");
     Record first = initial == nullptr ? copier.copy({}, 0) : taken("initial", *initial, Record{}, nullptr, copier);
-    return std::make_unique<Recurrent>(std::move(source), recur, context_of(ctx, release), std::move(first), std::move(functions));
+    return std::make_unique<Recurrent>(recur, context_of(ctx, release), std::move(first), objects_of(objects));
 }
 
-StreamPtr make_random_map(StreamPtr&& source, sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects) {
+StagePtr make_random_map(sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects) {
     require(reinterpret_cast<const void*>(map), "map");
-    ObjectsPtr functions = objects_of(objects);
-    return std::make_unique<RandomMap>(std::move(source), map, context_of(ctx, release), seed, std::move(functions));
+    return std::make_unique<RandomMap>(map, context_of(ctx, release), seed, objects_of(objects));
 }
 
-StreamPtr make_batches(StreamPtr&& source, uint64_t batch_size) {
+StagePtr make_batches(uint64_t batch_size) {
     check(batch_size >= 1, "batch_size", batch_size, "must be at least 1");
-    return std::make_unique<Batches>(std::move(source), batch_size);
+    return std::make_unique<Batches>(batch_size);
 }
 
-StreamPtr make_flatten(StreamPtr&& source) { return std::make_unique<Flatten>(std::move(source)); }
+StagePtr make_flatten() { return std::make_unique<Flatten>(); }
 
-StreamPtr make_window(StreamPtr&& source, uint64_t width) {
+StagePtr make_window(uint64_t width) {
     check(width >= 1 && width <= most_records, "width", width, "must be from 1 to 2^32");
-    return std::make_unique<Window>(std::move(source), width);
+    return std::make_unique<Window>(width);
 }
 
-StreamPtr make_zip(std::vector<StreamPtr>&& sources) { return std::make_unique<Zip>(std::move(sources)); }
-StreamPtr make_multiplex(std::vector<StreamPtr>&& control_and_sources) { return std::make_unique<Multiplex>(std::move(control_and_sources)); }
+StagePtr make_zip(std::size_t count) { return std::make_unique<Zip>(count); }
+StagePtr make_multiplex(std::size_t count) { return std::make_unique<Multiplex>(count); }
 
-StreamPtr make_rank(StreamPtr&& source, uint64_t rank, uint64_t world_size) {
+StagePtr make_rank(uint64_t rank, uint64_t world_size) {
     check(world_size >= 1, "world_size", world_size, "must be at least 1");
     check(rank < world_size, "rank", rank, "must be below the world size, ", world_size);
-    return std::make_unique<Rank>(std::move(source), rank, world_size);
+    return std::make_unique<Rank>(rank, world_size);
 }
 
-StreamPtr make_numbered(StreamPtr&& source) { return std::make_unique<Numbered>(std::move(source)); }
+StagePtr make_numbered() { return std::make_unique<Numbered>(); }
 
 }  // namespace sab
 

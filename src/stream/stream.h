@@ -30,10 +30,18 @@ public:
     virtual void add_objects(ObjectKinds& kinds) const = 0;
 };
 
-/// A stream over another.
-class Over : public Stream {
+/// A stream over others. It is made without them: everything that can fail comes first, and taking a source is the last step, which cannot.
+class Stage : public Stream {
 public:
-    explicit Over(StreamPtr&& source) : source_(std::move(source)) {}
+    /// Takes the source. From now on the stage owns also what the caller's callbacks need.
+    virtual void attach(StreamPtr source) noexcept = 0;
+};
+using StagePtr = std::unique_ptr<Stage>;
+
+/// A stage over one source.
+class Over : public Stage {
+public:
+    void attach(StreamPtr source) noexcept override { source_ = std::move(source); }
     uint64_t skipped() const override { return source_->skipped(); }
     void add_objects(ObjectKinds& kinds) const override { source_->add_objects(kinds); }
 
@@ -41,51 +49,102 @@ protected:
     StreamPtr source_;
 };
 
-/// A stream over another that may make objects of its own, whose functions are these.
+/// A stage with its source.
+template <class Made, class... Given>
+StreamPtr make_over(StreamPtr source, Given&&... given) {
+    auto stage = std::make_unique<Made>(std::forward<Given>(given)...);
+    stage->attach(std::move(source));
+    return stage;
+}
+
+/// A caller's context. It is released with the last stream or thread that shares it, but only once own() was called: while a constructor can fail it is the caller's.
+class CallerContext {
+public:
+    CallerContext(void* pointer, void (*release)(void*)) : pointer_(pointer), release_(release) {}
+    ~CallerContext() {
+        if (is_owned_ && release_ != nullptr) release_(pointer_);
+    }
+    CallerContext(const CallerContext&) = delete;
+    CallerContext& operator=(const CallerContext&) = delete;
+    void own() noexcept { is_owned_ = true; }
+    void* get() const { return pointer_; }
+
+private:
+    void* pointer_;
+    void (*release_)(void*);
+    bool is_owned_ = false;
+};
+using Context = std::shared_ptr<CallerContext>;
+inline Context context_of(void* pointer, void (*release)(void*)) { return std::make_shared<CallerContext>(pointer, release); }
+
+/// A stage whose callbacks may make objects of its own.
 class Making : public Over {
 public:
-    Making(StreamPtr&& source, ObjectsPtr objects) : Over(std::move(source)), objects_(std::move(objects)) {}
+    Making(Context context, ObjectsPtr objects) : context_(std::move(context)), objects_(std::move(objects)) {}
+    void attach(StreamPtr source) noexcept override {
+        Over::attach(std::move(source));
+        context_->own();
+    }
     void add_objects(ObjectKinds& kinds) const override {
         if (objects_ != nullptr) kinds.push_back(objects_);
         Over::add_objects(kinds);
     }
 
 protected:
+    Context context_;
     ObjectsPtr objects_;
 };
 
-/// A caller's context, released with the last stream that has it.
-using Context = std::shared_ptr<void>;
-inline Context context_of(void* ctx, void (*release)(void*)) {
-    return {ctx, [release](void* pointer) {
-                if (release != nullptr) release(pointer);
-            }};
+/// Takes the next record into a new place at the end. The place is made first, so that no record that was taken is lost. False at the end.
+template <class Records>
+bool pull(Stream& source, Records& into) {
+    into.emplace_back();
+    bool has_next = false;
+    try {
+        has_next = source.next(into.back());
+    } catch (...) {
+        into.pop_back();
+        throw;
+    }
+    if (!has_next) into.pop_back();
+    return has_next;
 }
 
-/// The constructors below move their source only when nothing can fail any more.
+/// While one lives, streams that this thread frees do not wait for their threads. A thread that is left runs to the end of its callback, then frees what it holds.
+class LeavingThreads {
+public:
+    LeavingThreads() noexcept;
+    ~LeavingThreads();
+    LeavingThreads(const LeavingThreads&) = delete;
+    LeavingThreads& operator=(const LeavingThreads&) = delete;
+
+private:
+    bool before_;
+};
+
 StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options);
 StreamPtr make_callback(const sab_source_functions& functions);
 StreamPtr make_random(uint64_t seed);
-StreamPtr make_files(StreamPtr&& source, const sab_files_stream_options& options);
-StreamPtr make_map(StreamPtr&& source, const sab_map_stream_options& options);
-StreamPtr make_parallel_map(StreamPtr&& source, const sab_map_stream_options& options);
-StreamPtr make_select(StreamPtr&& source, sab_select_fn select, void* ctx, void (*release)(void*), const sab_object_functions* objects);
-StreamPtr make_flatten(StreamPtr&& source);
-StreamPtr make_recurrent(StreamPtr&& source, sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects);
-StreamPtr make_random_map(StreamPtr&& source, sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects);
-StreamPtr make_zip(std::vector<StreamPtr>&& sources);
-StreamPtr make_multiplex(std::vector<StreamPtr>&& control_and_sources);
-StreamPtr make_rank(StreamPtr&& source, uint64_t rank, uint64_t world_size);
-StreamPtr make_batches(StreamPtr&& source, uint64_t batch_size);
-StreamPtr make_window(StreamPtr&& source, uint64_t width);
-StreamPtr make_block_shuffle(StreamPtr&& source, uint64_t block_size, uint64_t seed);
-StreamPtr make_buffered_shuffle(StreamPtr&& source, uint64_t buffer_size, uint64_t seed);
-StreamPtr make_readahead(StreamPtr&& source, const sab_readahead_stream_options& options);
-void check_readahead(const sab_readahead_stream_options& options);
-StreamPtr make_pack(StreamPtr&& source, const sab_pack_stream_options& options);
-StreamPtr make_prefetch(StreamPtr&& source, uint64_t buffer_size);
+StagePtr make_files(const sab_files_stream_options& options);
+StagePtr make_map(const sab_map_stream_options& options);
+StagePtr make_parallel_map(const sab_map_stream_options& options);
+StagePtr make_select(sab_select_fn select, void* ctx, void (*release)(void*), const sab_object_functions* objects);
+StagePtr make_flatten();
+StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects);
+StagePtr make_random_map(sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects);
+StagePtr make_rank(uint64_t rank, uint64_t world_size);
+StagePtr make_batches(uint64_t batch_size);
+StagePtr make_window(uint64_t width);
+StagePtr make_block_shuffle(uint64_t block_size, uint64_t seed);
+StagePtr make_buffered_shuffle(uint64_t buffer_size, uint64_t seed);
+StagePtr make_readahead(const sab_readahead_stream_options& options);
+StagePtr make_pack(const sab_pack_stream_options& options);
+StagePtr make_prefetch(uint64_t buffer_size);
 /// Records of the same sizes whose bytes are their number, 8 bytes.
-StreamPtr make_numbered(StreamPtr&& source);
+StagePtr make_numbered();
+/// Over `count` sources, which attach() takes one after the other. The first one of a multiplex is the control stream.
+StagePtr make_zip(std::size_t count);
+StagePtr make_multiplex(std::size_t count);
 
 Bytes state_of(const Stream& stream);
 void restore_from(Stream& stream, std::span<const std::byte> state);
@@ -93,10 +152,10 @@ void restore_from(Stream& stream, std::span<const std::byte> state);
 /// Where a source stands, without asking it for every record: a state of it, and how many records were taken since. A state is made anew only when as many records
 /// were taken as make up for its size.
 struct Mark {
-    Bytes state;
+    std::shared_ptr<const Bytes> state;  ///< shared, so that copying a mark cannot fail
     uint64_t taken = 0;
 
-    bool is_worth_moving(uint64_t usual) const { return state.empty() || taken >= std::max<uint64_t>(usual, state.size() / 64); }
+    bool is_worth_moving(uint64_t usual) const { return state == nullptr || taken >= std::max<uint64_t>(usual, state->size() / 64); }
     /// Moves to where the source stands, unless it failed in the middle of a record: then the mark goes on to hold.
     void move_to(const Stream& source, uint64_t usual = 1);
     void save(StateWriter& out, uint64_t more) const;
@@ -148,10 +207,35 @@ ObjectKinds objects_in(const Stream& stream);
 
 inline constexpr uint64_t most_records = uint64_t{1} << 32;  ///< in a buffer
 
+/// The progress callbacks of a stream: its own, or those of its sources.
+class StreamProgress {
+public:
+    StreamProgress() = default;
+    StreamProgress(sab_progress_fn callback, void* ctx) {
+        if (callback != nullptr) callbacks_.push_back({callback, ctx});
+    }
+    explicit StreamProgress(const std::vector<const StreamProgress*>& sources) {
+        for (const StreamProgress* const source : sources) callbacks_.insert(callbacks_.end(), source->callbacks_.begin(), source->callbacks_.end());
+    }
+    /// Calls each; alive as long as this is. The first code that is not 0 counts.
+    Progress all() const {
+        if (callbacks_.empty()) return {};
+        return {[](void* self, uint64_t done, uint64_t total) {
+                    for (const auto& [callback, ctx] : static_cast<const StreamProgress*>(self)->callbacks_)
+                        if (const int32_t code = callback(ctx, done, total); code != 0) return code;
+                    return int32_t{0};
+                },
+                const_cast<StreamProgress*>(this)};
+    }
+
+private:
+    std::vector<std::pair<sab_progress_fn, void*>> callbacks_;
+};
+
 }  // namespace sab
 
 struct sab_stream {
     sab::StreamPtr impl;
-    sab::Progress progress{};
+    sab::StreamProgress progress{};
     sab::Record shown{};  ///< what next() gave last
 };

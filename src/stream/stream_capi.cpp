@@ -14,8 +14,10 @@ sab_status guard_over(sab_stream* source, sab_stream** stream, Make&& make) noex
         sab::require(stream, "stream");
         sab::require(source, "source");
         auto made = std::make_unique<sab_stream>();
-        made->impl = make(std::move(source->impl));
-        made->progress = source->progress;
+        sab::StagePtr stage = make();
+        stage->attach(std::move(source->impl));  // nothing can fail from here on
+        made->impl = std::move(stage);
+        made->progress = std::move(source->progress);
         delete source;
         *stream = made.release();
     });
@@ -23,20 +25,20 @@ sab_status guard_over(sab_stream* source, sab_stream** stream, Make&& make) noex
 
 /// The same over several.
 template <class Make>
-sab_status over_many(std::vector<sab_stream*> sources, sab_stream** stream, Make&& make) {
+sab_status over_many(const std::vector<sab_stream*>& sources, sab_stream** stream, Make&& make) {
     for (std::size_t i = 0; i < sources.size(); ++i)
         if (std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(i), sources[i]) != sources.begin() + static_cast<std::ptrdiff_t>(i))
             sab::fail(SAB_E_ARGUMENT, "sources: a stream is given twice");
     auto made = std::make_unique<sab_stream>();
-    std::vector<sab::StreamPtr> under(sources.size());
-    for (std::size_t i = 0; i < sources.size(); ++i) under[i] = std::move(sources[i]->impl);
-    try {
-        made->impl = make(std::move(under));
-    } catch (...) {
-        for (std::size_t i = 0; i < sources.size(); ++i) sources[i]->impl = std::move(under[i]);
-        throw;
+    std::vector<const sab::StreamProgress*> progresses;
+    for (const sab_stream* const source : sources) progresses.push_back(&source->progress);
+    made->progress = sab::StreamProgress(progresses);
+    sab::StagePtr stage = make(sources.size());
+    for (sab_stream* const source : sources) {  // nothing can fail from here on
+        stage->attach(std::move(source->impl));
+        delete source;
     }
-    for (sab_stream* const source : sources) delete source;
+    made->impl = std::move(stage);
     *stream = made.release();
     return SAB_OK;
 }
@@ -54,18 +56,63 @@ uint64_t fingerprint_of(const sab_stream& stream) {
     return description.fingerprint();
 }
 
+/// Gives the same record until it is done with: one whose use failed for lack of memory is not lost.
+class Again : public sab::Over {
+public:
+    bool next(sab::Record& record) override {
+        if (!has_record_ && !source_->next(record_)) return false;
+        has_record_ = true;
+        record = record_;
+        return true;
+    }
+    void done() noexcept { has_record_ = false; }
+    void rewind() override {
+        source_->rewind();
+        has_record_ = false;
+    }
+    void save(sab::StateWriter& state) const override {
+        if (has_record_) sab::fail(SAB_E_ARGUMENT, "stream: a batch of its sampler failed: call sab_next_batch() until it does not, or restore an earlier state");
+        source_->save(state);
+    }
+    void restore(sab::StateReader& state) override {
+        has_record_ = false;
+        source_->restore(state);
+    }
+    void describe(sab::Description& description) const override { source_->describe(description); }
+    sab::StreamPtr fresh() const override { return sab::make_over<Again>(source_->fresh()); }
+
+private:
+    sab::Record record_;
+    bool has_record_ = false;
+};
+
 /// The batches of a read-ahead stream of numbered records.
 class ReadAheadSampler : public sab::Sampler {
 public:
-    explicit ReadAheadSampler(sab::StreamPtr&& batches) : stream_(std::make_unique<sab_stream>()) { stream_->impl = std::move(batches); }
+    explicit ReadAheadSampler(const sab_readahead_stream_options& options)
+        : numbered_(sab::make_numbered()), batches_(sab::make_readahead(options)), stream_(std::make_unique<sab_stream>()) {
+        auto again = std::make_unique<Again>();
+        again_ = again.get();
+        stream_->impl = std::move(again);
+    }
+
+    /// Takes the source: cannot fail.
+    void attach(sab_stream& source) noexcept {
+        stream_->progress = std::move(source.progress);
+        numbered_->attach(std::move(source.impl));
+        batches_->attach(std::move(numbered_));
+        again_->attach(std::move(batches_));
+    }
 
     bool next(sab::PlacedBatch& placed) override {
-        const sab::CurrentProgress current(&stream_->progress);
+        const sab::Progress progress = stream_->progress.all();
+        const sab::CurrentProgress current(&progress);
         sab::Record record;
-        if (!stream_->impl->next(record)) return false;
+        if (!again_->next(record)) return false;
         const sab::List& list = sab::list_of(record);
         sab::Batch& batch = placed.batch;
         batch.buffer.resize(list.items.size());
+        again_->done();
         batch.longest = 0;
         for (std::size_t i = 0; i < list.items.size(); ++i) {
             std::memcpy(&batch.buffer[i], list.items[i].data, sizeof batch.buffer[i]);
@@ -92,7 +139,9 @@ public:
     sab_stream* stream() const { return stream_.get(); }
 
 private:
+    sab::StagePtr numbered_, batches_;  ///< until attach()
     std::unique_ptr<sab_stream> stream_;
+    Again* again_ = nullptr;  ///< the last stage of stream_
     uint64_t epoch_ = 0, step_ = 0;
 };
 
@@ -108,7 +157,8 @@ sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(stream, "stream");
         sab::require(record, "record");
-        const sab::CurrentProgress current(&stream->progress);
+        const sab::Progress progress = stream->progress.all();
+        const sab::CurrentProgress current(&progress);
         sab::Record next;
         if (!stream->impl->next(next)) return SAB_END;
         stream->shown = std::move(next);
@@ -120,14 +170,15 @@ sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
 sab_status sab_stream_set_progress(sab_stream* stream, sab_progress_fn progress, void* ctx) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        stream->progress = sab::Progress(progress, ctx);
+        stream->progress = sab::StreamProgress(progress, ctx);
     });
 }
 
 sab_status sab_stream_rewind(sab_stream* stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        const sab::CurrentProgress current(&stream->progress);
+        const sab::Progress progress = stream->progress.all();
+        const sab::CurrentProgress current(&progress);
         stream->impl->rewind();
     });
 }
@@ -155,13 +206,14 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (size > 0) sab::require(data, "data");
-        const sab::CurrentProgress current(&stream->progress);
+        const sab::Progress progress = stream->progress.all();
+        const sab::CurrentProgress current(&progress);
         try {
             sab::restore_from(*stream->impl, sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream)));
         } catch (...) {
             try {
                 stream->impl->rewind();
-            } catch (const sab::Error&) {  // of a source that cannot: what the restore failed with is told
+            } catch (...) {  // of a source that cannot: the failure of the restore is reported
             }
             throw;
         }
@@ -169,6 +221,11 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
 }
 
 void sab_stream_free(sab_stream* stream) noexcept { delete stream; }
+
+void sab_stream_abandon(sab_stream* stream) noexcept {
+    const sab::LeavingThreads leaving;
+    delete stream;
+}
 
 void sab_list_stream_options_init(sab_list_stream_options* options, size_t struct_size) noexcept {
     sab::init_options(options, struct_size, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
@@ -242,8 +299,8 @@ void sab_files_stream_options_init(sab_files_stream_options* options, size_t str
 }
 
 sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) {
-        return sab::make_files(std::move(under), sab::read_options(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
+    return guard_over(source, stream, [&] {
+        return sab::make_files(sab::read_options(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
     });
 }
 
@@ -252,35 +309,35 @@ void sab_map_stream_options_init(sab_map_stream_options* options, size_t struct_
 }
 
 sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) {
+    return guard_over(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_map(std::move(under), sab::read_options(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
+        return sab::make_map(sab::read_options(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
     });
 }
 
 sab_status sab_select_stream_new(sab_stream* source, sab_select_fn select, void* ctx, void (*release)(void* ctx), const sab_object_functions* objects,
                                  sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_select(std::move(under), select, ctx, release, objects); });
+    return guard_over(source, stream, [&] { return sab::make_select(select, ctx, release, objects); });
 }
 
 sab_status sab_flatten_stream_new(sab_stream* source, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_flatten(std::move(under)); });
+    return guard_over(source, stream, [&] { return sab::make_flatten(); });
 }
 
 sab_status sab_recurrent_stream_new(sab_stream* source, sab_recur_fn recur, void* ctx, void (*release)(void* ctx), const sab_record* initial,
                                     const sab_object_functions* objects, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_recurrent(std::move(under), recur, ctx, release, initial, objects); });
+    return guard_over(source, stream, [&] { return sab::make_recurrent(recur, ctx, release, initial, objects); });
 }
 
 sab_status sab_random_map_stream_new(sab_stream* source, sab_random_map_fn map, void* ctx, void (*release)(void* ctx), uint64_t seed,
                                      const sab_object_functions* objects, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_random_map(std::move(under), map, ctx, release, seed, objects); });
+    return guard_over(source, stream, [&] { return sab::make_random_map(map, ctx, release, seed, objects); });
 }
 
 sab_status sab_zip_stream_new(sab_stream* const* sources, size_t count, sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        return over_many(listed(sources, count), stream, [](std::vector<sab::StreamPtr>&& under) { return sab::make_zip(std::move(under)); });
+        return over_many(listed(sources, count), stream, [](std::size_t under) { return sab::make_zip(under); });
     });
 }
 
@@ -290,28 +347,28 @@ sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sour
         sab::require(control, "control");
         std::vector<sab_stream*> all = listed(sources, count);
         all.insert(all.begin(), control);
-        return over_many(std::move(all), stream, [](std::vector<sab::StreamPtr>&& under) { return sab::make_multiplex(std::move(under)); });
+        return over_many(all, stream, [](std::size_t under) { return sab::make_multiplex(under); });
     });
 }
 
 sab_status sab_rank_stream_new(sab_stream* source, uint64_t rank, uint64_t world_size, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_rank(std::move(under), rank, world_size); });
+    return guard_over(source, stream, [&] { return sab::make_rank(rank, world_size); });
 }
 
 sab_status sab_batch_stream_new(sab_stream* source, uint64_t batch_size, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_batches(std::move(under), batch_size); });
+    return guard_over(source, stream, [&] { return sab::make_batches(batch_size); });
 }
 
 sab_status sab_window_stream_new(sab_stream* source, uint64_t width, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_window(std::move(under), width); });
+    return guard_over(source, stream, [&] { return sab::make_window(width); });
 }
 
 sab_status sab_block_shuffle_stream_new(sab_stream* source, uint64_t block_size, uint64_t seed, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_block_shuffle(std::move(under), block_size, seed); });
+    return guard_over(source, stream, [&] { return sab::make_block_shuffle(block_size, seed); });
 }
 
 sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_size, uint64_t seed, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_buffered_shuffle(std::move(under), buffer_size, seed); });
+    return guard_over(source, stream, [&] { return sab::make_buffered_shuffle(buffer_size, seed); });
 }
 
 void sab_readahead_stream_options_init(sab_readahead_stream_options* options, size_t struct_size) noexcept {
@@ -319,9 +376,9 @@ void sab_readahead_stream_options_init(sab_readahead_stream_options* options, si
 }
 
 sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) {
+    return guard_over(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_readahead(std::move(under), sab::read_options(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
+        return sab::make_readahead(sab::read_options(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
     });
 }
 
@@ -330,9 +387,9 @@ void sab_pack_stream_options_init(sab_pack_stream_options* options, size_t struc
 }
 
 sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options* options, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) {
+    return guard_over(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_pack(std::move(under), sab::read_options(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
+        return sab::make_pack(sab::read_options(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
     });
 }
 
@@ -341,11 +398,12 @@ sab_status sab_readahead_sampler_new(sab_stream* source, const sab_readahead_str
         sab::require(source, "source");
         sab::require(options, "options");
         const auto given = sab::read_options(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
-        sab::check_readahead(given);
-        auto batches = std::make_unique<ReadAheadSampler>(sab::make_readahead(sab::make_numbered(std::move(source->impl)), given));
-        batches->stream()->progress = source->progress;
+        auto batches = std::make_unique<ReadAheadSampler>(given);
+        auto* const taking = batches.get();
+        auto* const made = new sab_sampler{std::move(batches), {}};
+        taking->attach(*source);  // nothing can fail from here on
         delete source;
-        return new sab_sampler{std::move(batches), {}};
+        return made;
     });
 }
 
@@ -360,7 +418,7 @@ sab_status sab_sampler_stream(sab_sampler* sampler, sab_stream** stream) noexcep
 }
 
 sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&](sab::StreamPtr&& under) { return sab::make_prefetch(std::move(under), buffer_size); });
+    return guard_over(source, stream, [&] { return sab::make_prefetch(buffer_size); });
 }
 
 }  // extern "C"

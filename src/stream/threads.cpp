@@ -6,15 +6,24 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "stream/stream.h"
 
 namespace sab {
+
+namespace {
+thread_local bool threads_are_left = false;
+}
+
+LeavingThreads::LeavingThreads() noexcept : before_(std::exchange(threads_are_left, true)) {}
+LeavingThreads::~LeavingThreads() { threads_are_left = before_; }
+
 namespace {
 
 /// Milliseconds of a clock that is cheap to read, for it is read once a record, and moves every few of them.
@@ -32,7 +41,10 @@ int64_t coarse_milliseconds() {
 /// How often this process became the child of a fork: the threads of before are gone, and what they touched is in no known state.
 uint64_t count_forks() {
     static std::atomic<uint64_t> forks{0};
-    static const int registered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+    static const bool registered = [] {
+        if (pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }) != 0) throw std::bad_alloc();
+        return true;
+    }();
     (void)registered;
     return forks.load(std::memory_order_relaxed);
 }
@@ -47,11 +59,56 @@ void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, 
     }
 }
 
-/// A thread takes the records of the source in blocks, each with a mark before it.
-class Prefetch : public Stream {
+/// The threads of a stage. Each shares what it works on with the stage, so that it can outlive it: what C calls is released by the last one that lets go.
+class Threads {
 public:
-    Prefetch(StreamPtr&& source, uint64_t buffer_size) : buffer_size_(buffer_size), side_(std::make_unique<Side>()) { side_->source = std::move(source); }
-    ~Prefetch() override { stop(); }
+    Threads() = default;
+    ~Threads() { end(false); }
+    Threads(const Threads&) = delete;
+    Threads& operator=(const Threads&) = delete;
+
+    std::size_t count() const { return threads_ == nullptr ? 0 : threads_->size(); }
+    /// Starts a thread; throws SAB_E_NO_MEMORY where there can be none.
+    template <class... Work>
+    void start(std::size_t most, Work&&... work) {
+        if (threads_ == nullptr) threads_ = std::make_unique<std::vector<std::thread>>();
+        threads_->reserve(most);
+        try {
+            threads_->emplace_back(std::forward<Work>(work)...);
+        } catch (const std::system_error& error) {
+            fail(SAB_E_NO_MEMORY, "a thread could not be started: ", std::string_view(error.what()));
+        }
+    }
+    bool is_one_of_them() const {
+        return threads_ != nullptr && std::ranges::any_of(*threads_, [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); });
+    }
+    /// Waits for their ends, or leaves them to themselves.
+    void end(bool leaves) noexcept {
+        if (threads_ == nullptr) return;
+        for (std::thread& thread : *threads_) leaves ? thread.detach() : thread.join();
+        threads_ = nullptr;
+    }
+    /// In the child of a fork: they are gone. Their shares are never given back, so that nothing that they touched is freed.
+    void forget() noexcept { (void)threads_.release(); }
+
+private:
+    std::unique_ptr<std::vector<std::thread>> threads_;
+};
+
+/// A thread takes the records of the source in blocks, each with a mark before it.
+class Prefetch : public Stage {
+public:
+    explicit Prefetch(uint64_t buffer_size) : buffer_size_(buffer_size), side_(std::make_shared<Side>()) {}
+    ~Prefetch() override {
+        if (thread_.count() == 0) return;
+        if (forks_ != forks_now()) {
+            thread_.forget();
+        } else {
+            tell_to_stop();
+            thread_.end(threads_are_left || thread_.is_one_of_them());
+        }
+    }
+    void attach(StreamPtr source) noexcept override { side_->source = std::move(source); }
 
     bool next(Record& record) override {
         for (;;) {
@@ -60,18 +117,16 @@ public:
                 return true;
             }
             check_fork();
-            if (block_.failure) std::rethrow_exception(std::exchange(block_.failure, nullptr));
-            if (block_.is_last) return false;
-            take();
+            find_place();
+            if (!take()) return false;
         }
     }
 
     void rewind() override {
-        is_astray_ = false;
         check_fork();
         stop();
-        forget();
         side_->source->rewind();
+        forget();
     }
 
     void save(StateWriter& state) const override {
@@ -80,12 +135,12 @@ public:
     }
 
     void restore(StateReader& state) override {
-        is_astray_ = false;
         check_fork();
         stop();
         forget();
-        block_.mark.restore(state, *side_->source);
-        side_->mark = block_.mark;
+        Mark mark;
+        mark.restore(state, *side_->source);
+        block_.mark = side_->mark = mark;
         has_begun_ = true;
     }
 
@@ -94,168 +149,196 @@ public:
         side_->source->describe(description);
         description.add("prefetch");
     }
-    StreamPtr fresh() const override { return std::make_unique<Prefetch>(side_->source->fresh(), buffer_size_); }
-    uint64_t skipped() const override { return side_->thread.joinable() ? side_->skipped.load(std::memory_order_relaxed) : side_->source->skipped(); }
+    StreamPtr fresh() const override { return make_over<Prefetch>(side_->source->fresh(), buffer_size_); }
+    uint64_t skipped() const override { return thread_.count() > 0 ? side_->skipped.load(std::memory_order_relaxed) : side_->source->skipped(); }
     void add_objects(ObjectKinds& kinds) const override { side_->source->add_objects(kinds); }
 
 private:
     struct Block {
         Mark mark;  ///< before the first
         std::vector<Record> records;
-        std::exception_ptr failure;  ///< after them
-        bool is_last = false;
     };
-    /// What the thread touches. Abandoned whole after a fork.
+    /// What the thread shares with the stage.
     struct Side {
         StreamPtr source;
         Mark mark;  ///< where the thread is
-        std::thread thread;
         std::mutex mutex;
         std::condition_variable changed;
         bool is_running = false;
-        std::deque<Block> blocks;
-        uint64_t waiting = 0;  ///< records in them
+        std::list<Block> blocks;     ///< moved from list to list, which cannot fail
+        std::exception_ptr failure;  ///< after them
+        bool is_last = false;        ///< the source ends after them
+        uint64_t waiting = 0;        ///< records in them
         std::atomic<bool> is_hungry{false}, is_stopping{false};
         std::atomic<uint64_t> skipped{0};
     };
 
-    void forget() {
+    static uint64_t forks_now() noexcept { return count_forks(); }  // registered by the constructor: does not fail
+
+    void forget() noexcept {
         block_ = {};
+        side_->blocks.clear();
+        side_->failure = nullptr;
+        side_->is_last = false;
+        side_->waiting = 0;
         side_->mark = {};
         given_ = 0;
         has_begun_ = is_astray_ = false;
     }
 
+    /// In the child of a fork: a source like the one that the thread had. The records of the block at hand are here; the thread goes on behind them.
     void check_fork() {
         const uint64_t now = count_forks();
-        if (is_astray_) {
-            side_->mark.go(*side_->source);
-            is_astray_ = false;
+        if (forks_ != now && thread_.count() > 0) {
+            auto side = std::make_shared<Side>();
+            side->source = side_->source->fresh();
+            side->mark = block_.mark;
+            side->mark.taken += block_.records.size();
+            thread_.forget();
+            side_ = std::move(side);
+            is_astray_ = true;
         }
-        if (std::exchange(forks_, now) == now || !side_->thread.joinable()) return;
-        Side* const gone = side_.release();  // never freed: its thread may have been in the middle of anything
-        side_ = std::make_unique<Side>();
-        side_->source = gone->source->fresh();
-        // The records of the block at hand are here; the thread goes on behind them.
-        side_->mark = block_.mark;
-        side_->mark.taken += block_.records.size();
-        is_astray_ = true;
+        forks_ = now;
+    }
+
+    void find_place() {
+        if (!is_astray_) return;
         side_->mark.go(*side_->source);
         is_astray_ = false;
     }
 
-    void stop() {
-        if (!side_->thread.joinable()) return;
-        if (forks_ != count_forks()) {  // in a child that only frees it
-            (void)side_.release();
-            side_ = std::make_unique<Side>();
-            return;
-        }
-        {
-            const std::scoped_lock lock(side_->mutex);
-            side_->is_stopping = true;
-        }
+    void tell_to_stop() noexcept {
+        const std::scoped_lock lock(side_->mutex);
+        side_->is_stopping = true;
         side_->changed.notify_all();
-        if (side_->thread.get_id() == std::this_thread::get_id()) {  // freed by a callback that it runs: nobody can wait for it
-            side_->thread.detach();
-            (void)side_.release();
-            side_ = std::make_unique<Side>();
-            return;
-        }
-        side_->thread.join();
-        side_->thread = std::thread();
-        side_->is_stopping = side_->is_running = false;
-        side_->blocks.clear();
-        side_->waiting = 0;
     }
 
-    /// The next block of the thread, which is started where it does not run.
-    void take() {
+    /// Ends the thread. What it has taken stays, so that next() can go on.
+    void stop() {
+        if (thread_.count() == 0) return;
+        if (thread_.is_one_of_them()) fail(SAB_E_ARGUMENT, "stream: is in use: a function that its thread runs must not change its place");
+        tell_to_stop();
+        {
+            std::unique_lock lock(side_->mutex);
+            wait(lock, side_->changed, [&] { return !side_->is_running; });
+        }
+        thread_.end(false);
+    }
+
+    /// The next block of the thread, which is started where it does not run. False at the end.
+    bool take() {
         Side& side = *side_;
+        std::list<Block> next;
         std::unique_lock lock(side.mutex);
-        if (side.blocks.empty()) {
-            if (!side.is_running) start();
+        while (side.blocks.empty()) {
+            if (!side.is_running) {
+                if (side.failure) std::rethrow_exception(std::exchange(side.failure, nullptr));
+                if (side.is_last) return false;
+                start();
+            }
             side.is_hungry = true;
-            wait(lock, side.changed, [&] { return !side.blocks.empty(); });
+            wait(lock, side.changed, [&] { return !side.blocks.empty() || !side.is_running; });
             side.is_hungry = false;
         }
-        block_ = std::move(side.blocks.front());
-        side.blocks.pop_front();
-        side.waiting -= block_.records.size();
-        given_ = 0;
+        next.splice(next.begin(), side.blocks, side.blocks.begin());
+        side.waiting -= next.front().records.size();
         lock.unlock();
         side.changed.notify_all();
+        block_ = std::move(next.front());
+        given_ = 0;
+        return true;
     }
 
     void start() {
         Side& side = *side_;
-        if (side.thread.joinable()) side.thread.join();  // it ended with a failure, and is past its last use of the lock
+        thread_.end(false);  // the one before has ended, and is past its last use of the lock
         if (!has_begun_) {
             side.mark.move_to(*side.source);
             block_.mark = side.mark;
             has_begun_ = true;
         }
-        side.is_running = true;
-        try {
-            side.thread = std::thread(&run, std::ref(side), buffer_size_);
-        } catch (const std::system_error& error) {
-            side.is_running = false;
-            fail(SAB_E_NO_MEMORY, "a thread could not be started: ", std::string_view(error.what()));
-        }
+        side.is_stopping = false;
+        thread_.start(1, &run, side_, buffer_size_);
+        side.is_running = true;  // which it sees when it has the lock
     }
 
-    static void run(Side& side, uint64_t buffer_size) {
-        const uint64_t usual = std::clamp<uint64_t>(buffer_size / 4, 1, 1024);
-        const Progress until_stopped([](void* ctx, uint64_t, uint64_t) { return int32_t{static_cast<Side*>(ctx)->is_stopping}; }, &side);
+    static void run(std::shared_ptr<Side> side, uint64_t buffer_size) {
+        const Progress until_stopped([](void* ctx, uint64_t, uint64_t) { return int32_t{static_cast<Side*>(ctx)->is_stopping}; }, side.get());
         const CurrentProgress current(&until_stopped);
-        while (!side.is_stopping) {
-            Block block;
-            try {
-                side.mark.move_to(*side.source);
-                block.mark = side.mark;
-                block.records.reserve(usual);
-                const int64_t begun = coarse_milliseconds();
-                while (block.records.size() < usual && !side.is_stopping) {
-                    Record record;
-                    if (!side.source->next(record)) {
-                        block.is_last = true;
-                        break;
-                    }
-                    block.records.push_back(std::move(record));
-                    ++side.mark.taken;
-                    // A source that is slow need not fill a block while somebody waits.
-                    if (side.is_hungry.load(std::memory_order_relaxed) && coarse_milliseconds() - begun > 2) break;
-                }
-            } catch (...) {
-                block.failure = std::current_exception();
+        while (read_block(*side, buffer_size)) continue;
+    }
+
+    /// Reads a block; false when the thread is to end.
+    static bool read_block(Side& side, uint64_t buffer_size) {
+        const uint64_t usual = std::clamp<uint64_t>(buffer_size / 4, 1, 1024);
+        std::list<Block> made;
+        std::exception_ptr failure;
+        bool is_last = false;
+        try {
+            Block& block = made.emplace_back();
+            side.mark.move_to(*side.source);
+            block.mark = side.mark;
+            block.records.reserve(usual);
+            const int64_t begun = coarse_milliseconds();
+            while (block.records.size() < usual && !side.is_stopping && !is_last) {
+                is_last = !pull(*side.source, block.records);
+                side.mark.taken += !is_last;
+                // A source that is slow need not fill a block while somebody waits.
+                if (side.is_hungry.load(std::memory_order_relaxed) && coarse_milliseconds() - begun > 2) break;
             }
-            side.skipped.store(side.source->skipped(), std::memory_order_relaxed);
-            const bool is_over = block.is_last || block.failure;
-            std::unique_lock lock(side.mutex);
-            side.waiting += block.records.size();
-            side.blocks.push_back(std::move(block));
-            if (is_over) side.is_running = false;
-            side.changed.notify_all();
-            if (is_over) return;
-            side.changed.wait(lock, [&] { return side.is_stopping || side.waiting == 0 || side.waiting + usual <= buffer_size; });
+        } catch (...) {
+            failure = std::current_exception();
         }
+        side.skipped.store(side.source->skipped(), std::memory_order_relaxed);
+
+        std::unique_lock lock(side.mutex);
+        if (!made.empty() && !made.front().records.empty()) {
+            side.waiting += made.front().records.size();
+            side.blocks.splice(side.blocks.end(), made);
+        }
+        side.is_last = is_last;
+        if (!side.is_stopping) side.failure = failure;  // one that was told to stop goes on from there
+        side.is_running = !is_last && !failure;
+        side.changed.notify_all();
+        if (!side.is_running) return false;
+        side.changed.wait(lock, [&] { return side.is_stopping || side.waiting == 0 || side.waiting + usual <= buffer_size; });
+        side.is_running = !side.is_stopping;
+        if (!side.is_running) side.changed.notify_all();
+        return side.is_running;
     }
 
     const uint64_t buffer_size_;
-    std::unique_ptr<Side> side_;
+    std::shared_ptr<Side> side_;
+    Threads thread_;
     Block block_;            ///< that is being given
     std::size_t given_ = 0;  ///< of its records
     bool has_begun_ = false; ///< its mark holds
-    bool is_astray_ = false; ///< the source did not get to the thread's mark after a fork: a callback failed on the way
+    bool is_astray_ = false; ///< the source is not yet at the thread's mark, after a fork
     uint64_t forks_ = count_forks();
 };
 
 /// The thread that takes the records takes them from the source too, in tasks; others map them.
-class ParallelMap : public Making {
+class ParallelMap : public Over {
 public:
-    ParallelMap(StreamPtr&& source, sab_map_fn map, Context context, ObjectsPtr objects, uint64_t threads)
-        : Making(std::move(source), std::move(objects)), map_(map), context_(std::move(context)), threads_(threads), side_(std::make_unique<Side>()) {}
-    ~ParallelMap() override { stop(); }
+    ParallelMap(sab_map_fn map, Context context, ObjectsPtr objects, uint64_t threads)
+        : threads_wanted_(threads), side_(std::make_shared<Side>(map, std::move(context), std::move(objects))) {}
+    ~ParallelMap() override {
+        if (threads_.count() == 0) return;
+        if (forks_ != forks_now()) {
+            threads_.forget();
+        } else {
+            {
+                const std::scoped_lock lock(side_->mutex);
+                side_->is_stopping = true;
+            }
+            side_->work.notify_all();
+            threads_.end(threads_are_left || threads_.is_one_of_them());
+        }
+    }
+    void attach(StreamPtr source) noexcept override {
+        Over::attach(std::move(source));
+        side_->context->own();
+    }
 
     bool next(Record& record) override {
         check_fork();
@@ -268,8 +351,9 @@ public:
                 }
                 if (task.failure) std::rethrow_exception(std::exchange(task.failure, nullptr));
                 if (given_ < task.in.size()) {  // it failed on this one: again, here
-                    task.out.push_back(mapped(task.in[given_], copier_));
-                    continue;
+                    record = side_->mapped(task.in[given_], copier_);
+                    ++given_;
+                    return true;
                 }
                 if (task.source_failure) std::rethrow_exception(std::exchange(task.source_failure, nullptr));
                 if (task.is_last) return false;
@@ -284,8 +368,9 @@ public:
     }
 
     void rewind() override {
-        forget();
+        check_fork();
         source_->rewind();
+        forget();
     }
     void save(StateWriter& state) const override {
         if (task_ != nullptr) return task_->mark.save(state, given_);
@@ -293,6 +378,7 @@ public:
         Mark::save_of(*source_, state);
     }
     void restore(StateReader& state) override {
+        check_fork();
         forget();
         mark_.restore(state, *source_);
     }
@@ -301,7 +387,11 @@ public:
         source_->describe(description);
         description.add("parallel map");
     }
-    StreamPtr fresh() const override { return std::make_unique<ParallelMap>(source_->fresh(), map_, context_, objects_, threads_); }
+    StreamPtr fresh() const override { return make_over<ParallelMap>(source_->fresh(), side_->map, side_->context, side_->objects, threads_wanted_); }
+    void add_objects(ObjectKinds& kinds) const override {
+        if (side_->objects != nullptr) kinds.push_back(side_->objects);
+        Over::add_objects(kinds);
+    }
 
 private:
     static constexpr std::size_t usual = 64;  ///< records of a task
@@ -313,134 +403,128 @@ private:
         bool is_last = false;
         bool is_done = false;  ///< under the lock
     };
-    /// What threads touch. Abandoned whole after a fork.
+    using Tasks = std::list<std::shared_ptr<Task>>;  ///< moved from list to list, which cannot fail
+
+    /// What the threads share with the stage.
     struct Side {
+        Side(sab_map_fn map_fn, Context caller, ObjectsPtr functions) : map(map_fn), context(std::move(caller)), objects(std::move(functions)) {}
+
+        Record mapped(const Record& record, Copier& copier) const {
+            copier.reserve_object();
+            sab_record made = record.view;
+            call_back("map", [&] { return map(context->get(), &record.view, &made); });
+            return taken("map: made", made, Record(record), objects, copier);  // of a copy: after a fork it is mapped again
+        }
+
+        const sab_map_fn map;
+        const Context context;
+        const ObjectsPtr objects;
         std::mutex mutex;
         std::condition_variable changed, work;
-        std::deque<Task*> waiting;
+        Tasks waiting;
         std::atomic<bool> is_stopping{false};
-        std::vector<std::thread> threads;
     };
 
-    Record mapped(const Record& record, Copier& copier) const {
-        sab_record made = record.view;
-        call_back("map", [&] { return map_(context_.get(), &record.view, &made); });
-        return taken("map: made", made, Record(record), objects_, copier);  // a copy: after a fork it is mapped again
-    }
+    static uint64_t forks_now() noexcept { return count_forks(); }  // registered by the constructor: does not fail
 
     /// Keeps the threads busy: two tasks for each.
     void fill() {
-        while (side_->threads.size() < threads_) {
+        while (threads_.count() < threads_wanted_) {
             try {
-                side_->threads.emplace_back(&run, this, std::ref(*side_));
-            } catch (const std::system_error& error) {  // fewer do as well
-                if (side_->threads.empty()) fail(SAB_E_NO_MEMORY, "a thread could not be started: ", std::string_view(error.what()));
+                threads_.start(threads_wanted_, &run, side_);
+            } catch (const Error&) {  // fewer do as well
+                if (threads_.count() == 0) throw;
                 break;
             }
         }
-        while (tasks_.size() < 2 * threads_ + 1) {
+        while (tasks_.size() < 2 * threads_wanted_ + 1) {
             if (!tasks_.empty() && (tasks_.back()->is_last || tasks_.back()->source_failure)) break;
-            auto task = std::make_shared<Task>();
+            // The task and its places come first, so that no record that was taken is lost.
+            Tasks here(1, std::make_shared<Task>()), there(here);
+            Task& task = *here.front();
+            task.in.reserve(usual);
             mark_.move_to(*source_);
-            task->mark = mark_;
+            task.mark = mark_;
             try {
-                for (Record record; task->in.size() < usual;) {
-                    if (!source_->next(record)) {
-                        task->is_last = true;
-                        break;
-                    }
-                    task->in.push_back(std::move(record));
-                    ++mark_.taken;
+                while (task.in.size() < usual && !task.is_last) {
+                    task.is_last = !pull(*source_, task.in);
+                    mark_.taken += !task.is_last;
                 }
             } catch (...) {
-                task->source_failure = std::current_exception();
+                task.source_failure = std::current_exception();
             }
-            hand_out(std::move(task));
+            const std::scoped_lock lock(side_->mutex);
+            tasks_.splice(tasks_.end(), here);
+            side_->waiting.splice(side_->waiting.end(), there);
+            side_->work.notify_one();
         }
     }
 
-    void hand_out(std::shared_ptr<Task>&& task) {
-        const std::scoped_lock lock(side_->mutex);
-        tasks_.push_back(task);
-        side_->waiting.push_back(task.get());
-        side_->work.notify_one();
-    }
-
-    static void run(const ParallelMap* map, Side& side) {
+    static void run(std::shared_ptr<Side> side) {
         Copier copier;
-        std::unique_lock lock(side.mutex);
+        std::unique_lock lock(side->mutex);
         for (;;) {
-            side.work.wait(lock, [&] { return side.is_stopping || !side.waiting.empty(); });
-            if (side.is_stopping) return;
-            Task& task = *side.waiting.front();
-            side.waiting.pop_front();
+            side->work.wait(lock, [&] { return side->is_stopping || !side->waiting.empty(); });
+            if (side->is_stopping) return;
+            const std::shared_ptr<Task> task = std::move(side->waiting.front());
+            side->waiting.pop_front();
             lock.unlock();
             try {
-                task.out.reserve(task.in.size());
-                for (const Record& record : task.in) {
-                    if (side.is_stopping) break;
-                    task.out.push_back(map->mapped(record, copier));
+                task->out.reserve(task->in.size());
+                for (const Record& record : task->in) {
+                    if (side->is_stopping) break;
+                    task->out.push_back(side->mapped(record, copier));
                 }
             } catch (...) {
-                task.failure = std::current_exception();
+                task->failure = std::current_exception();
             }
             lock.lock();
-            task.is_done = true;
-            side.changed.notify_all();
+            task->is_done = true;
+            side->changed.notify_all();
         }
     }
 
+    /// In the child of a fork: the tasks again, for other threads. Those that were there may have been in the middle of them.
     void check_fork() {
         const uint64_t now = count_forks();
-        if (std::exchange(forks_, now) == now || side_->threads.empty()) return;
-        (void)side_.release();  // never freed, nor the tasks: threads may have been in the middle of them
-        side_ = std::make_unique<Side>();
-        auto* const gone = new std::deque<std::shared_ptr<Task>>(std::move(tasks_));
-        tasks_.clear();
-        for (const auto& old : *gone) {
-            auto task = std::make_shared<Task>();
-            task->mark = old->mark;
-            task->in = old->in;
-            task->source_failure = old->source_failure;
-            task->is_last = old->is_last;
-            hand_out(std::move(task));
+        if (forks_ != now && threads_.count() > 0) {
+            auto side = std::make_shared<Side>(side_->map, side_->context, side_->objects);
+            Tasks tasks;
+            for (const auto& old : tasks_) {
+                auto task = std::make_shared<Task>();
+                task->mark = old->mark;
+                task->in = old->in;
+                task->source_failure = old->source_failure;
+                task->is_last = old->is_last;
+                tasks.push_back(std::move(task));
+            }
+            side->waiting = tasks;
+            threads_.forget();
+            side_ = std::move(side);
+            tasks_.swap(tasks);
         }
+        forks_ = now;
     }
 
-    void forget() {
-        stop();
+    /// The threads finish the tasks that they have begun; nobody asks for those.
+    void forget() noexcept {
+        Tasks gone;  // freed without the lock, since records release what is the caller's
+        {
+            const std::scoped_lock lock(side_->mutex);
+            gone.swap(side_->waiting);
+        }
         task_ = nullptr;
         tasks_.clear();
         given_ = 0;
         mark_ = {};
     }
 
-    void stop() {
-        if (side_->threads.empty()) return;
-        if (forks_ != count_forks()) {
-            (void)side_.release();
-            side_ = std::make_unique<Side>();
-            new std::deque<std::shared_ptr<Task>>(std::move(tasks_));
-            tasks_.clear();
-            forks_ = count_forks();
-            return;
-        }
-        {
-            const std::scoped_lock lock(side_->mutex);
-            side_->is_stopping = true;
-        }
-        side_->work.notify_all();
-        for (std::thread& thread : side_->threads) thread.join();
-        side_ = std::make_unique<Side>();
-    }
-
-    sab_map_fn map_;
-    Context context_;
-    uint64_t threads_;
+    uint64_t threads_wanted_;
     Copier copier_;
-    std::unique_ptr<Side> side_;
-    std::deque<std::shared_ptr<Task>> tasks_;  ///< in order, from the next one on
-    std::shared_ptr<Task> task_;               ///< that is being given
+    std::shared_ptr<Side> side_;
+    Threads threads_;
+    Tasks tasks_;                 ///< in order, from the next one on
+    std::shared_ptr<Task> task_;  ///< that is being given
     std::size_t given_ = 0;
     Mark mark_;
     uint64_t forks_ = count_forks();
@@ -448,13 +532,13 @@ private:
 
 }  // namespace
 
-StreamPtr make_prefetch(StreamPtr&& source, uint64_t buffer_size) {
+StagePtr make_prefetch(uint64_t buffer_size) {
     check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size, "must be from 1 to 2^32");
-    return std::make_unique<Prefetch>(std::move(source), buffer_size);
+    return std::make_unique<Prefetch>(buffer_size);
 }
 
-StreamPtr make_parallel_map(StreamPtr&& source, const sab_map_stream_options& options) {
-    return std::make_unique<ParallelMap>(std::move(source), options.map, context_of(options.ctx, options.release), objects_of(options.objects), options.threads);
+StagePtr make_parallel_map(const sab_map_stream_options& options) {
+    return std::make_unique<ParallelMap>(options.map, context_of(options.ctx, options.release), objects_of(options.objects), options.threads);
 }
 
 }  // namespace sab

@@ -895,6 +895,123 @@ static void Lines_OfGzip_AreReadAndDamageIsFound(void) {
 
 /* What cannot be */
 
+/* Streams that their own threads free */
+
+/* What a callback and the thread that made the stream share. */
+struct shared_map {
+    pthread_t taker; /* its calls are those of a map without threads */
+    _Atomic(sab_stream *) stream;
+    atomic_int calls, is_inside, may_leave, is_done, released;
+    int at;
+};
+
+static int32_t free_own_stream(void *ctx, const sab_record *record, sab_record *made) {
+    struct shared_map *shared = ctx;
+    (void)record;
+    (void)made;
+    if (pthread_equal(pthread_self(), shared->taker) || atomic_fetch_add(&shared->calls, 1) != shared->at) return 0;
+    sab_stream *stream;
+    while ((stream = atomic_exchange(&shared->stream, NULL)) == NULL) usleep(100);
+    sab_stream_free(stream);
+    EXPECT(atomic_load(&shared->released) == 0); /* this call still uses the context */
+    atomic_store(&shared->is_done, 1);
+    return 0;
+}
+
+static int32_t stay_inside(void *ctx, const sab_record *record, sab_record *made) {
+    struct shared_map *shared = ctx;
+    (void)record;
+    (void)made;
+    if (pthread_equal(pthread_self(), shared->taker) || atomic_fetch_add(&shared->calls, 1) != shared->at) return 0;
+    atomic_store(&shared->is_inside, 1);
+    while (!atomic_load(&shared->may_leave)) usleep(100);
+    EXPECT(atomic_load(&shared->released) == 0);
+    atomic_store(&shared->is_done, 1);
+    return 0;
+}
+
+static void shared_released(void *ctx) { atomic_fetch_add(&((struct shared_map *)ctx)->released, 1); }
+
+/* A map in threads: 0: below a prefetch; 1: by two threads; 2: by two threads below a prefetch; 3: below two prefetches. */
+static sab_stream *mapped_in_threads(struct shared_map *shared, sab_map_fn map, int kind) {
+    sab_map_stream_options options = SAB_MAP_STREAM_OPTIONS_INIT;
+    options.map = map;
+    options.ctx = shared;
+    options.release = shared_released;
+    options.threads = kind == 1 || kind == 2 ? 2 : 0;
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_random_stream_new(1, &stream));
+    EXPECT_OK(sab_map_stream_new(stream, &options, &stream));
+    if (kind != 1) EXPECT_OK(sab_prefetch_stream_new(stream, 64, &stream));
+    if (kind == 3) EXPECT_OK(sab_prefetch_stream_new(stream, 64, &stream));
+    return stream;
+}
+
+static void Stream_FreedByItsOwnThread_EndsAfterTheCallback(void) {
+    for (int kind = 0; kind < 4; ++kind) {
+        struct shared_map shared = {.taker = pthread_self(), .at = kind == 1 || kind == 2 ? 250 : 40}; /* taken ahead, but not with the first record */
+        sab_stream *stream = mapped_in_threads(&shared, free_own_stream, kind);
+        sab_record record = SAB_RECORD_INIT;
+        EXPECT_OK(sab_stream_next(stream, &record));
+        atomic_store(&shared.stream, stream);
+        while (!atomic_load(&shared.released)) usleep(100);
+        EXPECT(atomic_load(&shared.is_done) == 1 && atomic_load(&shared.released) == 1);
+    }
+}
+
+static void Stream_ThatIsAbandoned_IsReleasedWhenItsCallbackEnds(void) {
+    for (int kind = 0; kind < 4; ++kind) {
+        struct shared_map shared = {.taker = pthread_self(), .at = kind == 1 || kind == 2 ? 250 : 40}; /* taken ahead, but not with the first record */
+        sab_stream *stream = mapped_in_threads(&shared, stay_inside, kind);
+        sab_record record = SAB_RECORD_INIT;
+        EXPECT_OK(sab_stream_next(stream, &record));
+        while (!atomic_load(&shared.is_inside)) usleep(100);
+        sab_stream_abandon(stream); /* comes back although the callback has not */
+        EXPECT(atomic_load(&shared.released) == 0);
+        atomic_store(&shared.may_leave, 1);
+        while (!atomic_load(&shared.released)) usleep(100);
+        EXPECT(atomic_load(&shared.is_done) == 1 && atomic_load(&shared.released) == 1);
+    }
+    sab_stream_abandon(NULL);
+}
+
+/* Progress and control over several sources */
+
+static int32_t count_call(void *ctx, uint64_t done, uint64_t total) {
+    (void)done;
+    (void)total;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static sab_stream *followed(int *calls) {
+    sab_stream *stream = readahead(numbers(8, 0, NULL), 4, 2, 0, 0, 1); /* reports at each window */
+    EXPECT_OK(sab_stream_set_progress(stream, count_call, calls));
+    return stream;
+}
+
+static void Progress_OfSeveralSources_IsKept(void) {
+    int calls[2] = {0, 0}, own = 0;
+    sab_stream *sources[2] = {followed(&calls[0]), followed(&calls[1])}, *stream = NULL;
+    sab_record record = SAB_RECORD_INIT;
+    EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
+    EXPECT_OK(sab_stream_next(stream, &record));
+    EXPECT(calls[0] > 0 && calls[1] == calls[0]);
+    EXPECT_OK(sab_stream_set_progress(stream, count_call, &own));
+    calls[0] = calls[1] = 0;
+    while (sab_stream_next(stream, &record) == SAB_OK) continue;
+    EXPECT(own > 0 && calls[0] == 0 && calls[1] == 0);
+    sab_stream_free(stream);
+
+    sab_stream *control = NULL, *one = followed(&calls[0]);
+    EXPECT_OK(sab_random_stream_new(1, &control)); /* in [0, 1): always the first source */
+    EXPECT_OK(sab_multiplex_stream_new(control, &one, 1, &stream));
+    EXPECT_OK(sab_batch_stream_new(stream, 2, &stream));
+    EXPECT_OK(sab_stream_next(stream, &record));
+    EXPECT(calls[0] > 0);
+    sab_stream_free(stream);
+}
+
 static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
     sab_stream *source = numbers(5, 0, NULL), *stream = NULL, *twice[2] = {source, source}, *missing[2] = {source, NULL};
     EXPECT_FAILS(sab_batch_stream_new(source, 0, &stream), SAB_E_ARGUMENT, "batch_size = 0");
@@ -970,6 +1087,9 @@ int main(void) {
     RUN(Pack_FillsItsListsAndLosesNothing);
     RUN(Pack_RefusesWhatDoesNotFit);
     RUN(Progress_OfALongWindow_Cancels);
+    RUN(Progress_OfSeveralSources_IsKept);
+    RUN(Stream_FreedByItsOwnThread_EndsAfterTheCallback);
+    RUN(Stream_ThatIsAbandoned_IsReleasedWhenItsCallbackEnds);
     RUN(SavedAnywhere_GoesOnTheSame);
     RUN(Restore_OfADamagedState_IsRefusedAndBeginsAgain);
     RUN(Lines_AreReadFromFileToFile);

@@ -791,6 +791,8 @@ const _sab_stream_state_restore = Ref(C_NULL)
 sab_stream_state_restore(stream, data, size) = ccall(_sab_stream_state_restore[], sab_status, (Ptr{sab_stream}, Ptr{Cvoid}, Csize_t), stream, data, size)
 const _sab_stream_free = Ref(C_NULL)
 sab_stream_free(stream) = ccall(_sab_stream_free[], Cvoid, (Ptr{sab_stream},), stream)
+const _sab_stream_abandon = Ref(C_NULL)
+sab_stream_abandon(stream) = ccall(_sab_stream_abandon[], Cvoid, (Ptr{sab_stream},), stream)
 
 mutable struct sab_list_stream_options <: Struct
     struct_size::Csize_t
@@ -1298,6 +1300,7 @@ function load(library)
     _sab_stream_state_save[] = dlsym(library, :sab_stream_state_save)
     _sab_stream_state_restore[] = dlsym(library, :sab_stream_state_restore)
     _sab_stream_free[] = dlsym(library, :sab_stream_free)
+    _sab_stream_abandon[] = dlsym(library, :sab_stream_abandon)
     _sab_list_stream_options_init[] = dlsym(library, :sab_list_stream_options_init)
     _sab_list_stream_new[] = dlsym(library, :sab_list_stream_new)
     _sab_array_stream_new[] = dlsym(library, :sab_array_stream_new)

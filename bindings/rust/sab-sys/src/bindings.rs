@@ -3123,6 +3123,9 @@ extern "C" {
 extern "C" {
     pub fn sab_stream_free(stream: *mut sab_stream);
 }
+extern "C" {
+    pub fn sab_stream_abandon(stream: *mut sab_stream);
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct sab_list_stream_options {

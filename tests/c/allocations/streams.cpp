@@ -372,3 +372,9 @@ SCENARIO(pipeline, Threads::some) {
     CALL_INTO(stream, sab_prefetch_stream_new(stream, 2, &stream));
     use(run, stream, 2);
 }
+
+SCENARIO(abandoned_stream, Threads::none) {
+    sab_stream *const stream = list_of(run);
+    take(run, stream, 3);
+    CALL_PLAIN(sab_stream_abandon(stream));  // no threads: it frees everything at once
+}

@@ -80,7 +80,7 @@ SAB_API void sab_sampler_options_init(sab_sampler_options *options, size_t struc
 
 /** The native order: shuffled, random access, a pure function of (plan, seed, epoch, position).
  *
- *  Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed permutations (order version 1), so
+ *  Each epoch permutes the samples inside each bucket and the batches of the epoch with keyed permutations (order version 2), so
  *  nothing is shuffled in memory. Small last batches of buckets stand where their cost does the least harm to balance.
  *
  *  @param plan     may be freed before the sampler

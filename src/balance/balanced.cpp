@@ -321,16 +321,17 @@ void BalancedSampler::load(uint64_t step) {
     rank_of_part_.resize(all);
     const Permutation shuffled(all, permutation_key(options_.seed, run_.epoch, Purpose::parts, run_.first_step + step));
     if (micro_batches_ == 1 || options_.world_size == 1) {
-        for (uint32_t part = 0; part < all; ++part) rank_of_part_[part] = shuffled(part) / static_cast<uint32_t>(micro_batches_);
+        for (uint32_t part = 0; part < all; ++part) rank_of_part_[part] = static_cast<uint32_t>(shuffled(part) / micro_batches_);
     } else {
         partitioner_.partition(part_costs_, {}, {method_, options_.world_size, true, 0}, rank_of_part_);
         const Permutation ranks(options_.world_size, permutation_key(options_.seed, run_.epoch, Purpose::parts, ~(run_.first_step + step)));
-        for (uint32_t& rank : rank_of_part_) rank = ranks(rank);
+        for (uint32_t& rank : rank_of_part_) rank = static_cast<uint32_t>(ranks(rank));
     }
     slot_of_part_.resize(all);
     std::vector<uint32_t> next(options_.world_size);
     for (uint32_t i = 0; i < all; ++i) {
-        const uint32_t part = shuffled(i), rank = rank_of_part_[part];
+        const auto part = static_cast<uint32_t>(shuffled(i));
+        const uint32_t rank = rank_of_part_[part];
         slot_of_part_[part] = rank * static_cast<uint32_t>(micro_batches_) + next[rank]++;
     }
     slot_begin_.assign(all + 1, 0);

@@ -1,4 +1,4 @@
-/// The native order, version 1. ARCHITECTURE.md tells it as a whole.
+/// The native order, version 2. ARCHITECTURE.md tells it as a whole.
 ///
 /// The samples of a batch are a stretch of the bucket's permuted places; the order of the batches is CostOrder's.
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-/// The order of an epoch's batches, version 1: a keyed permutation in which the batches of one step cost nearly the same.
+/// The order of an epoch's batches, version 2: a keyed permutation in which the batches of one step cost nearly the same.
 
 #include <cstdint>
 #include <vector>

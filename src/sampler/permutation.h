@@ -1,14 +1,17 @@
 #pragma once
-/// Keyed permutations that need no memory: order version 1.
+/// Keyed permutations that need no memory: order version 2.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace sab {
 
+inline constexpr uint64_t golden_gamma = 0x9E3779B97F4A7C15u;
+
 /// 64 bits that look random and differ for different inputs: the finaliser of splitmix64 (Steele, Lea, Flood 2014).
 constexpr uint64_t mix(uint64_t x) {
-    x += 0x9E3779B97F4A7C15u;
+    x += golden_gamma;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
@@ -28,34 +31,40 @@ constexpr uint64_t permutation_key(uint64_t seed, uint64_t epoch, Purpose purpos
     return mix(mix(mix(mix(seed) ^ epoch) ^ static_cast<uint64_t>(purpose)) ^ which);
 }
 
-/// A permutation of [0, count), count up to 2^32.
+/// A permutation of [0, count), count up to 2^48.
 ///
-/// Rounds of add key, odd multiply, xor-shift on the next power of two; values outside [0, count) walk on until they fall inside (expected
-/// tries below 2). Up to `table_count` a keyed Fisher-Yates shuffle instead, exactly uniform up to its 64-bit draws, since a few bits leave the
-/// rounds too little to mix. Statistics: tests/sampler/permutation_test.cpp.
+/// It works on [0, 2^k), the next power of two: keyed rounds of x ^= x >> k/2, x += add, x = x (2x + 1), the quadratic of the cipher RC6. The
+/// quadratic is a bijection modulo 2^k. Unlike a product with a constant, it spreads a difference in a way that depends on the value, so no key leaves
+/// the pairs at some distance together. Values outside [0, count) go through the rounds again until they fall inside (on average fewer than two
+/// times). Up to `table_count` the permutation is a Fisher-Yates shuffle of a table, since a few bits leave the rounds too little to mix.
+/// tests/sampler/permutation_statistics_test.cpp checks single keys, permutation_test.cpp averages over keys.
 class Permutation {
 public:
     static constexpr uint64_t table_count = 32;
+    static constexpr uint64_t largest_count = uint64_t{1} << 48;
 
     Permutation() : Permutation(1, 0) {}
     Permutation(uint64_t count, uint64_t key);
 
     uint64_t count() const { return count_; }
-    uint32_t operator()(uint64_t i) const;
-    /// The values at first, first + 1, ...: the same as the operator's, many at a time.
+    /// The value at place i.
+    uint64_t operator()(uint64_t i) const;
+    /// The place of a value.
+    uint64_t inverse(uint64_t value) const;
+    /// The values at first, first + 1, ...: the same as the operator's, many at a time. For counts up to 2^32.
     void fill(uint64_t first, std::span<uint32_t> out) const;
 
 private:
-    static constexpr int rounds = 4;        ///< on a large domain
-    static constexpr int most_rounds = 8;   ///< on fewer than 10 bits, which mix less a round
+    static constexpr int rounds = 5;       ///< from 10 bits on
+    static constexpr int most_rounds = 7;  ///< on fewer bits, which mix less a round
     struct Rounds {
-        uint32_t mask;
+        uint64_t mask;
         uint32_t shift;
         int rounds;
-        uint32_t add[most_rounds];
-        uint32_t multiply[most_rounds];
+        uint64_t add[most_rounds + 1];  ///< one before the rounds, then one a round
     };
-    static uint32_t apply(const Rounds& keys, uint32_t x);
+    template <int bits>
+    static uint64_t unapply(const Rounds& keys, uint64_t x);
     static void apply(const Rounds& keys, uint32_t* values, std::size_t count);
 
     uint64_t count_;

@@ -10,7 +10,7 @@
 
 namespace sab {
 
-inline constexpr uint32_t order_version = 1;
+inline constexpr uint32_t order_version = 2;
 inline constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
 
 /// 136 bytes, little-endian. What a kind of sampler does not need stays 0.

@@ -1,5 +1,5 @@
-/// The keyed permutation: a permutation for every count, the same values by both ways, and no trace of structure in chi-square tests. Keys are
-/// fixed, so the tests are exact repetitions of a run that passed; the thresholds are five standard deviations.
+/// The keyed permutation: a permutation for every count, the same values by both ways, and no trace of structure in chi-square tests over many keys
+/// (permutation_statistics_test.cpp tests single keys). Keys are fixed, so the tests are exact repetitions of a run that passed; the thresholds are five standard deviations.
 #include "sampler/permutation.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <unordered_map>
 #include <vector>
 
 namespace sab {
@@ -51,7 +52,41 @@ TEST(Permutation, Fill_EqualsTheOperatorFromAnyFirst) {
     }
 }
 
-TEST(Permutation, LargestCount_StaysInside) {
+TEST(Permutation, Inverse_IsThePlaceOfAValue) {
+    for (uint64_t count = 1; count <= 1100; ++count) {
+        const Permutation permutation(count, permutation_key(3, 2, Purpose::samples, count));
+        for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(permutation.inverse(permutation(i)), i) << count;
+    }
+    for (int bits = 11; bits <= 48; ++bits)
+        for (const uint64_t count : {(uint64_t{1} << bits) - 1, uint64_t{1} << bits, (uint64_t{3} << (bits - 2)) + 1}) {
+            const Permutation permutation(count, permutation_key(4, 7, Purpose::samples, count));
+            for (uint64_t i = 0; i < 300; ++i)
+                for (const uint64_t place : {i, count - 1 - i, mix(i) % count}) {
+                    const uint64_t value = permutation(place);
+                    ASSERT_LT(value, count);
+                    ASSERT_EQ(permutation.inverse(value), place) << count;
+                }
+        }
+}
+
+TEST(Permutation, BeyondThirtyTwoBits_NoDifferenceOfPlacesGivesADifferenceOfValues) {
+    // 2^14 pairs of places at a power-of-two distance: two of the about 2^47 differences of their values agree with chance 2^-20 or less.
+    for (const uint64_t count : {(uint64_t{1} << 32) + 1, uint64_t{1} << 40, Permutation::largest_count})
+        for (uint64_t epoch = 0; epoch < 5; ++epoch) {
+            const Permutation permutation(count, permutation_key(8, epoch, Purpose::samples, 0));
+            for (uint64_t distance = 1; distance < count; distance *= 2) {
+                std::unordered_map<uint64_t, int> seen;
+                int most = 0;
+                for (uint64_t i = 0; i < 16384; ++i) {
+                    const uint64_t place = mix(i) % count & ~distance;
+                    if ((place | distance) < count) most = std::max(most, ++seen[permutation(place) ^ permutation(place | distance)]);
+                }
+                ASSERT_LE(most, 3) << count << " at " << distance;
+            }
+        }
+}
+
+TEST(Permutation, LargestCountOfFill_StaysInside) {
     const Permutation permutation(0xFFFFFFFFu, permutation_key(1, 1, Purpose::samples, 0));
     std::vector<uint32_t> out(1000);
     permutation.fill(0xFFFFFFFFu - 1000, out);

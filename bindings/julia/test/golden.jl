@@ -102,7 +102,7 @@ function golden(text)
 end
 
 @testset "golden vectors" begin
-    for file in ("order_1.txt", "packed_1.txt")
+    for file in ("order_2.txt", "packed_2.txt")
         differ, cases = quietly(() -> golden(read(joinpath(GOLDEN, file), String)))
         @test differ == []
         @test cases > 10

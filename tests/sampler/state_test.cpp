@@ -1,0 +1,43 @@
+/// States that this library must not go on from.
+#include "sampler/state.h"
+
+#include <gtest/gtest.h>
+#include <sab.h>
+
+#include <array>
+#include <bit>
+
+#include "base/xxhash.h"
+
+namespace sab {
+namespace {
+
+TEST(State, OfAnotherOrderVersion_IsRefusedWithBothVersions) {
+    const double lengths[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    sab_sizes* sizes = nullptr;
+    ASSERT_EQ(sab_sizes_new(lengths, std::size(lengths), SAB_FLOAT64, nullptr, &sizes), SAB_OK);
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budget = 16;
+    sab_plan* plan = nullptr;
+    ASSERT_EQ(sab_plan_new(sizes, &options, &plan), SAB_OK);
+    sab_sampler* sampler = nullptr;
+    ASSERT_EQ(sab_bucket_sampler_new(plan, nullptr, &sampler), SAB_OK);
+    std::array<unsigned char, SAB_STATE_SIZE> bytes{};
+    ASSERT_EQ(sab_sampler_state_save(sampler, bytes.data()), SAB_OK);
+    ASSERT_EQ(sab_sampler_state_restore(sampler, bytes.data(), bytes.size()), SAB_OK);
+
+    auto state = std::bit_cast<State>(bytes);
+    EXPECT_EQ(state.order_version, 2u);
+    state.order_version = 1;
+    state.checksum = XXH3_64bits(&state, offsetof(State, checksum));
+    bytes = std::bit_cast<decltype(bytes)>(state);
+    EXPECT_EQ(sab_sampler_state_restore(sampler, bytes.data(), bytes.size()), SAB_E_MISMATCH);
+    EXPECT_STREQ(sab_last_error_message(), "state: was saved with order version 1, this sampler has 2");
+
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+}
+
+}  // namespace
+}  // namespace sab

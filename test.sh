@@ -5,7 +5,7 @@ cd "$(dirname "$0")"
 . cmake/setup.sh
 mode=${1:-all}
 fuzz_seconds=$([ "${CI:-}" = true ] && echo 20 || echo 10)
-packages=(g++ ccache cmake ninja-build pkg-config binutils libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev libhiredis-dev redis-server libgtest-dev luajit
+packages=(g++ ccache cmake ninja-build pkg-config binutils libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev redis-server libgtest-dev luajit
   python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base)
 command -v cargo > /dev/null || packages+=(cargo-web rustc-web)
 [ "$mode" = quick ] || packages+=(clang libclang-rt-14-dev libclang-14-dev abigail-tools swig doxygen)

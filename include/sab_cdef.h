@@ -807,6 +807,8 @@ typedef struct sab_cache_options {
  int32_t is_cluster;
  double timeout;
  double load_wait;
+ double call_timeout;
+ uint64_t file_mode;
 } sab_cache_options;
 void sab_cache_options_init(sab_cache_options *options, size_t struct_size);
 sab_status sab_cache_open(const char *url, const sab_cache_options *options, sab_cache **cache);

@@ -5,7 +5,7 @@ sudo() { "$@"; }
 apt() { dpkg -s "${@:2}" > /dev/null; } # they are there
 cp -r "$REPOSITORY"/{CMakeLists.txt,LICENSE,cmake,include,src} .
 # [install]
-sudo apt install g++ cmake pkg-config libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev libhiredis-dev
+sudo apt install g++ cmake pkg-config libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev
 
 prefix=$HOME/libsab
 cmake -B build/lib -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib

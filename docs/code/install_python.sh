@@ -7,7 +7,7 @@ mkdir bindings
 cp -r "$REPOSITORY"/{CMakeLists.txt,LICENSE,cmake,include,src} .
 cp -r "$REPOSITORY"/bindings/python bindings
 # [install]
-sudo apt install g++ cmake ninja-build python3-dev python3-venv libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev libhiredis-dev
+sudo apt install g++ cmake ninja-build python3-dev python3-venv libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev
 
 python3 -m venv venv
 . venv/bin/activate

@@ -3,6 +3,10 @@
  *
  *  sab_cache_get_or_load() gives the value of a key, made by the caller's function where nobody has made it. A cache is no store of record: what is damaged, evicted or out of reach is
  *  a miss, and made again.
+ *
+ *  Security: a cache trusts everyone who can write to its file or its servers. The checksum of a value finds damage, not forgery: whoever can write can replace any value. Treat values as input from those
+ *  users, and do not decode them with a format that runs code, such as Python's pickle or Julia's Serialization, unless they may run code in every reader. Files are created for their owner only
+ *  (`file_mode`). Redis sends passwords and values over the network unencrypted. Answers of a server are bounded in bytes and in time, so that a server can give wrong values and misses but cannot stop a reader.
  */
 #ifndef SAB_CACHE_H
 #define SAB_CACHE_H
@@ -38,8 +42,11 @@ typedef struct sab_cache_options {
     int32_t is_cluster;           /**< Redis: 1: the servers are a Redis Cluster, any node of which is enough; 0 (default): keys are dealt out to the servers by xxHash */
     double timeout;               /**< Redis: seconds to connect, and for each answer, or 64 KiB of a long one; above 0. A host's name is looked up for as long as the system does. 1 */
     double load_wait;             /**< seconds to wait at most while somebody else makes a value, before making it, too; at least 0. 60 */
+    double call_timeout;          /**< Redis: seconds in all for one request of a call to its servers, with all answers, redirections, and steps of SCAN; when it is over, the call fails as `on_failure` says.
+                                       A sab_cache_get_or_load() makes up to five requests besides waiting. 0 (default): 10 times `timeout` */
+    uint64_t file_mode;           /**< "lmdb:": permissions of the files that are created, less the umask: from 0600 to 0666 (octal), with read and write for the owner. Files that exist keep theirs. 0 (default): 0600 */
 } sab_cache_options;
-#define SAB_CACHE_OPTIONS_INIT { sizeof(sab_cache_options), NULL, 1, 1, 0, SAB_CACHE_DEGRADE, 0, 1, 60 }
+#define SAB_CACHE_OPTIONS_INIT { sizeof(sab_cache_options), NULL, 1, 1, 0, SAB_CACHE_DEGRADE, 0, 1, 60, 0, 0 }
 
 /** Sets the defaults, the same as SAB_CACHE_OPTIONS_INIT: for languages without C's macros.
  *

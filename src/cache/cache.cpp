@@ -15,6 +15,7 @@ struct Cache::State {
     std::unique_ptr<Store> store;
     std::mutex buffering, flushing;
     Buffer buffer, under_way;  // what is to be written, and what is being written
+    bool is_left = false;      // a flush ran out of memory: `under_way` is still to be written
     Clock::time_point oldest;  // when the first came into the buffer
 };
 
@@ -34,16 +35,16 @@ View of_frame(std::shared_ptr<const std::string> frame) {
 
 Cache::Cache(Settings settings, std::function<std::unique_ptr<Store>()> open) : settings_(std::move(settings)), open_(std::move(open)) {
     watch_forks();
-    url_ = state().store->url();
-    if (settings_.on_failure == SAB_CACHE_ERROR) {
+    try {
+        url_ = state().store->url();
         Outcome outcome;
-        state().store->check(outcome);
-        if (!outcome.failure.empty()) {
-            delete state_.load();
-            fail(SAB_E_IO, std::string_view(outcome.failure));
-        }
+        if (settings_.on_failure == SAB_CACHE_ERROR) state().store->check(outcome);
+        if (!outcome.failure.empty()) fail(SAB_E_IO, std::string_view(outcome.failure));
+        add_to_open(this);
+    } catch (...) {
+        delete state_.load();
+        throw;
     }
-    add_to_open(this);
 }
 
 Cache::~Cache() {
@@ -197,8 +198,8 @@ View Cache::get_or_load(std::string_view given, const Load& load, const Progress
 
 std::shared_ptr<const std::string> Cache::load_and_keep(const std::string& key, const Load& load) {
     auto frame = std::make_shared<const std::string>(framed(key, load()));
-    ++counters_.loads;
     keep(key, frame);
+    ++counters_.loads;
     return frame;
 }
 
@@ -216,7 +217,11 @@ void Cache::keep(const std::string& key, std::shared_ptr<const std::string> fram
         own.buffer[key] = std::move(frame);
         is_full = own.buffer.size() >= settings_.writer_buffer_size;
     }
-    if (is_full) flush();
+    if (!is_full) return;
+    try {
+        flush();
+    } catch (const std::bad_alloc&) {  // the value is kept; the next call writes the buffer
+    }
 }
 
 void Cache::put(std::string_view key, std::string_view value) {
@@ -226,16 +231,17 @@ void Cache::put(std::string_view key, std::string_view value) {
 }
 
 void Cache::put_all(std::span<const Item> items) {
-    flush();  // what came before must not come after
     std::vector<std::string> keys, frames;
     std::vector<Item> whole;
     keys.reserve(items.size());
     frames.reserve(items.size());
+    whole.reserve(items.size());
     for (const Item& item : items) {
         keys.push_back(full(item.key));
         frames.push_back(framed(keys.back(), item.value));
         whole.push_back({keys.back(), frames.back()});
     }
+    flush();  // older values first
     write(whole);
 }
 
@@ -252,7 +258,8 @@ void Cache::flush_if_due() {
     if (settings_.writer_buffer_size <= 1) return;
     {
         const std::scoped_lock lock(own.buffering);
-        if (own.buffer.empty() || Clock::now() - own.oldest < seconds(settings_.flush_interval)) return;
+        const bool is_due = !own.buffer.empty() && Clock::now() - own.oldest >= seconds(settings_.flush_interval);
+        if (!is_due && !own.is_left) return;
     }
     flush();
 }
@@ -261,21 +268,35 @@ void Cache::flush() {
     if (state_.load() == nullptr) return;  // a child that has not used it: nothing is in its buffer
     State& own = state();
     const std::scoped_lock one(own.flushing);
-    std::vector<Item> items;
+    if (own.is_left) write_under_way(own);  // older than what is in the buffer
     {
         const std::scoped_lock lock(own.buffering);
         if (own.buffer.empty()) return;
         own.under_way.swap(own.buffer);
-        for (const auto& [key, frame] : own.under_way) items.push_back({key, *frame});
     }
-    struct Done {
-        State& own;
-        ~Done() {
-            const std::scoped_lock lock(own.buffering);
-            own.under_way.clear();
-        }
-    } done{own};
-    write(items);
+    write_under_way(own);
+}
+
+/// Under `flushing`. For lack of memory nothing is lost: the values stay where get() finds them, and the next flush writes them before newer ones. Otherwise they are written, or counted as dropped.
+void Cache::write_under_way(State& own) {
+    const auto is_over = [&](bool is_left) {
+        const std::scoped_lock lock(own.buffering);
+        own.is_left = is_left;
+        if (!is_left) own.under_way.clear();
+    };
+    try {
+        std::vector<Item> items;
+        items.reserve(own.under_way.size());
+        for (const auto& [key, frame] : own.under_way) items.push_back({key, *frame});
+        write(items);
+    } catch (const std::bad_alloc&) {
+        is_over(true);
+        throw;
+    } catch (...) {
+        is_over(false);
+        throw;
+    }
+    is_over(false);
 }
 
 uint64_t Cache::count() {
@@ -289,12 +310,14 @@ uint64_t Cache::count() {
 void Cache::clear() {
     State& own = state();
     const std::scoped_lock one(own.flushing);
+    Outcome outcome;
+    own.store->clear(outcome);
     {
         const std::scoped_lock lock(own.buffering);
         own.buffer.clear();
+        own.under_way.clear();
+        own.is_left = false;
     }
-    Outcome outcome;
-    own.store->clear(outcome);
     settle(outcome);
 }
 

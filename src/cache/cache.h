@@ -62,6 +62,7 @@ private:
     void keep(const std::string& key, std::shared_ptr<const std::string> framed);
     void write(std::span<const Item> items);
     void flush_if_due();
+    void write_under_way(State& own);
     void settle(const Outcome& outcome);
 
     const Settings settings_;

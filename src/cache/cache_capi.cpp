@@ -47,12 +47,15 @@ sab_status sab_cache_open(const char* url, const sab_cache_options* options, sab
         sab::check(given.timeout > 0 && given.timeout <= 1e6, "options.timeout", given.timeout, "must be above 0 and at most 1000000 seconds");
         sab::check(given.load_wait >= 0, "options.load_wait", given.load_wait, "must be at least 0");
         sab::check(given.on_failure == SAB_CACHE_DEGRADE || given.on_failure == SAB_CACHE_ERROR, "options.on_failure", given.on_failure, "must be SAB_CACHE_DEGRADE or SAB_CACHE_ERROR");
+        sab::check(given.call_timeout >= 0 && given.call_timeout <= 1e6, "options.call_timeout", given.call_timeout, "must be from 0 to 1000000 seconds");
+        const uint64_t file_mode = given.file_mode == 0 ? 0600 : given.file_mode;
+        sab::check((file_mode & ~uint64_t{0666}) == 0 && (file_mode & 0600) == 0600, "options.file_mode", file_mode, "must be from 0600 to 0666 (octal), with read and write for the owner");
         sab::check(given.is_cluster == 0 || given.is_cluster == 1, "options.is_cluster", given.is_cluster, "must be 0 or 1");
         const sab::cache::Url parsed = sab::cache::parse_url(url);
         std::optional<std::string> name;
         if (given.dataset_name != nullptr) name = given.dataset_name;
         sab::check(!name || name->size() <= 400, "the length of options.dataset_name", name ? name->size() : 0, "must be at most 400");
-        const sab::cache::StoreOptions store{name, given.capacity, given.timeout, given.is_cluster != 0};
+        const sab::cache::StoreOptions store{name, given.capacity, given.timeout, given.call_timeout == 0 ? 10 * given.timeout : given.call_timeout, given.is_cluster != 0, static_cast<unsigned>(file_mode)};
         if (parsed.kind == sab::cache::Url::redis)
             sab::check(given.capacity == 0, "options.capacity", given.capacity, "cannot be set for servers that are there already: their maxmemory is what counts");
         else if (given.is_cluster != 0)
@@ -60,7 +63,7 @@ sab_status sab_cache_open(const char* url, const sab_cache_options* options, sab
         std::function<std::unique_ptr<sab::cache::Store>()> open;
         switch (parsed.kind) {
             case sab::cache::Url::memory: open = [store] { return sab::cache::make_memory_store(store); }; break;
-            case sab::cache::Url::lmdb: open = [store, path = sab::cache::resolved_path(parsed.path)] { return sab::cache::open_lmdb_store(path, store); }; break;
+            case sab::cache::Url::lmdb: open = [store, path = sab::cache::resolved_path(parsed.path, store.file_mode)] { return sab::cache::open_lmdb_store(path, store); }; break;
             case sab::cache::Url::redis: open = [store, address = parsed.servers] { return sab::cache::open_redis_store(address, store); }; break;
             case sab::cache::Url::redis_server: {
                 const auto server = std::make_shared<sab::cache::Server>(parsed.path, parsed.bind, store.capacity, store.timeout);
@@ -77,8 +80,11 @@ sab_status sab_cache_get(sab_cache* cache, const void* key, size_t key_size, sab
     return sab::guard_new(value, "value", [&]() -> sab_cache_value* {
         sab::require(cache, "cache");
         const std::string_view name = read_key(key, key_size, "key");
+        auto made = std::make_unique<sab_cache_value>();
         auto found = std::move(cache->impl.get({&name, 1})[0]);
-        return found ? new sab_cache_value{std::move(*found)} : nullptr;
+        if (!found) return nullptr;
+        made->view = std::move(*found);
+        return made.release();
     });
 }
 
@@ -95,14 +101,16 @@ sab_status sab_cache_get_or_load(sab_cache* cache, const void* key, size_t key_s
         sab::require(cache, "cache");
         const std::string_view name = read_key(key, key_size, "key");
         if (load == nullptr) sab::fail(SAB_E_ARGUMENT, "load is NULL");
-        const auto made = [&] {
+        const auto loaded = [&] {
             const void* data = nullptr;
             size_t size = 0;
             const int32_t code = sab::called_back("the load callback", [&] { return load(ctx, key, key_size, &data, &size); });
             if (code != 0) throw sab::Error(SAB_E_CALLBACK, sab::text("the load callback gave ", code), code);
             return read_value(data, size, "data");
         };
-        return new sab_cache_value{cache->impl.get_or_load(name, made, sab::Progress(progress, progress_ctx))};
+        auto made = std::make_unique<sab_cache_value>();
+        made->view = cache->impl.get_or_load(name, loaded, sab::Progress(progress, progress_ctx));
+        return made.release();
     });
 }
 
@@ -117,11 +125,14 @@ sab_status sab_cache_get_many(sab_cache* cache, const sab_cache_item* items, siz
         std::vector<std::string_view> keys;
         keys.reserve(count);
         for (std::size_t i = 0; i < count; ++i) keys.push_back(read_key(items[i].key, items[i].key_size, of(i, "key")));
-        auto found = cache->impl.get(keys);
         std::vector<std::unique_ptr<sab_cache_value>> made(count);
-        for (std::size_t i = 0; i < count; ++i)
-            if (found[i]) made[i] = std::make_unique<sab_cache_value>(sab_cache_value{std::move(*found[i])});
-        for (std::size_t i = 0; i < count; ++i) values[i] = made[i].release();
+        for (auto& each : made) each = std::make_unique<sab_cache_value>();
+        auto found = cache->impl.get(keys);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (!found[i]) continue;
+            made[i]->view = std::move(*found[i]);
+            values[i] = made[i].release();
+        }
     });
 }
 

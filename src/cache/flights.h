@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <unordered_map>
 
@@ -21,12 +20,12 @@ public:
     };
 
     /// The flight of a key, and whether the calling thread is to make it.
-    std::pair<std::shared_ptr<Flight>, bool> join(std::string_view key) {
+    std::pair<std::shared_ptr<Flight>, bool> join(const std::string& key) {
         const std::scoped_lock lock(mutex_);
-        auto& flight = all_[std::string(key)];
-        const bool is_new = flight == nullptr;
-        if (is_new) flight = std::make_shared<Flight>(Flight{std::this_thread::get_id(), false, nullptr});
-        return {flight, is_new};
+        if (const auto known = all_.find(key); known != all_.end()) return {known->second, false};
+        auto flight = std::make_shared<Flight>(Flight{std::this_thread::get_id(), false, nullptr});
+        all_.emplace(key, flight);
+        return {std::move(flight), true};
     }
 
     /// Whether it cannot be over before the calling thread gets on: its pilot is this thread, or waits for it.
@@ -49,12 +48,12 @@ public:
         return is_over;
     }
 
-    void land(std::string_view key, const std::shared_ptr<Flight>& flight, std::shared_ptr<const std::string> value) {
+    void land(const std::string& key, const std::shared_ptr<Flight>& flight, std::shared_ptr<const std::string> value) noexcept {
         {
             const std::scoped_lock lock(mutex_);
             flight->is_over = true;
             flight->value = std::move(value);
-            all_.erase(std::string(key));
+            all_.erase(key);
         }
         over_.notify_all();
     }

@@ -47,7 +47,11 @@ uint64_t fork_generation() { return generation.load(std::memory_order_acquire); 
 
 void watch_forks() {
     open_caches();
-    [[maybe_unused]] static const int once = (forget_files(), pthread_atfork(before, in_parent, in_child));
+    [[maybe_unused]] static const bool once = [] {
+        forget_files();
+        if (pthread_atfork(before, in_parent, in_child) != 0) throw std::bad_alloc();  // the next call tries again
+        return true;
+    }();
 }
 
 void add_to_open(Cache* cache) {

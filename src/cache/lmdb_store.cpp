@@ -1,6 +1,7 @@
 /// Values in a file of LMDB's: one database for each dataset name, keyed by the hash of the key.
 #include <fcntl.h>
 #include <lmdb.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,11 +9,11 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 #include <random>
 #include <system_error>
 #include <thread>
@@ -43,6 +44,23 @@ Key key_of(std::string_view key) {
 }
 
 MDB_val val(const void* data, std::size_t size) { return {size, const_cast<void*>(data)}; }
+
+/// Of a call of LMDB's, which allocates, too.
+int checked(int code) {
+    if (code == ENOMEM) throw std::bad_alloc();
+    return code;
+}
+
+/// As many addresses as the process may map, up to the largest map.
+uint64_t mappable() {
+    for (uint64_t size = largest_map; size > least_map; size /= 4) {
+        void* const room = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED) continue;
+        munmap(room, size);
+        return size;
+    }
+    return least_map;
+}
 
 constexpr int replaced = MDB_KEYEXIST + 1;  // no code of LMDB's
 
@@ -78,40 +96,25 @@ Identity identity_of(const std::string& path) {
 /// A file that this process has open. LMDB allows one environment a file and process; one that was open before a fork is the parent's.
 class File {
 public:
-    explicit File(std::string name) : path(std::move(name)) {
-        const StandardStreams streams;
-        loading = open((path + "-loading").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-        const bool is_alone = lock_opening();
-        struct stat info {};
-        if (is_alone && stat(path.c_str(), &info) == 0 && info.st_size == 0) unlink(lock_path().c_str());  // of a file that was removed
-        int code = ENOMEM;
-        for (uint64_t size = largest_map; code == ENOMEM && size >= least_map; size /= 4) {  // as much as the process may map
-            code = mdb_env_create(&env);
-            if (code != 0) continue;
-            mdb_env_set_maxdbs(env, 1024);
-            mdb_env_set_maxreaders(env, most_readers);
-            mdb_env_set_mapsize(env, size);
-            code = mdb_env_open(env, path.c_str(), MDB_NOSUBDIR | MDB_NOTLS | MDB_NOSYNC, 0644);
-            if (code != 0) mdb_env_close(env);
+    File(std::string name, unsigned mode) : path(std::move(name)), lock_path_(path + "-lock") {
+        try {
+            open_all(mode);
+        } catch (...) {
+            close_all();
+            throw;
         }
-        if (is_alone) set_lock(loading, opening_place, F_UNLCK);
-        if (code != 0 && loading >= 0) close(loading);
-        check_open(code);
-        check_readers();
-        opened_ = {identity_of(path), identity_of(lock_path())};
     }
     ~File() {
         if (generation != fork_generation()) return;
         for (MDB_txn* const each : idle_) mdb_txn_abort(each);
         mdb_env_sync(env, 1);
-        mdb_env_close(env);
-        if (loading >= 0) close(loading);
+        close_all();
     }
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
     void check_open(int code) const {
-        if (code != 0) fail(SAB_E_IO, std::string_view(why(code, path)));
+        if (checked(code) != 0) fail(SAB_E_IO, std::string_view(why(code, path)));
     }
     /// Gives up what processes that were killed looked at: it could not be written over.
     void check_readers() {
@@ -120,7 +123,7 @@ public:
     }
     const Identity& identity() const { return opened_.first; }
     /// Whether others who open the path now get another file than this, or do not see that this process uses it.
-    bool is_replaced() const { return opened_ != std::pair{identity_of(path), identity_of(lock_path())}; }
+    bool is_replaced() const { return opened_ != std::pair{identity_of(path), identity_of(lock_path_)}; }
 
     /// A look at what is there now.
     int begin_read(MDB_txn*& txn) {
@@ -161,7 +164,29 @@ private:
     static constexpr off_t opening_place = off_t{1} << 62;  // above those of keys
     static constexpr std::size_t most_idle = 16;
 
-    std::string lock_path() const { return path + "-lock"; }
+    void open_all(unsigned mode) {
+        const std::string loading_path = path + "-loading";
+        const StandardStreams streams;
+        loading = open(loading_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode);
+        const bool is_alone = lock_opening();
+        struct stat info {};
+        if (is_alone && stat(path.c_str(), &info) == 0 && info.st_size == 0) unlink(lock_path_.c_str());  // of a file that was removed
+        int code = mdb_env_create(&env);
+        if (code == 0) {
+            mdb_env_set_maxdbs(env, 1024);
+            mdb_env_set_maxreaders(env, most_readers);
+            mdb_env_set_mapsize(env, mappable());
+            code = mdb_env_open(env, path.c_str(), MDB_NOSUBDIR | MDB_NOTLS | MDB_NOSYNC, mode);
+        }
+        if (is_alone) set_lock(loading, opening_place, F_UNLCK);
+        check_open(code);
+        check_readers();
+        opened_ = {identity_of(path), identity_of(lock_path_)};
+    }
+    void close_all() noexcept {
+        if (env != nullptr) mdb_env_close(env);
+        if (loading >= 0) close(loading);
+    }
     /// False where somebody does not get on with it, and where it cannot be known.
     bool lock_opening() const {
         for (const auto end = Clock::now() + std::chrono::seconds(5); !set_lock(loading, opening_place, F_WRLCK); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
@@ -169,6 +194,7 @@ private:
         return true;
     }
 
+    const std::string lock_path_;
     std::pair<Identity, Identity> opened_;  // the file, and that of its locks
     std::mutex idling_;
     std::vector<MDB_txn*> idle_ = room();  // looks that are over, to be taken again
@@ -182,46 +208,56 @@ private:
 /// Files that are open, by what they are. One that is being closed counts: its locks go with it.
 struct Files {
     std::recursive_mutex mutex;
-    std::condition_variable_any closed;
     std::map<Identity, std::weak_ptr<File>> open;
 };
 
-Files* files = nullptr;  // never destroyed: values may outlive all
+alignas(Files) unsigned char room_for_files[sizeof(Files)];  // a child makes them anew, which must need no memory
+Files* files = nullptr;                                      // never destroyed: values may outlive all
 
 void close_file(File* file) {
     if (file->generation != fork_generation()) return delete file;
     const std::scoped_lock lock(files->mutex);
     files->open.erase(file->identity());
     delete file;
-    files->closed.notify_all();
 }
 
-std::shared_ptr<File> open_file(const std::string& path) {
+std::shared_ptr<File> open_file(const std::string& path, unsigned mode) {
     std::unique_lock lock(files->mutex);
     while (true) {
         const auto known = files->open.find(identity_of(path));
         if (known == files->open.end()) {
-            const std::shared_ptr<File> made(new File(path), close_file);
+            const std::shared_ptr<File> made(new File(path, mode), close_file);
             files->open[made->identity()] = made;
             return made;
         }
         if (auto file = known->second.lock()) return file;
-        files->closed.wait(lock);
+        lock.unlock();  // another thread is closing it
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        lock.lock();
     }
 }
 
 /// What was there at one time, for the values that were found in it.
 class Snapshot {
 public:
-    Snapshot(std::shared_ptr<File> file, MDB_txn* begun) : txn(begun), file_(std::move(file)) { ++file_->snapshots; }
+    explicit Snapshot(std::shared_ptr<File> file) : file_(std::move(file)) {}
     ~Snapshot() {
-        if (file_->generation != fork_generation()) return;  // in a child it is the parent's
+        if (txn == nullptr || file_->generation != fork_generation()) return;  // in a child it is the parent's
         file_->end_read(txn);
         --file_->snapshots;
     }
+    /// LMDB's code.
+    int begin() {
+        const int code = file_->begin_read(txn);
+        if (code != 0)
+            txn = nullptr;
+        else
+            ++file_->snapshots;
+        return code;
+    }
     Snapshot(const Snapshot&) = delete;
     Snapshot& operator=(const Snapshot&) = delete;
-    MDB_txn* const txn;
+    MDB_txn* txn = nullptr;
 
 private:
     const std::shared_ptr<File> file_;
@@ -232,17 +268,23 @@ class FileClaim : public Claim {
 public:
     FileClaim(std::shared_ptr<File> file, off_t place) : file_(std::move(file)), place_(place) {}
     ~FileClaim() override {
-        if (file_->generation == fork_generation()) set_lock(file_->loading, place_, F_UNLCK);
+        if (is_held_ && file_->generation == fork_generation()) set_lock(file_->loading, place_, F_UNLCK);
+    }
+    /// False while another process has it.
+    bool take() {
+        is_held_ = set_lock(file_->loading, place_, F_WRLCK);
+        return is_held_ || !is_locked_by_another();
     }
 
 private:
     std::shared_ptr<File> file_;
     off_t place_;
+    bool is_held_ = false;
 };
 
 class LmdbStore : public Store {
 public:
-    LmdbStore(const std::string& path, const StoreOptions& options) : name_(options.dataset_name ? "values of " + *options.dataset_name : "values"), capacity_(options.capacity), file_(open_file(path)) {
+    LmdbStore(const std::string& path, const StoreOptions& options) : name_(options.dataset_name ? "values of " + *options.dataset_name : "values"), capacity_(options.capacity), file_(open_file(path, options.file_mode)) {
         const std::scoped_lock writing(file_->writing);
         const auto [entry, is_new] = file_->databases.try_emplace(name_);
         if (is_new) {
@@ -269,7 +311,7 @@ public:
             const int code = mdb_get(now->txn, database_, &name, &value);
             const std::string_view bytes(static_cast<const char*>(value.mv_data), value.mv_size);
             if (code == MDB_NOTFOUND) continue;
-            if (code != 0) {
+            if (checked(code) != 0) {
                 outcome.failure = why(code, file_->path);
             } else if (is_too_much_held) {
                 auto copy = std::make_shared<const std::string>(bytes);
@@ -283,7 +325,7 @@ public:
 
     void put(std::span<const Item> items, Outcome& outcome) override {
         const std::scoped_lock lock(file_->writing);
-        const int code = write(items, outcome);
+        const int code = checked(write(items, outcome));
         if (code != 0) {
             outcome.dropped += items.size();
             outcome.failure = why(code, file_->path);
@@ -298,7 +340,7 @@ public:
         const std::shared_ptr<Snapshot> now = current(outcome);
         MDB_stat stat{};
         if (now != nullptr)
-            if (const int code = mdb_stat(now->txn, database_, &stat); code != 0) outcome.failure = why(code, file_->path);
+            if (const int code = checked(mdb_stat(now->txn, database_, &stat)); code != 0) outcome.failure = why(code, file_->path);
         return stat.ms_entries;
     }
 
@@ -313,14 +355,15 @@ public:
             else
                 mdb_txn_abort(txn);
         }
-        if (code != 0) outcome.failure = why(code, file_->path);
+        if (checked(code) != 0) outcome.failure = why(code, file_->path);
     }
 
     std::unique_ptr<Claim> claim(std::string_view key, double) override {
         const std::string whole = name_ + '\0' + std::string(key);
         const auto place = static_cast<off_t>(XXH3_64bits(whole.data(), whole.size()) >> 2);
-        if (!set_lock(file_->loading, place, F_WRLCK) && is_locked_by_another()) return nullptr;
-        return std::make_unique<FileClaim>(file_, place);
+        auto claim = std::make_unique<FileClaim>(file_, place);
+        if (!claim->take()) return nullptr;
+        return claim;
     }
 
     Flights& flights() override { return *flights_; }
@@ -343,12 +386,11 @@ private:
         MDB_envinfo info{};
         mdb_env_info(file_->env, &info);
         if (auto held = snapshot_.lock(); held != nullptr && mdb_txn_id(held->txn) == info.me_last_txnid) return held;
-        MDB_txn* txn = nullptr;
-        if (const int code = file_->begin_read(txn); code != 0) {
+        const auto made = std::make_shared<Snapshot>(file_);
+        if (const int code = checked(made->begin()); code != 0) {
             outcome.failure = why(code, file_->path);
             return nullptr;
         }
-        const auto made = std::make_shared<Snapshot>(file_, txn);
         snapshot_ = made;
         return made;
     }
@@ -422,13 +464,14 @@ private:
 
 }  // namespace
 
-void forget_files() noexcept { files = new Files; }
+void forget_files() noexcept { files = new (room_for_files) Files; }
 
-std::string resolved_path(const std::string& path) {
-    const int made = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+std::string resolved_path(const std::string& path, unsigned file_mode) {
+    const int made = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode);
     const std::unique_ptr<char, decltype(&std::free)> whole(made < 0 ? nullptr : realpath(path.c_str(), nullptr), &std::free);
-    if (whole == nullptr) fail(SAB_E_IO, "\"", std::string_view(path), "\": ", std::string_view(std::system_category().message(errno)));
-    close(made);
+    const int code = errno;
+    if (made >= 0) close(made);
+    if (whole == nullptr && checked(code) != 0) fail(SAB_E_IO, "\"", std::string_view(path), "\": ", std::string_view(std::system_category().message(code)));
     return whole.get();
 }
 

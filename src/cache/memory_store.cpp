@@ -1,4 +1,5 @@
 /// Values in this process.
+#include <algorithm>
 #include <mutex>
 #include <random>
 #include <unordered_map>
@@ -16,34 +17,25 @@ public:
         std::vector<std::optional<View>> found(keys.size());
         const std::scoped_lock lock(mutex_);
         for (std::size_t i = 0; i < keys.size(); ++i)
-            if (const auto it = places_.find(std::string(keys[i])); it != places_.end()) found[i] = View{entries_[it->second].value, *entries_[it->second].value};
+            if (const auto it = entries_.find(std::string(keys[i])); it != entries_.end()) found[i] = View{it->second, *it->second};
         return found;
     }
 
+    /// Everything that may run out of memory comes first, so that a put that fails changes nothing.
     void put(std::span<const Item> items, Outcome& outcome) override {
-        const std::scoped_lock lock(mutex_);
+        std::vector<Node> fresh;
+        fresh.reserve(items.size());
+        uint64_t too_large = 0;
         for (const Item& item : items) {
-            if (capacity_ > 0 && size(item.key, item.value) > capacity_) {
-                ++outcome.dropped;
-                continue;
-            }
-            auto value = std::make_shared<const std::string>(item.value);
-            const auto [it, is_new] = places_.try_emplace(std::string(item.key), entries_.size());
-            if (is_new) {
-                entries_.push_back({it->first, std::move(value)});
-            } else {
-                Entry& entry = entries_[it->second];
-                bytes_ -= size(entry.key, *entry.value);
-                entry.value = std::move(value);
-            }
-            bytes_ += size(item.key, item.value);
-            while (capacity_ > 0 && bytes_ > capacity_) {
-                std::size_t place = random_() % entries_.size();
-                if (entries_[place].key == item.key) place = place + 1 < entries_.size() ? place + 1 : 0;  // not what has just come
-                evict(place);
-                ++outcome.evictions;
-            }
+            if (capacity_ == 0 || size(item.key, item.value) <= capacity_)
+                fresh.push_back(node_of(item));
+            else
+                ++too_large;
         }
+        const std::scoped_lock lock(mutex_);
+        make_room_for(fresh.size());
+        for (Node& node : fresh) keep(std::move(node), outcome);
+        outcome.dropped += too_large;
     }
 
     uint64_t count(Outcome&) override {
@@ -54,7 +46,7 @@ public:
     void clear(Outcome&) override {
         const std::scoped_lock lock(mutex_);
         entries_.clear();
-        places_.clear();
+        drawable_.clear();
         bytes_ = 0;
     }
 
@@ -63,26 +55,58 @@ public:
     std::string url() const override { return "memory:"; }
 
 private:
-    struct Entry {
-        std::string key;
-        std::shared_ptr<const std::string> value;
-    };
+    using Entries = std::unordered_map<std::string, std::shared_ptr<const std::string>>;
+    using Node = Entries::node_type;
+
     static uint64_t size(std::string_view key, std::string_view value) { return key.size() + value.size(); }
 
-    void evict(std::size_t place) {
-        bytes_ -= size(entries_[place].key, *entries_[place].value);
-        places_.erase(entries_[place].key);
-        if (place + 1 < entries_.size()) {
-            entries_[place] = std::move(entries_.back());
-            places_[entries_[place].key] = place;
+    static Node node_of(const Item& item) {
+        Entries one;
+        one.try_emplace(std::string(item.key), std::make_shared<const std::string>(item.value));
+        return one.extract(one.begin());
+    }
+
+    /// At least doubles what it enlarges, since it is called for every put.
+    void make_room_for(std::size_t count) {
+        const std::size_t needed = entries_.size() + count;
+        if (needed > drawable_.capacity()) drawable_.reserve(std::max(needed, 2 * drawable_.capacity()));
+        // At least, since the first element of all makes libstdc++ rehash although there is one bucket.
+        if (static_cast<double>(needed) >= entries_.max_load_factor() * static_cast<double>(entries_.bucket_count())) entries_.reserve(2 * needed);
+    }
+
+    /// Needs no memory after make_room_for().
+    void keep(Node&& node, Outcome& outcome) noexcept {
+        bytes_ += size(node.key(), *node.mapped());
+        const auto known = entries_.find(node.key());
+        Entries::value_type* latest = nullptr;
+        if (known != entries_.end()) {
+            bytes_ -= size(known->first, *known->second);
+            known->second = std::move(node.mapped());
+            latest = &*known;
+        } else {
+            latest = &*entries_.insert(std::move(node)).position;
+            drawable_.push_back(latest);
         }
-        entries_.pop_back();
+        while (capacity_ > 0 && bytes_ > capacity_) {
+            std::size_t place = random_() % drawable_.size();
+            if (drawable_[place] == latest) place = place + 1 < drawable_.size() ? place + 1 : 0;
+            evict(place);
+            ++outcome.evictions;
+        }
+    }
+
+    void evict(std::size_t place) noexcept {
+        Entries::value_type* const entry = drawable_[place];
+        bytes_ -= size(entry->first, *entry->second);
+        drawable_[place] = drawable_.back();
+        drawable_.pop_back();
+        entries_.erase(entries_.find(entry->first));
     }
 
     const uint64_t capacity_;
     std::mutex mutex_;
-    std::vector<Entry> entries_;  // so that one can be drawn at random
-    std::unordered_map<std::string, std::size_t> places_;
+    Entries entries_;
+    std::vector<Entries::value_type*> drawable_;  // all entries, so that one can be drawn at random
     uint64_t bytes_ = 0;
     std::mt19937_64 random_{std::random_device{}()};
     Flights flights_;

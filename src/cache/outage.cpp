@@ -28,14 +28,15 @@ void Outage::try_again() {
 }
 
 void Outage::Turn::failed(const std::string& why) {
+    if (outage_ == nullptr) return;
+    std::string kept = why;  // first, since it may throw
     Outage* const outage = std::exchange(outage_, nullptr);
-    if (outage == nullptr) return;
     {
         const std::scoped_lock lock(outage->mutex_);
         if (!is_trial_ && outage->number_ != number_) return;  // of an outage that is known
         outage->pause_ = is_trial_ ? std::min<Clock::duration>(outage->pause_ * 2, longest_pause) : first_pause;
         outage->again_ = Clock::now() + outage->pause_;
-        outage->why_ = why;
+        outage->why_.swap(kept);
         outage->is_tried_ = false;
         outage->is_out_ = true;
         if (is_trial_) return;

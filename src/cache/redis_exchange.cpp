@@ -22,7 +22,7 @@ namespace sab::cache {
 namespace {
 
 constexpr std::size_t piece = std::size_t{1} << 16;  // to be sent or received at a time
-constexpr std::size_t most_unused = std::size_t{1} << 20;
+constexpr std::size_t most_pieces = 16;                // received from a server before the others get their turn
 
 std::string reason(int code) { return std::system_category().message(code); }
 
@@ -44,14 +44,7 @@ bool is_connected_to_itself(int socket) {
 
 }  // namespace
 
-std::string shown(std::string_view error) {
-    std::string out(error.substr(0, 200));
-    for (char& c : out)
-        if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
-    return out;
-}
-
-Command::Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more) : count_(words.size()), more_(std::move(more)) {
+Command::Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more, ReplyBounds largest_answer) : count_(words.size()), more_(std::move(more)), bounds_(largest_answer) {
     std::copy(words.begin(), words.end(), words_.begin());
 }
 
@@ -69,6 +62,7 @@ void Command::append_to(std::string& out) const {
 }
 
 Connection::~Connection() {
+    if (socket_ < 0) return;
     shutdown(socket_, SHUT_RDWR);  // a child may have it too
     close(socket_);
 }
@@ -102,14 +96,24 @@ void RedisServer::close_idle() {
     idle_.clear();
 }
 
+std::string RedisServer::readable(std::string_view error) const {
+    std::string out(error);
+    const std::string& secret = login.password;
+    for (std::size_t at = 0; !secret.empty() && (at = out.find(secret, at)) != out.npos; at += 3) out.replace(at, secret.size(), "...");
+    out.resize(std::min<std::size_t>(out.size(), 200));
+    for (char& c : out)
+        if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+    return out;
+}
+
 void Exchange::FreeAddresses::operator()(addrinfo* list) const { freeaddrinfo(list); }
 
 Exchange::Exchange(RedisServer& server, std::vector<Command> commands) : server_(&server), commands_(std::move(commands)) {}
 Exchange::Exchange(Exchange&&) noexcept = default;
 Exchange::~Exchange() = default;
 
-void Exchange::run(std::span<Exchange> all) {
-    for (Exchange& each : all) each.begin();
+void Exchange::run(std::span<Exchange> all, const Deadline& deadline) {
+    for (Exchange& each : all) each.begin(deadline);
     std::vector<pollfd> sockets;
     std::vector<Exchange*> waiting;
     while (true) {
@@ -121,19 +125,20 @@ void Exchange::run(std::span<Exchange> all) {
             const bool is_writing = each.phase_ == connecting || each.has_to_send();
             sockets.push_back({each.connection_->socket(), static_cast<short>(is_writing ? POLLIN | POLLOUT : POLLIN), 0});
             waiting.push_back(&each);
-            first = std::min(first, each.deadline_);
+            first = std::min(first, each.until_);
         }
         if (waiting.empty()) return;
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
         poll(sockets.data(), sockets.size(), static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000'000)));  // when it fails nothing has come
         for (std::size_t i = 0; i < waiting.size(); ++i) {
             if (sockets[i].revents != 0) waiting[i]->proceed(sockets[i].revents);
-            if (waiting[i]->phase_ != over && Clock::now() >= waiting[i]->deadline_) waiting[i]->late();
+            if (waiting[i]->phase_ != over && Clock::now() >= waiting[i]->until_) waiting[i]->late();
         }
     }
 }
 
-void Exchange::begin() {
+void Exchange::begin(const Deadline& call) {
+    call_ = &call;
     if (commands_.empty()) return;
     replies.reserve(commands_.size());
     connection_ = server_->take();
@@ -152,6 +157,7 @@ void Exchange::resolve() {
         wanted.ai_flags = AI_NUMERICSERV;
         code = getaddrinfo(server_->host.c_str(), port.c_str(), &wanted, &list);
     }
+    if (code == EAI_MEMORY) throw std::bad_alloc();
     if (code != 0) return fail(code == EAI_SYSTEM ? reason(errno) : gai_strerror(code));
     addresses_.reset(list);
     address_ = list;
@@ -164,15 +170,14 @@ void Exchange::connect() {
     const StandardStreams streams;
     int code = EADDRNOTAVAIL;
     for (; address_ != nullptr; address_ = address_->ai_next) {
-        const int socket = new_socket(address_->ai_family, address_->ai_protocol);
+        auto made = std::make_unique<Connection>(new_socket(address_->ai_family, address_->ai_protocol));
+        const int socket = made->socket();
         if (socket < 0) {
             code = errno;
             continue;
         }
-        connection_ = std::make_unique<Connection>(socket);
         fcntl(socket, F_SETFL, O_NONBLOCK);
-        if (connection_->reader() == nullptr) throw std::bad_alloc();
-        connection_->reader()->maxbuf = most_unused;
+        connection_ = std::move(made);
         phase_ = connecting;
         if (::connect(socket, address_->ai_addr, address_->ai_addrlen) == 0) return connected();
         if (errno == EINPROGRESS || errno == EINTR) return;
@@ -232,46 +237,44 @@ void Exchange::send() {
     renew();
 }
 
+/// Not everything that has come: a server that sends without end must not keep the others, and the deadline, waiting.
 void Exchange::receive() {
     const std::unique_ptr<char[]> bytes(new char[piece]);  // not on the stack, which may be a small one
-    while (true) {
+    for (std::size_t i = 0; i < most_pieces; ++i) {
         const ssize_t count = recv(connection_->socket(), bytes.get(), piece, MSG_DONTWAIT);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (count < 0) return broken(reason(errno));
         if (count == 0) return broken("closed the connection");
         progress(static_cast<std::size_t>(count));
-        // Little at a time: the reader moves what is left when it has read an answer.
-        for (std::size_t from = 0; from < static_cast<std::size_t>(count);) {
-            const std::size_t size = std::min<std::size_t>(static_cast<std::size_t>(count) - from, piece / 4);
-            if (redisReaderFeed(connection_->reader(), bytes.get() + from, size) != REDIS_OK) return fail("sent what is no answer of Redis's");
-            from += size;
-            void* reply = nullptr;
-            while (phase_ != over && redisReaderGetReply(connection_->reader(), &reply) == REDIS_OK && reply != nullptr) keep(Reply(static_cast<redisReply*>(reply)));
-            if (phase_ == over) {
-                if (connection_ != nullptr && from < static_cast<std::size_t>(count)) connection_.reset();  // more than was asked for
-                break;
-            }
-            if (connection_->reader()->err != 0) return fail("sent what is no answer of Redis's");
-        }
-        if (phase_ == over) {
-            if (connection_ != nullptr && connection_->reader()->len == connection_->reader()->pos) server_->put_back(std::move(connection_));
-            connection_.reset();
-            return;
-        }
-        if (static_cast<std::size_t>(count) < piece) return;
+        read({bytes.get(), static_cast<std::size_t>(count)});
+        if (phase_ == over || static_cast<std::size_t>(count) < piece) return;
     }
+}
+
+void Exchange::read(std::string_view bytes) {
+    const Connection* const from = connection_.get();
+    ReplyReader& reader = connection_->reader();
+    while (!bytes.empty()) {
+        if (phase_ == over) return connection_.reset();  // nobody asked for what comes now
+        if (phase_ == talking && replies.size() >= next_) return fail("sent more than was asked for");
+        const ReplyReader::Result result = reader.read(bytes, phase_ == greeting ? a_line : commands_[replies.size()].bounds());
+        if (result == ReplyReader::wrong) return fail("sent what is no answer to the command");
+        if (result == ReplyReader::more) return;
+        keep(reader.take());
+        if (connection_.get() != from) return;  // it failed, or was made again
+    }
+    if (phase_ == over) server_->put_back(std::move(connection_));
 }
 
 void Exchange::keep(Reply reply) {
     renew();
     if (phase_ == greeting) {
-        if (reply->type == REDIS_REPLY_ERROR) return fail(readable(text_of(*reply)));
-        if (reply->type != REDIS_REPLY_STATUS) return fail("sent what is no answer of Redis's");
+        if (reply.kind == Reply::error) return fail(server_->readable(reply.text));
+        if (reply.kind != Reply::status) return fail("sent what is no answer to the command");
         if (--greetings_ == 0) talk();
         return;
     }
-    if (phase_ != talking || replies.size() >= next_) return fail("sent more than was asked for");
     replies.push_back(std::move(reply));
     if (replies.size() == commands_.size()) phase_ = over;
 }
@@ -284,6 +287,7 @@ void Exchange::proceed(short events) {
 
 void Exchange::late() {
     const double seconds = std::chrono::duration<double>(server_->login.timeout).count();
+    if (call_->is_over()) return fail(text("not done within ", call_->seconds, " s, the call_timeout"));
     if (phase_ == connecting && address_->ai_next != nullptr) {
         address_ = address_->ai_next;
         renew();
@@ -302,7 +306,6 @@ void Exchange::progress(std::size_t bytes) {
 void Exchange::broken(const std::string& why) {
     if (!is_kept_) return fail(why);
     is_kept_ = false;
-    was_sent_twice = true;
     server_->close_idle();
     out_.clear();
     sent_ = 0;
@@ -314,14 +317,6 @@ void Exchange::fail(const std::string& why) {
     failure = text(std::string_view(server_->name), ": ", std::string_view(why));
     connection_.reset();
     phase_ = over;
-}
-
-/// Some servers repeat what they were sent.
-std::string Exchange::readable(std::string_view error) const {
-    std::string out(error);
-    const std::string& secret = server_->login.password;
-    for (std::size_t at = 0; !secret.empty() && (at = out.find(secret, at)) != out.npos; at += 3) out.replace(at, secret.size(), "...");
-    return shown(out);
 }
 
 }  // namespace sab::cache

@@ -1,9 +1,7 @@
 #pragma once
-/// Requests to Redis servers and their answers, at several servers at once. hiredis reads the protocol; sockets are waited for here, since its own have no limit
-/// to the time of an answer that comes in drops, and a write to one that was closed ends the process.
+/// Requests to Redis servers and their answers, at several servers at once, bounded in bytes and in time whatever the servers do.
 
-#include <hiredis/hiredis.h>
-
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <initializer_list>
@@ -15,28 +13,35 @@
 #include <vector>
 
 #include "cache/outage.h"
+#include "cache/redis_reply.h"
 #include "cache/url.h"
 
 struct addrinfo;
 
 namespace sab::cache {
 
-struct FreeReply {
-    void operator()(redisReply* reply) const { freeReplyObject(reply); }
+/// When a call must be over.
+struct Deadline {
+    explicit Deadline(double count) : seconds(count), end(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count))) {}
+    bool is_over() const { return Clock::now() >= end; }
+    double seconds;
+    Clock::time_point end;
 };
-using Reply = std::unique_ptr<redisReply, FreeReply>;
-inline std::string_view text_of(const redisReply& reply) { return {reply.str, reply.len}; }
+
+constexpr ReplyBounds a_line{std::size_t{1} << 17, 0};
 
 /// Words that others keep.
 class Command {
 public:
-    Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more = {});
+    Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more = {}, ReplyBounds largest_answer = a_line);
     void append_to(std::string& out) const;
+    const ReplyBounds& bounds() const { return bounds_; }
 
 private:
     std::array<std::string_view, 6> words_;
     std::size_t count_;
     std::vector<std::string_view> more_;
+    ReplyBounds bounds_;
 };
 
 /// A socket and what has come out of it so far.
@@ -47,16 +52,13 @@ public:
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
     int socket() const { return socket_; }
-    redisReader* reader() const { return reader_.get(); }
+    ReplyReader& reader() { return reader_; }
     /// Whether the server neither closed it nor said what it was not asked.
     bool is_idle() const;
 
 private:
-    struct FreeReader {
-        void operator()(redisReader* reader) const { redisReaderFree(reader); }
-    };
     int socket_;
-    std::unique_ptr<redisReader, FreeReader> reader_{redisReaderCreate()};
+    ReplyReader reader_;
 };
 
 /// How to come in.
@@ -80,6 +82,8 @@ public:
     std::unique_ptr<Connection> take();
     void put_back(std::unique_ptr<Connection> connection);
     void close_idle();
+    /// An error of the server's for a message: one line, not too long, without the password, which some servers repeat.
+    std::string readable(std::string_view error) const;
 
 private:
     std::mutex mutex_;
@@ -94,16 +98,15 @@ public:
     ~Exchange();
     RedisServer& server() const { return *server_; }
 
-    /// Carries all out at once, each at its own server. A server has its timeout to connect, for each answer, and for each 64 KiB of a long one.
-    static void run(std::span<Exchange> all);
+    /// Carries all out at once, each at its own server. A server has its timeout to connect, for each answer, and for each 64 KiB of a long one, and all of them until the deadline.
+    static void run(std::span<Exchange> all, const Deadline& deadline);
 
     std::vector<Reply> replies;  // to as many commands as were answered
     std::string failure;         // why there are not more
-    bool was_sent_twice = false; // since a connection that was kept turned out to be closed
 
 private:
     enum Phase { connecting, greeting, talking, over };
-    void begin();
+    void begin(const Deadline& call);
     void resolve();
     void connect();
     void connected();
@@ -114,11 +117,11 @@ private:
     bool has_to_send() const { return sent_ < out_.size() || (phase_ == talking && next_ < commands_.size()); }
     void proceed(short events);
     void late();
-    void renew() { deadline_ = Clock::now() + server_->login.timeout, moved_ = 0; }
+    void read(std::string_view bytes);
+    void renew() { until_ = std::min(Clock::now() + server_->login.timeout, call_->end), moved_ = 0; }
     void progress(std::size_t bytes);
     void broken(const std::string& why);
     void fail(const std::string& why);
-    std::string readable(std::string_view error) const;
 
     RedisServer* server_;
     std::vector<Command> commands_;
@@ -132,10 +135,8 @@ private:
     const addrinfo* address_ = nullptr;
     std::string out_;
     std::size_t sent_ = 0, next_ = 0, greetings_ = 0, moved_ = 0;
-    Clock::time_point deadline_;
+    const Deadline* call_ = nullptr;
+    Clock::time_point until_;  // for the next step
 };
-
-/// An error of Redis's for a message: one line, not too long.
-std::string shown(std::string_view error);
 
 }  // namespace sab::cache

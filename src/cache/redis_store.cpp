@@ -20,23 +20,30 @@ namespace {
 constexpr std::size_t largest_frame = std::size_t{1} << 29;                // Redis's own bound
 constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;  // of one command: others are sent while it is answered
 constexpr std::size_t most_rounds = 6;                                     // of redirections
-constexpr std::string_view claims = "sab:loading:";                        // what keys of claims begin with
+constexpr ReplyBounds a_value{largest_frame + 64, 0}, some_keys{largest_frame, std::size_t{1} << 20}, a_map{std::size_t{1} << 26, std::size_t{1} << 20};
+constexpr std::size_t most_servers = 4096;  // that a cluster may name
+
+// Names on the servers are keys, but for those that begin with "sab:": that of a claim is "sab:loading:" and the key, that of a value "sab:value:" and the key.
+constexpr std::string_view reserved = "sab:", claims = "sab:loading:", values = "sab:value:";
+
+std::string name_of(std::string_view key) { return text(key.starts_with(reserved) ? values : "", key); }
 
 /// A key and what to do with it.
 struct Task {
-    enum Kind { read, write, other } kind;  // a read or write that is refused says how the server is, others only what this user may do
-    std::string_view key, value;
+    enum Kind { read, write, other } kind = other;  // a read or write that is refused says how the server is, others only what this user may do
+    std::string_view key{}, value{};
     std::vector<std::string_view> words{};  // of the command, for `other`
     RedisServer* server = nullptr;
     bool is_asking = false;  // at a server that is only taking the key's slot over
-    bool was_sent_twice = false, is_written = false;
-    Reply reply{};
+    bool is_written = false;
+    std::optional<Reply> reply{};
     std::string failure{};
+    ReplyBounds largest_answer = a_line;  // for `other`
 
     Command command() const {
-        if (kind == read) return {"GET", key};
+        if (kind == read) return {{"GET", key}, {}, a_value};
         if (kind == write) return {"SET", key, value};
-        return {{}, words};
+        return {{}, words, largest_answer};
     }
 };
 
@@ -56,7 +63,8 @@ std::string escaped(std::string_view name) {
     return out;
 }
 
-bool is_error(const Reply& reply) { return reply->type == REDIS_REPLY_ERROR; }
+bool is_value(const Reply& reply) { return reply.kind == Reply::string || reply.kind == Reply::nothing; }
+bool is_error(const Reply& reply) { return reply.kind == Reply::error; }
 
 /// Servers that a store has, by name: never removed, so that they may be kept.
 class Servers {
@@ -68,6 +76,10 @@ public:
         auto& server = all_[{host, port}];
         if (server == nullptr) server = std::make_unique<RedisServer>(host, port, login);
         return *server;
+    }
+    bool is_full() {
+        const std::scoped_lock lock(mutex_);
+        return all_.size() >= most_servers;
     }
 
 private:
@@ -83,41 +95,46 @@ RedisLogin login_of(const RedisHost& host, const RedisAddress& address, const St
 class RedisStore : public Store {
 public:
     RedisStore(const RedisAddress& address, const StoreOptions& options)
-        : address_(address), prefix_(options.dataset_name ? *options.dataset_name + "_" : ""), is_cluster_(options.is_cluster), servers_(login_of(address.hosts[0], address, options)) {
+        : address_(address), prefix_(options.dataset_name ? name_of(*options.dataset_name + "_") : ""), call_timeout_(options.call_timeout), is_cluster_(options.is_cluster), servers_(login_of(address.hosts[0], address, options)) {
         for (const RedisHost& host : address.hosts) seeds_.push_back(&servers_.at(host.name, host.port, login_of(host, address, options)));
     }
 
     std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) override {
+        const Deadline deadline(call_timeout_);
+        std::deque<std::string> names;  // that tasks keep
         std::vector<Task> tasks;
         tasks.reserve(keys.size());
-        for (const std::string_view key : keys) tasks.push_back({Task::read, key, {}});
-        perform(tasks, outcome);
+        for (const std::string_view key : keys) tasks.push_back({Task::read, names.emplace_back(name_of(key)), {}});
+        perform(tasks, outcome, deadline);
         std::vector<std::optional<View>> found(keys.size());
         for (std::size_t i = 0; i < tasks.size(); ++i) {
-            if (tasks[i].reply == nullptr || tasks[i].reply->type != REDIS_REPLY_STRING) continue;
-            const std::shared_ptr<redisReply> owner = std::move(tasks[i].reply);
-            found[i] = View{owner, text_of(*owner)};
+            if (!tasks[i].reply || tasks[i].reply->kind != Reply::string) continue;
+            const auto owner = std::make_shared<const std::string>(std::move(tasks[i].reply->text));
+            found[i] = View{owner, *owner};
         }
         return found;
     }
 
     void put(std::span<const Item> items, Outcome& outcome) override {
+        const Deadline deadline(call_timeout_);
+        std::deque<std::string> names;
         std::vector<Task> tasks;
         tasks.reserve(items.size());
         for (const Item& item : items) {
             if (item.value.size() > largest_frame)
                 ++outcome.dropped;
             else
-                tasks.push_back({Task::write, item.key, item.value});
+                tasks.push_back({Task::write, names.emplace_back(name_of(item.key)), item.value});
         }
-        perform(tasks, outcome);
+        perform(tasks, outcome, deadline);
         for (const Task& task : tasks)
             if (!task.is_written) ++outcome.dropped;
     }
 
     uint64_t count(Outcome& outcome) override {
+        const Deadline deadline(call_timeout_);
         std::map<const RedisServer*, std::vector<uint64_t>> seen;  // a walk may come to a key twice
-        walk(outcome, [&](const RedisServer& server, const std::vector<std::string>& keys) {
+        walk(outcome, deadline, [&](const RedisServer& server, const std::vector<std::string>& keys) {
             for (const std::string& key : keys) seen[&server].push_back(XXH3_64bits(key.data(), key.size()));
         });
         uint64_t keys = 0;
@@ -129,11 +146,12 @@ public:
     }
 
     void clear(Outcome& outcome) override {
-        walk(outcome, [&](RedisServer& server, const std::vector<std::string>& keys) {
+        const Deadline deadline(call_timeout_);
+        walk(outcome, deadline, [&](RedisServer& server, const std::vector<std::string>& keys) {
             std::vector<Task> tasks;
             tasks.reserve(keys.size());
             for (const std::string& key : keys) tasks.push_back({Task::other, key, {}, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
-            perform(tasks, outcome);
+            perform(tasks, outcome, deadline);
             server.writes.try_again();  // there is room now
         });
     }
@@ -143,16 +161,17 @@ public:
     std::string url() const override { return address_.url(); }
 
     void check(Outcome& outcome) override {
+        const Deadline deadline(call_timeout_);
         std::vector<Task> tasks;
-        for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) tasks.push_back({Task::other, {}, {}, {"PING"}, server});
-        perform(tasks, outcome);
+        for (RedisServer* const server : is_cluster_ ? masters(outcome, deadline) : seeds_) tasks.push_back({Task::other, {}, {}, {"PING"}, server});
+        perform(tasks, outcome, deadline);
     }
 
 private:
     class Held;
 
     /// Carries tasks out, those without a server at that of their key; follows redirections.
-    void perform(std::vector<Task>& tasks, Outcome& outcome);
+    void perform(std::vector<Task>& tasks, Outcome& outcome, const Deadline& deadline);
     struct Part {  // of the tasks, for one server
         RedisServer* server = nullptr;
         Task::Kind kind = Task::other;
@@ -161,22 +180,25 @@ private:
         std::optional<Outage::Turn> turn{}, write_turn{};
         std::string trouble{}, refusal{};
     };
-    std::vector<Task*> carry_out(std::span<Task* const> tasks, bool& is_map_old);
+    std::vector<Task*> carry_out(std::span<Task* const> tasks, bool& is_map_old, const Deadline& deadline);
     std::vector<Command> commands_of(Part& part) const;
     void read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old);
     void read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again, bool& is_map_old);
     bool follow(Task& task, std::string_view error);
-    RedisServer* server_of(std::string_view key, std::string& failure);
-    void walk(Outcome& outcome, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found);
+    RedisServer* server_of(std::string_view key, std::string& failure, const Deadline& deadline);
+    void walk(Outcome& outcome, const Deadline& deadline, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found);
 
     // A cluster's map.
-    std::vector<RedisServer*> masters(Outcome& outcome);
+    std::vector<RedisServer*> masters(Outcome& outcome, const Deadline& deadline);
     std::vector<RedisServer*> owners() const;
-    std::string read_map(uint64_t known);
-    bool take_map(const redisReply& reply, const RedisServer& teller);
+    std::string read_map(uint64_t known, const Deadline& deadline);
+    bool take_map(const Reply& reply, const RedisServer& teller);
 
     const RedisAddress address_;
-    const std::string prefix_;
+    const std::string prefix_;  // of the names of its values
+    const double call_timeout_;
+    // Of its claims. The store makes a key's value once at a time, so a claim of its own that is there was left behind: sent twice, or not given up for lack of memory.
+    const std::string token_ = random_word();
     const bool is_cluster_;
     Servers servers_;
     std::vector<RedisServer*> seeds_;
@@ -188,14 +210,14 @@ private:
     Outage cover_{"Redis Cluster"};  // of the slots
 };
 
-RedisServer* RedisStore::server_of(std::string_view key, std::string& failure) {
+RedisServer* RedisStore::server_of(std::string_view key, std::string& failure, const Deadline& deadline) {
     if (!is_cluster_) return seeds_[seeds_.size() == 1 ? 0 : XXH64(key.data(), key.size(), 0) % seeds_.size()];
     const auto& owner = owner_[slot_of(key)];
     if (RedisServer* const server = owner.load()) return server;
     const uint64_t known = maps_.load();
     auto turn = cover_.turn(failure);
     if (!turn) return nullptr;
-    failure = read_map(known);
+    failure = read_map(known, deadline);
     RedisServer* const server = owner.load();
     if (server != nullptr) {
         failure.clear();
@@ -206,18 +228,18 @@ RedisServer* RedisStore::server_of(std::string_view key, std::string& failure) {
     return server;  // where no node could be asked, they are left alone for that
 }
 
-void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
+void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome, const Deadline& deadline) {
     std::vector<Task*> left;
     for (Task& task : tasks) {
-        if (task.server == nullptr) task.server = server_of(task.key, task.failure);
+        if (task.server == nullptr) task.server = server_of(task.key, task.failure, deadline);
         if (task.server != nullptr) left.push_back(&task);
     }
     for (std::size_t round = 0; !left.empty() && round < most_rounds; ++round) {
         const uint64_t known = maps_.load();
         bool is_map_old = false;
-        left = carry_out(left, is_map_old);
+        left = carry_out(left, is_map_old, deadline);
         if (!is_map_old) continue;
-        read_map(known);
+        read_map(known, deadline);
         // What a server that went away had may be another's by now.
         for (Task& task : tasks) {
             if (task.failure.empty() || task.server == nullptr || task.key.empty()) continue;
@@ -235,7 +257,7 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome) {
 }
 
 /// One request to each server. Gives the tasks that are to be carried out elsewhere, or otherwise.
-std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old) {
+std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old, const Deadline& deadline) {
     std::deque<Part> parts;
     for (Task* const task : tasks) {
         auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.server == task->server; });
@@ -263,7 +285,7 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
         exchanges.emplace_back(*part.server, commands_of(part));
         partners.push_back(&part);
     }
-    Exchange::run(exchanges);
+    Exchange::run(exchanges, deadline);
     std::vector<Task*> again;
     for (std::size_t i = 0; i < exchanges.size(); ++i) {
         Part& part = *partners[i];
@@ -303,7 +325,10 @@ std::vector<Command> RedisStore::commands_of(Part& part) const {
             words.push_back(task->key);
             if (part.kind == Task::write) words.push_back(task->value);
         }
-        commands.push_back({{part.kind == Task::write ? "MSET" : "MGET"}, std::move(words)});
+        if (part.kind == Task::write)
+            commands.push_back({{"MSET"}, std::move(words)});
+        else
+            commands.push_back({{"MGET"}, std::move(words), {count * a_value.bytes, count}});
     }
     return commands;
 }
@@ -316,26 +341,25 @@ void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again,
         const auto tasks = std::span(part.tasks).subspan(at, count);
         at += count;
         if (tasks[0]->is_asking) ++place;
-        for (Task* const task : tasks) task->was_sent_twice |= exchange.was_sent_twice;
         if (place >= exchange.replies.size()) {
             for (Task* const task : tasks) task->failure = exchange.failure;
             continue;
         }
         Reply reply = std::move(exchange.replies[place++]);
-        if (count > 1 && is_error(reply) && begins_with_any(text_of(*reply), {"NOPERM", "ERR unknown command"})) {
+        if (count > 1 && is_error(reply) && begins_with_any(reply.text, {"NOPERM", "ERR unknown command"})) {
             part.server->has_many_keys = false;
             again.insert(again.end(), tasks.begin(), tasks.end());
         } else if (is_error(reply)) {
-            for (Task* const task : tasks) read_error(part, *task, text_of(*reply), again, is_map_old);
+            for (Task* const task : tasks) read_error(part, *task, reply.text, again, is_map_old);
             if (count == 1) tasks[0]->reply = std::move(reply);
-        } else if (part.kind == Task::write && reply->type == REDIS_REPLY_STATUS) {
+        } else if (part.kind == Task::write && reply.kind == Reply::status) {
             for (Task* const task : tasks) task->is_written = true;
-        } else if (count == 1 && part.kind != Task::write) {
+        } else if (part.kind == Task::other || (part.kind == Task::read && count == 1 && is_value(reply))) {
             tasks[0]->reply = std::move(reply);
-        } else if (part.kind == Task::read && reply->type == REDIS_REPLY_ARRAY && reply->elements == count) {
-            for (std::size_t i = 0; i < count; ++i) tasks[i]->reply.reset(std::exchange(reply->element[i], nullptr));
+        } else if (part.kind == Task::read && count > 1 && reply.elements.size() == count && std::all_of(reply.elements.begin(), reply.elements.end(), is_value)) {
+            for (std::size_t i = 0; i < count; ++i) tasks[i]->reply = std::move(reply.elements[i]);
         } else {
-            part.trouble = text(std::string_view(part.server->name), ": sent what is no answer of Redis's");
+            part.trouble = text(std::string_view(part.server->name), ": sent what is no answer to the command");
             for (Task* const task : tasks) task->failure = part.trouble;
         }
     }
@@ -349,7 +373,7 @@ void RedisStore::read_error(Part& part, Task& task, std::string_view error, std:
         if (follow(task, error)) return again.push_back(&task);
     }
     const bool is_trouble = is_of_server(error) || task.kind == Task::read, is_refusal = !is_trouble && task.kind == Task::write;
-    task.failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(shown(error)),
+    task.failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(part.server->readable(error)),
                         !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
     if (is_cluster_ && is_elsewhere) return;
     if (is_trouble) part.trouble = task.failure;
@@ -363,7 +387,7 @@ bool RedisStore::follow(Task& task, std::string_view error) {
     if (second == error.npos || colon == error.npos || colon < second) return false;
     if (std::from_chars(error.data() + colon + 1, error.data() + error.size(), port).ec != std::errc() || port == 0) return false;
     const std::string_view host = error.substr(second + 1, colon - second - 1);
-    if (host == "?") return false;
+    if (host == "?" || servers_.is_full()) return false;
     task.server = &servers_.at(host.empty() ? task.server->host : std::string(host), port);
     task.is_asking = error.starts_with("ASK ");
     if (!task.is_asking) owner_[slot_of(task.key)].store(task.server);
@@ -379,13 +403,13 @@ std::vector<RedisServer*> RedisStore::owners() const {
     return all;
 }
 
-std::vector<RedisServer*> RedisStore::masters(Outcome& outcome) {
-    if (const std::string failure = read_map(maps_.load()); !failure.empty()) outcome.failure = failure;
+std::vector<RedisServer*> RedisStore::masters(Outcome& outcome, const Deadline& deadline) {
+    if (const std::string failure = read_map(maps_.load(), deadline); !failure.empty()) outcome.failure = failure;
     return owners();
 }
 
 /// Asks servers for the map until one knows it, unless somebody has done so since `known`: why none does.
-std::string RedisStore::read_map(uint64_t known) {
+std::string RedisStore::read_map(uint64_t known, const Deadline& deadline) {
     const std::scoped_lock lock(reading_map_);
     if (maps_.load() != known) return "";
     std::vector<RedisServer*> all = owners();
@@ -399,15 +423,15 @@ std::string RedisStore::read_map(uint64_t known) {
         for (RedisServer* const server : std::span(all).subspan(at, std::min<std::size_t>(3, all.size() - at)))
             if (auto turn = server->reach.turn(failure)) {
                 turns.push_back(std::move(*turn));
-                exchanges.emplace_back(*server, std::vector<Command>{Command{"CLUSTER", "SLOTS"}});
+                exchanges.emplace_back(*server, std::vector<Command>{Command{{"CLUSTER", "SLOTS"}, {}, a_map}});
             }
-        Exchange::run(exchanges);
+        Exchange::run(exchanges, deadline);
         bool is_known = false;
         for (std::size_t i = 0; i < exchanges.size(); ++i) {
             std::string why = exchanges[i].failure;
             const RedisServer& server = exchanges[i].server();
-            if (why.empty() && is_error(exchanges[i].replies[0])) why = text(std::string_view(server.name), ": ", std::string_view(shown(text_of(*exchanges[i].replies[0]))));
-            if (why.empty() && !is_known && !(is_known = take_map(*exchanges[i].replies[0], server))) why = text(std::string_view(server.name), ": knows of no slots");
+            if (why.empty() && is_error(exchanges[i].replies[0])) why = text(std::string_view(server.name), ": ", std::string_view(server.readable(exchanges[i].replies[0].text)));
+            if (why.empty() && !is_known && !(is_known = take_map(exchanges[i].replies[0], server))) why = text(std::string_view(server.name), ": knows of no slots");
             if (why.empty())
                 turns[i].succeeded();
             else
@@ -422,21 +446,20 @@ std::string RedisStore::read_map(uint64_t known) {
 }
 
 /// The answer to CLUSTER SLOTS: (first slot, last slot, (host, port, ...), replicas...) of each stretch.
-bool RedisStore::take_map(const redisReply& reply, const RedisServer& teller) {
-    if (reply.type != REDIS_REPLY_ARRAY) return false;
+bool RedisStore::take_map(const Reply& reply, const RedisServer& teller) {
     std::vector<RedisServer*> read(slots, nullptr);
     bool is_any = false;
-    for (std::size_t i = 0; i < reply.elements; ++i) {
-        const redisReply& stretch = *reply.element[i];
-        if (stretch.type != REDIS_REPLY_ARRAY || stretch.elements < 3 || stretch.element[0]->type != REDIS_REPLY_INTEGER || stretch.element[1]->type != REDIS_REPLY_INTEGER) return false;
-        const redisReply& node = *stretch.element[2];
-        if (node.type != REDIS_REPLY_ARRAY || node.elements < 2 || node.element[1]->type != REDIS_REPLY_INTEGER) return false;
-        const long long first = stretch.element[0]->integer, last = stretch.element[1]->integer, port = node.element[1]->integer;
+    for (const Reply& stretch : reply.elements) {
+        if (stretch.elements.size() < 3 || stretch.elements[0].kind != Reply::integer || stretch.elements[1].kind != Reply::integer) return false;
+        const Reply& node = stretch.elements[2];
+        if (node.elements.size() < 2 || node.elements[1].kind != Reply::integer) return false;
+        const int64_t first = stretch.elements[0].number, last = stretch.elements[1].number, port = node.elements[1].number;
         if (first < 0 || last >= slots || port <= 0 || port > 65535) return false;
-        const std::string host = node.element[0]->type == REDIS_REPLY_STRING ? std::string(text_of(*node.element[0])) : "";
+        const std::string host = node.elements[0].kind == Reply::string ? node.elements[0].text : "";
         if (host == "?") continue;
+        if (servers_.is_full()) return false;
         RedisServer& server = servers_.at(host.empty() ? teller.host : host, static_cast<uint16_t>(port));
-        for (long long slot = first; slot <= last; ++slot) read[static_cast<std::size_t>(slot)] = &server;
+        for (int64_t slot = first; slot <= last; ++slot) read[static_cast<std::size_t>(slot)] = &server;
         is_any = true;
     }
     if (is_any) std::copy(read.begin(), read.end(), owner_.begin());
@@ -444,31 +467,35 @@ bool RedisStore::take_map(const redisReply& reply, const RedisServer& teller) {
 }
 
 /// Shows `found` all keys of the dataset, those of one answer at a time; some perhaps twice.
-void RedisStore::walk(Outcome& outcome, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found) {
+void RedisStore::walk(Outcome& outcome, const Deadline& deadline, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found) {
     struct Walk {
         RedisServer* server;
         std::string cursor = "0";
     };
     std::deque<Walk> walks;  // their cursors are kept by commands
-    for (RedisServer* const server : is_cluster_ ? masters(outcome) : seeds_) walks.push_back({server});
+    for (RedisServer* const server : is_cluster_ ? masters(outcome, deadline) : seeds_) walks.push_back({server});
     const std::string pattern = escaped(prefix_) + "*";
     while (!walks.empty()) {
+        if (deadline.is_over()) {
+            outcome.failure = text(std::string_view(walks.front().server->name), ": SCAN not done within ", deadline.seconds, " s, the call_timeout");
+            return;
+        }
         std::vector<Task> tasks;
-        for (const Walk& each : walks) tasks.push_back({Task::other, {}, {}, {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, each.server});
-        perform(tasks, outcome);
+        for (const Walk& each : walks) tasks.push_back({.kind = Task::other, .words = {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, .server = each.server, .largest_answer = some_keys});
+        perform(tasks, outcome, deadline);
         std::deque<Walk> next;
         for (const Task& task : tasks) {
             if (!task.failure.empty()) continue;
-            const redisReply& reply = *task.reply;
-            if (reply.type != REDIS_REPLY_ARRAY || reply.elements != 2 || reply.element[0]->type != REDIS_REPLY_STRING || reply.element[1]->type != REDIS_REPLY_ARRAY) {
+            const Reply& reply = *task.reply;
+            if (reply.elements.size() != 2 || reply.elements[0].kind != Reply::string || reply.elements[1].kind != Reply::array) {
                 outcome.failure = text(std::string_view(task.server->name), ": sent what is no answer to SCAN");
                 continue;
             }
             std::vector<std::string> keys;
-            for (std::size_t i = 0; i < reply.element[1]->elements; ++i)
-                if (const redisReply& key = *reply.element[1]->element[i]; key.type == REDIS_REPLY_STRING && text_of(key).starts_with(prefix_) && !text_of(key).starts_with(claims)) keys.emplace_back(text_of(key));
+            for (const Reply& key : reply.elements[1].elements)
+                if (key.kind == Reply::string && key.text.starts_with(prefix_) && !key.text.starts_with(claims)) keys.push_back(key.text);
             if (!keys.empty()) found(*task.server, keys);
-            if (text_of(*reply.element[0]) != "0") next.push_back({task.server, std::string(text_of(*reply.element[0]))});
+            if (reply.elements[0].text != "0") next.push_back({task.server, reply.elements[0].text});
         }
         walks.swap(next);
     }
@@ -477,42 +504,53 @@ void RedisStore::walk(Outcome& outcome, const std::function<void(RedisServer&, c
 /// A key that says who makes another's value.
 class RedisStore::Held : public Claim {
 public:
-    Held(RedisStore& store, std::string name, std::string token) : store_(store), name_(std::move(name)), token_(std::move(token)) {}
+    Held(RedisStore& store, std::string name) : store_(store), name_(std::move(name)) {}
+    /// Whether nobody else has it.
+    bool take(double seconds);
+    /// Gives it up, by a script that removes it only where it is ours.
     ~Held() override {
-        if (generation_ != fork_generation()) return;
+        if (!may_be_held_ || generation_ != fork_generation()) return;
         try {
             constexpr std::string_view script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+            const Deadline deadline(store_.call_timeout_);
             std::vector<Task> tasks;
-            tasks.push_back({Task::other, name_, {}, {"EVAL", script, "1", name_, token_}});
+            tasks.push_back({Task::other, name_, {}, {"EVAL", script, "1", name_, store_.token_}});
             Outcome outcome;
-            store_.perform(tasks, outcome);
+            store_.perform(tasks, outcome, deadline);
         } catch (...) {  // it lapses
         }
     }
 
 private:
     RedisStore& store_;
-    const std::string name_, token_;
+    const std::string name_;
     const uint64_t generation_ = fork_generation();
+    bool may_be_held_ = false;
 };
 
-std::unique_ptr<Claim> RedisStore::claim(std::string_view key, double seconds) {
-    std::string name(claims), token = random_word();
-    name += key;
+bool RedisStore::Held::take(double seconds) {
+    const Deadline deadline(store_.call_timeout_);
     const std::string milliseconds = text(static_cast<uint64_t>(std::clamp(seconds, 0.001, 1e9) * 1000));
     std::vector<Task> tasks;
-    tasks.push_back({Task::other, name, {}, {"SET", name, token, "NX", "PX", milliseconds}});
+    tasks.push_back({Task::other, name_, {}, {"SET", name_, store_.token_, "NX", "PX", milliseconds}});
     Outcome outcome;
-    perform(tasks, outcome);
-    if (!tasks[0].failure.empty() || tasks[0].reply == nullptr || is_error(tasks[0].reply)) return std::make_unique<Claim>();
-    const bool was_sent_twice = tasks[0].was_sent_twice;
-    if (tasks[0].reply->type == REDIS_REPLY_STATUS) return std::make_unique<Held>(*this, std::move(name), std::move(token));
-    if (!was_sent_twice) return nullptr;
-    tasks[0] = {Task::read, name, {}};  // it may have been set the first time
-    perform(tasks, outcome);
-    const Reply& held = tasks[0].reply;
-    if (held == nullptr || held->type != REDIS_REPLY_STRING || text_of(*held) != token) return nullptr;
-    return std::make_unique<Held>(*this, std::move(name), std::move(token));
+    may_be_held_ = true;  // also when what follows throws
+    store_.perform(tasks, outcome, deadline);
+    if (!tasks[0].failure.empty() || !tasks[0].reply || is_error(*tasks[0].reply)) {
+        may_be_held_ = false;
+        return true;
+    }
+    if (tasks[0].reply->kind == Reply::status) return true;
+    tasks[0] = {Task::read, name_, {}};
+    store_.perform(tasks, outcome, deadline);
+    may_be_held_ = tasks[0].reply && tasks[0].reply->kind == Reply::string && tasks[0].reply->text == store_.token_;
+    return may_be_held_;
+}
+
+std::unique_ptr<Claim> RedisStore::claim(std::string_view key, double seconds) {
+    auto held = std::make_unique<Held>(*this, text(claims, key));
+    if (!held->take(seconds)) return nullptr;
+    return held;
 }
 
 }  // namespace

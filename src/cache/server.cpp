@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "cache/descriptors.h"
@@ -31,6 +33,7 @@ constexpr int status_in_shell = 3, leash_in_shell = 4;
 /// Reads the server's configuration from the leash, starts it in a session of its own, and ends it when the leash says no more, which is when nobody holds its other end.
 /// The password is on no command line. The first process ends at once, so that there is nothing to be waited for later.
 constexpr char script[] = R"(
+umask 077
 command -v "$1" > /dev/null || { echo missing >&3; exit; }
 {
   trap '' HUP INT TERM
@@ -95,17 +98,18 @@ uint16_t free_port(const std::string& program, const std::string& where) {
 void spawn(const std::string& program, int leash, int status) {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&files, 0, 1);
-    posix_spawn_file_actions_adddup2(&files, 0, 2);
-    posix_spawn_file_actions_adddup2(&files, status, status_in_shell);
-    posix_spawn_file_actions_adddup2(&files, leash, leash_in_shell);
+    if (posix_spawn_file_actions_init(&files) != 0) throw std::bad_alloc();
+    if (posix_spawnattr_init(&attributes) != 0) {
+        posix_spawn_file_actions_destroy(&files);
+        throw std::bad_alloc();
+    }
+    int added = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
+    for (const auto& [from, to] : {std::pair(0, 1), std::pair(0, 2), std::pair(status, status_in_shell), std::pair(leash, leash_in_shell)})
+        if (added == 0) added = posix_spawn_file_actions_adddup2(&files, from, to);
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
-    posix_spawn_file_actions_addclosefrom_np(&files, leash_in_shell + 1);
+    if (added == 0) added = posix_spawn_file_actions_addclosefrom_np(&files, leash_in_shell + 1);
 #else
-    for (long end = std::clamp<long>(sysconf(_SC_OPEN_MAX), 256, 4096), file = leash_in_shell + 1; file < end; ++file) posix_spawn_file_actions_addclose(&files, static_cast<int>(file));
+    for (long end = std::clamp<long>(sysconf(_SC_OPEN_MAX), 256, 4096), file = leash_in_shell + 1; file < end && added == 0; ++file) added = posix_spawn_file_actions_addclose(&files, static_cast<int>(file));
 #endif
     sigset_t none, all;
     sigemptyset(&none);
@@ -119,9 +123,10 @@ void spawn(const std::string& program, int leash, int status) {
     posix_spawnattr_setflags(&attributes, flags);
     const char* const words[] = {"/bin/sh", "-c", script, "sab-redis-server", program.c_str(), nullptr};
     pid_t process = 0;
-    const int code = posix_spawn(&process, words[0], &files, &attributes, const_cast<char* const*>(words), environ);
+    const int code = added != 0 ? added : posix_spawn(&process, words[0], &files, &attributes, const_cast<char* const*>(words), environ);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attributes);
+    if (code == ENOMEM) throw std::bad_alloc();
     if (code != 0) cannot(program, text("/bin/sh: ", std::string_view(std::system_category().message(code))));
     while (waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
     }
@@ -131,8 +136,8 @@ bool is_answering(const RedisAddress& address) {
     const RedisHost& host = address.hosts[0];
     RedisServer server(host.name, host.port, {host.user, host.password, 0, std::chrono::seconds(1)});
     Exchange exchange(server, {Command{"PING"}});
-    Exchange::run({&exchange, 1});
-    return exchange.failure.empty() && exchange.replies[0]->type == REDIS_REPLY_STATUS;
+    Exchange::run({&exchange, 1}, Deadline(1));
+    return exchange.failure.empty() && exchange.replies[0].kind == Reply::status;
 }
 
 /// Waits until the server answers; false when it ended.

@@ -36,7 +36,7 @@ public:
     virtual ~Claim() = default;
 };
 
-/// Any number of threads at once. Made anew in a child after fork(); the parent's is then left as it is.
+/// Any number of threads at once. Throws std::bad_alloc only where it has kept or removed nothing, or where doing it again gives the same. Made anew in a child after fork(); the parent's is then left as it is.
 class Store {
 public:
     virtual ~Store() = default;
@@ -59,13 +59,14 @@ public:
 struct StoreOptions {
     std::optional<std::string> dataset_name;  // none: all keys are the cache's
     uint64_t capacity = 0;
-    double timeout = 1;
+    double timeout = 1, call_timeout = 10;
     bool is_cluster = false;
+    unsigned file_mode = 0600;  // of files that are made, less the umask
 };
 
 std::unique_ptr<Store> make_memory_store(const StoreOptions& options);
 /// Makes the file where there is none, and says where it is whatever the working directory: without symbolic links, since the locks of a file lie beside it.
-std::string resolved_path(const std::string& path);
+std::string resolved_path(const std::string& path, unsigned file_mode);
 std::unique_ptr<Store> open_lmdb_store(const std::string& path, const StoreOptions& options);
 struct RedisAddress;
 std::unique_ptr<Store> open_redis_store(const RedisAddress& address, const StoreOptions& options);

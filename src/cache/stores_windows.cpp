@@ -11,7 +11,7 @@ namespace {
 
 }  // namespace
 
-std::string resolved_path(const std::string&) { refuse("lmdb:"); }
+std::string resolved_path(const std::string&, unsigned) { refuse("lmdb:"); }
 std::unique_ptr<Store> open_lmdb_store(const std::string&, const StoreOptions&) { refuse("lmdb:"); }
 std::unique_ptr<Store> open_redis_store(const RedisAddress&, const StoreOptions&) { refuse("redis:"); }
 Server::Server(const std::string&, const std::string&, uint64_t, double) { refuse("redis-server:"); }

@@ -12,6 +12,9 @@ constexpr std::string_view schemes = "must begin with \"lmdb:\", \"redis://\", \
 
 [[noreturn]] void refuse(std::string_view shown, std::string_view rule) { fail(SAB_E_ARGUMENT, "url = \"", shown, "\": ", rule); }
 
+/// Nothing of the URL itself is shown: a password may be anywhere in it, where its @ is missing or it has an @ of its own.
+[[noreturn]] void refuse_host(std::size_t number, std::string_view rule) { fail(SAB_E_ARGUMENT, "url = \"redis://...\": host ", number, ": ", rule); }
+
 template <class Number>
 bool read(std::string_view text, Number& number) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -24,7 +27,7 @@ int hex(char digit) {
     return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-std::string decoded(std::string_view text, std::string_view shown) {
+std::string decoded(std::string_view text, std::size_t host) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] != '%') {
@@ -32,7 +35,7 @@ std::string decoded(std::string_view text, std::string_view shown) {
             continue;
         }
         const int high = i + 2 < text.size() ? hex(text[i + 1]) : -1, low = i + 2 < text.size() ? hex(text[i + 2]) : -1;
-        if (high < 0 || low < 0) refuse(shown, "a % of user and password must be followed by two hexadecimal digits");
+        if (high < 0 || low < 0) refuse_host(host, "a % of user and password must be followed by two hexadecimal digits");
         out += static_cast<char>(high * 16 + low);
         i += 2;
     }
@@ -53,35 +56,28 @@ std::string encoded(std::string_view text) {
     return out;
 }
 
-/// The text without what stands before the last @, where passwords are, with whatever characters.
-std::string without_passwords(std::string_view rest) {
-    const std::size_t at = rest.rfind('@');
-    return at == rest.npos ? text("redis://", rest) : text("redis://...", rest.substr(at));
-}
-
 RedisAddress parse_redis(std::string_view rest) {
     RedisAddress address;
-    const std::string shown = without_passwords(rest);
     if (const std::size_t slash = rest.find('/'); slash != rest.npos) {
         const std::string_view number = rest.substr(slash + 1);
-        if (!number.empty() && !read(number, address.database)) refuse(shown, "the number of the database must be a whole number");
+        if (!number.empty() && !read(number, address.database)) refuse("redis://...", "the number of the database must be a whole number");
         rest = rest.substr(0, slash);
     }
     RedisHost host;  // user and password stay for the next
-    while (true) {
+    for (std::size_t number = 1;; ++number) {
         const std::size_t comma = rest.find(',');
         std::string_view one = rest.substr(0, comma), port;
         if (const std::size_t at = one.rfind('@'); at != one.npos) {
             const std::string_view who = one.substr(0, at);
             const std::size_t colon = who.find(':');
-            if (colon == who.npos) refuse(shown, "what stands before @ must be USER:PASSWORD, either of which may be empty");
-            host.user = decoded(who.substr(0, colon), shown);
-            host.password = decoded(who.substr(colon + 1), shown);
+            if (colon == who.npos) refuse_host(number, "what stands before @ must be USER:PASSWORD, either of which may be empty");
+            host.user = decoded(who.substr(0, colon), number);
+            host.password = decoded(who.substr(colon + 1), number);
             one = one.substr(at + 1);
         }
         if (!one.empty() && one.front() == '[') {
             const std::size_t end = one.find(']');
-            if (end == one.npos || (end + 1 < one.size() && one[end + 1] != ':')) refuse(shown, "an address in brackets must end with ] and may be followed by :PORT");
+            if (end == one.npos || (end + 1 < one.size() && one[end + 1] != ':')) refuse_host(number, "an address in brackets must end with ] and may be followed by :PORT");
             host.name = one.substr(1, end - 1);
             port = one.substr(end + 1);
         } else {
@@ -90,8 +86,8 @@ RedisAddress parse_redis(std::string_view rest) {
         }
         host.port = 6379;
         const bool is_name = std::none_of(host.name.begin(), host.name.end(), [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127 || std::string_view("/[]").find(c) != std::string_view::npos; });
-        if (host.name.empty() || !is_name) refuse(shown, "a host must have a name, without spaces, slashes and brackets");
-        if (!port.empty() && (!read(port.substr(1), host.port) || host.port == 0)) refuse(shown, "a port must be from 1 to 65535");
+        if (host.name.empty() || !is_name) refuse_host(number, "a host must have a name, without spaces, slashes and brackets");
+        if (!port.empty() && (!read(port.substr(1), host.port) || host.port == 0)) refuse_host(number, "a port must be from 1 to 65535");
         address.hosts.push_back(host);
         if (comma == rest.npos) return address;
         rest = rest.substr(comma + 1);
@@ -129,7 +125,10 @@ Url parse_url(std::string_view text) {
         return {Url::redis_server, program.empty() ? "redis-server" : std::string(program), bind.empty() ? "127.0.0.1" : std::string(bind.substr(1)), {}};
     }
     if (text.starts_with("redis://")) return {Url::redis, "", "", parse_redis(rest("redis://"))};
-    refuse(text.substr(0, std::min<std::size_t>(text.find(':'), 40)), schemes);  // no more: a password may be in it
+    // Of another URL only the scheme, since it may have a password.
+    const std::size_t colon = text.find(':');
+    const std::string_view scheme = text.substr(0, colon == text.npos ? std::size_t{40} : std::min<std::size_t>(colon, 40));
+    refuse(text.find('@') < colon ? "..." : scheme, schemes);
 }
 
 }  // namespace sab::cache

@@ -90,7 +90,7 @@ def check_soname_and_needed(library):
     dynamic = run("readelf", "-d", library)
     assert re.search(r"SONAME.*\[libsab\.so\.0\]", dynamic)
     needed = {re.sub(r"\.so.*", "", name) for name in re.findall(r"NEEDED.*\[(.*?)\]", dynamic)}
-    assert needed <= {"libstdc++", "libm", "libgcc_s", "libisal", "libzstd", "liblmdb", "libhiredis", "libc", "ld-linux-x86-64"}, needed
+    assert needed <= {"libstdc++", "libm", "libgcc_s", "libisal", "libzstd", "liblmdb", "libc", "ld-linux-x86-64"}, needed
 
 
 def check_size(library):

@@ -824,6 +824,36 @@ static int loads_to(sab_cache *cache, const char *key, maker *own, const char *v
     return is_so;
 }
 
+static int32_t count_waits(void *ctx, uint64_t done, uint64_t total) {
+    (void)done, (void)total;
+    ++*(int *)ctx;
+    return 0;
+}
+
+/* Any bytes may be a key, also those that names of claims begin with. */
+static void keys_like_claims_are_keys(void) {
+    server one = {0};
+    start(&one);
+    static const char *const names[] = {NULL, "data", "sab:loading:", "sab:value:", "sab:loading:data"};
+    static const char *const keys[] = {"x", "sab:loading:x", "sab:value:x", "sab:value:sab:loading:x", "sab:", "sab"};
+    for (size_t n = 0; n < COUNT(names); ++n) {
+        const sab_cache_options options = named(names[n]);
+        sab_cache *cache = opened(url_of("", &one, 1, ""), &options);
+        for (size_t i = 1; i < COUNT(keys); ++i) EXPECT(keeps(cache, keys[i], keys[i]));
+        maker own = {cache, 0, 0, "made"};
+        int waits = 0;
+        sab_cache_value *found = NULL;
+        EXPECT_OK(sab_cache_get_or_load(cache, "x", 1, make, &own, count_waits, &waits, &found)); /* which nobody else makes */
+        sab_cache_value_free(found);
+        EXPECT(waits == 0 && own.calls == 1 && has(cache, "x", "made") && keys_of(cache) == COUNT(keys));
+        for (size_t i = 1; i < COUNT(keys); ++i) EXPECT(has(cache, keys[i], keys[i]));
+        EXPECT_OK(sab_cache_clear(cache));
+        EXPECT(keys_of(cache) == 0 && says(one.port, "DBSIZE", ":0"));
+        sab_cache_free(cache);
+    }
+    kill_server(&one);
+}
+
 static void processes_wait_for_who_makes_it(void) {
     server servers[2] = {{0}, {0}};
     start(&servers[0]), start(&servers[1]);
@@ -1166,6 +1196,12 @@ static void a_server_ends_with_who_started_it(void) {
     EXPECT(sscanf(url, "redis://:%60[0-9a-f]@", password) == 1 && strlen(password) == 32);
     snprintf(lines, sizeof lines, "AUTH %s\r\nCONFIG GET maxmemory\r\nCONFIG GET maxmemory-policy\r\nCONFIG GET save", password);
     EXPECT(says(port, lines, "50000000") && says(port, lines, "allkeys-random") && says(port, lines, "$4\r\nsave\r\n$0"));
+    snprintf(name, sizeof name, "/proc/%d/status", pid);
+    FILE *state = fopen(name, "r");
+    int is_private = 0;
+    while (state != NULL && fgets(bytes, sizeof bytes, state) != NULL) is_private |= strcmp(bytes, "Umask:\t0077\n") == 0;
+    if (state != NULL) fclose(state);
+    EXPECT(is_private); /* files that it is told to write */
     /* Neither it nor who watches over it shows the password. */
     for (pid_t each = pid; each > 1;) {
         snprintf(name, sizeof name, "/proc/%d/cmdline", each);
@@ -1247,6 +1283,7 @@ int main(void) {
     RUN(who_does_not_take_connections_is_not_waited_for_long);
     RUN(failures_are_errors_where_that_is_asked_for);
     RUN(a_full_server_is_still_read);
+    RUN(keys_like_claims_are_keys);
     RUN(processes_wait_for_who_makes_it);
     RUN(threads_and_forks_share_a_cache);
     RUN(a_connection_that_garbles_gives_no_wrong_value);

@@ -774,18 +774,42 @@ static void children_are_forked_while_threads_use_it(void) {
 }
 #endif
 
+static mode_t mode_of(const char *url, const char *which) {
+    char path[160];
+    struct stat info;
+    snprintf(path, sizeof path, "%s%s", url + strlen("lmdb:"), which);
+    return stat(path, &info) == 0 ? info.st_mode & 0777 : 0;
+}
+
+static void files_are_for_their_owner(void) {
+    static const struct { uint64_t asked; mode_t umask, made; } cases[] = {{0, 022, 0600}, {0600, 0, 0600}, {0666, 022, 0644}, {0660, 0, 0660}};
+    const mode_t before = umask(0);
+    for (size_t i = 0; i < COUNT(cases); ++i) {
+        const char *url = new_file();
+        sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
+        options.file_mode = cases[i].asked;
+        umask(cases[i].umask);
+        sab_cache *cache = opened(url, &options);
+        put(cache, "a", "1");
+        sab_cache_free(cache);
+        EXPECT(mode_of(url, "") == cases[i].made && mode_of(url, "-lock") == cases[i].made && mode_of(url, "-loading") == cases[i].made);
+    }
+    umask(before);
+}
+
 static void wrong_arguments_are_refused(void) {
     sab_cache *cache = NULL;
     const char *wrong[] = {"", "redis:", "memory:x", "lmdb:", "http://x", "redis://", "redis://:6379", "redis://h:0", "redis://h:65536", "redis://h:x", "redis://h/x", "redis://u@h", "redis://u%zz:p@h", "redis://[::1", "redis://h,,h", "redis:////", "redis://h i", "redis://[]", "redis://a[b", "redis-server:@"};
     for (size_t i = 0; i < COUNT(wrong); ++i) EXPECT_FAILS(sab_cache_open(wrong[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
-    EXPECT_FAILS(sab_cache_open("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT, "redis://...@h:x");
+    EXPECT_FAILS(sab_cache_open("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT, "url = \"redis://...\": host 1: a port");
     EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
-    static const char *const telling[] = {"rediss://:secret@h", "redis:secret@h", "redis://:a,secret@h:x", "redis://:a/secret@h", "redis://:secret%zz@h"};
+    static const char *const telling[] = {"rediss://:secret@h", "redis:secret@h", "redis://:a,secret@h:x", "redis://:a/secret@h", "redis://:secret%zz@h", "redis://user:secret", "redis://:secret:6379", "redis://user:top-secret:6379/0", "redis://h,user:secret",
+                                        "redis://user:top@secret:port", "redis://h/secret", "redis://[secret", "redis://user secret", "secret@h"};
     for (size_t i = 0; i < COUNT(telling); ++i) {
         EXPECT_FAILS(sab_cache_open(telling[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
         EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
     }
-    EXPECT_FAILS(sab_cache_open("redis://h,user:secret@g:x", NULL, &cache), SAB_E_ARGUMENT, "redis://...@g:x");
+    EXPECT_FAILS(sab_cache_open("redis://h,user:secret@g:x", NULL, &cache), SAB_E_ARGUMENT, "url = \"redis://...\": host 2: a port");
     EXPECT_FAILS(sab_cache_open(NULL, NULL, &cache), SAB_E_ARGUMENT, "url");
     EXPECT_FAILS(sab_cache_open("memory:", NULL, NULL), SAB_E_ARGUMENT, "cache");
 #define REFUSES(field, value, words)                                                     \
@@ -798,6 +822,9 @@ static void wrong_arguments_are_refused(void) {
     REFUSES(flush_interval, 0, "options.flush_interval = 0");
     REFUSES(timeout, -1, "options.timeout = -1");
     REFUSES(load_wait, -1, "options.load_wait = -1");
+    REFUSES(call_timeout, -1, "options.call_timeout = -1");
+    REFUSES(file_mode, 0400, "options.file_mode = 256");
+    REFUSES(file_mode, 0700, "options.file_mode = 448");
     REFUSES(on_failure, 2, "options.on_failure = 2");
     REFUSES(is_cluster, 2, "options.is_cluster = 2");
     REFUSES(is_cluster, 1, "redis");
@@ -869,6 +896,7 @@ int main(void) {
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     RUN(children_are_forked_while_threads_use_it);
 #endif
+    RUN(files_are_for_their_owner);
     RUN(wrong_arguments_are_refused);
     char command[128];
     snprintf(command, sizeof command, "rm -r %s", folder);

@@ -10,7 +10,7 @@ fresh_chroot bookworm "$root"
 in_chroot "$root" dpkg --add-architecture arm64
 in_chroot "$root" apt-get update -qq
 in_chroot "$root" apt-get install -qq cmake ninja-build ccache g++-aarch64-linux-gnu libxxhash-dev libeigen3-dev qemu-user-static \
-  libc6-dev:arm64 libstdc++6:arm64 libhiredis-dev:arm64 libisal-dev:arm64 liblmdb-dev:arm64 libzstd-dev:arm64 > "$scratch/aarch64.log" 2>&1
+  libc6-dev:arm64 libstdc++6:arm64 libisal-dev:arm64 liblmdb-dev:arm64 libzstd-dev:arm64 > "$scratch/aarch64.log" 2>&1
 mkdir -p "$root/sab" "$scratch/ccache-aarch64" "$root/ccache"
 cp -a "$scratch/ccache-aarch64/." "$root/ccache/"
 git -C "$repo" archive HEAD | tar -C "$root/sab" -x

@@ -18,18 +18,16 @@ for tool in cc c++; do
   chmod +x "$root/usr/bin/x86_64-linux-musl-$tool"
 done
 in_chroot "$root" sh -euc '
-  mkdir -p /sources /musl/lib /musl/include/isa-l /musl/include/hiredis
+  mkdir -p /sources /musl/lib /musl/include/isa-l
   cd /sources
-  apt-get source -qq libisal libzstd lmdb hiredis
+  apt-get source -qq libisal libzstd lmdb
   cc="CC=x86_64-linux-musl-cc -fPIC -Wno-incompatible-function-pointer-types"
   make -C libisal-* -f Makefile.unx "$cc" lib
   make -C libzstd-*/lib "$cc" libzstd.a
   make -C lmdb-*/libraries/liblmdb "$cc" liblmdb.a
-  make -C hiredis-* "$cc" libhiredis.a
   cp libisal-*/bin/isa-l.a /musl/lib/libisal.a
-  cp libzstd-*/lib/libzstd.a lmdb-*/libraries/liblmdb/liblmdb.a hiredis-*/libhiredis.a /musl/lib/
+  cp libzstd-*/lib/libzstd.a lmdb-*/libraries/liblmdb/liblmdb.a /musl/lib/
   cp libisal-*/include/*.h /musl/include/isa-l/
-  cp hiredis-*/*.h /musl/include/hiredis/
   cp -r libzstd-*/lib/*.h lmdb-*/libraries/liblmdb/lmdb.h /usr/include/xxh*.h /usr/include/eigen3 /musl/include/' >> "$scratch/musl.log" 2>&1
 mkdir "$root/sab"
 git -C "$repo" archive HEAD | tar -C "$root/sab" -x

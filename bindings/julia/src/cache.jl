@@ -1,7 +1,7 @@
 # Values that are expensive to make, made once and kept.
 
 """
-    Cache(url; serializer = :julia, dataset_name, writer_buffer_size = 1, flush_interval = 1, capacity, on_failure = :degrade, is_cluster = false, timeout = 1, load_wait = 60)
+    Cache(url; serializer = :julia, dataset_name, writer_buffer_size = 1, flush_interval = 1, capacity, on_failure = :degrade, is_cluster = false, timeout = 1, load_wait = 60, call_timeout, file_mode = 0o600)
 
 A cache in files (`"lmdb:PATH"`), on Redis servers (`"redis://HOST:PORT,..."`, `"redis-server:"` starts one) or in this process (`"memory:"`), for any number of threads and processes:
 
@@ -13,6 +13,7 @@ Keys are strings, bytes or whole numbers. Values are serialized by Julia's `Seri
 
 Security: values are read with `Serialization.deserialize`, which can run any code. Whoever can write to the files or the server can run code in every process that reads them. Use
 `serializer = :bytes` unless you trust all of them.
+Files are created for their owner only (`file_mode`, less the umask). `call_timeout` bounds one request to Redis servers, in seconds; by default it is 10 times `timeout`.
 """
 mutable struct Cache <: Handle{Raw.sab_cache}
     pointer::Ptr{Raw.sab_cache}
@@ -28,13 +29,13 @@ function Base.close(cache::Cache)
 end
 
 function Cache(url::AbstractString; serializer = :julia, dataset_name = nothing, writer_buffer_size = nothing, flush_interval = nothing, capacity = nothing, on_failure = nothing,
-               is_cluster = nothing, timeout = nothing, load_wait = nothing)
+               is_cluster = nothing, timeout = nothing, load_wait = nothing, call_timeout = nothing, file_mode = nothing)
     is_serialized = choice(:serializer, serializer, (julia = true, bytes = false))
     name = dataset_name === nothing ? nothing : Base.cconvert(Cstring, String(dataset_name))
     return GC.@preserve name begin
         given = options(Raw.sab_cache_options; dataset_name = name === nothing ? nothing : Ptr{UInt8}(Base.unsafe_convert(Cstring, name)), writer_buffer_size = writer_buffer_size,
             flush_interval = flush_interval, capacity = capacity, on_failure = choice(:on_failure, on_failure, (degrade = Raw.SAB_CACHE_DEGRADE, error = Raw.SAB_CACHE_ERROR)),
-            is_cluster = is_cluster, timeout = timeout, load_wait = load_wait)
+            is_cluster = is_cluster, timeout = timeout, load_wait = load_wait, call_timeout = call_timeout, file_mode = file_mode)
         Cache(created(out -> Raw.sab_cache_open(url, given, out), Raw.sab_cache), is_serialized)
     end
 end
@@ -68,7 +69,7 @@ end
 """
     url(cache)
 
-Where the cache is, for others to open.
+Where the cache is, for others to open: with passwords.
 """
 url(cache::Cache) = GC.@preserve cache unsafe_string(Raw.sab_cache_url(cache))
 
@@ -161,4 +162,4 @@ end
 What a [`Cache`](@ref) has done since it was opened: the fields of `sab_cache_stats`.
 """
 stats(cache::Cache) = fields(filled(out -> Raw.sab_cache_get_stats(cache, out), Raw.sab_cache_stats))
-Base.show(io::IO, cache::Cache) = print(io, "Cache(", isopen(cache) ? url(cache) : "closed", ")")
+Base.show(io::IO, cache::Cache) = print(io, "Cache(", isopen(cache) ? replace(url(cache), r"^redis://.*@" => "redis://...@") : "closed", ")")

@@ -1073,6 +1073,8 @@ mutable struct sab_cache_options <: Struct
     is_cluster::Int32
     timeout::Float64
     load_wait::Float64
+    call_timeout::Float64
+    file_mode::UInt64
     sab_cache_options() = new()
 end
 

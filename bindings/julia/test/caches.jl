@@ -25,6 +25,13 @@
             empty!(cache)
             @test SAB.num_keys(cache) == 0
         end
+        SAB.Cache("lmdb:" * joinpath(folder, "own"))
+        SAB.Cache("lmdb:" * joinpath(folder, "all"); file_mode = 0o666)
+        @test filemode(joinpath(folder, "own")) & 0o777 == 0o600
+        @test filemode(joinpath(folder, "all")) & 0o600 == 0o600
+        @test occursin("file_mode = 256", message(() -> SAB.Cache("memory:"; file_mode = 0o400)))
+        @test occursin("call_timeout = -1", message(() -> SAB.Cache("memory:"; call_timeout = -1)))
+        @test !occursin("secret", repr(SAB.Cache("redis://:secret@127.0.0.1:1")))
         url = "lmdb:" * joinpath(folder, "bytes")
         SAB.put_many!(SAB.Cache(url; serializer = :bytes), ["a" => UInt8[255, 255], "b" => UInt8[1]])
         @test thrown(() -> SAB.get_many(SAB.Cache(url), ["a", "b"])) !== nothing # nothing that Julia has serialized

@@ -51,7 +51,7 @@ fn link_bundled() {
         .build();
     println!("cargo:rustc-link-search=native={}", prefix.join("lib").display());
     println!("cargo:rustc-link-lib=static=sab");
-    for library in ["isal", "zstd", "lmdb", "hiredis"] {
+    for library in ["isal", "zstd", "lmdb"] {
         println!("cargo:rustc-link-lib={library}");
     }
     let apple = env::var("CARGO_CFG_TARGET_VENDOR").is_ok_and(|vendor| vendor == "apple");

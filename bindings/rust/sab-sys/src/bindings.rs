@@ -3683,10 +3683,12 @@ pub struct sab_cache_options {
     pub is_cluster: i32,
     pub timeout: f64,
     pub load_wait: f64,
+    pub call_timeout: f64,
+    pub file_mode: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of sab_cache_options"][::core::mem::size_of::<sab_cache_options>() - 64usize];
+    ["Size of sab_cache_options"][::core::mem::size_of::<sab_cache_options>() - 80usize];
     [
         "Alignment of sab_cache_options",
     ][::core::mem::align_of::<sab_cache_options>() - 8usize];
@@ -3717,6 +3719,12 @@ const _: () = {
     [
         "Offset of field: sab_cache_options::load_wait",
     ][::core::mem::offset_of!(sab_cache_options, load_wait) - 56usize];
+    [
+        "Offset of field: sab_cache_options::call_timeout",
+    ][::core::mem::offset_of!(sab_cache_options, call_timeout) - 64usize];
+    [
+        "Offset of field: sab_cache_options::file_mode",
+    ][::core::mem::offset_of!(sab_cache_options, file_mode) - 72usize];
 };
 extern "C" {
     pub fn sab_cache_options_init(options: *mut sab_cache_options, struct_size: usize);

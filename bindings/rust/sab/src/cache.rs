@@ -34,6 +34,8 @@ pub(crate) struct CacheNumbers {
     pub(crate) on_failure: CacheFailure,
     pub(crate) timeout: Duration,
     pub(crate) load_wait: Duration,
+    pub(crate) call_timeout: Duration,
+    pub(crate) file_mode: u64,
     pub(crate) is_cluster: bool,
 }
 
@@ -99,6 +101,20 @@ impl CacheOptions {
         self
     }
 
+    /// How long one request to the Redis servers may take in all, with all its answers and redirections. Zero, the default, is 10 times [`timeout`](Self::timeout).
+    #[must_use]
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.options.call_timeout = timeout;
+        self
+    }
+
+    /// `lmdb:`: permissions of the files that are created, less the umask, from `0o600`, the default, to `0o666`.
+    #[must_use]
+    pub fn file_mode(mut self, mode: u32) -> Self {
+        self.options.file_mode = mode.into();
+        self
+    }
+
     /// The servers are a Redis Cluster.
     #[must_use]
     pub fn cluster(mut self, is_cluster: bool) -> Self {
@@ -155,6 +171,11 @@ impl fmt::Debug for CacheValue {
 }
 
 /// Values that are expensive to make, made once and kept. Any number of threads may use it at once.
+///
+/// # Security
+///
+/// A cache trusts everyone who can write to its file or its servers: they can replace any value. Decode values as input from those users. Files are created for their owner only
+/// ([`CacheOptions::file_mode`]).
 ///
 /// ```
 /// use sab::{Cache, CacheOptions};

@@ -17,6 +17,8 @@ pub(crate) fn default_cache_options() -> CacheNumbers {
         on_failure: CacheFailure::Degrade,
         timeout: Duration::from_secs_f64(options.timeout),
         load_wait: Duration::from_secs_f64(options.load_wait),
+        call_timeout: Duration::from_secs_f64(options.call_timeout),
+        file_mode: options.file_mode,
         is_cluster: options.is_cluster != 0,
     }
 }
@@ -114,6 +116,8 @@ impl CacheHandle {
         };
         given.timeout = numbers.timeout.as_secs_f64();
         given.load_wait = numbers.load_wait.as_secs_f64();
+        given.call_timeout = numbers.call_timeout.as_secs_f64();
+        given.file_mode = numbers.file_mode;
         given.is_cluster = numbers.is_cluster.into();
         let mut pointer = null_mut();
         // SAFETY: strings that end with NUL and outlive the call, and room for a handle.

@@ -45,8 +45,6 @@ const char *const known_failures[] = {
     "find_max_batch",
     "find_max_batch_of_ranks",
     "plan_verify",
-    "cache_in_memory",
-    "cache_in_lmdb",
     nullptr,
 };
 

@@ -6,6 +6,7 @@ import pickle
 import signal
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -33,9 +34,20 @@ class TestKeeping:
                 assert key in cache
             assert cache.get("x") is None and cache.get("x", 5) == 5 and "x" not in cache
             assert cache.num_keys() == 4
-            assert isinstance(cache.get("7"), np.ndarray)  # a number is its digits
             cache.clear()
             assert cache.num_keys() == 0
+
+    def test_kinds_of_keys_are_apart(self, url):
+        keys = [1, "1", b"1", -1, "-1", "\0i1", b"\0i1", "\0b1", "\0s1", "\0", b"\0", "\0s\0i1"]
+        cache = sab.Cache(url)
+        for number, key in enumerate(keys):
+            cache.put(key, number)
+        assert cache.get_many(keys) == list(range(len(keys))) and cache.num_keys() == len(keys)
+        assert cache.get(np.int64(1)) == 0 and cache.get(True) == 0
+        cache.put_many({1: "number", "1": "text"})
+        assert (cache.get(1), cache.get("1"), cache.get(b"1")) == ("number", "text", 2)
+        with pytest.raises(ValueError, match="key = b''"):
+            cache.get(b"")
 
     def test_many_at_once(self, url):
         cache = sab.Cache(url, dataset_name="d")
@@ -111,21 +123,69 @@ class TestSerializers:
             "complex": torch.tensor([1 + 2j]).conj(),
             "empty": np.empty((0, 3)),
             "text": "abc",
-            "module": torch.nn.Linear(2, 3),
-            "sparse": torch.eye(3).to_sparse(),
         }
         cache.put("a", value)
         kept = cache.get("a")
         assert not kept["array"].flags.writeable and not kept["array"].flags.owndata and kept["array"].flags.aligned
         with pytest.raises(ValueError):
             kept["array"][0] = 1
+        assert list(kept) == list(value) and kept["text"] == "abc"
         assert np.array_equal(kept["array"], value["array"]) and kept["empty"].shape == (0, 3)
         for name in ("tensor", "bfloat16", "complex"):
             assert kept[name].dtype == value[name].dtype and torch.equal(kept[name], value[name].resolve_conj())
-        assert torch.equal(kept["module"].weight, value["module"].weight) and kept["module"].weight.requires_grad
-        assert torch.equal(kept["sparse"].to_dense(), torch.eye(3))
         del cache
         assert kept["array"].sum() == value["array"].sum()
+
+    def test_arrays_keep_values_as_they_are(self, url):
+        cache = sab.Cache(url, serializer="arrays")
+        for number, value in enumerate([None, True, 0, -(2**70), 1.5, "ä\ud800", b"\0\1", [], (), {}, [1, (2, [3.0])], {"a": {1: None, None: "b", 2.5: ()}}, float("inf")]):
+            cache.put(number, value)
+            assert cache.get(number) == value and type(cache.get(number)) is type(value)
+        array = np.arange(12).reshape(3, 4)
+        for value in (array.T, array[::2, ::-1], np.float32(1.5), np.str_("xy"), np.array(3), np.array(["a", "bcd"]), np.array(["2020-01-01"], "M8[s]"), array.astype(">i2"), np.array([True]), np.zeros((2, 0))):
+            cache.put("a", value)
+            kept = cache.get("a")
+            assert type(kept) is type(value) and kept.dtype == value.dtype and kept.shape == value.shape and np.array_equal(kept, value)
+
+    def test_arrays_take_nothing_that_runs_code(self, url):
+        cache = sab.Cache(url, serializer="arrays")
+
+        class Mine(dict):
+            pass
+
+        for value in (object(), {1}, Mine(), np.array([object()]), np.zeros(2, "i4,f8"), np.ma.zeros(2), len, [{"a": [3 + 4j]}], {(1, 2): 3}):
+            with pytest.raises(TypeError, match='serializer = "arrays"'):
+                cache.put("a", value)
+        assert "a" not in cache
+
+    def test_tensors_that_arrays_refuse(self):
+        torch = pytest.importorskip("torch")
+        cache = sab.Cache("memory:", serializer="arrays")
+        for value in (torch.eye(3).to_sparse(), torch.zeros(2, requires_grad=True), torch.nn.Parameter(torch.zeros(2)), torch.zeros(2, device="meta")):
+            with pytest.raises(TypeError, match='serializer = "arrays"'):
+                cache.put("a", value)
+
+    def test_arrays_of_whoever_can_write(self):
+        """Bytes of anyone's are a value of the kinds above, or a ValueError."""
+        plans = ["", "{}", "[]", '["x"]', '["array"]', '["array","O",[1]]', '["array","i4,O",[1]]', '["array","<f8",[-1]]', '["array","<f8",[99999999999999999999]]', '["array","<f8","3"]', '["array",["<f8"],[1]]',
+                 '["tensor","<U4",[1]]', '["scalar","|O",[]]', '["dict",[[1],2]]', '["dict",1]', '["bytes",-1]', '["bytes",1e9]', '["list"' * 10_000, '["bytes",9]', '["array","<f8",[3]]', '["list",{"a":1}]', '["array","|S0",[2]]']  # fmt: skip
+        raw = sab.Cache("memory:", serializer="bytes")
+        load = sab._cache._SERIALIZERS["arrays"][1]
+        for plan in plans:
+            raw.put("a", len(plan).to_bytes(8, "little") + plan.encode())
+            with pytest.raises(ValueError, match="not a value of serializer"):
+                load(memoryview(raw.get("a")))
+        for data in (b"", b"1", b"\xff" * 8, b"\xff" * 100, b"\x05\0\0\0\0\0\0\0"):
+            with pytest.raises(ValueError, match="not a value of serializer"):
+                load(memoryview(data))
+
+    def test_pickle_runs_code_and_the_others_do_not(self, file):
+        """What the documentation says of serializers: a value that an attacker has written."""
+        sab.Cache(file, serializer="bytes").put("a", pickle.dumps(RunsCode()))
+        assert sab.Cache(file).get("a") == "code of the writer"
+        assert isinstance(sab.Cache(file, serializer="bytes").get("a"), bytes)
+        with pytest.raises(ValueError, match="not a value of serializer"):
+            sab.Cache(file, serializer="arrays").get("a")
 
     def test_small_arrays_are_aligned(self, file):
         cache = sab.Cache(file, serializer="arrays")
@@ -148,6 +208,41 @@ class TestSerializers:
         with pytest.raises((pickle.PicklingError, AttributeError)):
             cache.get_or_load("a", lambda key: lambda: 0)
         assert "a" not in cache
+
+
+class RunsCode:
+    def __reduce__(self):
+        return str, (b"code of the writer", "ascii")
+
+
+class TestTrust:
+    def test_files_are_for_their_owner(self, tmp_path):
+        before = os.umask(0o022)
+        try:
+            sab.Cache(f"lmdb:{tmp_path}/own.mdb").put("a", 1)
+            sab.Cache(f"lmdb:{tmp_path}/all.mdb", file_mode=0o666).put("a", 1)
+        finally:
+            os.umask(before)
+        for name in ("", "-lock", "-loading"):
+            assert (tmp_path / f"own.mdb{name}").stat().st_mode & 0o777 == 0o600
+            assert (tmp_path / f"all.mdb{name}").stat().st_mode & 0o777 == 0o644
+
+    @pytest.mark.parametrize("hosts", ["192.0.2.1:1", "127.0.0.1:1,192.0.2.1:1", "[2001:db8::1]:1", "user:pa%40ss@192.0.2.1:1"])
+    def test_unpickling_what_another_machine_sends_gives_a_warning(self, hosts):
+        with pytest.warns(UserWarning, match="another machine") as caught:
+            cache = sab.Cache(f"redis://{hosts}", timeout=0.01)
+        assert len(caught) == 1 and caught[0].filename == __file__ and "ss" not in str(caught[0].message).split("unpickles")[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for serializer in ("pickle", "arrays", "bytes", "view", (pickle.dumps, pickle.loads)):
+                sab.Cache(f"redis://{hosts}", timeout=0.01, serializer=serializer)
+            pickle.loads(pickle.dumps(cache))
+
+    def test_no_warning_on_this_machine(self, file):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for url in ("memory:", file, "redis://localhost:1", "redis://127.0.0.1:1,127.0.0.2:1/3", "redis://:p@[::1]:1"):
+                sab.Cache(url, timeout=0.01)
 
 
 class TestLoading:
@@ -332,10 +427,12 @@ class TestProcesses:
         ({"capacity": 0}, "capacity = 0"),
         ({"timeout": 0}, "timeout = 0"),
         ({"load_wait": -1}, "load_wait = -1"),
+        ({"call_timeout": -1}, "call_timeout = -1"),
+        ({"file_mode": 0o400}, "file_mode = 256"),
         ({"flush_interval": float("nan")}, "flush_interval = nan"),
         ({"cluster": True}, "is_cluster"),
         ({"dataset_name": "a\0b"}, "dataset_name"),
-        ({"url": "redis://user:secret@host:port"}, r"redis://\.\.\.@host:port"),
+        ({"url": "redis://user:secret@host:port"}, r"redis://\.\.\.\": host 1: a port"),
     ],
 )
 def test_wrong_arguments(arguments, words):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
+import json
+import math
 import os
 import pickle
+import sys
+import warnings
 from multiprocessing import util
 from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union
 
@@ -33,72 +38,129 @@ class CacheStats(NamedTuple):
     buffered: int
 
 
-def _dump_views(value: Any) -> bytes:
-    """A pickle, and behind it the arrays that it leaves out, each where it can be read in place."""
-    buffers: list[pickle.PickleBuffer] = []
-    pickled = _Pickler.dumped(value, buffers.append)
-    views = [buffer.raw() for buffer in buffers]
-    head = b"".join(number.to_bytes(8, "little") for number in (len(views), len(pickled), *(view.nbytes for view in views)))
-    parts: list[Any] = [head, pickled]
-    place = len(head) + len(pickled)
-    for view in views:
-        parts += [bytes(-place % _ALIGNMENT), view]
-        place += -place % _ALIGNMENT + view.nbytes
+def _plan_of(value: Any, arrays: list[Any]) -> Any:
+    """A value as JSON: scalars as they are, anything else as ``[kind, ...]``; the arrays and bytes in it are put into ``arrays``."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return value
+    if kind in (list, tuple):
+        return [kind.__name__, *(_plan_of(each, arrays) for each in value)]
+    if kind is dict:
+        if not all(key is None or type(key) in (bool, int, float, str) for key in value):
+            raise TypeError('a key of a dict: serializer = "arrays" takes str, int, float, bool and None')
+        return ["dict", *([key, _plan_of(each, arrays)] for key, each in value.items())]
+    if kind in (bytes, bytearray, memoryview):
+        arrays.append(memoryview(value).cast("B") if kind is memoryview else value)
+        return ["bytes", len(arrays[-1])]
+    tensor = _array_of_tensor(value)
+    array = value if tensor is None else tensor[0]
+    import numpy as np
+
+    if not (isinstance(array, np.generic) or type(array) in (np.ndarray, np.memmap)):
+        raise TypeError(_NO_ARRAY.format(what=f"type {kind.__module__}.{kind.__qualname__}"))
+    if array.dtype.hasobject or np.dtype(array.dtype.str) != array.dtype:
+        raise TypeError(_NO_ARRAY.format(what=f"dtype {array.dtype}"))
+    arrays.append(np.asarray(array, order="C").reshape(-1).view(np.uint8).data if array.size and array.dtype.itemsize else b"")
+    form = "scalar" if isinstance(array, np.generic) else "array" if tensor is None else tensor[1]
+    return [form, array.dtype.str, list(array.shape)]
+
+
+_NO_ARRAY = (
+    'value has {what}: serializer = "arrays" takes numpy arrays, CPU tensors that need no gradient, numbers, str, bytes and None, in lists, tuples and dicts. '
+    'Use serializer = "pickle" for other objects, if you trust everyone who can write to the cache'
+)
+
+
+def _array_of_tensor(value: Any) -> "Optional[tuple[Any, str]]":
+    """The array that has a tensor's elements, and its kind; None for what is no tensor."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    if type(value) is not torch.Tensor or value.device.type != "cpu" or value.layout != torch.strided or value.requires_grad:
+        raise TypeError(_NO_ARRAY.format(what=f"type {type(value).__name__} on {value.device}, {value.layout}, requires_grad = {value.requires_grad}"))
+    plain = value.resolve_conj().resolve_neg().contiguous()
+    if value.dtype == torch.bfloat16:  # numpy has none
+        return plain.view(torch.int16).numpy(), "bfloat16"
+    return plain.numpy(), "tensor"
+
+
+def _dump_arrays(value: Any) -> bytes:
+    """u64 length of the plan, the plan (JSON), and the arrays, each at a multiple of 16."""
+    arrays: list[Any] = []
+    plan = json.dumps(_plan_of(value, arrays), separators=(",", ":")).encode()
+    parts: list[Any] = [len(plan).to_bytes(8, "little"), plan]
+    place = 8 + len(plan)
+    for array in arrays:
+        parts += [bytes(-place % _ALIGNMENT), array]
+        place += -place % _ALIGNMENT + len(array)
     return b"".join(parts)
 
 
-def _load_views(data: memoryview) -> Any:
-    if int(ffi.cast("uintptr_t", ffi.from_buffer(data))) % _ALIGNMENT:  # as small values of LMDB's
-        data = memoryview(bytes(data))
+class _Arrays:
+    """Reads a plan of ``_dump_arrays``. The bytes may come from anyone who can write to the cache: every kind, type and size is checked, and nothing in them is called."""
 
-    def number(index: int) -> int:
-        return int.from_bytes(data[8 * index : 8 * index + 8], "little")
+    def __init__(self, data: memoryview) -> None:
+        if int(ffi.cast("uintptr_t", ffi.from_buffer(data))) % _ALIGNMENT:  # as small values of LMDB's
+            data = memoryview(bytes(data))
+        self._data = data
+        self._place = 8 + int.from_bytes(data[:8], "little")
 
-    count = number(0)
-    place = 8 * (count + 2) + number(1)
-    pickled, views = data[8 * (count + 2) : place], []
-    for size in map(number, range(2, count + 2)):
-        place += -place % _ALIGNMENT
-        views.append(data[place : place + size])
-        place += size
-    return pickle.loads(pickled, buffers=views)
+    def read(self) -> Any:
+        try:
+            return self._value(json.loads(bytes(self._data[8 : self._place])))
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+            raise ValueError(f'not a value of serializer = "arrays": {error}') from None
+
+    def _value(self, plan: Any) -> Any:
+        if not isinstance(plan, list):
+            if isinstance(plan, dict):
+                raise ValueError("a JSON object")
+            return plan
+        kind, *rest = plan
+        if kind in ("list", "tuple"):
+            return (list if kind == "list" else tuple)(map(self._value, rest))
+        if kind == "dict":
+            return {key: self._value(each) for key, each in rest}
+        if kind == "bytes":
+            (size,) = rest
+            return bytes(self._next(size))
+        dtype, shape = rest
+        return self._array(kind, dtype, shape)
+
+    def _next(self, size: int) -> memoryview:
+        begin = self._place + -self._place % _ALIGNMENT
+        if size < 0 or begin + size > len(self._data):
+            raise ValueError("it ends early")
+        self._place = begin + size
+        return self._data[begin : begin + size]
+
+    def _array(self, kind: str, name: str, shape: "list[int]") -> Any:
+        import numpy as np
+
+        dtype = np.dtype(str(name))
+        if dtype.hasobject or min(shape, default=0) < 0:  # bytes would become pointers
+            raise ValueError(f"an array of dtype {name} and shape {shape}")
+        array: Any = np.ndarray(shape, dtype, buffer=self._next(math.prod(shape) * dtype.itemsize))
+        if kind == "array":
+            return array
+        if kind == "scalar":
+            return array[()]
+        if kind in ("tensor", "bfloat16"):
+            return _tensor_of(array, kind == "bfloat16")
+        raise ValueError(f"kind {kind}")
 
 
-def _tensor_of(array: Any, dtype: str) -> Any:
-    import warnings
+def _load_arrays(data: memoryview) -> Any:
+    return _Arrays(data).read()
 
+
+def _tensor_of(array: Any, is_bfloat16: bool) -> Any:
     import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch cannot say of a tensor that it is not to be written
         tensor = torch.from_numpy(array)
-    return tensor.view(getattr(torch, dtype)) if dtype else tensor
-
-
-class _Pickler(pickle.Pickler):
-    """Leaves the memory of torch's CPU tensors out, as pickle does with numpy's arrays."""
-
-    @classmethod
-    def dumped(cls, value: Any, buffer_callback: Any) -> bytes:
-        import io
-
-        out = io.BytesIO()
-        cls(out, protocol=5, buffer_callback=buffer_callback).dump(value)
-        return out.getvalue()
-
-    def reducer_override(self, value: Any) -> Any:
-        import sys
-
-        torch = sys.modules.get("torch")
-        if torch is None or type(value) is not torch.Tensor or value.device.type != "cpu" or value.layout != torch.strided or value.requires_grad:
-            return NotImplemented
-        plain = value.resolve_conj().resolve_neg().contiguous()
-        if value.dtype == torch.bfloat16:  # numpy has none
-            return _tensor_of, (plain.view(torch.int16).numpy(), "bfloat16")
-        try:
-            return _tensor_of, (plain.numpy(), "")
-        except TypeError:
-            return NotImplemented
+    return tensor.view(torch.bfloat16) if is_bfloat16 else tensor
 
 
 def _dump_raw(value: Any) -> bytes:
@@ -113,7 +175,7 @@ _SERIALIZERS: dict[str, tuple[Callable[[Any], Any], Callable[[memoryview], Any]]
     "pickle": (lambda value: pickle.dumps(value, protocol=5), pickle.loads),
     "bytes": (_dump_raw, bytes),
     "view": (_dump_raw, lambda data: data),
-    "arrays": (_dump_views, _load_views),
+    "arrays": (_dump_arrays, _load_arrays),
 }
 
 
@@ -129,7 +191,13 @@ def sab_py_load(ctx: Any, key: Any, key_size: int, data: Any, size: Any) -> int:
 class Cache(Generic[Value]):
     """Values that are expensive to make, made once and kept. Any number of threads and processes may use it at once; picklable.
 
-    What is damaged, evicted or out of reach is a miss, and made again: a cache never gives a wrong value, and a server that is down never stops a training.
+    What is damaged, evicted or out of reach is a miss, and made again; a server that is down never stops a training.
+
+    Security: the default serializer is pickle, and **unpickling runs code**. Everyone who can write to the file or to a Redis server can run code in every process that reads from the cache. Use
+    ``serializer="arrays"`` or ``"bytes"`` where you do not trust all of them: these run nothing. Files are created for their owner only. A Redis server on another machine with pickle gives a
+    UserWarning, unless ``serializer="pickle"`` is given.
+
+    Keys are str, bytes or whole numbers; ``1``, ``"1"`` and ``b"1"`` are three keys. A str is the same key in other languages as its UTF-8 bytes.
 
     Args:
         url: ``"lmdb:PATH"``, a file for all processes of a machine; ``"redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]"``; ``"redis-server:[PROGRAM][@ADDRESS]"``, which starts a
@@ -139,12 +207,15 @@ class Cache(Generic[Value]):
             before a fork, and when a process of multiprocessing ends.
         capacity: bytes to keep; more are evicted at random. None: no bound. Not for Redis servers that are there already.
         on_failure: ``"degrade"``: what is out of reach is a miss; ``"error"``: an OSError.
-        timeout: seconds to wait for a Redis server.
+        timeout: seconds to wait for a Redis server to connect, and for each of its answers.
+        call_timeout: seconds in all for one request to the Redis servers, whatever they answer. None: 10 times ``timeout``.
+        file_mode: permissions of the files that are created, less the umask; ``0o660`` shares them with the group.
         load_wait: seconds to wait at most while somebody else makes a value, before making it, too.
         cluster: the servers are a Redis Cluster.
-        serializer: ``"pickle"`` (protocol 5); ``"bytes"``; ``"view"``, bytes as a read-only memoryview without a copy; ``"arrays"``, pickle with numpy arrays and torch tensors read in place,
-            from LMDB without a copy; or a pair of functions, from value to bytes and from a memoryview to value. Arrays read in place are read-only. Torch knows no such tensors: writing to
-            one ends the process; clone it first.
+        serializer: ``"pickle"`` (protocol 5), also where it is None; ``"bytes"``; ``"view"``, bytes as a read-only memoryview without a copy; ``"arrays"``; or a pair of functions, from
+            value to bytes and from a memoryview to value. ``"arrays"`` takes numpy arrays and scalars (no objects, no fields), CPU tensors that need no gradient, int, float, bool, str, bytes
+            and None, and lists, tuples and dicts of these; anything else is a TypeError. It reads arrays and tensors in place, from LMDB without a copy, read-only. Torch knows no read-only
+            tensors: writing to one ends the process; clone it first.
 
     Raises:
         ValueError: an argument breaks a rule. OSError: the file cannot be opened.
@@ -167,8 +238,12 @@ class Cache(Generic[Value]):
         timeout: float = 1.0,
         load_wait: float = 60.0,
         cluster: bool = False,
-        serializer: "str | tuple[Callable[[Any], Any], Callable[[memoryview], Any]]" = "pickle",
+        serializer: "str | tuple[Callable[[Any], Any], Callable[[memoryview], Any]] | None" = None,
+        call_timeout: Optional[float] = None,
+        file_mode: int = 0o600,
     ) -> None:
+        is_chosen = serializer is not None
+        serializer = "pickle" if serializer is None else serializer
         if isinstance(serializer, str):
             if serializer not in _SERIALIZERS:
                 raise ValueError(f"serializer = {serializer!r}: must be a pair of functions or one of {', '.join(map(repr, _SERIALIZERS))}")
@@ -189,9 +264,17 @@ class Cache(Generic[Value]):
         options.is_cluster = flag("cluster", cluster)
         options.timeout = real("timeout", timeout)
         options.load_wait = real("load_wait", load_wait)
+        options.call_timeout = 0 if call_timeout is None else real("call_timeout", call_timeout)
+        options.file_mode = whole("file_mode", file_mode, 1)
         handle = ffi.new("sab_cache **")
         check(lib.sab_cache_open(_text("url", os.fspath(url)), options, handle))
         self._handle = ffi.gc(handle[0], lib.sab_cache_free)
+        if not is_chosen and _is_elsewhere(str(url)):
+            warnings.warn(
+                "sab.Cache unpickles what it reads, and this Redis server is on another machine: whoever can write to it can run code here. "
+                'Give serializer="arrays" or "bytes", or serializer="pickle" if you trust all of them',
+                stacklevel=2,
+            )
         self._flush_at_exit()
         util.register_after_fork(self, Cache._flush_at_exit)
         self._arguments = {
@@ -204,6 +287,8 @@ class Cache(Generic[Value]):
             "load_wait": load_wait,
             "cluster": cluster,
             "serializer": serializer,
+            "call_timeout": call_timeout,
+            "file_mode": file_mode,
         }
 
     def _flush_at_exit(self) -> None:
@@ -394,14 +479,33 @@ def _items(names: "list[bytes]", values: "Optional[list[Any]]" = None) -> "tuple
 
 
 def _bytes_of(key: Any) -> bytes:
-    if isinstance(key, bytes):
-        return key
+    """The key in the library: a str as UTF-8, as in other languages; numbers and bytes apart from those, behind a NUL."""
     if isinstance(key, str):
-        return key.encode("utf-8", "surrogatepass")
+        return (b"\0s" if key.startswith("\0") else b"") + key.encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes):
+        if not key:
+            raise ValueError("key = b'': must not be empty")
+        return b"\0b" + key
     try:
-        return b"%d" % key.__index__()
+        return b"\0i%d" % key.__index__()
     except (AttributeError, TypeError):
         raise TypeError(f"key = {key!r}: must be str, bytes or a whole number") from None
+
+
+def _is_elsewhere(url: str) -> bool:
+    """Whether it names a Redis server that is not at a loopback address."""
+    if not url.startswith("redis://"):
+        return False
+    for part in url[len("redis://") :].split("/")[0].split(","):
+        host = part.rsplit("@", 1)[-1]
+        host = host[1:].split("]")[0] if host.startswith("[") else host.split(":")[0]
+        try:
+            is_here = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            is_here = host.lower() == "localhost"
+        if not is_here:
+            return True
+    return False
 
 
 def _text(name: str, text: Any) -> bytes:

@@ -19,6 +19,8 @@ class CacheLoader:
         writer_buffer_size: values to collect before they are written.
         kwargs: of :class:`~sab.compat.bagua.contrib.utils.redis_store.RedisStore`: ``hosts``, ``cluster_mode``, ``capacity_per_node``.
 
+    Values are pickled, as in Bagua: whoever can write to the servers can run code in every process that reads from them.
+
     Raises:
         ValueError: another backend.
     """
@@ -29,11 +31,11 @@ class CacheLoader:
         self.backend = backend
         self.dataset_name = dataset_name
         self.store = RedisStore(**kwargs)
-        self._cache: sab.Cache[Any] = sab.Cache(self.store.cache.url, dataset_name=dataset_name, writer_buffer_size=max(1, writer_buffer_size))
+        self._cache: sab.Cache[Any] = sab.Cache(self.store.cache.url, dataset_name=dataset_name, writer_buffer_size=max(1, writer_buffer_size), serializer="pickle")
 
     def get(self, key: Any, load_fn: Callable[[Any], Any]) -> Any:
         """The value of a key; made by ``load_fn(key)`` where there is none."""
-        return self._cache.get_or_load(key if isinstance(key, (str, bytes)) else str(key), lambda _: load_fn(key))
+        return self._cache.get_or_load(key.decode(errors="surrogateescape") if isinstance(key, bytes) else str(key), lambda _: load_fn(key))
 
     def num_keys(self) -> int:
         """Number of keys on the servers."""

@@ -7,3 +7,6 @@
 #![allow(rustdoc::all)]
 
 include!("bindings.rs");
+
+/// The binary interface that is declared here, as `sab_abi_version()` says it: 1000 * major + minor.
+pub const ABI_VERSION: u32 = 1;

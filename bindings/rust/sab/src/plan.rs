@@ -10,7 +10,7 @@ use crate::error::{BoxError, Error};
 use crate::memory::{Probe, StepError, Verification};
 use crate::raw::{certain, default_plan_options, PlanHandle, PlanParts, SamplerHandle};
 use crate::sampler::{SamplerOptions, WorstBatches};
-use crate::sizes::Sizes;
+use crate::sizes::{of_file, Sizes};
 
 /// Where the bucket edges come from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -317,14 +317,29 @@ impl Plan {
         PlanHandle::new(&sizes.handle, options.parts).map(Self::own)
     }
 
-    /// Maps a plan that [`Plan::save`] wrote. All processes that open it share its memory. Its checksum is verified; the file must stay
-    /// as it is while the plan or a sampler on it lives.
+    /// Reads a plan that [`Plan::save`] wrote into memory. Its checksum is verified.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Format`] for a truncated, corrupted or foreign file; [`Error::NoMemory`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        of_file(path.as_ref(), PlanHandle::read).map(Self::own)
+    }
+
+    /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Its checksum is verified.
+    ///
+    /// # Safety
+    ///
+    /// While the plan or a sampler on it lives, nobody may truncate the file (a read behind its end stops the process with SIGBUS) or write to it. To
+    /// replace it, rename a new file over it, as [`Plan::save`] does.
     ///
     /// # Errors
     ///
     /// [`Error::Io`]; [`Error::Format`] for a truncated, corrupted or foreign file.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        PlanHandle::open(path.as_ref()).map(Self::own)
+    #[allow(unsafe_code)]
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, Error> {
+        // SAFETY: the caller's promise.
+        unsafe { PlanHandle::map(path.as_ref()) }.map(Self::own)
     }
 
     /// Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the new one.

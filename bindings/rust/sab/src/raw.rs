@@ -1,22 +1,22 @@
-//! The only module with `unsafe`: owned handles, and calls of the C interface with safe signatures.
+//! The only module that uses `unsafe`, but for passing on promises about mapped files: owned handles, and calls of the C interface with safe signatures.
 //!
 //! Closures cross as a context pointer and a trampoline. The trampoline catches a panic, keeps it beside the closure and
 //! answers with a failure; when the call has come back, the panic goes on, or the closure's own error is returned.
 //!
 //! A sampler's closure is owned by the Rust handle and dropped after the C handle, so the caller's destructor never runs
-//! inside C, and a panic in it needs no catching.
+//! inside C, and a panic in it needs no catching. Closures of streams, which threads may be running, are owned by C.
 #![allow(unsafe_code)]
 
 use std::any::Any;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::marker::PhantomData;
-use std::mem::{size_of, MaybeUninit};
+use std::mem::{size_of, ManuallyDrop, MaybeUninit};
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::ptr::{null, null_mut, NonNull};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use sab_sys as sys;
 
@@ -66,15 +66,30 @@ impl Failure {
 }
 
 thread_local! {
-    /// A panic of the log closure, which has no way to answer with a failure.
-    static LOG_PANIC: Cell<Option<Box<dyn Any + Send>>> = const { Cell::new(None) };
+    /// A panic of the log closure, or of the destructor of a closure that C has released: they have no way to answer with a failure. Never dropped, since a
+    /// payload's destructor may panic too.
+    static STRAY_PANIC: Cell<Option<ManuallyDrop<Box<dyn Any + Send>>>> = const { Cell::new(None) };
+}
+
+/// Keeps a panic until a call of this thread has come back. The first one counts.
+fn keep_panic(payload: Box<dyn Any + Send>) {
+    let earlier = STRAY_PANIC.take();
+    STRAY_PANIC.set(earlier.or(Some(ManuallyDrop::new(payload))));
+}
+
+/// Goes on with a panic that was kept, unless there is one already.
+fn resume_released() {
+    if std::thread::panicking() {
+        return;
+    }
+    if let Some(payload) = STRAY_PANIC.take() {
+        resume_unwind(ManuallyDrop::into_inner(payload));
+    }
 }
 
 /// Turns a status into a result, with the thread's message. To be called right after the call, once what it made is owned.
 fn check(status: sys::sab_status) -> Result<sys::sab_status, Error> {
-    if let Some(payload) = LOG_PANIC.take() {
-        resume_unwind(payload);
-    }
+    resume_released();
     if status >= 0 {
         return Ok(status);
     }
@@ -108,7 +123,7 @@ pub(crate) fn certain<T>(result: Result<T, Error>) -> T {
     result.expect("libsab refused its own handle")
 }
 
-fn path_text(path: &Path) -> Result<CString, Error> {
+pub(crate) fn path_text(path: &Path) -> Result<CString, Error> {
     text("path", path.as_os_str().as_encoded_bytes())
 }
 
@@ -256,9 +271,7 @@ unsafe extern "C" fn log_trampoline(_: *mut c_void, level: sys::sab_log_level, m
     let level = if level == sys::SAB_LOG_WARNING { LogLevel::Warning } else { LogLevel::Info };
     // The last owner may be this call, and its destructor the caller's.
     if let Err(payload) = catch_unwind(AssertUnwindSafe(move || log(level, &message))) {
-        if let Some(earlier) = LOG_PANIC.replace(Some(payload)) {
-            LOG_PANIC.set(Some(earlier));
-        }
+        keep_panic(payload);
     }
 }
 
@@ -274,9 +287,37 @@ pub(crate) fn set_log(log: Option<Arc<LogFn>>) {
 
 // ---- handles ------------------------------------------------------------------------------------------------------------
 
+/// Whether the library has the binary interface that it was declared with: of the same major version, and no older.
+fn check_abi(found: u32) -> Result<(), Error> {
+    let (major, minor) = (sys::ABI_VERSION / 1000, sys::ABI_VERSION % 1000);
+    if found / 1000 == major && found % 1000 >= minor {
+        return Ok(());
+    }
+    let (found_major, found_minor) = (found / 1000, found % 1000);
+    Err(Error::Unsupported(format!(
+        "libsab's binary interface is {found_major}.{found_minor}: must be {major}.{minor} or a later {major}.x; another libsab was loaded than this program \
+         was built for"
+    )))
+}
+
+/// Where a constructor puts its handle. There is none without a library of the right version, so every constructor checks that before it is called.
+struct Room<T>(*mut T);
+
+impl<T> Room<T> {
+    fn new() -> Result<Self, Error> {
+        static FOUND: OnceLock<u32> = OnceLock::new();
+        check_abi(*FOUND.get_or_init(abi_version))?;
+        Ok(Room(null_mut()))
+    }
+
+    fn fill(&mut self) -> *mut *mut T {
+        &mut self.0
+    }
+}
+
 /// What a constructor left: the handle first, so that it is freed when the status makes us unwind.
-fn owned<T, H>(pointer: *mut T, own: impl FnOnce(NonNull<T>) -> H) -> Option<H> {
-    NonNull::new(pointer).map(own)
+fn owned<T, H>(pointer: Room<T>, own: impl FnOnce(NonNull<T>) -> H) -> Option<H> {
+    NonNull::new(pointer.0).map(own)
 }
 
 fn made<H>(status: Result<sys::sab_status, Error>, handle: Option<H>) -> Result<H, Error> {
@@ -303,22 +344,23 @@ impl Drop for SizesHandle<'_> {
 }
 
 impl<'a> SizesHandle<'a> {
-    fn own(pointer: *mut sys::sab_sizes) -> Option<Self> {
+    fn own(pointer: Room<sys::sab_sizes>) -> Option<Self> {
         owned(pointer, |pointer| SizesHandle { pointer, borrowed: PhantomData })
     }
 
     /// Every `step`-th element of `data`, from the first.
     fn from_memory<T: Element>(data: &[T], step: usize, copy: bool) -> Result<Self, Error> {
+        let step = step.clamp(1, data.len().max(1)); // a longer step leads to the first element only, too
         let options = sys::sab_sizes_options {
             struct_size: size_of::<sys::sab_sizes_options>(),
-            stride: (step.max(1) * size_of::<T>()) as i64,
+            stride: (step * size_of::<T>()) as i64,
             copy: i32::from(copy),
             columns: 1,
         };
-        let count = data.len().div_ceil(step.max(1));
-        let mut pointer = null_mut();
+        let count = data.len().div_ceil(step);
+        let mut pointer = Room::new()?;
         // SAFETY: `count` elements `step` apart lie within `data`; the callers tie its lifetime to the handle unless it is copied.
-        let status = unsafe { sys::sab_sizes_new(data.as_ptr().cast(), count, T::DTYPE, &options, &mut pointer) };
+        let status = unsafe { sys::sab_sizes_new(data.as_ptr().cast(), count, T::DTYPE, &options, pointer.fill()) };
         let handle = Self::own(pointer);
         made(check(status), handle)
     }
@@ -333,11 +375,22 @@ impl SizesHandle<'static> {
         Self::from_memory(data, 1, true)
     }
 
-    pub(crate) fn npy(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn read_npy(bytes: &[u8]) -> Result<Self, Error> {
+        let mut pointer = Room::new()?;
+        // SAFETY: `bytes` is readable for its length and copied during the call.
+        let status = unsafe { sys::sab_sizes_npy_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill()) };
+        let handle = Self::own(pointer);
+        made(check(status), handle)
+    }
+
+    /// # Safety
+    ///
+    /// Nobody truncates the file or writes to it while the handle, or what is made of it, lives.
+    pub(crate) unsafe fn map_npy(path: &Path) -> Result<Self, Error> {
         let path = path_text(path)?;
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a NUL-terminated path, and room for a handle.
-        let status = unsafe { sys::sab_sizes_npy_new(path.as_ptr(), &mut pointer) };
+        let status = unsafe { sys::sab_sizes_npy_new(path.as_ptr(), pointer.fill()) };
         let handle = Self::own(pointer);
         made(check(status), handle)
     }
@@ -349,7 +402,7 @@ impl SizesHandle<'static> {
         let mut size = Guarded::new(size);
         let mut progress = progress.map(Guarded::new);
         let (progress_fn, progress_context) = progress_parts(&mut progress);
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: both contexts fit their trampolines and outlive the call, which is the only time they are used.
         let status = unsafe {
             sys::sab_sizes_callback_new(
@@ -358,7 +411,7 @@ impl SizesHandle<'static> {
                 size.context(),
                 progress_fn,
                 progress_context,
-                &mut pointer,
+                pointer.fill(),
             )
         };
         let handle = Self::own(pointer);
@@ -476,24 +529,27 @@ fn elements<T>(values: &[T]) -> *const T {
 }
 
 impl PlanHandle {
-    fn own(pointer: *mut sys::sab_plan) -> Option<Self> {
+    fn own(pointer: Room<sys::sab_plan>) -> Option<Self> {
         owned(pointer, |pointer| PlanHandle { pointer })
     }
 
     pub(crate) fn new(sizes: &SizesHandle<'_>, parts: PlanParts<'_>) -> Result<Self, Error> {
+        let mut pointer = Room::new()?;
         parts.make(|options| {
-            let mut pointer = null_mut();
             // SAFETY: a live handle; arrays and closures in the options outlive the call, the only time they are used.
-            let status = unsafe { sys::sab_plan_new(sizes.pointer.as_ptr(), options, &mut pointer) };
+            let status = unsafe { sys::sab_plan_new(sizes.pointer.as_ptr(), options, pointer.fill()) };
             (status, Self::own(pointer), None)
         })
     }
 
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    /// # Safety
+    ///
+    /// Nobody truncates the file or writes to it while the handle, or what is made of it, lives.
+    pub(crate) unsafe fn map(path: &Path) -> Result<Self, Error> {
         let path = path_text(path)?;
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a NUL-terminated path, and room for a handle.
-        let status = unsafe { sys::sab_plan_open(path.as_ptr(), &mut pointer) };
+        let status = unsafe { sys::sab_plan_open(path.as_ptr(), pointer.fill()) };
         let handle = Self::own(pointer);
         made(check(status), handle)
     }
@@ -506,9 +562,9 @@ impl PlanHandle {
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: `bytes` is readable for its length and copied during the call.
-        let status = unsafe { sys::sab_plan_read(bytes.as_ptr().cast(), bytes.len(), &mut pointer) };
+        let status = unsafe { sys::sab_plan_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill()) };
         let handle = Self::own(pointer);
         made(check(status), handle)
     }
@@ -650,33 +706,34 @@ impl Drop for SamplerHandle<'_> {
     fn drop(&mut self) {
         // SAFETY: the handle is ours and this is its last use.
         unsafe { sys::sab_sampler_free(self.pointer.as_ptr()) };
+        resume_released(); // of a sampler over a stream
     }
 }
 
 impl<'a> SamplerHandle<'a> {
-    fn finish(status: sys::sab_status, pointer: *mut sys::sab_sampler, kept: Option<KeptBox<'a>>) -> Result<Self, Error> {
+    fn finish(status: sys::sab_status, pointer: Room<sys::sab_sampler>, kept: Option<KeptBox<'a>>) -> Result<Self, Error> {
         let handle = owned(pointer, |pointer| SamplerHandle { pointer, kept, borrowed: PhantomData });
         made(check(status), handle)
     }
 
     pub(crate) fn bucket(plan: &PlanHandle, options: &sys::sab_sampler_options) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a live handle, a struct whose size is set, and room for a handle.
-        let status = unsafe { sys::sab_bucket_sampler_new(plan.pointer.as_ptr(), options, &mut pointer) };
+        let status = unsafe { sys::sab_bucket_sampler_new(plan.pointer.as_ptr(), options, pointer.fill()) };
         Self::finish(status, pointer, None)
     }
 
     pub(crate) fn sequential(plan: &PlanHandle, options: &sys::sab_sampler_options) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a live handle, a struct whose size is set, and room for a handle.
-        let status = unsafe { sys::sab_sequential_sampler_new(plan.pointer.as_ptr(), options, &mut pointer) };
+        let status = unsafe { sys::sab_sequential_sampler_new(plan.pointer.as_ptr(), options, pointer.fill()) };
         Self::finish(status, pointer, None)
     }
 
     pub(crate) fn worst(plan: &PlanHandle, count: u64) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a live handle, and room for a handle.
-        let status = unsafe { sys::sab_plan_worst_batches(plan.pointer.as_ptr(), count, &mut pointer) };
+        let status = unsafe { sys::sab_plan_worst_batches(plan.pointer.as_ptr(), count, pointer.fill()) };
         Self::finish(status, pointer, None)
     }
 
@@ -689,10 +746,10 @@ impl<'a> SamplerHandle<'a> {
     ) -> Result<Self, Error> {
         // An empty slice is no sample at all, while NULL would be all of them in order.
         let (data, count) = indices.map_or((null(), sizes.count()), |indices| (indices.as_ptr(), indices.len()));
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: `data` is NULL or readable for `count` indices and copied; live handle, a struct whose size is set.
         let status = unsafe {
-            sys::sab_size_aware_sampler_new(data, count, sizes.pointer.as_ptr(), max_total_size, options, &mut pointer)
+            sys::sab_size_aware_sampler_new(data, count, sizes.pointer.as_ptr(), max_total_size, options, pointer.fill())
         };
         Self::finish(status, pointer, None)
     }
@@ -704,19 +761,19 @@ impl<'a> SamplerHandle<'a> {
     ) -> Result<Self, Error> {
         let mut progress = parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
         (parts.options.progress, parts.options.progress_ctx) = progress_parts(&mut progress);
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a live handle, structs whose sizes are set; the closure outlives the call, the only time it is used.
-        let status = unsafe { sys::sab_packed_sampler_new(sizes.pointer.as_ptr(), &parts.options, options, &mut pointer) };
+        let status = unsafe { sys::sab_packed_sampler_new(sizes.pointer.as_ptr(), &parts.options, options, pointer.fill()) };
         let handle = owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData });
         made(check_with(status, &mut [progress_failure(&mut progress, &mut None)]), handle)
     }
 
     pub(crate) fn size_aware_stream(source: Box<IndexFn<'a>>, max_total_size: f64) -> Result<Self, Error> {
         let (kept, context) = KeptBox::new(source);
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: the context fits its trampoline and lives as long as the sampler, which frees it after the C handle.
         let status = unsafe {
-            sys::sab_size_aware_stream_sampler_new(Some(index_trampoline), context, None, max_total_size, &mut pointer)
+            sys::sab_size_aware_stream_sampler_new(Some(index_trampoline), context, None, max_total_size, pointer.fill())
         };
         Self::finish(status, pointer, Some(kept))
     }
@@ -738,9 +795,9 @@ impl<'a> SamplerHandle<'a> {
             options.size_ctx = context;
             kept
         });
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: live handle; the context fits its trampoline and lives as long as the sampler, which frees it after the C handle.
-        let status = unsafe { sys::sab_torch_sampler_new(plan.pointer.as_ptr(), &options, &mut pointer) };
+        let status = unsafe { sys::sab_torch_sampler_new(plan.pointer.as_ptr(), &options, pointer.fill()) };
         Self::finish(status, pointer, kept)
     }
 

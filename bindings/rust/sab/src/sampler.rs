@@ -692,7 +692,7 @@ impl ReadaheadSampler {
     /// # Errors
     ///
     /// As [`Stream::state`](crate::stream::Stream::state).
-    pub fn stream_state(&self) -> Result<Vec<u8>, Error> {
+    pub fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
         self.handle.stream_state()
     }
 

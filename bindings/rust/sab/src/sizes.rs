@@ -3,7 +3,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::error::{BoxError, Error};
-use crate::raw::SizesHandle;
+use crate::raw::{path_text, SizesHandle};
 
 mod sealed {
     pub trait Sealed {}
@@ -119,13 +119,29 @@ impl Sizes<'static> {
         Ok(Sizes { handle: SizesHandle::copy(data)? })
     }
 
-    /// Maps a NumPy `.npy` file of one dimension. The file must stay as it is while the sizes live.
+    /// Reads a NumPy `.npy` file of one dimension into memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when it cannot be read; [`Error::Format`] when it is truncated, big-endian or not such a file; [`Error::NoMemory`].
+    pub fn open_npy(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Ok(Sizes { handle: of_file(path.as_ref(), SizesHandle::read_npy)? })
+    }
+
+    /// Maps a NumPy `.npy` file of one dimension: processes that map it share its memory.
+    ///
+    /// # Safety
+    ///
+    /// While the sizes or a sampler on them live, nobody may truncate the file (a read behind its end stops the process with SIGBUS) or write to
+    /// it. To replace it, rename a new file over it.
     ///
     /// # Errors
     ///
     /// [`Error::Io`] when it cannot be opened or mapped; [`Error::Format`] when it is truncated, big-endian or not such a file.
-    pub fn open_npy(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Sizes { handle: SizesHandle::npy(path.as_ref())? })
+    #[allow(unsafe_code)]
+    pub unsafe fn map_npy(path: impl AsRef<Path>) -> Result<Self, Error> {
+        // SAFETY: the caller's promise.
+        Ok(Sizes { handle: unsafe { SizesHandle::map_npy(path.as_ref()) }? })
     }
 
     /// Asks a closure for each size, once, in ascending order.
@@ -177,6 +193,22 @@ impl Sizes<'static> {
         let size = |index| size(index).map_err(Into::into);
         Ok(Sizes { handle: SizesHandle::callback(count, size, Some(&mut progress))? })
     }
+}
+
+/// What is made of the bytes of a file.
+pub(crate) fn of_file<T>(path: &Path, make: impl FnOnce(&[u8]) -> Result<T, Error>) -> Result<T, Error> {
+    path_text(path)?; // without a NUL, as wherever the library takes names
+    let refuse = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::OutOfMemory => Error::NoMemory(format!("cannot read {path:?}: {error}")),
+        _ => Error::Io(format!("cannot read {path:?}: {error}")),
+    };
+    if !std::fs::metadata(path).map_err(refuse)?.is_file() {
+        return Err(Error::Io(format!("cannot read {path:?}: must be a regular file")));
+    }
+    make(&std::fs::read(path).map_err(refuse)?).map_err(|error| match error {
+        Error::Format(message) => Error::Format(format!("{path:?}: {message}")),
+        other => other,
+    })
 }
 
 impl fmt::Debug for Sizes<'_> {

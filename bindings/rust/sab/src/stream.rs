@@ -60,6 +60,7 @@
 //!
 //! Closures run in the thread that takes the records, but for [`Stream::map_parallel`], and for those of a source or a stage under
 //! [`Stream::prefetch`]: these run in threads of the library, one at a time. So all of them own what they use (`'static`) and are `Send`.
+//! They are dropped with the stream. When a closure drops its own stream in such a thread, they are dropped in that thread, after the closure has returned.
 //!
 //! What a closure fails with comes to the caller of [`Stream::next`] when it is the turn of its record: an error as [`Error::Callback`], a
 //! panic as a panic. The next call calls the closure again, with the same record: nothing is lost. So that a restore gives what was there
@@ -1118,7 +1119,7 @@ impl Stream {
     ///
     /// [`Error::Argument`] while [`Stream::next`] has failed in the middle of what it makes and has not been called again;
     /// [`Error::Callback`] from a [`Source`].
-    pub fn state(&self) -> Result<Vec<u8>, Error> {
+    pub fn state(&mut self) -> Result<Vec<u8>, Error> {
         self.handle.state()
     }
 
@@ -1148,8 +1149,8 @@ impl Stream {
     }
 
     /// Follows calls that take long, and may stop them: `progress(done, total)` now and then while a record is taken or a state restored, in the
-    /// same thread, with the records of the window read so far and its size (0 where there is none). A stage over the stream takes it along;
-    /// one over several streams does not.
+    /// same thread, with the records of the window read so far and its size (0 where there is none). A stage over the stream takes it along,
+    /// and one over several streams those of all of them.
     pub fn set_progress(&mut self, progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send + 'static) {
         self.handle.set_progress(Some(Box::new(progress)));
     }

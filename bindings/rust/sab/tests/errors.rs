@@ -278,5 +278,5 @@ fn errors_speak_and_version_is_there() {
     assert!(!error.to_string().is_empty() && std::error::Error::source(&error).is_none());
     assert_eq!(Error::Cancelled.to_string(), "cancelled by the caller's progress closure");
     assert!(sab::version().starts_with("0.1."));
-    assert_eq!(sab::abi_version(), 1);
+    assert_eq!(sab::abi_version(), sab_sys::ABI_VERSION);
 }

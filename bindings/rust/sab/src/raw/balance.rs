@@ -1,10 +1,9 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::ptr::null_mut;
 
 use sab_sys as sys;
 
-use super::{check, check_with, defaults, made, owned, slice, Guarded, KeptBox, SamplerHandle, SizesHandle};
+use super::{check, check_with, defaults, made, owned, slice, Guarded, KeptBox, Room, SamplerHandle, SizesHandle};
 use crate::error::{BoxError, Error};
 
 pub(crate) type MakeBatchesFn<'f> = dyn FnMut(&[i64]) -> Result<Vec<Vec<i64>>, BoxError> + Send + 'f;
@@ -79,10 +78,11 @@ impl SamplerHandle<'static> {
         balancing: &LoadBalancingParts,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a live handle, which the sampler does not keep, structs whose sizes are set, and room for a handle.
-        let status =
-            unsafe { sys::sab_load_balancing_sampler_new(complexity.pointer.as_ptr(), &balancing.raw(), options, &mut pointer) };
+        let status = unsafe {
+            sys::sab_load_balancing_sampler_new(complexity.pointer.as_ptr(), &balancing.raw(), options, pointer.fill())
+        };
         Self::finish(status, pointer, None)
     }
 
@@ -94,10 +94,11 @@ impl SamplerHandle<'static> {
     ) -> Result<Self, Error> {
         let mut balancing = balancing.raw();
         balancing.max_total = max_total;
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a live handle, which the sampler does not keep, structs whose sizes are set, and room for a handle.
-        let status =
-            unsafe { sys::sab_load_balancing_batch_sampler_new(complexity.pointer.as_ptr(), &balancing, options, &mut pointer) };
+        let status = unsafe {
+            sys::sab_load_balancing_batch_sampler_new(complexity.pointer.as_ptr(), &balancing, options, pointer.fill())
+        };
         Self::finish(status, pointer, None)
     }
 }
@@ -113,11 +114,12 @@ impl<'a> SamplerHandle<'a> {
         let mut balancing = balancing.raw();
         balancing.make_batches = Some(make_batches_trampoline);
         balancing.make_batches_ctx = context;
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a live handle, which the sampler does not keep; the context fits its trampoline and lives as long as the sampler, which frees it
         // after the C handle.
-        let status =
-            unsafe { sys::sab_load_balancing_batch_sampler_new(complexity.pointer.as_ptr(), &balancing, options, &mut pointer) };
+        let status = unsafe {
+            sys::sab_load_balancing_batch_sampler_new(complexity.pointer.as_ptr(), &balancing, options, pointer.fill())
+        };
         let handle = owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData });
         // SAFETY: alive until `kept` is dropped, and no call of C is under way that could use it.
         let mut failure = unsafe { &mut *kept.0.as_ptr() }.take_failure();

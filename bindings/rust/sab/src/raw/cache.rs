@@ -59,7 +59,7 @@ impl Drop for CacheValueHandle {
 
 impl CacheValueHandle {
     fn own(pointer: *mut sys::sab_cache_value) -> Option<Self> {
-        owned(pointer, |pointer| CacheValueHandle { pointer })
+        NonNull::new(pointer).map(|pointer| CacheValueHandle { pointer })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -119,9 +119,9 @@ impl CacheHandle {
         given.call_timeout = numbers.call_timeout.as_secs_f64();
         given.file_mode = numbers.file_mode;
         given.is_cluster = numbers.is_cluster.into();
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: strings that end with NUL and outlive the call, and room for a handle.
-        let status = unsafe { sys::sab_cache_open(url.as_ptr(), &given, &mut pointer) };
+        let status = unsafe { sys::sab_cache_open(url.as_ptr(), &given, pointer.fill()) };
         let handle = owned(pointer, |pointer| CacheHandle { pointer });
         made(check(status), handle)
     }

@@ -5,7 +5,7 @@ use sab_sys as sys;
 
 use super::{
     certain, check, check_with, cost_failure, cost_parts, defaults, elements, made, owned, progress_failure, progress_parts,
-    slice, CostFn, Guarded, Progress, ProgressFn, SizesHandle,
+    slice, CostFn, Guarded, Progress, ProgressFn, Room, SizesHandle,
 };
 use crate::error::Error;
 
@@ -95,7 +95,7 @@ pub(crate) struct Groups<'a> {
 }
 
 impl GroupingHandle {
-    fn finish(status: sys::sab_status, pointer: *mut sys::sab_grouping) -> Result<Self, Error> {
+    fn finish(status: sys::sab_status, pointer: Room<sys::sab_grouping>) -> Result<Self, Error> {
         let handle = owned(pointer, |pointer| GroupingHandle { pointer });
         made(check(status), handle)
     }
@@ -109,23 +109,23 @@ impl GroupingHandle {
                 threshold_count: thresholds.len(),
             })
             .collect();
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: `given` holds live handles and arrays that outlive the call, and there is room for a handle.
-        let status = unsafe { sys::sab_grouping_thresholds_new(given.as_ptr(), given.len(), &mut pointer) };
+        let status = unsafe { sys::sab_grouping_thresholds_new(given.as_ptr(), given.len(), pointer.fill()) };
         Self::finish(status, pointer)
     }
 
     pub(crate) fn uni(samples: usize) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: room for a handle.
-        let status = unsafe { sys::sab_grouping_uni_new(samples, &mut pointer) };
+        let status = unsafe { sys::sab_grouping_uni_new(samples, pointer.fill()) };
         Self::finish(status, pointer)
     }
 
     pub(crate) fn predefined(group_of: &[i64], groups: usize) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: as many numbers as are said, and room for a handle.
-        let status = unsafe { sys::sab_grouping_predefined_new(group_of.as_ptr(), group_of.len(), groups, &mut pointer) };
+        let status = unsafe { sys::sab_grouping_predefined_new(group_of.as_ptr(), group_of.len(), groups, pointer.fill()) };
         Self::finish(status, pointer)
     }
 
@@ -137,16 +137,16 @@ impl GroupingHandle {
                 indices.len()
             )));
         }
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: as many indices as the counts sum to, as many counts as are said, and room for a handle.
-        let status = unsafe { sys::sab_grouping_partition_new(indices.as_ptr(), counts.as_ptr(), counts.len(), &mut pointer) };
+        let status = unsafe { sys::sab_grouping_partition_new(indices.as_ptr(), counts.as_ptr(), counts.len(), pointer.fill()) };
         Self::finish(status, pointer)
     }
 
     pub(crate) fn consecutive(counts: &[u64]) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: as many counts as are said, and room for a handle.
-        let status = unsafe { sys::sab_grouping_consecutive_new(counts.as_ptr(), counts.len(), &mut pointer) };
+        let status = unsafe { sys::sab_grouping_consecutive_new(counts.as_ptr(), counts.len(), pointer.fill()) };
         Self::finish(status, pointer)
     }
 

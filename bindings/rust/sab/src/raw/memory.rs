@@ -207,9 +207,9 @@ impl<'d> ProbeHandle<'d> {
         // SAFETY: the call fills the whole struct.
         let mut options = unsafe { defaults(sys::sab_probe_options_init) };
         options.total_bytes = total_bytes;
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a NUL-terminated name, a struct whose size is set, and room for a handle.
-        let status = unsafe { sys::sab_probe_new(name.as_ptr(), &options, &mut pointer) };
+        let status = unsafe { sys::sab_probe_new(name.as_ptr(), &options, pointer.fill()) };
         made(check(status), owned(pointer, |pointer| ProbeHandle { pointer, kept: None }))
     }
 
@@ -226,9 +226,9 @@ impl<'d> ProbeHandle<'d> {
         callbacks.release_cache = Some(release_cache_trampoline);
         callbacks.rng_save = Some(rng_save_trampoline);
         callbacks.rng_restore = Some(rng_restore_trampoline);
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: the context fits its trampolines and lives as long as the handle, which frees it after the C handle.
-        let status = unsafe { sys::sab_probe_callbacks_new(&callbacks, &mut pointer) };
+        let status = unsafe { sys::sab_probe_callbacks_new(&callbacks, pointer.fill()) };
         made(check(status), owned(pointer, |pointer| ProbeHandle { pointer, kept: Some(kept) }))
     }
 
@@ -317,9 +317,9 @@ pub(crate) struct PeakColumns<'a> {
 
 impl PeaksHandle {
     pub(crate) fn new() -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: room for a handle.
-        let status = unsafe { sys::sab_peaks_new(&mut pointer) };
+        let status = unsafe { sys::sab_peaks_new(pointer.fill()) };
         made(check(status), owned(pointer, |pointer| PeaksHandle { pointer }))
     }
 
@@ -424,7 +424,7 @@ impl Drop for ModelHandle {
 }
 
 impl ModelHandle {
-    fn own(status: sys::sab_status, pointer: *mut sys::sab_memory_model) -> Result<Self, Error> {
+    fn own(status: sys::sab_status, pointer: Room<sys::sab_memory_model>) -> Result<Self, Error> {
         made(check(status), owned(pointer, |pointer| ModelHandle { pointer }))
     }
 
@@ -445,10 +445,10 @@ impl ModelHandle {
                 "features.len() = {numbers}: must be {feature_count} for each of the {rows} peaks"
             )));
         }
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: so many rows of so many numbers, as just checked; a struct whose size is set; room for a handle.
         let status = unsafe {
-            sys::sab_memory_model_fit(features.as_ptr(), peaks.len(), feature_count, peaks.as_ptr(), options, &mut pointer)
+            sys::sab_memory_model_fit(features.as_ptr(), peaks.len(), feature_count, peaks.as_ptr(), options, pointer.fill())
         };
         Self::own(status, pointer)
     }
@@ -506,9 +506,9 @@ impl ModelHandle {
 
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let path = path_text(path)?;
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a NUL-terminated path, and room for a handle.
-        let status = unsafe { sys::sab_memory_model_open(path.as_ptr(), &mut pointer) };
+        let status = unsafe { sys::sab_memory_model_open(path.as_ptr(), pointer.fill()) };
         Self::own(status, pointer)
     }
 
@@ -523,9 +523,9 @@ impl ModelHandle {
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: `bytes` is readable for its length and copied during the call.
-        let status = unsafe { sys::sab_memory_model_read(bytes.as_ptr().cast(), bytes.len(), &mut pointer) };
+        let status = unsafe { sys::sab_memory_model_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill()) };
         Self::own(status, pointer)
     }
 }
@@ -750,10 +750,10 @@ impl<'d> GuardHandle<'d> {
             options.reduce_ctx = context;
             kept
         });
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: live handles, which the caller keeps so; a context that lives as long as the guard, which frees it after the C handle.
         let status =
-            unsafe { sys::sab_memory_guard_new(probe.pointer.as_ptr(), sampler.pointer.as_ptr(), &options, &mut pointer) };
+            unsafe { sys::sab_memory_guard_new(probe.pointer.as_ptr(), sampler.pointer.as_ptr(), &options, pointer.fill()) };
         match owned(pointer, |pointer| GuardHandle { pointer, reduce, probe: probe.clone() }) {
             Some(guard) => guard.check(status, None).map(|_| guard),
             None => made(probe.check(status, &mut []), None),

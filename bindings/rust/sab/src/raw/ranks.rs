@@ -66,7 +66,7 @@ pub(crate) fn default_balanced_options() -> sys::sab_balanced_options {
 }
 
 impl SamplerHandle<'static> {
-    fn own(pointer: *mut sys::sab_sampler) -> Option<Self> {
+    fn own(pointer: Room<sys::sab_sampler>) -> Option<Self> {
         owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData })
     }
 
@@ -86,9 +86,9 @@ impl SamplerHandle<'static> {
         balanced.cost_term_count = parts.cost_terms.len();
         (balanced.cost_fn, balanced.cost_ctx) = cost_parts(&mut cost);
         (balanced.progress, balanced.progress_ctx) = progress_parts(&mut progress);
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the call, the only time they are used.
-        let status = unsafe { sys::sab_balanced_sampler_new(sizes.pointer.as_ptr(), balanced, options, &mut pointer) };
+        let status = unsafe { sys::sab_balanced_sampler_new(sizes.pointer.as_ptr(), balanced, options, pointer.fill()) };
         let handle = Self::own(pointer);
         let result = check_with(status, &mut [cost_failure(&mut cost, &mut None), progress_failure(&mut progress, &mut None)]);
         made(result, handle)
@@ -100,9 +100,9 @@ impl SamplerHandle<'static> {
         options: &sys::sab_sampler_options,
         all_gather: &mut GatherFn<'_>,
     ) -> Result<Self, Error> {
+        let mut pointer = Room::new()?;
         plan.make(|plan| {
             let mut gather = Guarded::new(Gather { all_gather, world_size: options.world_size });
-            let mut pointer = null_mut();
             // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the call, the only time they are used.
             let status = unsafe {
                 sys::sab_sharded_sampler_new(
@@ -111,7 +111,7 @@ impl SamplerHandle<'static> {
                     options,
                     Some(gather_trampoline),
                     gather.context(),
-                    &mut pointer,
+                    pointer.fill(),
                 )
             };
             (status, Self::own(pointer), gather.failure.take())
@@ -174,10 +174,10 @@ impl Drop for StoreHandle {
 impl StoreHandle {
     pub(crate) fn new(host: &str, port: u16, rank: u64, world_size: u64, timeout: Duration) -> Result<Self, Error> {
         let host = text("host", host.as_bytes())?;
-        let mut pointer = null_mut();
+        let mut pointer = Room::new()?;
         // SAFETY: a NUL-terminated name, and room for a handle.
         let status =
-            unsafe { sys::sab_torch_store_new(host.as_ptr(), port, rank, world_size, timeout.as_secs_f64(), &mut pointer) };
+            unsafe { sys::sab_torch_store_new(host.as_ptr(), port, rank, world_size, timeout.as_secs_f64(), pointer.fill()) };
         let handle = owned(pointer, |pointer| StoreHandle { pointer, world_size });
         made(check(status), handle)
     }

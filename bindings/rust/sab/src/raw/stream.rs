@@ -2,6 +2,9 @@
 //!
 //! A stream's closures run in threads of the library too, and it may be much later that what one failed with comes to the caller. So a
 //! closure answers with a code of its own for each failure, which the library hands on unchanged, and by which it is found again.
+//!
+//! A closure may drop the stream that it belongs to, from a thread of the library that runs it. So the library owns the closures of a stage, and frees
+//! each by [`release`] when nothing can call it any more.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -190,10 +193,51 @@ impl Failures {
     }
 }
 
-/// A closure of a stage, which C points to.
+/// The closure of a stage. C owns it from the time when the stage was made, and frees it by [`release`].
 struct Stage<F> {
     function: F,
     failures: Arc<Failures>,
+}
+
+/// Frees a `Stage<F>`, in whatever thread was the last that could call it.
+///
+/// # Safety
+///
+/// `context` is the `Stage<F>` given with this function, which nobody uses any more.
+unsafe extern "C" fn release<F: Send>(context: *mut c_void) {
+    // SAFETY: made by Offered::new, and given to C, which calls this once.
+    let stage = unsafe { Box::from_raw(context.cast::<Stage<F>>()) };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(move || drop(stage))) {
+        keep_panic(payload);
+    }
+}
+
+/// A closure on its way to C: freed here unless C has made a stage of it.
+struct Offered<F: Send + 'static>(NonNull<Stage<F>>);
+
+impl<F: Send + 'static> Offered<F> {
+    fn new(function: F, failures: &Arc<Failures>) -> Self {
+        Offered(NonNull::from(Box::leak(Box::new(Stage { function, failures: failures.clone() }))))
+    }
+
+    /// For the trampolines, and for `release::<F>`.
+    fn context(&self) -> *mut c_void {
+        self.0.as_ptr().cast()
+    }
+
+    /// C has made a stage of it, where it gave a handle.
+    fn take_if_made<H>(self, handle: *mut H) {
+        if !handle.is_null() {
+            std::mem::forget(self);
+        }
+    }
+}
+
+impl<F: Send + 'static> Drop for Offered<F> {
+    fn drop(&mut self) {
+        // SAFETY: made by Box::leak, and C has not made a stage of it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// Runs the closure of a stage that is called by one thread at a time.
@@ -269,26 +313,18 @@ unsafe extern "C" fn recur_trampoline(
     }
 }
 
-/// A select closure, and what belongs to the stream that it opened last. C has freed that stream when it asks for another.
-struct Opening {
-    select: Box<SelectFn>,
-    opened: Option<StreamParts>,
-}
-
 unsafe extern "C" fn select_trampoline(
     context: *mut c_void,
     record: *const sys::sab_record,
     made: *mut *mut sys::sab_stream,
 ) -> i32 {
     // SAFETY: the Stage given with this trampoline, alive and used by nobody else during the call.
-    let Stage { function: Opening { select, opened }, failures } = unsafe { &mut *context.cast::<Stage<Opening>>() };
+    let Stage { function: select, failures } = unsafe { &mut *context.cast::<Stage<Box<SelectFn>>>() };
     failures.run(|| {
-        *opened = None;
         // SAFETY: alive during the call.
         if let Some(StreamHandle { stream, parts }) = select(unsafe { seen(record) })? {
             parts.failures.join(failures);
-            *opened = Some(parts);
-            // SAFETY: room for a handle, which C frees from now on.
+            // SAFETY: room for a handle, which C frees from now on. It asks this stream for records only, never its progress closures, which go now.
             unsafe { made.write(stream.give()) };
         }
         Ok(sys::SAB_OK)
@@ -321,13 +357,19 @@ unsafe extern "C" fn boundary_key_trampoline(context: *mut c_void, record: *cons
     unsafe { run_stage::<Limits>(context, |limits| number(&mut limits.boundary_key, record, key)) }
 }
 
+/// A source, and the bytes of its record: C may copy them later than when `next` has returned.
+struct Sourcing<S> {
+    source: S,
+    made: Vec<u8>,
+}
+
 unsafe extern "C" fn next_trampoline<S: Source>(context: *mut c_void, record: *mut sys::sab_record) -> i32 {
     // SAFETY: given with this context; the record is to be filled.
     unsafe {
-        run_stage::<S>(context, |source| {
+        run_stage::<Sourcing<S>>(context, |Sourcing { source, made }| {
             let Some(next) = source.next()? else { return Ok(sys::SAB_END) };
             record.write(empty_record());
-            MADE.set([fill(record, next), Vec::new()]);
+            *made = fill(record, next);
             Ok(sys::SAB_OK)
         })
     }
@@ -335,7 +377,7 @@ unsafe extern "C" fn next_trampoline<S: Source>(context: *mut c_void, record: *m
 
 unsafe extern "C" fn rewind_trampoline<S: Source>(context: *mut c_void) -> i32 {
     // SAFETY: given with this context.
-    unsafe { run_stage::<S>(context, |source| source.rewind().map(|()| sys::SAB_OK)) }
+    unsafe { run_stage::<Sourcing<S>>(context, |stage| stage.source.rewind().map(|()| sys::SAB_OK)) }
 }
 
 unsafe extern "C" fn state_save_trampoline<S: Source>(
@@ -346,8 +388,8 @@ unsafe extern "C" fn state_save_trampoline<S: Source>(
 ) -> i32 {
     // SAFETY: given with this context; room for a number, and for `capacity` bytes.
     unsafe {
-        run_stage::<S>(context, |source| {
-            let state = source.state()?;
+        run_stage::<Sourcing<S>>(context, |stage| {
+            let state = stage.source.state()?;
             size.write(state.len());
             if capacity >= state.len() {
                 buffer.cast::<u8>().copy_from_nonoverlapping(state.as_ptr(), state.len());
@@ -359,7 +401,7 @@ unsafe extern "C" fn state_save_trampoline<S: Source>(
 
 unsafe extern "C" fn state_restore_trampoline<S: Source>(context: *mut c_void, data: *const c_void, size: usize) -> i32 {
     // SAFETY: given with this context; `size` bytes are readable.
-    unsafe { run_stage::<S>(context, |source| source.restore(slice(data.cast(), size)).map(|()| sys::SAB_OK)) }
+    unsafe { run_stage::<Sourcing<S>>(context, |stage| stage.source.restore(slice(data.cast(), size)).map(|()| sys::SAB_OK)) }
 }
 
 // ---- streams ------------------------------------------------------------------------------------------------------------
@@ -383,35 +425,31 @@ impl Drop for OwnedStream {
     fn drop(&mut self) {
         // SAFETY: the handle is ours and this is its last use.
         unsafe { sys::sab_stream_free(self.0.as_ptr()) };
+        resume_released();
     }
 }
 
 /// What a stream keeps of Rust's.
 #[derive(Default)]
 struct StreamParts {
-    closures: Vec<Shared<dyn Send>>,
-    progress: Option<KeptBox<'static>>,
+    /// Its own closure, or those of the streams that became part of it. Called in the thread that uses the stream only, so never by a stream that is
+    /// dropped meanwhile.
+    progress: Vec<KeptBox<'static>>,
     failures: Arc<Failures>,
 }
 
-// SAFETY: all closures in it are Send, the progress closure too.
+// SAFETY: the progress closures are Send.
 unsafe impl Send for StreamParts {}
 
 impl StreamParts {
-    /// A closure for a stage of this stream, and the context to hand to its trampoline. To be kept when there is such a stage.
-    fn stage<F: Send + 'static>(&self, function: F) -> (Shared<dyn Send>, *mut c_void) {
-        let stage = NonNull::from(Box::leak(Box::new(Stage { function, failures: self.failures.clone() })));
-        (Shared(stage), stage.as_ptr().cast())
-    }
-
     /// Takes over what belongs to a stream that became part of this one.
     fn join(&mut self, other: StreamParts) {
         other.failures.join(&self.failures);
-        self.closures.extend(other.closures);
+        self.progress.extend(other.progress);
     }
 
     fn take_failure(&self) -> Option<Failure> {
-        if let Some(progress) = &self.progress {
+        for progress in &self.progress {
             // SAFETY: alive as long as the handle, which is of one thread, and no call of C is under way that could use it.
             let failure = unsafe { &mut *progress.0.as_ptr() }.take_failure();
             if failure.is_some() {
@@ -437,8 +475,8 @@ pub(crate) struct StreamHandle {
 
 impl StreamHandle {
     fn source(make: impl FnOnce(*mut *mut sys::sab_stream) -> sys::sab_status, parts: StreamParts) -> Result<Self, Error> {
-        let mut pointer = null_mut();
-        let status = make(&mut pointer);
+        let mut pointer = Room::new()?;
+        let status = make(pointer.fill());
         let handle = owned(pointer, |pointer| StreamHandle { stream: OwnedStream(pointer), parts });
         made(check(status), handle)
     }
@@ -468,50 +506,60 @@ impl StreamHandle {
 
     /// `has_state`: a state is the source's own, and not the number of records that it gave.
     pub(crate) fn closures<S: Source + 'static>(source: S, has_state: bool) -> Result<Self, Error> {
-        let mut parts = StreamParts::default();
-        let (kept, context) = parts.stage(source);
-        parts.closures.push(kept);
+        let parts = StreamParts::default();
+        let offered = Offered::new(Sourcing { source, made: Vec::new() }, &parts.failures);
         // SAFETY: the call fills the whole struct.
         let mut functions = unsafe { defaults(sys::sab_source_functions_init) };
-        functions.ctx = context;
+        functions.ctx = offered.context();
+        functions.release = Some(release::<Sourcing<S>>);
         functions.next = Some(next_trampoline::<S>);
         functions.rewind = Some(rewind_trampoline::<S>);
         if has_state {
             functions.state_save = Some(state_save_trampoline::<S>);
             functions.state_restore = Some(state_restore_trampoline::<S>);
         }
-        // SAFETY: the context fits its trampolines and lives as long as the stream, which is freed before it.
-        Self::source(|stream| unsafe { sys::sab_callback_stream_new(&functions, stream) }, parts)
+        let make = |stream: *mut *mut sys::sab_stream| {
+            // SAFETY: the context fits its trampolines, and C owns it when there is a stream.
+            let status = unsafe { sys::sab_callback_stream_new(&functions, stream) };
+            // SAFETY: NULL before the call, and room for a handle.
+            offered.take_if_made(unsafe { *stream });
+            status
+        };
+        Self::source(make, parts)
     }
 
     /// A stage over this stream, which is let go of when there can be none.
     fn over(
         mut self,
-        kept: Option<Shared<dyn Send>>,
         make: impl FnOnce(*mut sys::sab_stream, *mut *mut sys::sab_stream) -> sys::sab_status,
     ) -> Result<Self, Error> {
-        let mut pointer = null_mut();
-        let status = make(self.stream.0.as_ptr(), &mut pointer);
-        if let Some(pointer) = NonNull::new(pointer) {
+        let mut pointer = Room::new()?;
+        let status = make(self.stream.0.as_ptr(), pointer.fill());
+        if let Some(pointer) = NonNull::new(pointer.0) {
             self.stream.0 = pointer; // it has the one that was here
-            self.parts.closures.extend(kept);
         }
         check(status)?;
         Ok(self)
     }
 
+    /// As [`StreamHandle::over`]. `make` gives the context to C together with `release::<F>`.
     fn over_closure<F: Send + 'static>(
         self,
         function: F,
         make: impl FnOnce(*mut sys::sab_stream, *mut c_void, *mut *mut sys::sab_stream) -> sys::sab_status,
     ) -> Result<Self, Error> {
-        let (kept, context) = self.parts.stage(function);
-        self.over(Some(kept), |source, stream| make(source, context, stream))
+        let offered = Offered::new(function, &self.parts.failures);
+        self.over(|source, stream| {
+            let status = make(source, offered.context(), stream);
+            // SAFETY: NULL before the call, and room for a handle.
+            offered.take_if_made(unsafe { *stream });
+            status
+        })
     }
 
     pub(crate) fn files(self, options: &sys::sab_files_stream_options) -> Result<Self, Error> {
         // SAFETY: a live handle, a struct whose size is set, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_files_stream_new(source, options, stream) })
+        self.over(|source, stream| unsafe { sys::sab_files_stream_new(source, options, stream) })
     }
 
     pub(crate) fn map(self, function: Box<MapFn>) -> Result<Self, Error> {
@@ -533,36 +581,39 @@ impl StreamHandle {
             let mut options = unsafe { defaults(sys::sab_map_stream_options_init) };
             options.map = Some(trampoline);
             options.ctx = context;
+            options.release = Some(release::<F>);
             options.threads = threads;
-            // SAFETY: a live handle; the context fits its trampoline and lives as long as the stream, which is freed before it.
+            // SAFETY: a live handle; the context fits its trampoline, and C owns it when there is a stream.
             unsafe { sys::sab_map_stream_new(source, &options, stream) }
         })
     }
 
     pub(crate) fn select(self, select: Box<SelectFn>) -> Result<Self, Error> {
         // SAFETY: as for a map.
-        self.over_closure(Opening { select, opened: None }, |source, context, stream| unsafe {
-            sys::sab_select_stream_new(source, Some(select_trampoline), context, None, std::ptr::null(), stream)
+        self.over_closure(select, |source, context, stream| unsafe {
+            sys::sab_select_stream_new(source, Some(select_trampoline), context, Some(release::<Box<SelectFn>>), null(), stream)
         })
     }
 
     pub(crate) fn flatten(self) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_flatten_stream_new(source, stream) })
+        self.over(|source, stream| unsafe { sys::sab_flatten_stream_new(source, stream) })
     }
 
     pub(crate) fn recurrent(self, initial: &[u8], function: Box<RecurFn>) -> Result<Self, Error> {
         let initial = of_bytes(initial);
         // SAFETY: as for a map; the first state is copied.
         self.over_closure(function, |source, context, stream| unsafe {
-            sys::sab_recurrent_stream_new(source, Some(recur_trampoline), context, None, &initial, null(), stream)
+            let release = Some(release::<Box<RecurFn>> as unsafe extern "C" fn(_));
+            sys::sab_recurrent_stream_new(source, Some(recur_trampoline), context, release, &initial, null(), stream)
         })
     }
 
     pub(crate) fn random_map(self, seed: u64, function: Box<RandomMapFn>) -> Result<Self, Error> {
         // SAFETY: as for a map.
         self.over_closure(function, |source, context, stream| unsafe {
-            sys::sab_random_map_stream_new(source, Some(random_map_trampoline), context, None, seed, null(), stream)
+            let release = Some(release::<Box<RandomMapFn>> as unsafe extern "C" fn(_));
+            sys::sab_random_map_stream_new(source, Some(random_map_trampoline), context, release, seed, null(), stream)
         })
     }
 
@@ -572,8 +623,8 @@ impl StreamHandle {
         make: impl FnOnce(&[*mut sys::sab_stream], *mut *mut sys::sab_stream) -> sys::sab_status,
     ) -> Result<Self, Error> {
         let pointers: Vec<_> = sources.iter().map(|source| source.stream.0.as_ptr()).collect();
-        let mut pointer = null_mut();
-        let status = make(&pointers, &mut pointer);
+        let mut pointer = Room::new()?;
+        let status = make(&pointers, pointer.fill());
         let handle = owned(pointer, |pointer| {
             let mut parts = StreamParts::default();
             for StreamHandle { stream, parts: theirs } in sources {
@@ -603,47 +654,53 @@ impl StreamHandle {
 
     pub(crate) fn rank(self, rank: u64, world_size: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_rank_stream_new(source, rank, world_size, stream) })
+        self.over(|source, stream| unsafe { sys::sab_rank_stream_new(source, rank, world_size, stream) })
     }
 
     pub(crate) fn batch(self, batch_size: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_batch_stream_new(source, batch_size, stream) })
+        self.over(|source, stream| unsafe { sys::sab_batch_stream_new(source, batch_size, stream) })
     }
 
     pub(crate) fn window(self, width: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_window_stream_new(source, width, stream) })
+        self.over(|source, stream| unsafe { sys::sab_window_stream_new(source, width, stream) })
     }
 
     pub(crate) fn block_shuffle(self, block_size: u64, seed: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_block_shuffle_stream_new(source, block_size, seed, stream) })
+        self.over(|source, stream| unsafe { sys::sab_block_shuffle_stream_new(source, block_size, seed, stream) })
     }
 
     pub(crate) fn buffered_shuffle(self, buffer_size: u64, seed: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream) })
+        self.over(|source, stream| unsafe { sys::sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream) })
     }
 
     pub(crate) fn pack(self, options: &sys::sab_pack_stream_options) -> Result<Self, Error> {
         // SAFETY: a live handle, options that live as long as the call, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_pack_stream_new(source, options, stream) })
+        self.over(|source, stream| unsafe { sys::sab_pack_stream_new(source, options, stream) })
     }
 
-    /// Puts the closures into the options, and gives them to be kept.
-    fn limits(&self, options: &mut sys::sab_readahead_stream_options, limits: Limits) -> Shared<dyn Send> {
+    /// Puts the closures into the options.
+    fn limits(&self, options: &mut sys::sab_readahead_stream_options, limits: Limits) -> Offered<Limits> {
         options.batch_size_fn = limits.batch_size.is_some().then_some(batch_size_trampoline as _);
         options.boundary_key_fn = limits.boundary_key.is_some().then_some(boundary_key_trampoline as _);
-        let (kept, context) = self.parts.stage(limits);
-        options.ctx = context;
-        kept
+        let offered = Offered::new(limits, &self.parts.failures);
+        options.ctx = offered.context();
+        options.release = Some(release::<Limits>);
+        offered
     }
 
     pub(crate) fn readahead(self, mut options: sys::sab_readahead_stream_options, limits: Limits) -> Result<Self, Error> {
-        let kept = self.limits(&mut options, limits);
-        // SAFETY: a live handle; the context fits its trampolines and lives as long as the stream, which is freed before it.
-        self.over(Some(kept), |source, stream| unsafe { sys::sab_readahead_stream_new(source, &options, stream) })
+        let offered = self.limits(&mut options, limits);
+        self.over(|source, stream| {
+            // SAFETY: a live handle; the context fits its trampolines, and C owns it when there is a stream.
+            let status = unsafe { sys::sab_readahead_stream_new(source, &options, stream) };
+            // SAFETY: NULL before the call, and room for a handle.
+            offered.take_if_made(unsafe { *stream });
+            status
+        })
     }
 
     pub(crate) fn readahead_sampler(
@@ -651,14 +708,14 @@ impl StreamHandle {
         mut options: sys::sab_readahead_stream_options,
         limits: Limits,
     ) -> Result<SamplerHandle<'static>, Error> {
-        let kept = self.limits(&mut options, limits);
-        let mut pointer = null_mut();
+        let offered = self.limits(&mut options, limits);
+        let mut pointer = Room::new()?;
         // SAFETY: as for a stream.
-        let status = unsafe { sys::sab_readahead_sampler_new(self.stream.0.as_ptr(), &options, &mut pointer) };
+        let status = unsafe { sys::sab_readahead_sampler_new(self.stream.0.as_ptr(), &options, pointer.fill()) };
+        offered.take_if_made(pointer.0);
         let handle = owned(pointer, |pointer| {
-            let StreamHandle { stream, mut parts } = self;
+            let StreamHandle { stream, parts } = self;
             stream.give();
-            parts.closures.push(kept);
             let parts: NonNull<dyn Kept> = NonNull::from(Box::leak(Box::new(parts)));
             SamplerHandle { pointer, kept: Some(Shared(parts)), borrowed: PhantomData }
         });
@@ -667,7 +724,7 @@ impl StreamHandle {
 
     pub(crate) fn prefetch(self, buffer_size: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(None, |source, stream| unsafe { sys::sab_prefetch_stream_new(source, buffer_size, stream) })
+        self.over(|source, stream| unsafe { sys::sab_prefetch_stream_new(source, buffer_size, stream) })
     }
 
     /// As [`check`], after a call that may have used the stream's closures.
@@ -697,7 +754,7 @@ impl StreamHandle {
         };
         // SAFETY: a live handle; the context fits its trampoline and lives until another takes its place or the stream is freed.
         certain(check(unsafe { sys::sab_stream_set_progress(self.stream.0.as_ptr(), callback, context) }));
-        self.parts.progress = kept;
+        self.parts.progress = Vec::from_iter(kept);
     }
 
     pub(crate) fn rewind(&mut self) -> Result<(), Error> {
@@ -715,8 +772,9 @@ impl StreamHandle {
         count
     }
 
-    pub(crate) fn state(&self) -> Result<Vec<u8>, Error> {
-        // SAFETY: a live handle.
+    /// By `&mut self`: a source of the caller's may be asked for its state, and must not be asked again meanwhile.
+    pub(crate) fn state(&mut self) -> Result<Vec<u8>, Error> {
+        // SAFETY: a live handle that nobody else uses.
         unsafe { save_state(self.stream.0.as_ptr(), |status| self.check(status)) }
     }
 
@@ -764,8 +822,9 @@ impl SamplerHandle<'static> {
         stream
     }
 
-    pub(crate) fn stream_state(&self) -> Result<Vec<u8>, Error> {
-        // SAFETY: alive as long as the sampler.
+    /// By `&mut self`, as [`StreamHandle::state`].
+    pub(crate) fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
+        // SAFETY: alive as long as the sampler, which nobody else uses.
         unsafe { save_state(self.stream(), |status| self.check(status)) }
     }
 

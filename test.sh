@@ -8,7 +8,7 @@ fuzz_seconds=$([ "${CI:-}" = true ] && echo 20 || echo 10)
 packages=(g++ ccache cmake ninja-build pkg-config binutils libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev redis-server libgtest-dev luajit
   python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base)
 command -v cargo > /dev/null || packages+=(cargo-web rustc-web)
-[ "$mode" = quick ] || packages+=(clang libclang-rt-14-dev libclang-14-dev abigail-tools swig doxygen)
+[ "$mode" = quick ] || packages+=(clang libclang-rt-14-dev libclang-14-dev abigail-tools swig doxygen valgrind libc6-dbg)
 need_packages "${packages[@]}"
 use_ccache
 mkdir -p build
@@ -63,6 +63,14 @@ step "Rust"
 export CARGO_TARGET_DIR=$PWD/build/cargo
 (cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system)
 tests/packages/sources.sh build/wheels/*.tar.gz build/sources
+if [ "$mode" != quick ]; then
+  step "Rust under valgrind, and under Miri what needs no library"
+  host=$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
+  (cd bindings/rust && env PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir" \
+    "CARGO_TARGET_${host}_RUNNER=valgrind -q --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite" \
+    cargo test --locked --quiet --features system --test ownership --test closures -- --test-threads=1)
+  bindings/rust/miri.sh
+fi
 
 step "LuaJIT and Node"
 PATH=$PWD/build/venv/bin:$PATH tests/ffi/run.sh build/prefix

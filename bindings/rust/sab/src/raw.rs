@@ -73,8 +73,11 @@ thread_local! {
 
 /// Keeps a panic until a call of this thread has come back. The first one counts.
 fn keep_panic(payload: Box<dyn Any + Send>) {
-    let earlier = STRAY_PANIC.take();
-    STRAY_PANIC.set(earlier.or(Some(ManuallyDrop::new(payload))));
+    let Some(earlier) = STRAY_PANIC.replace(Some(ManuallyDrop::new(payload))) else { return };
+    if let Some(payload) = STRAY_PANIC.replace(Some(earlier)) {
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(ManuallyDrop::into_inner(payload))));
+        std::mem::forget(dropped); // the payload of a payload's destructor
+    }
 }
 
 /// Goes on with a panic that was kept, unless there is one already.

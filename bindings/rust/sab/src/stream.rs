@@ -622,7 +622,7 @@ impl ReadaheadOptions {
         self
     }
 
-    fn parts(self) -> (sys::sab_readahead_stream_options, Limits) {
+    pub(crate) fn parts(self) -> (sys::sab_readahead_stream_options, Limits) {
         let options = sys::sab_readahead_stream_options {
             struct_size: size_of::<sys::sab_readahead_stream_options>(),
             read_ahead: self.read_ahead,

@@ -1,5 +1,5 @@
-//! What safe code may do to memory that the library still uses: closures that drop the stream which they belong to, files that change. Run under valgrind
-//! by valgrind.sh, since much of it would only read freed memory.
+//! What safe code may do to memory that the library still uses: closures that drop the stream which they belong to, files that change. test.sh runs
+//! it under valgrind, since much of it would only read freed memory.
 
 use std::cell::OnceCell;
 use std::fs;

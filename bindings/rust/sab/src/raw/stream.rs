@@ -12,6 +12,9 @@ use std::sync::{Mutex, MutexGuard};
 use super::*;
 use crate::stream::{Made, Random, RecordRef, Source};
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) type MapFn = dyn FnMut(RecordRef<'_>) -> Result<Made, BoxError> + Send;
 pub(crate) type ParallelMapFn = dyn Fn(RecordRef<'_>) -> Result<Made, BoxError> + Send + Sync;
 pub(crate) type SelectFn = dyn FnMut(RecordRef<'_>) -> Result<Option<StreamHandle>, BoxError> + Send;

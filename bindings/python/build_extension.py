@@ -40,11 +40,13 @@ extern "Python" int32_t sab_py_device_rng_restore(void *ctx, uint64_t depth);
 EXTRA += """
 typedef struct sab_py_stage sab_py_stage;
 void sab_py_use_pickle(uintptr_t dumps, uintptr_t loads);
-sab_py_stage *sab_py_stage_new(uintptr_t call, uintptr_t more, int32_t is_text);
-void sab_py_stage_free(sab_py_stage *stage);
-int32_t sab_py_stage_error(sab_py_stage *stage, int32_t code, uintptr_t list);
+void sab_py_set_over(void);
+sab_py_stage *sab_py_stage_new(uintptr_t held, int32_t is_text);
+void sab_py_stage_close(sab_py_stage *stage);
+int32_t sab_py_stage_is_used(sab_py_stage *stage);
+void sab_py_stage_release(void *stage);
 sab_status sab_py_next(sab_stream *stream, uintptr_t list, int32_t is_text);
-sab_status sab_py_source_new(sab_py_stage *stage, sab_stream **stream);
+sab_status sab_py_source_new(sab_py_stage *stage, int32_t has_state, sab_stream **stream);
 sab_status sab_py_map_new(sab_stream *source, sab_py_stage *stage, int32_t what, uint64_t threads, sab_stream **stream);
 sab_status sab_py_select_new(sab_stream *source, sab_py_stage *stage, sab_stream **stream);
 sab_status sab_py_recurrent_new(sab_stream *source, sab_py_stage *stage, sab_stream **stream);

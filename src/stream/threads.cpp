@@ -297,8 +297,8 @@ private:
             side.blocks.splice(side.blocks.end(), made);
         }
         side.is_last = is_last;
-        if (!side.is_stopping) side.failure = failure;  // one that was told to stop goes on from there
         side.is_running = !is_last && !failure;
+        if (!side.is_stopping) side.failure = std::move(failure);  // one that was told to stop goes on from there
         side.changed.notify_all();
         if (!side.is_running) return false;
         side.changed.wait(lock, [&] { return side.is_stopping || side.waiting == 0 || side.waiting + usual <= buffer_size; });

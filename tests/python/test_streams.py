@@ -818,6 +818,152 @@ def test_exit_with_streams_that_run():
     assert done.returncode == 0 and done.stderr == "" and "on its way out" in done.stdout, done
 
 
+class Owner:
+    """Has a stream whose functions reach it."""
+
+    def __init__(self, make):
+        self.stream = make(self)
+
+    def same(self, x):
+        return x if self.stream is not None else None
+
+    def twice(self, x):
+        yield x
+        yield x if self.stream is not None else None
+
+    def items(self):
+        for x in range(500):
+            yield x if self.stream is not None else None
+
+    def add(self, state, x):
+        return (state or 0) + 1, x if self.stream is not None else None
+
+    def chance(self, generator, x):
+        return x if self.stream is not None and generator.random() >= 0 else None
+
+    def size(self, x):
+        return 1 + x % 3 if self.stream is not None else 1
+
+
+CYCLES = {
+    "map": lambda owner: numbers(500).map(owner.same),
+    "prefetch": lambda owner: numbers(500).map(owner.same).prefetch(20),
+    "threads": lambda owner: numbers(500).map(owner.same, threads=2),
+    "threads below prefetch": lambda owner: numbers(500).map(owner.same, threads=2).prefetch(20),
+    "select": lambda owner: numbers(500).select_many(owner.twice),
+    "select below prefetch": lambda owner: numbers(500).select_many(owner.twice).prefetch(20),
+    "source": lambda owner: Stream.from_iterable(owner.items),
+    "source below prefetch": lambda owner: Stream.from_iterable(owner.items).prefetch(20),
+    "recurrent": lambda owner: numbers(500).recurrent(owner.add).prefetch(20),
+    "random": lambda owner: numbers(500).random_map(owner.chance),
+    "batches": lambda owner: numbers(500).readahead(20, key=owner.size, batch_size=owner.size, boundary_key=owner.size),
+}
+
+
+@pytest.mark.parametrize("kind", CYCLES)
+def test_functions_that_reach_their_own_stream_are_collected(kind):
+    owner = Owner(CYCLES[kind])
+    next(owner.stream)
+    gone = weakref.ref(owner)
+    del owner
+    end = time.monotonic() + 30
+    while gone() is not None and time.monotonic() < end:  # a function that runs in a thread holds it for as long
+        gc.collect()
+    assert gone() is None
+
+
+ENDLESS = """
+import os, signal, sys, threading
+from sab import Stream
+entered = threading.Event()
+def wait_for_ever(x):
+    if x == 20:
+        entered.set()
+        threading.Event().wait()
+    return x
+def interrupt():
+    entered.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+stream = {make}
+try:
+    for x in stream:
+        pass
+except KeyboardInterrupt:
+    print("interrupted")
+{then}
+print("after")
+"""
+
+
+@pytest.mark.parametrize("make", ["map(wait_for_ever).prefetch(8)", "map(wait_for_ever, threads=2)", "map(wait_for_ever, threads=2).prefetch(8).batch(2)"])
+@pytest.mark.parametrize("then", ["", "del stream", "stream.close()"])
+def test_ctrl_c_comes_through_a_function_that_does_not_end(make, then):
+    text = ENDLESS.format(make="Stream.from_items(list(range(1000)))." + make, then=then)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=60, text=True)
+    assert done.stdout == "interrupted\nafter\n" and done.stderr == "" and done.returncode == 0, done
+
+
+def test_a_function_that_runs_on_after_close_keeps_what_it_needs():
+    entered, may_leave, done = threading.Event(), threading.Event(), []
+
+    class Needed:
+        def __call__(self, x):
+            if x == 20:
+                entered.set()
+                may_leave.wait()
+                done.append(self)
+            return x
+
+    function = Needed()
+    gone = weakref.ref(function)
+    stream = numbers().map(function).prefetch(8)
+    del function
+    next(stream)
+    while not entered.is_set():
+        next(stream)
+    stream.close()
+    assert next(stream) == 0  # anew, while the function still runs for the one before
+    stream.close()
+    del stream
+    assert gone() is not None
+    may_leave.set()
+    end = time.monotonic() + 30
+    while gone() is not None and time.monotonic() < end:
+        done.clear()
+        gc.collect()
+    assert gone() is None
+
+
+def test_iterators_of_infinibatch_that_prefetch_are_closed_for_good():
+    from sab.compat.infinibatch import iterators as I  # noqa: E741, N812
+
+    def source():
+        return I.NativeCheckpointableIterator(list(range(10)))
+
+    for make in (
+        lambda: I.PrefetchIterator(source(), 4),
+        lambda: I.MapIterator(I.PrefetchIterator(source(), 4), double),
+        lambda: I.ZipIterator(source(), I.PrefetchIterator(source(), 4)),
+    ):
+        for taken in (0, 3):
+            iterator = make()
+            for _ in range(taken):
+                next(iterator)
+            iterator.close()
+            iterator.close()
+            for use in (iterator.__next__, lambda iterator=iterator: iterator.setstate(None)):
+                with pytest.raises(RuntimeError, match="closed"):
+                    use()
+            other = make()
+            other.setstate(iterator.getstate())
+            assert len(list(other)) == 10 - taken
+    iterator = I.MapIterator(source(), double)
+    next(iterator)
+    iterator.close()
+    assert list(iterator) == [2 * x for x in range(10)]
+
+
 def test_datasets_that_were_begun_before_their_workers():
     torch_data = pytest.importorskip("torch.utils.data")
     dataset = numbers(40).dataset()

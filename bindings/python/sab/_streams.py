@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import copy
 import os
 import pickle
 import struct
 import threading
+import time
 import weakref
 from random import Random
-from typing import Any, Callable, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
@@ -20,7 +22,6 @@ _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
 _NEXT_FAILED_TO_DECODE = 1000
 _live: "weakref.WeakSet[_Pipeline]" = weakref.WeakSet()
-_left: "list[tuple[Any, list[Any]]]" = []  # of pipelines that were collected in a thread of their own making
 
 Key = Union[str, Callable[[Any], float]]
 
@@ -30,25 +31,14 @@ _is_over = False
 
 @atexit.register
 def _close_all() -> None:
-    # Threads of prefetching streams must not ask for an interpreter that is on its way out.
+    # Threads of prefetching streams must not ask for an interpreter that is on its way out. A function that does not end in time goes with the process.
     global _is_over
     _is_over = True
+    end = time.monotonic() + 1
     for pipeline in list(_live):
-        if pipeline.lock.acquire(timeout=1):  # else a daemon thread waits in it, and goes with the process
-            pipeline.free()
-    _free_left()
-
-
-def _free(handle: Any, stages: "list[Any]") -> None:
-    if handle != ffi.NULL:
-        lib.sab_stream_free(handle)
-    for stage in stages:
-        lib.sab_py_stage_free(stage)
-
-
-def _free_left() -> None:
-    while _left:
-        _free(*_left.pop())
+        if pipeline.lock.acquire(timeout=max(0, end - time.monotonic())):  # else a daemon thread waits in it
+            pipeline.free(max(0, end - time.monotonic()))
+    lib.sab_py_set_over()
 
 
 class _Random(Random):
@@ -80,29 +70,30 @@ class _Pipeline:
     """The native streams of a recipe, and the Python stages in them."""
 
     def __init__(self) -> None:
-        self.stages: list[Any] = []
+        self.stages: list[tuple[Any, list[Any]]] = []  # with what they hold: here, so that the garbage collector sees it
         self.handle: Any = ffi.NULL
         self.box: list[Any] = [None]
         self.lock = threading.Lock()
+        self.process = os.getpid()
         if _is_over:
             raise RuntimeError("the interpreter is on its way out: no stream can be opened")
         _live.add(self)
-        _free_left()
 
     def stage(self, call: Any = None, more: Any = None, is_text: bool = False) -> Any:
-        stage = lib.sab_py_stage_new(0 if call is None else id(call), 0 if more is None else id(more), is_text)
+        held = [call, more, None, {}, {}]
+        stage = lib.sab_py_stage_new(id(held), is_text)
         if stage == ffi.NULL:
             raise MemoryError
-        self.stages.append(stage)
+        self.stages.append((stage, held))
         return stage
 
     def check(self, status: int, calls: Optional[Calls] = None) -> int:
         """Raises what a status stands for; the exception of a stage as it was raised there."""
         if status == lib.SAB_E_CALLBACK and (calls is None or calls.exception is None):
             code = lib.sab_last_callback_code()
-            for stage in self.stages:
-                if lib.sab_py_stage_error(stage, code, id(self.box)):
-                    error, self.box[0] = self.box[0], None
+            for _, held in self.stages:
+                error = held[3].pop(code, None)
+                if error is not None:
                     try:
                         raise error
                     finally:
@@ -117,17 +108,27 @@ class _Pipeline:
     def __exit__(self, *exception: object) -> None:
         self.lock.release()
 
-    def free(self) -> None:
+    def free(self, patience: float) -> None:
+        """Frees the streams. Functions that run on in their threads are waited for so many seconds, then left; nothing is called after them."""
         handle, self.handle = self.handle, ffi.NULL
         stages, self.stages = self.stages, []
-        _free(handle, stages)
+        for stage, _ in stages:
+            lib.sab_py_stage_close(stage)
+        if stages:
+            lib.sab_stream_abandon(handle)
+        else:
+            lib.sab_stream_free(handle)
+        end = time.monotonic() + patience
+        try:
+            while any(lib.sab_py_stage_is_used(stage) for stage, _ in stages) and self.process == os.getpid() and time.monotonic() < end:
+                time.sleep(0.0005)
+        finally:
+            for stage, _ in stages:
+                lib.sab_py_stage_release(stage)
 
     def __del__(self) -> None:
-        if isinstance(threading.current_thread(), threading._DummyThread):
-            # Garbage is collected in any thread: in one that runs a function of this very pipeline, it cannot wait for itself.
-            _left.append((self.handle, self.stages))
-        else:
-            self.free()
+        # Garbage is collected in any thread: one that runs a function of this very pipeline cannot wait for itself.
+        self.free(0 if isinstance(threading.current_thread(), threading._DummyThread) else 0.05)
 
 
 def _list_options(shuffle: bool, infinite: Optional[bool], seed: int, rank: int, world_size: int) -> Any:
@@ -443,12 +444,12 @@ class Stream:
         return StreamDataset(self, **options)
 
     def close(self) -> None:
-        """Stops the threads and lets go of everything; the next record begins anew."""
+        """Stops the threads and frees everything; the next record begins anew. A function that runs for longer than a second is left to end in its thread."""
         if self._pipeline is not None:
             if isinstance(threading.current_thread(), threading._DummyThread):
                 raise RuntimeError("the stream is in use: by a function that it runs")
             with self._pipeline as pipeline:
-                pipeline.free()
+                pipeline.free(1)
         self._pipeline, self._finished, self._state = None, False, None
 
     def __enter__(self) -> "Stream":
@@ -516,6 +517,20 @@ def _built(pipeline: _Pipeline, recipe: "tuple[Any, ...]") -> Any:
     return place[0]
 
 
+@contextlib.contextmanager
+def _built_all(pipeline: _Pipeline, streams: "Iterable[Stream]") -> "Iterator[list[Any]]":
+    """The native streams of several recipes, to be given to another stream; freed where that fails."""
+    handles: list[Any] = []
+    try:
+        for stream in streams:
+            handles.append(_built(pipeline, stream._recipe))
+        yield handles
+    except BaseException:
+        for handle in handles:
+            lib.sab_stream_free(handle)
+        raise
+
+
 def _files(pipeline: _Pipeline, place: Any, is_text: bool, names: Any, order: Any, framing: int, max_record: int, on_error: int) -> None:
     records = ffi.new("sab_record[]", len(names))
     kept = [ffi.from_buffer(os.fsencode(name)) for name in names]
@@ -535,10 +550,10 @@ def _items(pipeline: _Pipeline, place: Any, is_text: bool, items: Any, order: An
 
 def _iterable(pipeline: _Pipeline, place: Any, is_text: bool, source: Any) -> None:
     state = None
-    if _has_state(source):
+    if has_state := _has_state(source):
         save, load = ("state_dict", "load_state_dict") if hasattr(source, "load_state_dict") else ("getstate", "setstate")
         state = _StateOf(source, getattr(source, save), getattr(source, load)).functions
-    check(lib.sab_py_source_new(pipeline.stage(source, state), place))
+    check(lib.sab_py_source_new(pipeline.stage(source, state), has_state, place))
 
 
 class _StateOf:
@@ -584,14 +599,14 @@ def _random_map(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, s
 
 
 def _zip(pipeline: _Pipeline, place: Any, is_text: bool, others: Any) -> None:
-    handles = [place[0]] + [_built(pipeline, other._recipe) for other in others]
-    check(lib.sab_zip_stream_new(ffi.new("sab_stream *[]", handles), len(handles), place))
+    with _built_all(pipeline, others) as handles:
+        check(lib.sab_zip_stream_new(ffi.new("sab_stream *[]", [place[0], *handles]), 1 + len(handles), place))
 
 
 def _multiplex(pipeline: _Pipeline, place: Any, is_text: bool, sources: Any) -> None:
     check(lib.sab_py_map_new(place[0], pipeline.stage(float, is_text=is_text), 2, 0, place))
-    handles = [_built(pipeline, source._recipe) for source in sources]
-    check(lib.sab_multiplex_stream_new(place[0], ffi.new("sab_stream *[]", handles), len(handles), place))
+    with _built_all(pipeline, sources) as handles:
+        check(lib.sab_multiplex_stream_new(place[0], ffi.new("sab_stream *[]", handles), len(handles), place))
 
 
 def _rank(pipeline: _Pipeline, place: Any, is_text: bool, rank: int, world_size: int) -> None:

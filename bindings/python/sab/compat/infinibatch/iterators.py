@@ -7,6 +7,7 @@ from its source on: an iterator that was given to another as its source can go o
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import copy
 import logging
 import multiprocessing
@@ -74,27 +75,46 @@ class _StreamIterator(CheckpointableIterator):
     """An iterator over a stream."""
 
     _stream: Stream
+    _is_closed = False  # only where it prefetches
+    _state_at_close: Optional[Dict[str, Any]] = None
 
     def getstate(self) -> Dict[str, Any]:
-        return self._stream.state_dict()
+        return self._stream.state_dict() if self._state_at_close is None else self._state_at_close
 
     def setstate(self, checkpoint: Optional[Dict[str, Any]]) -> None:
+        self._refuse_closed()
         if checkpoint is None:
             self._stream.rewind()
         else:
             self._stream.load_state_dict(checkpoint)
 
     def __next__(self) -> Any:
+        if self._is_closed:
+            self._refuse_closed()
         return next(self._stream)
 
     def close(self) -> None:
+        if not self._is_closed and _prefetches(self._stream):
+            with contextlib.suppress(Exception):  # a stream that failed may have no state
+                self._state_at_close = self._stream.state_dict()
+            self._is_closed = True
         self._stream.close()
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the iterator is closed: one that prefetches, or has a source that does, cannot be used again")
 
     def __getstate__(self) -> Dict[str, Any]:
         return self.__dict__
 
     def __setstate__(self, state: Optional[Dict[str, Any]]) -> None:
         self.__dict__.update(state or {})
+
+
+def _prefetches(stream: Stream) -> bool:
+    """Whether one of the steps does, also in the other sources of a step."""
+    given = [each for _, _, *arguments in stream._recipe for argument in arguments if isinstance(argument, tuple) for each in argument]
+    return any(step[0] == "prefetch" for step in stream._recipe) or any(isinstance(each, Stream) and _prefetches(each) for each in given)
 
 
 def _source(source_iterator: Any, name: str = "source_iterator has to be a CheckpointableIterator") -> Stream:

@@ -909,7 +909,7 @@ def test_a_function_that_runs_on_after_close_keeps_what_it_needs():
 
     class Needed:
         def __call__(self, x):
-            if x == 20:
+            if x == 5:
                 entered.set()
                 may_leave.wait()
                 done.append(self)
@@ -920,8 +920,7 @@ def test_a_function_that_runs_on_after_close_keeps_what_it_needs():
     stream = numbers().map(function).prefetch(8)
     del function
     next(stream)
-    while not entered.is_set():
-        next(stream)
+    entered.wait()  # ahead of time
     stream.close()
     assert next(stream) == 0  # anew, while the function still runs for the one before
     stream.close()

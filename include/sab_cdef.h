@@ -244,6 +244,8 @@ typedef struct sab_report {
  double partners;
  double length_correlation;
  double variance_ratio;
+ double nearest_target;
+ uint64_t target_met;
 } sab_report;
 sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx,
  sab_report *report);

@@ -23,7 +23,7 @@ typedef struct sab_plan sab_plan;
 
 /** Where the bucket edges come from. */
 typedef int32_t sab_buckets;
-#define SAB_BUCKETS_AUTO 0       /**< few buckets of whole batches whose waste stays under `padding_target` */
+#define SAB_BUCKETS_AUTO 0       /**< buckets of whole batches, as large as `padding_target` allows; the fewest batches for their size */
 #define SAB_BUCKETS_BOUNDARIES 1 /**< the caller's `boundaries`: [b0, b1), [b1, b2), ... */
 #define SAB_BUCKETS_OPTIMAL 2    /**< the `bucket_count` intervals of size that pad least: exact, by dynamic programming over the distinct
                                       sizes, when each sample is padded to its bucket's longest */
@@ -77,16 +77,19 @@ typedef struct sab_plan_options {
     sab_buckets buckets;         /**< where the edges come from; SAB_BUCKETS_AUTO */
     sab_cost cost;               /**< what a batch costs; SAB_COST_PADDED */
     double budget;               /**< largest cost of a batch, in the unit of the cost; > 0. 0: none */
-    double padding_target;       /**< AUTO: the largest share, in (0, 1), of padding among padded positions, and of batches over the lower
-                                      bound. 0.01. Missed only where `bucket_batches` stands against it */
+    double padding_target;       /**< AUTO: the largest share, in (0, 1), of padding among padded positions (each sample padded to its bucket's longest),
+                                      and, under a budget, of batches over the lower bound. 0.01. Missed only where no buckets of the fewest
+                                      batches that `bucket_batches` allows reach it: sab_plan_report() says so, and what can be reached */
     const double *boundaries;    /**< BOUNDARIES: at least 2, in any order, no two equal; read during the call */
     size_t boundary_count;       /**< number of `boundaries` */
     size_t bucket_count;         /**< OPTIMAL: number of buckets, at least 1. Time while planning: bucket_count * distinct sizes. Memory while planning:
                                       4 * bucket_count * distinct sizes bytes; where that is more than 64 MiB,
                                       12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
     uint64_t bucket_batches;     /**< RANK: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch mates change from
-                                      epoch to epoch, but among the longest 1 % of the samples; 0: 16, fewer (down to 4) where `padding_target` is out of reach
-                                      with 16, and at most a sixteenth of all batches */
+                                      epoch to epoch; buckets that begin among the longest 1 % of the samples may have a quarter of it (but not fewer than 4).
+                                      0: 16, fewer (down to 4) where `padding_target` is out of reach with 16, and at most a sixteenth of all
+                                      batches. What the target leaves over goes to larger buckets. Where the target is missed, RANK with as many batches
+                                      never has both less padding and fewer batches */
     const uint64_t *batch_sizes; /**< samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL: by the budget */
     size_t batch_size_count;     /**< number of `batch_sizes` */
     uint64_t max_batch_size;     /**< no batch has more samples; 0: no limit */

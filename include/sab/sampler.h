@@ -361,8 +361,11 @@ typedef struct sab_report {
     double length_correlation; /**< lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random */
     double variance_ratio;     /**< variance between batches of the mean size, over that of batches drawn at random; 1: random, 0: all batches alike,
                                     large: batches are homogeneous in size */
+    double nearest_target;     /**< SAB_BUCKETS_AUTO: `padding_target` where the plan meets it, else the smallest that it could have met. 0 for a plan
+                                    without a target */
+    uint64_t target_met;       /**< 1 when the plan meets its `padding_target` or has none, else 0 */
 } sab_report;
-#define SAB_REPORT_INIT { sizeof(sab_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SAB_REPORT_INIT { sizeof(sab_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** Walks an epoch of the native order, and the next for `meet_again`, and says what it is like.
  *

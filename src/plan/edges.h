@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <unordered_map>
 #include <vector>
 
 #include "plan/sorted.h"
@@ -34,11 +33,20 @@ public:
     /// Runs of `batches` full batches, from the longest down; what is left joins the last run.
     std::vector<Cut> by_rank(uint64_t batches);
 
-    /// Whole-batch runs, as long as each adds about the same padding: at the optimum of (padding + weight * buckets) every bucket pads the same
-    /// amount. The amount is searched for, so that the share of padding stays under `target` and, with a `lower_bound`, the batches under
-    /// (1 + target) * lower_bound. Runs have at least `most` batches, but among the longest 1 % of the samples; where the target is out of reach
-    /// with that, half as many and so on, down to `fewest`.
-    std::vector<Cut> automatic(double target, uint64_t fewest, uint64_t most, uint64_t lower_bound, const Progress& progress);
+    /// Runs of at least `fewest` whole batches (a quarter of it, but up to 4, among the longest 1 % of the samples), with as few batches in sum as can be, and of those the
+    /// least padding; never more than `equal`, which by_rank(fewest) gives. Dynamic programming over the number of batches so far, from the longest sample down: with
+    /// as many batches, those who reach furthest are best. A run is never so long that it could be two.
+    std::vector<Cut> by_fewest_batches(uint64_t fewest, std::vector<Cut> equal);
+
+    struct Automatic {
+        std::vector<Cut> cuts;
+        uint64_t fewest;  ///< batches in a run
+        double share;     ///< what share_of says of the cuts
+        double nearest;   ///< the target where it was met, else the least share that was found
+    };
+    /// Whole-batch runs whose share, as `share_of` gives it, is at most `target`: those of by_fewest_batches() with the largest least number of batches that meets it, from
+    /// `most` up, or, where that misses it, down to `fewest`.
+    Automatic automatic(double target, uint64_t fewest, uint64_t most, const std::function<double(const std::vector<Cut>&)>& share_of, const Progress& progress);
 
     /// `count` runs of full batches with one tail, from the optimal intervals on by moving batches while that pads less: within about 1 % of
     /// the least padded total.
@@ -49,7 +57,7 @@ public:
         double padding = 0;
         uint64_t batches = 0;
     };
-    Waste waste(const std::vector<Cut>& cuts);
+    Waste waste(const std::vector<Cut>& cuts) const;
 
     double total(uint32_t begin, uint32_t end) const { return total_before(end) - total_before(begin); }
     std::size_t level_at(uint32_t place) const;
@@ -57,11 +65,10 @@ public:
 private:
     double total_before(uint32_t place) const;
     double padded_at(uint32_t place) { return padded_(sorted_.level_size[level_at(place)]); }
-    uint64_t capacity_at(uint32_t place);
+    uint64_t capacity_at(uint32_t place) { return capacity_of(level_at(place)); }
     Cut cut(uint32_t begin, uint32_t end);
-    double padding(const Cut& cut);
-    /// Whole-batch runs from the longest down; `wanted(end, batch_size, most)` says how many batches. A rest of under `fewest` joins the last run.
-    std::vector<Cut> runs(uint64_t fewest, const std::function<uint64_t(uint32_t, uint64_t, uint64_t)>& wanted);
+    std::size_t level_near(uint32_t place, std::size_t hint) const;
+    uint64_t capacity_of(std::size_t level);
     std::vector<uint32_t> optimal_ends(std::size_t count, const Progress& progress);
 
     const Sorted& sorted_;
@@ -69,7 +76,7 @@ private:
     std::function<double(double)> padded_;
     std::function<uint64_t(double)> capacity_;
     std::vector<double> totals_;                            ///< sum of sizes before each level
-    std::unordered_map<std::size_t, uint64_t> capacities_;  ///< of the levels asked about: a callback may be dear
+    std::vector<uint64_t> capacities_;  ///< by level, 0: not asked for yet, since a callback may be slow
 };
 
 }  // namespace sab

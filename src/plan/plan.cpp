@@ -76,6 +76,37 @@ uint64_t batches_of(uint64_t samples, uint64_t batch_size, sab_tail tail) {
     return tail == SAB_TAIL_DROP ? samples / batch_size : (samples + batch_size - 1) / batch_size;
 }
 
+/// The samples that do not fill a batch, the longest of a bucket, move up into the next bucket that has samples.
+void merge_tails(std::vector<Cut>& cuts) {
+    std::size_t last = cuts.size();
+    while (last > 0 && cuts[last - 1].begin == cuts[last - 1].end) --last;
+    for (std::size_t i = 0; i + 1 < last; ++i) {
+        const auto tail = static_cast<uint32_t>((cuts[i].end - cuts[i].begin) % cuts[i].batch_size);
+        std::size_t up = i + 1;
+        while (cuts[up].begin == cuts[up].end) ++up;
+        if (cuts[i].begin == cuts[i].end) continue;
+        cuts[i].end -= tail;
+        for (std::size_t j = i + 1; j <= up; ++j) cuts[j].begin -= tail;
+        for (std::size_t j = i + 1; j < up; ++j) cuts[j].end -= tail;
+    }
+}
+
+/// Buckets for SAB_BUCKETS_AUTO. `singles` batches come to those of the cuts.
+Cutter::Automatic automatic_cuts(Cutter& cutter, const sab_plan_options& options, uint64_t lower_bound, uint64_t singles, const Progress& progress) {
+    // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1 of 4. A small epoch has no room for that.
+    const uint64_t room = std::max<uint64_t>(lower_bound / 16, 1);
+    const uint64_t most = options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 16);
+    const uint64_t fewest = options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 4);
+    const auto share_of = [&](std::vector<Cut> cuts) {
+        if (options.tail == SAB_TAIL_MERGE) merge_tails(cuts);
+        const Cutter::Waste waste = cutter.waste(cuts);
+        const double padding = waste.padded > 0 ? waste.padding / waste.padded : 0;
+        const double over = options.budget > 0 ? static_cast<double>(waste.batches + singles) / static_cast<double>(lower_bound) - 1 : 0;
+        return std::max(padding, over);
+    };
+    return cutter.automatic(options.padding_target, fewest, most, share_of, progress);
+}
+
 /// How many of `shapes` the samples over the budget get, so that both kinds together pad least. The least padded total is convex in the number of intervals, so the best share
 /// is where one more no longer pays.
 std::size_t shapes_of_singles(Cutter& others, Cutter& singles, std::size_t shapes, const Progress& progress) {
@@ -91,21 +122,6 @@ std::size_t shapes_of_singles(Cutter& others, Cutter& singles, std::size_t shape
             high = middle;
     }
     return low;
-}
-
-/// The samples that do not fill a batch, the longest of a bucket, move up into the next bucket that has samples.
-void merge_tails(std::vector<Cut>& cuts) {
-    std::size_t last = cuts.size();
-    while (last > 0 && cuts[last - 1].begin == cuts[last - 1].end) --last;
-    for (std::size_t i = 0; i + 1 < last; ++i) {
-        const auto tail = static_cast<uint32_t>((cuts[i].end - cuts[i].begin) % cuts[i].batch_size);
-        std::size_t up = i + 1;
-        while (cuts[up].begin == cuts[up].end) ++up;
-        if (cuts[i].begin == cuts[i].end) continue;
-        cuts[i].end -= tail;
-        for (std::size_t j = i + 1; j <= up; ++j) cuts[j].begin -= tail;
-        for (std::size_t j = i + 1; j < up; ++j) cuts[j].end -= tail;
-    }
 }
 
 }  // namespace
@@ -271,11 +287,10 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     }
     facts.lower_bound = static_cast<uint64_t>(std::ceil(shares - 1e-9 * shares));
     if (options.buckets == SAB_BUCKETS_AUTO && options.max_shapes == 0 && begin < end) {
-        // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1 of 4. A small epoch has no room for that.
-        const uint64_t room = std::max<uint64_t>(facts.lower_bound / 16, 1);
-        const uint64_t most = options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 16);
-        const uint64_t fewest = options.bucket_batches > 0 ? options.bucket_batches : std::min<uint64_t>(room, 4);
-        cuts = cutter.automatic(options.padding_target, fewest, most, options.budget > 0 ? facts.lower_bound : 0, progress);
+        Cutter::Automatic found = automatic_cuts(cutter, options, facts.lower_bound, singles ? outside : 0, progress);
+        cuts = std::move(found.cuts);
+        facts.padding_target = options.padding_target;
+        facts.nearest_target = found.nearest;
     }
     if (options.tail == SAB_TAIL_MERGE) merge_tails(cuts);
     const std::size_t proper = cuts.size();

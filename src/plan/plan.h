@@ -35,6 +35,8 @@ struct PlanFacts {
     double total;
     double budget;
     double length_multiple;
+    double padding_target; ///< of SAB_BUCKETS_AUTO without max_shapes, 0 otherwise
+    double nearest_target; ///< padding_target where it is met, else the least that was within reach
     int32_t cost;          ///< sab_cost
     int32_t tail;          ///< sab_tail
     int32_t pads_to_bucket; ///< 1: batches are padded to their bucket's length

@@ -127,7 +127,7 @@ void Plan::check_sound(const std::function<void(const char*)>& refuse) const {
     if (facts.samples < 1 || facts.samples > largest_sample_count || facts.skipped >= facts.samples + 1) refuse("its number of samples is off");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP || facts.cost < SAB_COST_PADDED || facts.cost > SAB_COST_TERMS ||
         facts.edges < SAB_BUCKETS_AUTO || facts.edges > SAB_BUCKETS_RANK || !proper(facts.length_multiple) || !(facts.total >= 0) ||
-        !(facts.budget >= 0) || (facts.cost != SAB_COST_POLYNOMIAL && facts.cost != SAB_COST_TERMS && !coefficients_.empty()))
+        !(facts.budget >= 0) || !(facts.padding_target >= 0) || !(facts.nearest_target >= facts.padding_target) || (facts.cost != SAB_COST_POLYNOMIAL && facts.cost != SAB_COST_TERMS && !coefficients_.empty()))
         refuse("one of its options is off");
     if (facts.cost != SAB_COST_CALLBACK) try {
             Cost(facts.cost, {coefficients_.begin(), coefficients_.end()}, nullptr, nullptr);

@@ -1,5 +1,5 @@
 #pragma once
-/// The header of a plan file, format version 1. Sections follow in this order, without gaps: coefficients (float64), distinct sizes
+/// The header of a plan file, format version 2. Sections follow in this order, without gaps: coefficients (float64), distinct sizes
 /// (float64), buckets (sab::Bucket), first places of the distinct sizes (uint32, one more than there are sizes), order (uint32).
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace sab {
 
 inline constexpr char plan_magic[8] = {'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'};
 inline constexpr uint32_t plan_byte_order = 0x01020304;
-inline constexpr uint32_t plan_file_version = 1;
+inline constexpr uint32_t plan_file_version = 2;
 
 struct PlanFileHeader {
     char magic[8];
@@ -25,6 +25,6 @@ struct PlanFileHeader {
 };
 
 // The bytes are a format: a change of layout needs a new version.
-static_assert(sizeof(PlanFileHeader) == 136 && sizeof(PlanFacts) == 80 && sizeof(Bucket) == 88);
+static_assert(sizeof(PlanFileHeader) == 152 && sizeof(PlanFacts) == 96 && sizeof(Bucket) == 88);
 
 }  // namespace sab

@@ -144,6 +144,8 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
     report.partners = seen > 0 ? partners / seen : 0;
     report.length_correlation = lengths.value();
     report.variance_ratio = report.batches > 1 && variance > 0 ? between / static_cast<double>(report.batches - 1) / variance : 1;
+    report.target_met = facts.nearest_target <= facts.padding_target;
+    report.nearest_target = facts.nearest_target;
     report.dropped = facts.samples - facts.skipped - (static_cast<uint64_t>(seen) - report.repeated);
     return report;
 }

@@ -555,7 +555,7 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     EXPECT(needed == size && image[0] == 0xAB && image[size - 2] == 0xAB);
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
     image[12] = 9;
-    EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT, "version is 9, this library reads 1");
+    EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT, "version is 9, this library reads 2");
     image[12] = 1;
     image[8] ^= 5;
     EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT, "byte order");

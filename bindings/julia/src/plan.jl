@@ -137,6 +137,8 @@ struct Report
     partners::Float64
     length_correlation::Float64
     variance_ratio::Float64
+    nearest_target::Float64
+    target_met::Bool
 end
 
 percent(share) = string(round(100 * share; digits = 2), " %")
@@ -154,6 +156,7 @@ Base.show(io::IO, ::MIME"text/plain", report::Report) = table(io,
     "fewest that the budget allows" => report.lower_bound,
     "steps of each rank" => report.steps,
     "padding" => percent(report.padding),
+    "target met (nearest within reach)" => report.nearest_target == 0 ? "no target" : "$(report.target_met ? "yes" : "no") ($(percent(report.nearest_target)))",
     "distinct shapes" => report.shapes,
     "rank imbalance (1: none)" => round(report.rank_imbalance; digits = 4),
     "batch mates that meet again next epoch" => percent(report.meet_again),

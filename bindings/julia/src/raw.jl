@@ -316,6 +316,8 @@ mutable struct sab_report <: Struct
     partners::Float64
     length_correlation::Float64
     variance_ratio::Float64
+    nearest_target::Float64
+    target_met::UInt64
     sab_report() = new()
 end
 

@@ -63,16 +63,20 @@ class Report(NamedTuple):
     partners: float
     length_correlation: float
     variance_ratio: float
+    nearest_target: float
+    target_met: bool
     buckets: list[Bucket]
 
     def __str__(self) -> str:
         over = self.batches / self.lower_bound if self.lower_bound else 1.0
+        target = f"{'yes' if self.target_met else 'no'} ({100 * self.nearest_target:.2f} %)" if self.nearest_target else "no target"
         rows = [
             ("samples", f"{self.samples:,}"),
             ("skipped, dropped, repeated", f"{self.skipped:,}, {self.dropped:,}, {self.repeated:,}"),
             ("batches (over the lower bound)", f"{self.batches:,} ({over:.4f})"),
             ("steps of each rank", f"{self.steps:,}"),
             ("padding", f"{100 * self.padding:.2f} %"),
+            ("target met (nearest within reach)", target),
             ("distinct shapes", f"{self.shapes:,}"),
             ("rank imbalance (1: none)", f"{self.rank_imbalance:.4f}"),
             ("batch mates that meet again next epoch", f"{100 * self.meet_again:.2f} %"),
@@ -167,6 +171,7 @@ class Plan:
         calls = Calls(progress=progress, what="report")
         check(lib.sab_plan_report(self._handle, options, lib.sab_py_progress, calls.handle, report), calls)
         fields = {field: getattr(report, field) for field in Report._fields if field != "buckets"}
+        fields["target_met"] = bool(report.target_met)
         return Report(**fields, buckets=self.buckets)
 
     def worst_batches(self, count: int = 1) -> "list[Any]":
@@ -339,8 +344,8 @@ def plan(
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
         budget: the largest cost of a batch, in the unit of the cost: padded tokens by default.
-        padding: without boundaries or buckets: few buckets whose padding stays under this share, and whose batches stay under
-            ``1 + padding`` times the lower bound, where that can be had.
+        padding: without boundaries or buckets: buckets as large as possible whose padding stays under this share, and whose batches stay under
+            ``1 + padding`` times the lower bound. :meth:`Plan.report` says whether it was met, and what can be reached.
         boundaries: edges ``b0, b1, ...`` of left-closed, right-open buckets, in any order.
         buckets: a number: that many intervals of size that pad least; ``"rank"``: runs of ``bucket_batches`` whole batches.
         bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by padding; 16, fewer where the padding is out of reach).

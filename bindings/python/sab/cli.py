@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.set_defaults(run=_compare)
 
     plan = commands.add_parser("plan", parents=[common], help="make a plan, report on it, save it")
-    plan.add_argument("--padding", type=float, default=0.01, help="share of padding to stay under (default: 0.01)")
+    plan.add_argument("--padding", type=float, default=0.01, help="share of padding, and of batches over the lower bound, to stay under (default: 0.01)")
     plan.add_argument("--boundaries", type=float, nargs="+", help="bucket boundaries")
     plan.add_argument("--buckets", help="number of buckets that pad least, or 'rank'")
     plan.add_argument("--bucket-batches", type=int, help="batches in a bucket (rank), or the fewest")

@@ -865,10 +865,12 @@ pub struct sab_report {
     pub partners: f64,
     pub length_correlation: f64,
     pub variance_ratio: f64,
+    pub nearest_target: f64,
+    pub target_met: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of sab_report"][::core::mem::size_of::<sab_report>() - 136usize];
+    ["Size of sab_report"][::core::mem::size_of::<sab_report>() - 152usize];
     ["Alignment of sab_report"][::core::mem::align_of::<sab_report>() - 8usize];
     [
         "Offset of field: sab_report::struct_size",
@@ -921,6 +923,12 @@ const _: () = {
     [
         "Offset of field: sab_report::variance_ratio",
     ][::core::mem::offset_of!(sab_report, variance_ratio) - 128usize];
+    [
+        "Offset of field: sab_report::nearest_target",
+    ][::core::mem::offset_of!(sab_report, nearest_target) - 136usize];
+    [
+        "Offset of field: sab_report::target_met",
+    ][::core::mem::offset_of!(sab_report, target_met) - 144usize];
 };
 extern "C" {
     pub fn sab_plan_report(

@@ -16,7 +16,7 @@ use crate::sizes::{of_file, Sizes};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Buckets {
-    /// Few buckets of whole batches whose waste stays under [`PlanOptions::padding_target`].
+    /// Buckets of whole batches, as large as [`PlanOptions::padding_target`] allows.
     #[default]
     Auto,
     /// These edges: `[b0, b1), [b1, b2), ...`; at least 2, in any order, no two equal.
@@ -191,14 +191,16 @@ impl<'f> PlanOptions<'f> {
     }
 
     /// [`Buckets::Auto`]: the largest share, in (0, 1), of padding among padded positions, and of batches over the lower bound; 0.01.
-    /// Missed only where [`min_bucket_batches`](Self::min_bucket_batches) stands against it.
+    /// Missed only where no buckets of the fewest batches that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it:
+    /// [`Report::target_met`].
     pub fn padding_target(mut self, share: f64) -> Self {
         self.parts.options.padding_target = share;
         self
     }
 
-    /// [`Buckets::Auto`]: the fewest batches in a bucket, so that batch mates change from epoch to epoch, but among the longest 1 % of
-    /// the samples. 0, the default, stands for 16, or, below 256 batches, a sixteenth of them.
+    /// [`Buckets::Auto`]: the fewest batches in a bucket, so that batch mates change from epoch to epoch; among the longest 1 % of the samples a
+    /// quarter of it, but not fewer than 4. 0, the default, stands for 16, fewer (down to 4) where the padding target is out of reach with 16,
+    /// and at most a sixteenth of all batches.
     pub fn min_bucket_batches(mut self, batches: u64) -> Self {
         self.parts.options.bucket_batches = batches;
         self
@@ -579,7 +581,7 @@ pub struct Report {
     pub skipped: u64,
     /// Left out of this epoch by [`Tail::Drop`] or [`LastStep::Drop`](crate::LastStep::Drop).
     pub dropped: u64,
-    /// Seen a second time in this epoch by [`Tail::Wrap`] or [`LastStep::Wrap`](crate::LastStep::Wrap).
+    /// Appearances in this epoch beyond each sample's first, by [`Tail::Wrap`] or [`LastStep::Wrap`](crate::LastStep::Wrap).
     pub repeated: u64,
     /// Batches over all ranks.
     pub batches: u64,
@@ -606,6 +608,11 @@ pub struct Report {
     pub length_correlation: f64,
     /// Variance between batches of the mean size, over that of batches drawn at random; 1: random, 0: all batches alike.
     pub variance_ratio: f64,
+    /// [`Buckets::Auto`]: the [padding target](PlanOptions::padding_target) where the plan meets it, else the smallest that it could have met. 0 for a
+    /// plan without a target.
+    pub nearest_target: f64,
+    /// The plan meets its padding target, or has none.
+    pub target_met: bool,
 }
 
 impl From<sys::sab_report> for Report {
@@ -627,6 +634,8 @@ impl From<sys::sab_report> for Report {
             partners: report.partners,
             length_correlation: report.length_correlation,
             variance_ratio: report.variance_ratio,
+            nearest_target: report.nearest_target,
+            target_met: report.target_met != 0,
         }
     }
 }

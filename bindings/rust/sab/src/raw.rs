@@ -653,6 +653,8 @@ impl PlanHandle {
             partners: 0.0,
             length_correlation: 0.0,
             variance_ratio: 0.0,
+            nearest_target: 0.0,
+            target_met: 0,
         };
         // SAFETY: a live handle, structs whose sizes are set, a context that fits its trampoline and outlives the call.
         let status = unsafe { sys::sab_plan_report(self.pointer.as_ptr(), options, progress_fn, progress_context, &mut report) };

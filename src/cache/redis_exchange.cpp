@@ -67,6 +67,11 @@ Connection::~Connection() {
     close(socket_);
 }
 
+bool Connection::open(int family, int protocol) {
+    socket_ = new_socket(family, protocol);
+    return socket_ >= 0 && fcntl(socket_, F_SETFL, O_NONBLOCK) == 0;
+}
+
 bool Connection::is_idle() const {
     char byte = 0;
     return recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -113,9 +118,11 @@ Exchange::Exchange(Exchange&&) noexcept = default;
 Exchange::~Exchange() = default;
 
 void Exchange::run(std::span<Exchange> all, const Deadline& deadline) {
-    for (Exchange& each : all) each.begin(deadline);
     std::vector<pollfd> sockets;
     std::vector<Exchange*> waiting;
+    sockets.reserve(all.size());
+    waiting.reserve(all.size());
+    for (Exchange& each : all) each.begin(deadline);
     while (true) {
         sockets.clear();
         waiting.clear();
@@ -140,7 +147,9 @@ void Exchange::run(std::span<Exchange> all, const Deadline& deadline) {
 void Exchange::begin(const Deadline& call) {
     call_ = &call;
     if (commands_.empty()) return;
+    // Before anything is sent: what a server has carried out must not fail for lack of memory here.
     replies.reserve(commands_.size());
+    received_.reset(new char[piece]);
     connection_ = server_->take();
     if (connection_ == nullptr) return resolve();
     is_kept_ = true;
@@ -170,16 +179,14 @@ void Exchange::connect() {
     const StandardStreams streams;
     int code = EADDRNOTAVAIL;
     for (; address_ != nullptr; address_ = address_->ai_next) {
-        auto made = std::make_unique<Connection>(new_socket(address_->ai_family, address_->ai_protocol));
-        const int socket = made->socket();
-        if (socket < 0) {
+        auto made = std::make_unique<Connection>();
+        if (!made->open(address_->ai_family, address_->ai_protocol)) {
             code = errno;
             continue;
         }
-        fcntl(socket, F_SETFL, O_NONBLOCK);
         connection_ = std::move(made);
         phase_ = connecting;
-        if (::connect(socket, address_->ai_addr, address_->ai_addrlen) == 0) return connected();
+        if (::connect(connection_->socket(), address_->ai_addr, address_->ai_addrlen) == 0) return connected();
         if (errno == EINPROGRESS || errno == EINTR) return;
         code = errno;
     }
@@ -239,15 +246,14 @@ void Exchange::send() {
 
 /// Not everything that has come: a server that sends without end must not keep the others, and the deadline, waiting.
 void Exchange::receive() {
-    const std::unique_ptr<char[]> bytes(new char[piece]);  // not on the stack, which may be a small one
     for (std::size_t i = 0; i < most_pieces; ++i) {
-        const ssize_t count = recv(connection_->socket(), bytes.get(), piece, MSG_DONTWAIT);
+        const ssize_t count = recv(connection_->socket(), received_.get(), piece, MSG_DONTWAIT);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (count < 0) return broken(reason(errno));
         if (count == 0) return broken("closed the connection");
         progress(static_cast<std::size_t>(count));
-        read({bytes.get(), static_cast<std::size_t>(count)});
+        read({received_.get(), static_cast<std::size_t>(count)});
         if (phase_ == over || static_cast<std::size_t>(count) < piece) return;
     }
 }

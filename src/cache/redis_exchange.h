@@ -47,17 +47,19 @@ private:
 /// A socket and what has come out of it so far.
 class Connection {
 public:
-    explicit Connection(int socket) : socket_(socket) {}
+    Connection() = default;
     ~Connection();
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
+    /// False when there is no socket: errno says why.
+    bool open(int family, int protocol);
     int socket() const { return socket_; }
     ReplyReader& reader() { return reader_; }
     /// Whether the server neither closed it nor said what it was not asked.
     bool is_idle() const;
 
 private:
-    int socket_;
+    int socket_ = -1;
     ReplyReader reader_;
 };
 
@@ -133,6 +135,7 @@ private:
     };
     std::unique_ptr<addrinfo, FreeAddresses> addresses_;
     const addrinfo* address_ = nullptr;
+    std::unique_ptr<char[]> received_;
     std::string out_;
     std::size_t sent_ = 0, next_ = 0, greetings_ = 0, moved_ = 0;
     const Deadline* call_ = nullptr;

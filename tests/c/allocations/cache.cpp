@@ -1,4 +1,14 @@
 // cache
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
 #include "data.h"
 
 namespace {
@@ -32,6 +42,7 @@ sab_cache *open(Run &run, const char *url, uint64_t buffer = 3) {
     options.writer_buffer_size = buffer;
     options.flush_interval = 1000;
     options.dataset_name = "d";
+    options.load_wait = 0.01;  // a claim on Redis that could not be given up
     sab_cache *cache = nullptr;
     CALL_INTO(cache, sab_cache_open(url, &options, &cache));
     return cache;
@@ -69,8 +80,71 @@ void use(Run &run, sab_cache *cache) {
     CALL_PLAIN(sab_cache_free(cache));
 }
 
+bool has_redis() {
+    static const bool is_there = std::system("redis-server --version > /dev/null 2>&1") == 0;
+    return is_there;
+}
+
+/// The URL of a server that ends with this process.
+const char *redis_url() {
+    static char url[64];
+    if (url[0] != 0) return url;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    const int probe = socket(AF_INET, SOCK_STREAM, 0);
+    bind(probe, reinterpret_cast<sockaddr *>(&address), size);
+    getsockname(probe, reinterpret_cast<sockaddr *>(&address), &size);
+    close(probe);
+    std::snprintf(url, sizeof url, "redis://127.0.0.1:%d", ntohs(address.sin_port));
+    if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        const int nowhere = ::open("/dev/null", O_RDWR);
+        dup2(nowhere, 0), dup2(nowhere, 1), dup2(nowhere, 2);
+        execlp("redis-server", "redis-server", "--port", url + std::strlen("redis://127.0.0.1:"), "--bind", "127.0.0.1", "--save", "", static_cast<char *>(nullptr));
+        _exit(127);
+    }
+    sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
+    options.on_failure = SAB_CACHE_ERROR;
+    sab_cache *cache = nullptr;
+    for (int i = 0; i < 1000 && sab_cache_open(url, &options, &cache) != SAB_OK; ++i) usleep(10000);
+    sab_cache_free(cache);
+    return url;
+}
+
 }  // namespace
 
 SCENARIO(cache_in_memory, Threads::none) { use(run, open(run, "memory:")); }
 
 SCENARIO(cache_in_lmdb, Threads::none) { use(run, open(run, ("lmdb:" + folder + "/cache").c_str())); }
+
+SCENARIO(cache_on_redis, Threads::none) {
+    if (!has_redis()) return;
+    sab_cache *const cache = open(run, redis_url(), 2);
+    CALL(sab_cache_clear(cache));
+    CALL_OR_SKIP(sab_cache_put(cache, "a", 1, "old", 3));
+    CALL_OR_SKIP(sab_cache_put(cache, "a", 1, "new", 3));
+    CALL_OR_SKIP(sab_cache_flush(cache));
+    const sab_cache_item items[] = {{"a", 1, "xyz", 3}, {"b", 1, "xyz", 3}};
+    std::vector<sab_cache_value *> values(2);
+    CALL_INTO(values, sab_cache_get_many(cache, items, 2, values.data()));
+    for (sab_cache_value *const value : values) note_value(run, value);
+    CALL_OR_SKIP(sab_cache_put_many(cache, items, 2));
+    get(run, cache, "b");
+    sab_cache_value *value = nullptr;
+    CALL_INTO(value, sab_cache_get_or_load(cache, "new", 3, load, nullptr, go_on, nullptr, &value));
+    note_value(run, value);
+    uint64_t keys = 0;
+    CALL_INTO(keys, sab_cache_num_keys(cache, &keys));
+    run.note(keys);
+    CALL(sab_cache_clear(cache));  // each play begins alike
+    CALL_PLAIN(sab_cache_free(cache));
+}
+
+/// Everything but the server.
+SCENARIO(cache_on_a_server_of_its_own, Threads::none) {
+    sab_cache *cache = nullptr;
+    CALL_FAILS(SAB_E_IO, sab_cache_open("redis-server:/no/such/program", nullptr, &cache));
+    run.note(uint64_t{cache == nullptr});
+}

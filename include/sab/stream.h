@@ -105,7 +105,7 @@ SAB_API sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *
  *  @param stream    a handle
  *  @param buffer    room for `capacity` bytes; NULL when `capacity` is 0
  *  @param capacity  nothing is written when it is smaller than `size`
- *  @param size      filled with the bytes of the state. Small (2.5 KiB for each stage that draws at random, 16 bytes for each file that was read), but for a
+ *  @param size      filled with the bytes of the state. Small (2.5 KiB for each stage that draws at random, 40 bytes for each file that was read), but for a
  *                   buffered shuffle, whose records are in it
  *  @return SAB_OK; SAB_E_ARGUMENT while sab_stream_next() has failed in the middle of what it makes and has not been called again; SAB_E_UNSUPPORTED
  *          where objects must be saved and have no `save` (some stages keep states of their source while they run: sab_stream_next() then fails alike); SAB_E_CALLBACK
@@ -248,6 +248,11 @@ SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, si
 
 /** The records of the files that the records of the source name: plain, of gzip (RFC 1952) or of Zstandard (RFC 8878), as their first bytes say. A
  *  restore seeks in a plain file; in one of Zstandard it passes over whole frames that tell their sizes; it reads one of gzip again up to the place.
+ *
+ *  A file that is opened again, by a restore or when the names come round again, must be the same. Compared are its size, 16 blocks of 4 KiB spread over it (all
+ *  of a file up to 64 KiB), and, when its modification time differs, a checksum of all bytes that were read before, for which they are read again. All this is of the
+ *  file as it is stored, compressed or not. Not detected: a change that keeps size, samples and modification time, and a change in bytes that
+ *  were neither read nor sampled. When only the modification time differs a warning is logged.
  *
  *  @param source   of file names
  *  @param options  NULL: the defaults

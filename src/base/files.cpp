@@ -82,6 +82,12 @@ OpenFile::OpenFile(const std::string& name) : name_(name), file_(::open(name.c_s
         fail(SAB_E_IO, "cannot open file \"", name, "\": ", std::strerror(number));
     }
     size_ = static_cast<uint64_t>(facts.st_size);
+#ifdef __APPLE__
+    const timespec& time = facts.st_mtimespec;
+#else
+    const timespec& time = facts.st_mtim;
+#endif
+    modified_ = static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
 OpenFile::~OpenFile() { ::close(file_); }

@@ -27,11 +27,13 @@ public:
     std::size_t read(uint64_t place, char* to, std::size_t room) const;
     const std::string& name() const { return name_; }
     uint64_t size() const { return size_; }
+    /// When it was modified last, in nanoseconds or coarser, as the system has it.
+    uint64_t modified() const { return modified_; }
 
 private:
     std::string name_;
     int file_;
-    uint64_t size_ = 0;
+    uint64_t size_ = 0, modified_ = 0;
 };
 
 /// While it lives, no file that is opened becomes standard input, output or error of a process that has closed those: what is printed later would go into it.

@@ -78,6 +78,8 @@ OpenFile::OpenFile(const std::string& name) : name_(name), file_(-1) {
     if (name.find('\0') == name.npos) file_ = _wopen(wide(name).c_str(), _O_RDONLY | _O_BINARY | _O_NOINHERIT);
     if (file_ < 0) fail(SAB_E_IO, "cannot open file \"", name, "\": ", std::strerror(errno));
     size_ = static_cast<uint64_t>(_filelengthi64(file_));
+    struct _stat64 facts {};
+    if (_fstat64(file_, &facts) == 0) modified_ = static_cast<uint64_t>(facts.st_mtime) * 1'000'000'000;
 }
 
 OpenFile::~OpenFile() { _close(file_); }

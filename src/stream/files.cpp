@@ -16,10 +16,106 @@
 namespace sab {
 namespace {
 
+/// What is known of a file that was read, to notice when it has changed.
+struct Known {
+    uint64_t samples = 0;   ///< a hash of its size and of blocks of it
+    uint64_t modified = 0;  ///< its time
+    uint64_t read = 0;      ///< bytes read: whole blocks, or all
+    uint64_t checksum = 0;  ///< of those
+};
+
+/// A file whose bytes are summed as they are read, in order and each once.
+class KnownFile {
+public:
+    static constexpr std::size_t block = 1 << 16;
+
+    explicit KnownFile(const std::string& name) : disk_(name) {
+        XXH3_64bits_reset(&hash_);
+        sample();
+    }
+    /// One that may have been read before: throws SAB_E_MISMATCH when it has changed since.
+    KnownFile(const std::string& name, const Known* before) : KnownFile(name) {
+        if (before != nullptr) compare(*before);
+    }
+
+    const std::string& name() const { return disk_.name(); }
+    std::size_t read(uint64_t place, char* to, std::size_t room) {
+        if (place > summed_) sum_until(place);
+        const std::size_t count = disk_.read(place, to, room);
+        if (place <= summed_ && place + count > summed_) sum({to + (summed_ - place), static_cast<std::size_t>(place + count - summed_)});
+        return count;
+    }
+    Known known() const {
+        if (is_whole_ || summed_ != disk_.size()) return {samples_, disk_.modified(), summed_ - (is_whole_ ? 0 : summed_ % block), checksum_};
+        return {samples_, disk_.modified(), summed_, summed_ % block == 0 ? checksum_ : joined_checksum()};
+    }
+
+private:
+    /// Sixteen blocks of 4 KiB spread over the file; of a small one all.
+    void sample() {
+        constexpr uint64_t samples = 16, length = block / samples;
+        std::vector<char> bytes(block);
+        std::size_t count = 0;
+        if (disk_.size() <= block) {
+            count = disk_.read(0, bytes.data(), block);
+        } else {
+            for (uint64_t i = 0; i < samples; ++i) count += disk_.read((disk_.size() - length) / (samples - 1) * i, bytes.data() + count, length);
+        }
+        samples_ = XXH3_64bits_withSeed(bytes.data(), count, disk_.size());
+    }
+
+    void compare(const Known& before) {
+        const bool is_same = samples_ == before.samples;
+        if (is_same && disk_.modified() != before.modified) {
+            sum_until(before.read);
+            if (known().read != before.read || known().checksum != before.checksum) refuse();
+            log(SAB_LOG_WARNING, text("file \"", name(), "\" was modified since it was read before; its size, samples of it and the ", before.read, " bytes read then are the same"));
+        }
+        if (!is_same || before.read > disk_.size()) refuse();
+        summed_ = before.read;
+        checksum_ = before.checksum;
+        is_whole_ = before.read == disk_.size();
+        XXH3_64bits_reset(&hash_);
+    }
+    [[noreturn]] void refuse() const { fail(SAB_E_MISMATCH, "file \"", name(), "\" has changed since it was read before"); }
+
+    void sum_until(uint64_t place) {
+        std::vector<char> bytes(block);
+        while (summed_ < place) {
+            report_progress(summed_, place);
+            const std::size_t count = disk_.read(summed_, bytes.data(), std::min<uint64_t>(block, place - summed_));
+            if (count == 0) return;
+            sum({bytes.data(), count});
+        }
+    }
+    void sum(std::string_view bytes) {
+        while (!bytes.empty()) {
+            const std::size_t count = std::min(bytes.size(), block - static_cast<std::size_t>(summed_ % block));
+            XXH3_64bits_update(&hash_, bytes.data(), count);
+            bytes.remove_prefix(count);
+            summed_ += count;
+            if (summed_ % block != 0) continue;
+            checksum_ = joined_checksum();
+            XXH3_64bits_reset(&hash_);
+        }
+    }
+    /// Of the blocks before and the one that is being summed.
+    uint64_t joined_checksum() const {
+        const uint64_t last = XXH3_64bits_digest(&hash_);
+        return XXH3_64bits_withSeed(&last, sizeof last, checksum_);
+    }
+
+    OpenFile disk_;
+    uint64_t samples_ = 0;
+    uint64_t summed_ = 0, checksum_ = 0;  ///< bytes summed, and the checksum of the whole blocks of them
+    bool is_whole_ = false;               ///< the checksum is of all, the last block too
+    XXH3_state_t hash_;                   ///< of a block
+};
+
 /// What comes out of a file.
 class Contents {
 public:
-    explicit Contents(const OpenFile& disk) : disk_(disk) {}
+    explicit Contents(KnownFile& disk) : disk_(disk) {}
     virtual ~Contents() = default;
     Contents(const Contents&) = delete;
     Contents& operator=(const Contents&) = delete;
@@ -43,7 +139,7 @@ protected:
         begin_ = end_ = 0;
     }
 
-    const OpenFile& disk_;
+    KnownFile& disk_;
     uint64_t place_ = 0;  ///< in the file, after what is in the buffer
     std::vector<char> buffer_ = std::vector<char>(1 << 16);
     std::size_t begin_ = 0, end_ = 0;
@@ -62,7 +158,7 @@ public:
 
 class GzipContents : public Contents {
 public:
-    explicit GzipContents(const OpenFile& disk) : Contents(disk), state_(new inflate_state) { begin(); }
+    explicit GzipContents(KnownFile& disk) : Contents(disk), state_(new inflate_state) { begin(); }
 
     std::size_t read(char* to, std::size_t room) override {
         room = std::min<std::size_t>(room, 1u << 30);
@@ -116,7 +212,7 @@ private:
 
 class ZstdContents : public Contents {
 public:
-    explicit ZstdContents(const OpenFile& disk) : Contents(disk), stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
+    explicit ZstdContents(KnownFile& disk) : Contents(disk), stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
         if (stream_ == nullptr) throw std::bad_alloc();
     }
 
@@ -160,7 +256,7 @@ private:
     bool is_inside_ = false;  ///< a frame
 };
 
-std::unique_ptr<Contents> contents_of(const OpenFile& disk) {
+std::unique_ptr<Contents> contents_of(KnownFile& disk) {
     std::array<unsigned char, 4> begin{};
     const std::size_t count = disk.read(0, reinterpret_cast<char*>(begin.data()), begin.size());
     const bool is_zstd = count == 4 && begin[1] == 0xB5 && begin[2] == 0x2F && begin[3] == 0xFD && begin[0] == 0x28;
@@ -173,8 +269,8 @@ std::unique_ptr<Contents> contents_of(const OpenFile& disk) {
 /// A file that is open, record by record. Its place counts what comes out.
 class File {
 public:
-    File(const std::string& name, sab_framing framing, uint64_t most)
-        : disk_(name), identity_(identify()), contents_(contents_of(disk_)), framing_(framing), most_(most) {}
+    File(const std::string& name, const Known* before, sab_framing framing, uint64_t most)
+        : disk_(name, before), contents_(contents_of(disk_)), framing_(framing), most_(most) {}
 
     /// The next record begins there.
     void seek(uint64_t place) {
@@ -182,8 +278,7 @@ public:
         is_lost_ = true;
     }
     uint64_t place() const { return place_; }
-    /// Tells the file from another of its name.
-    uint64_t identity() const { return identity_; }
+    Known known() const { return disk_.known(); }
 
     /// False at the end of the file. After a failure the same record is read again.
     bool next(Record& record) {
@@ -197,12 +292,6 @@ public:
     }
 
 private:
-    uint64_t identify() const {
-        std::vector<char> begin(1 << 16);
-        const std::size_t count = disk_.read(0, begin.data(), begin.size());
-        return XXH3_64bits_withSeed(begin.data(), count, disk_.size());
-    }
-
     bool line(Record& record) {
         std::size_t looked = 0;
         for (;;) {
@@ -289,8 +378,7 @@ private:
     }
     [[noreturn]] void refuse_end() const { fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off in the record at byte ", place_, " of what comes out"); }
 
-    OpenFile disk_;
-    uint64_t identity_;
+    KnownFile disk_;
     std::unique_ptr<Contents> contents_;
     sab_framing framing_;
     uint64_t most_;
@@ -316,6 +404,7 @@ public:
                 ++skipped_;
                 has_waiting_ = false;
             }
+            if (file_ != nullptr) *current_ = file_->known();
             file_ = nullptr;
         }
     }
@@ -328,9 +417,9 @@ public:
     void save(StateWriter& state) const override {
         before_.save(state, *source_, file_ == nullptr && !has_waiting_);
         state.number(seen_.size());
-        for (const auto& [name, identity] : seen_) {
-            state.number(name);
-            state.number(identity);
+        for (const auto& [name, known] : seen_) {
+            const Known now = file_ != nullptr && &known == current_ ? file_->known() : known;
+            for (const uint64_t number : {name, now.samples, now.modified, now.read, now.checksum}) state.number(number);
         }
         state.number(file_ != nullptr);
         if (file_ != nullptr) state.number(file_->place());
@@ -340,8 +429,8 @@ public:
         forget();
         before_.restore(state, *source_);
         for (uint64_t count = state.number(); count > 0; --count) {
-            const uint64_t name = state.number();
-            seen_[name] = state.number();
+            Known& known = seen_[state.number()];
+            for (uint64_t* const number : {&known.samples, &known.modified, &known.read, &known.checksum}) *number = state.number();
         }
         if (state.number(1) == 0) return;
         const uint64_t place = state.number();
@@ -377,9 +466,10 @@ private:
         }
         if (waiting_.view.kind != SAB_RECORD_BYTES) fail(SAB_E_ARGUMENT, "source: gave a record of kind ", waiting_.view.kind, " where the name of a file must be");
         const std::string name(waiting_.bytes());
-        auto file = std::make_unique<File>(name, options_.framing, options_.max_record);
-        const auto [known, is_new] = seen_.try_emplace(XXH3_64bits(name.data(), name.size()), file->identity());
-        if (known->second != file->identity()) fail(SAB_E_MISMATCH, "file \"", name, "\" has changed since it was read before");
+        const uint64_t key = XXH3_64bits(name.data(), name.size());
+        const auto before = seen_.find(key);
+        auto file = std::make_unique<File>(name, before != seen_.end() ? &before->second : nullptr, options_.framing, options_.max_record);
+        current_ = before != seen_.end() ? &before->second : &seen_[key];
         file_ = std::move(file);
         has_waiting_ = false;
         return true;
@@ -390,7 +480,8 @@ private:
     Record waiting_;       ///< name of a file that could not be opened yet
     bool has_waiting_ = false;
     std::unique_ptr<File> file_;
-    std::unordered_map<uint64_t, uint64_t> seen_;  ///< identities of the files that were read, by the hashes of their names
+    std::unordered_map<uint64_t, Known> seen_;  ///< the files that were read, by the hashes of their names
+    Known* current_ = nullptr;                  ///< of the file that is read, as it was before
     uint64_t skipped_ = 0;
 };
 

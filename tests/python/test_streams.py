@@ -741,6 +741,69 @@ def test_a_function_that_failed_or_gave_nothing_is_called_again():
     assert list(stream) == [] and list(stream) == [1, 2]
 
 
+PACKERS = {"plain": lambda data: data, "gzip": gzip.compress, "zstd": lambda data: zstandard(data)}
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_files_that_changed_are_refused_and_copies_are_not(tmp_path, packer):
+    generator = random.Random(5)
+    path = tmp_path / "lines"
+    packed = PACKERS[packer]("".join(f"{generator.getrandbits(200):050x}\n" for _ in range(20_000)).encode())
+    modified = 1_600_000_000 * 10**9
+
+    def write(data, at):
+        path.write_bytes(data)
+        os.utime(path, ns=(at, at))
+
+    def restored():
+        other = Stream.from_files([path])
+        other.load_state_dict(state)
+        return list(other)
+
+    def changed(place):
+        return packed[:place] + bytes([packed[place] ^ 1]) + packed[place + 1 :]
+
+    write(packed, modified)
+    stream = Stream.from_files([path])
+    for _ in range(12_000):
+        next(stream)
+    state = stream.state_dict()
+    rest = list(stream)
+    assert restored() == rest
+    sample = (len(packed) - 4096) // 15 * 3  # the fourth of sixteen blocks that are compared in any case
+    for data, at in (
+        (changed(sample + 5000), modified + 1),  # read before
+        (changed(sample + 100), modified),
+        (changed((len(packed) - 4096) // 15 * 14 + 100), modified),  # not read yet
+        (packed + b"\n", modified),
+        (packed[:-1], modified),
+    ):
+        write(data, at)
+        with pytest.raises(sab.MismatchError, match="has changed"):
+            restored()
+    write(packed, modified + 10**9)
+    assert restored() == rest
+    write(packed, modified)
+    assert restored() == rest
+
+
+def test_a_file_that_changed_is_refused_when_it_comes_round_again(tmp_path):
+    path = tmp_path / "lines"
+    lines = [f"{number:06d}" for number in range(60_000)]
+    path.write_text("\n".join(lines) + "\n")
+    stream = Stream.from_files([path], infinite=True)
+    assert list(itertools.islice(stream, 60_000)) == lines
+    state = stream.state_dict()
+    lines[20_000:] = ["CHANGE"] * 40_000
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(sab.MismatchError, match="has changed"):
+        list(itertools.islice(stream, 60_000))
+    other = Stream.from_files([path], infinite=True)
+    with pytest.raises(sab.MismatchError, match="has changed"):
+        other.load_state_dict(state)
+        list(itertools.islice(other, 60_000))
+
+
 def test_text_and_bytes_side_by_side(tmp_path):
     (tmp_path / "text").write_text("é\nb\r")
     (tmp_path / "bytes").write_bytes(b"\xff\r\n\xfe\n")

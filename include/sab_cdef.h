@@ -260,6 +260,8 @@ typedef struct sab_partition_options {
  int32_t equal_counts;
  const double *weights;
  double capacity;
+ sab_progress_fn progress;
+ void *progress_ctx;
 } sab_partition_options;
 void sab_partition_options_init(sab_partition_options *options, size_t struct_size);
 sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,

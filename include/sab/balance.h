@@ -31,8 +31,10 @@ typedef struct sab_partition_options {
     int32_t equal_counts;        /**< 1: every part has the same number of items, and the count must be a multiple of the parts; 0 (default) */
     const double *weights;       /**< what each item counts against `capacity`, such as tokens or bytes: finite, at least 0. NULL (default): no cap */
     double capacity;             /**< with `weights`: no part's weights sum to more; finite, above 0. Without: 0 (default) */
+    sab_progress_fn progress;    /**< called every few milliseconds and may cancel; NULL (default) for none */
+    void *progress_ctx;          /**< passed to `progress` */
 } sab_partition_options;
-#define SAB_PARTITION_OPTIONS_INIT { sizeof(sab_partition_options), SAB_PARTITION_KARMARKAR_KARP, 0, NULL, 0 }
+#define SAB_PARTITION_OPTIONS_INIT { sizeof(sab_partition_options), SAB_PARTITION_KARMARKAR_KARP, 0, NULL, 0, NULL, NULL }
 
 /** Sets the defaults, the same as SAB_PARTITION_OPTIONS_INIT: for languages without C's macros.
  *
@@ -60,7 +62,7 @@ SAB_API void sab_partition_options_init(sab_partition_options *options, size_t s
  *  @param parts    number of parts, 1 to 2^20; may be more than there are items
  *  @param options  NULL: the defaults
  *  @param part_of  filled on SAB_OK with the part of each item, from 0; room for `count`
- *  @return SAB_OK; SAB_E_ARGUMENT, also when no assignment under the capacity was found
+ *  @return SAB_OK; SAB_E_ARGUMENT, also when no assignment under the capacity was found; SAB_E_CANCELLED
  */
 SAB_API sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,
                                  uint32_t *part_of) SAB_NOEXCEPT;

@@ -115,6 +115,8 @@ sab_status sab_partition(const double* costs, size_t count, uint64_t parts, cons
         sab::require(part_of, "part_of");
         checked_sum(costs, count, "costs");
         const double weight = given.weights == nullptr ? 0 : checked_sum(given.weights, count, "options.weights");
+        const sab::Progress progress(given.progress, given.progress_ctx);
+        const sab::CurrentProgress current(&progress);
         std::vector<uint32_t> found(count);  // a failed call changes nothing
         if (!sab::Partitioner().partition({costs, count}, {given.weights, given.weights == nullptr ? 0 : count},
                                           {given.method, parts, given.equal_counts != 0, given.capacity}, found))

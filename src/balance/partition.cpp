@@ -5,8 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "base/bits.h"
+#include "base/progress.h"
 
 namespace sab {
 namespace {
@@ -87,6 +89,7 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     weights_ = weights;
     rules_ = rules;
     part_of_ = part_of;
+    unreported_ = done_ = 0;
     sort_by_cost();
     whole_ = are_whole(costs);
     slack_ = are_whole(weights) ? 0 : rules.capacity * rounding(weights.size());
@@ -105,22 +108,43 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     return true;
 }
 
+void Partitioner::tell() {
+    constexpr uint64_t usual_work = 16;  // an item: sorted, joined, listed, moved
+    done_ += std::exchange(unreported_, 0);
+    const uint64_t total = usual_work * (costs_.size() + rules_.parts);
+    report_progress(std::min(done_, total), total);
+}
+
+/// Runs `block(first, last)` over all items, in stretches after which a call can be stopped.
+template <class Block>
+void Partitioner::in_stretches(Block&& block) {
+    for (std::size_t first = 0; first < costs_.size(); first += reported_work) {
+        const std::size_t last = std::min(first + reported_work, costs_.size());
+        block(static_cast<uint32_t>(first), static_cast<uint32_t>(last));
+        worked(last - first);
+    }
+}
+
 /// By radix, as sorting would otherwise be the most of the work: falling costs are rising complements of their bits, since no cost is negative.
 void Partitioner::sort_by_cost() {
     const std::size_t count = costs_.size();
     std::array<std::array<uint32_t, 256>, 8> digits{};
     keyed_.resize(count);
     sorted_.resize(count);
-    for (uint32_t item = 0; item < count; ++item) {
-        const uint64_t key = ~bits_of(costs_[item] + 0.0);
-        keyed_[item] = {key, item};
-        for (std::size_t d = 0; d < digits.size(); ++d) ++digits[d][(key >> (8 * d)) & 255];
-    }
+    in_stretches([&](uint32_t first, uint32_t end) {
+        for (uint32_t item = first; item < end; ++item) {
+            const uint64_t key = ~bits_of(costs_[item] + 0.0);
+            keyed_[item] = {key, item};
+            for (std::size_t d = 0; d < digits.size(); ++d) ++digits[d][(key >> (8 * d)) & 255];
+        }
+    });
     for (std::size_t d = 0; d < digits.size(); ++d) {
         if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;  // all alike in this digit
         std::array<uint32_t, 256> next{};
         for (std::size_t k = 1; k < next.size(); ++k) next[k] = next[k - 1] + digits[d][k - 1];
-        for (const Keyed& each : keyed_) sorted_[next[(each.key >> (8 * d)) & 255]++] = each;
+        in_stretches([&](uint32_t first, uint32_t end) {
+            for (uint32_t k = first; k < end; ++k) sorted_[next[(keyed_[k].key >> (8 * d)) & 255]++] = keyed_[k];
+        });
         keyed_.swap(sorted_);
     }
     by_cost_.resize(count);
@@ -197,12 +221,17 @@ void Partitioner::difference() {
     };
     while (heap_.size() + (count - single) > 1) {
         const State first = is_single_first() ? open_single() : pop();
+        worked(1);
         push(heap_.empty() || is_single_first() ? merge(first, by_cost_[single++]) : merge(first, pop()));
     }
     const State all = heap_.empty() ? open_single() : heap_.front();
     std::sort(slots_of(all.block), slots_of(all.block) + all.slots, [&](uint32_t a, uint32_t b) { return before(a, b); });
-    for (uint32_t slot = 0; slot < all.slots; ++slot)
-        for (uint32_t item = slots_[std::size_t{all.block} * width_ + slot]; item != no_item; item = next_[item]) part_of_[item] = slot;
+    for (uint32_t slot = 0; slot < all.slots; ++slot) {
+        for (uint32_t item = slots_[std::size_t{all.block} * width_ + slot]; item != no_item; item = next_[item]) {
+            part_of_[item] = slot;
+            worked(1);
+        }
+    }
 }
 
 uint32_t Partitioner::new_block() {
@@ -270,6 +299,7 @@ Partitioner::State Partitioner::merge(const State& a, const State& b) {
         if (!b.is_sorted) std::sort(right, right + parts, is_cheaper);
         for (uint32_t i = 0; i < parts; ++i) join(left[i], right[parts - 1 - i]);
         std::sort(left, left + parts, is_cheaper);
+        worked(parts);
         free_blocks_.push_back(b.block);
         return full(a.block, sum_[left[parts - 1]], true);
     }
@@ -317,6 +347,7 @@ bool Partitioner::longest_first() {
         if (!held.empty()) held[part] += weights_[item];
         if (!places.empty()) --places[part];
         for (const LeastLoads::Load& each : without_room) by_cost.add(each);
+        worked(1 + without_room.size());
         without_room.clear();
     }
     return true;
@@ -346,6 +377,7 @@ bool Partitioner::best_fit(double slack) {
         const auto [held, part] = *std::prev(after);
         part_of_[item] = last - part;
         move(open, part, held, held + weight, --places[last - part] > 0);
+        worked(1);
     }
     return true;
 }
@@ -354,8 +386,13 @@ bool Partitioner::best_fit(double slack) {
 
 void Partitioner::gather() {
     for (Part& part : open_parts()) part.items.clear();
-    for (const uint32_t item : by_cost_) parts_[part_of_[item]].items.push_back(item);
-    for (Part& part : open_parts()) count(part);
+    in_stretches([&](uint32_t first, uint32_t end) {
+        for (uint32_t k = first; k < end; ++k) parts_[part_of_[by_cost_[k]]].items.push_back(by_cost_[k]);
+    });
+    for (Part& part : open_parts()) {
+        count(part);
+        worked(part.items.size());
+    }
 }
 
 void Partitioner::count(Part& part) const {
@@ -440,10 +477,12 @@ void Partitioner::improve() {
             const std::size_t ours = from.items.size(), theirs = to.items.size(), looked_at = ours + theirs + try_work;
             if (cost >= from.cost || work < looked_at) break;
             work -= looked_at;
+            worked(looked_at);
             Exchange exchange = best_exchange(from, to);
             const std::size_t pairs = std::min(ours, most_singles) * theirs + std::min(theirs, most_singles) * ours;
             if (!exchange.is_found() && !weights_.empty() && !rules_.equal_counts && pairs <= work) {
                 work -= pairs;
+                worked(pairs);
                 exchange = best_exchange_of_runs(from, to);
             }
             if (!exchange.is_found()) continue;
@@ -531,7 +570,9 @@ bool Partitioner::repair() {
             const Part& to = parts_[light->second];
             const std::size_t pairs = from.items.size() * to.items.size();
             const Exchange exchange = best_relief(from, to, pairs <= work);
-            work -= std::min(work, from.items.size() + try_work + (pairs <= work ? pairs : 0));
+            const std::size_t looked_at = from.items.size() + try_work + (pairs <= work ? pairs : 0);
+            work -= std::min(work, looked_at);
+            worked(looked_at);
             if (!exchange.is_found() || (best.is_found() && exchange.score >= best.score)) continue;
             best = exchange;
             best_to = light->second;

@@ -27,7 +27,7 @@ bool is_impossible(std::span<const double> weights, uint64_t parts, double capac
 class Partitioner {
 public:
     /// Fills `part_of`; false when no assignment under the capacity was found: the weights of a part, added up in the order
-    /// of the items, are never more. Costs and weights are finite and at least 0; no weights: no cap.
+    /// of the items, are never more. Costs and weights are finite and at least 0; no weights: no cap. Throws when the thread's progress asks to stop.
     bool partition(std::span<const double> costs, std::span<const double> weights, const PartitionRules& rules, std::span<uint32_t> part_of);
 
 private:
@@ -62,6 +62,15 @@ private:
         double score = 0;             ///< the lower, the better
         bool is_found() const { return given.count > 0; }
     };
+
+    /// Counts items looked at. Tells the thread's progress about every 2^16 of them, so that a caller can stop a long call within milliseconds.
+    void worked(std::size_t items) {
+        unreported_ += items;
+        if (unreported_ >= reported_work) tell();
+    }
+    void tell();
+    template <class Block>
+    void in_stretches(Block&& block);
 
     void sort_by_cost();
     bool differencing();
@@ -101,6 +110,9 @@ private:
     PartitionRules rules_;
     bool whole_ = false;                   ///< costs are whole numbers whose sum is exact
     double slack_ = 0;                     ///< of the capacity, where sums of weights may be rounded
+    static constexpr std::size_t reported_work = std::size_t{1} << 16;
+    std::size_t unreported_ = 0;
+    uint64_t done_ = 0;                    ///< items looked at
 
     struct Keyed {
         uint64_t key;

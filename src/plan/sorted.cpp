@@ -111,14 +111,17 @@ using Digits = std::array<std::array<uint32_t, 256>, 8>;
 
 /// What does not depend on how the sizes lie in memory.
 Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, bool with_order, const Progress& progress) {
+    constexpr std::size_t stretch = std::size_t{1} << 18;
     const std::size_t count = items.size();
     std::vector<Keyed> other(count);
     for (std::size_t d = 0; d < 8; ++d) {
         if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;  // all alike in this digit
-        progress.report(2 * count + d * count / 8, 3 * count);
         std::array<uint32_t, 256> next{};
         for (std::size_t k = 1; k < 256; ++k) next[k] = next[k - 1] + digits[d][k - 1];
-        for (const Keyed& item : items) other[next[(item.key >> (8 * d)) & 255]++] = item;
+        for (std::size_t first = 0; first < count; first += stretch) {
+            progress.report(2 * count + (d * count + first) / 8, 3 * count);
+            for (std::size_t i = first; i < std::min(first + stretch, count); ++i) other[next[(items[i].key >> (8 * d)) & 255]++] = items[i];
+        }
         items.swap(other);
     }
     std::vector<Keyed>().swap(other);

@@ -723,6 +723,48 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     sab_sizes_free(sizes);
 }
 
+struct follower {
+    int calls, cancel_at;
+    int is_ascending;
+    uint64_t done;
+};
+static int32_t follow(void *ctx, uint64_t done, uint64_t total) {
+    struct follower *follower = (struct follower *)ctx;
+    follower->is_ascending = follower->is_ascending && done >= follower->done && done <= total;
+    follower->done = done;
+    return ++follower->calls == follower->cancel_at ? 55 : 0;
+}
+
+static void Partition_CanBeFollowedAndCancelledAllTheWay(void) {
+    enum { ITEMS = 100000, PARTS = 50 };
+    double *costs = (double *)malloc(ITEMS * sizeof(double));
+    uint32_t *found = (uint32_t *)malloc(ITEMS * sizeof(uint32_t)), *again = (uint32_t *)malloc(ITEMS * sizeof(uint32_t));
+    random_state = 1;
+    for (size_t i = 0; i < ITEMS; ++i) costs[i] = random_length() + 1.0 / (double)(i + 1);
+    for (int method = SAB_PARTITION_KARMARKAR_KARP; method <= SAB_PARTITION_LONGEST_FIRST; ++method) {
+        sab_partition_options options = by(method);
+        EXPECT(sab_partition(costs, ITEMS, PARTS, &options, found) == SAB_OK);
+        struct follower follower = {0, 0, 1, 0};
+        options.progress = follow;
+        options.progress_ctx = &follower;
+        EXPECT(sab_partition(costs, ITEMS, PARTS, &options, again) == SAB_OK);
+        EXPECT(memcmp(found, again, ITEMS * sizeof(uint32_t)) == 0);
+        EXPECT(follower.calls >= 10 && follower.is_ascending);
+        const int calls = follower.calls;
+        for (int at = 1; at <= calls; ++at) {
+            follower.calls = 0;
+            follower.done = 0;
+            follower.cancel_at = at;
+            memset(again, 0xFF, ITEMS * sizeof(uint32_t));
+            EXPECT(sab_partition(costs, ITEMS, PARTS, &options, again) == SAB_E_CANCELLED);
+            EXPECT(sab_last_callback_code() == 55 && follower.calls == at && again[0] == 0xFFFFFFFFu && again[ITEMS - 1] == 0xFFFFFFFFu);
+        }
+    }
+    free(costs);
+    free(found);
+    free(again);
+}
+
 int main(void) {
     RUN(Partition_OfSmallCases_IsTheOptimum);
     RUN(Partition_OfRandomCosts_IsNearTheBound);
@@ -734,6 +776,7 @@ int main(void) {
     RUN(ManyParts_TakeAboutTheTimeOfSorting);
     RUN(ImpossibleCapacities_AreRefusedAtOnce);
     RUN(WrongPartitions_AreRefusedByName);
+    RUN(Partition_CanBeFollowedAndCancelledAllTheWay);
     RUN(LoadBalancing_GivesThePublishedOrder);
     RUN(LoadBalancing_CoversEverySampleInEqualSteps);
     RUN(RanksOfAStep_GetNeighboursByComplexity);

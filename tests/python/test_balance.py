@@ -61,9 +61,31 @@ def test_rounding_of_the_capacity_is_that_of_the_order_of_the_items():
         assert len(sab.partition(costs, 1, weights=[0.3, 0.2, 0.1], capacity=0.6)[0]) == 3
 
 
+def test_partition_lets_ctrl_c_through_all_the_way():
+    costs = np.random.default_rng(0).random(400_000)
+    expected = sab.partition(costs, 100)
+    seen = []
+    parts = sab.partition(costs, 100, progress=lambda done, total: seen.append((done, total)))
+    assert all((part == other).all() for part, other in zip(parts, expected))
+    assert len(seen) >= 12 * costs.size >> 16  # called for every 65,536 items looked at
+    assert seen == sorted(seen) and all(done <= total for done, total in seen)
+    for at in (1, len(seen) // 2, len(seen)):
+        calls = iter(range(1, at + 1))
+
+        def interrupt(done, total):
+            if next(calls) == at:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            sab.partition(costs, 100, progress=interrupt)
+    with pytest.raises(sab.Cancelled):
+        sab.partition(costs, 100, progress=lambda done, total: False)
+
+
 def test_as_many_parts_as_there_may_be():
     costs = np.random.default_rng(0).random(2**18)
     parts = sab.partition(costs, 2**17)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(costs.size)) and all((np.diff(part) > 0).all() for part in parts)
     assert len(parts) == 2**17 and max(costs[part].sum() for part in parts) < 1.01
     capped = sab.partition(costs, 2**17, weights=costs, capacity=1.2)
     assert max(costs[part].sum() for part in capped) < 1.01

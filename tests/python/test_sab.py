@@ -1,6 +1,7 @@
 """The Python package: properties of plans and samplers over random inputs, state, inputs and errors."""
 
 import contextlib
+import copy
 import doctest
 import importlib
 import itertools
@@ -708,6 +709,37 @@ def check_packed(case):
             if batch.starts is not None:
                 lines.append(("starts", batch.starts.tolist()))
         assert lines == expected
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: sab.SizeAwareStream([1, 2], lambda index: 1, 4), "SizeAwareStream cannot be pickled or copied: it has no state"),
+        (lambda: sab.Probe("host"), "Probe cannot be pickled or copied: make a probe in each process"),
+        (lambda: sab.MemoryGuard(sab.BucketSampler(sab.plan([1, 2], 4)), "host", limit=2**40), "MemoryGuard cannot be pickled or copied: make it in the process that trains"),
+    ],
+)
+def test_what_lives_in_one_process_is_not_pickled_or_copied(make, words):
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=words):
+            attempt(make())
+
+
+def test_sizes_are_copied_but_not_pickled():
+    sizes = sab.Sizes([3, 1])
+    assert copy.copy(sizes) is sizes and copy.deepcopy([sizes])[0] is sizes
+    with pytest.raises(TypeError, match="Sizes cannot be pickled or copied: pickle the array, list or path"):
+        pickle.dumps(sizes)
+
+
+def test_what_can_be_made_again_is_pickled_and_copied():
+    plan = sab.plan([1, 2, 3, 4], 8)
+    for sampler in (sab.BucketSampler(plan), sab.SequentialSampler(plan), sab.SizeAwareSampler(None, [1, 2, 3], 3), sab.PackedSampler([1, 2, 3], 4), sab.BalancedSampler([1, 2, 3, 4], samples=2)):
+        expected = [batch.tolist() for batch in sampler]
+        sampler.set_epoch(0)
+        for again in (pickle.loads(pickle.dumps(sampler)), copy.copy(sampler), copy.deepcopy(sampler)):
+            assert [batch.tolist() for batch in again] == expected
+
 
 
 @pytest.mark.filterwarnings("ignore::sab.SkippedWarning")

@@ -3,21 +3,23 @@
 const PARTITION_METHODS = (karmarkar_karp = Raw.SAB_PARTITION_KARMARKAR_KARP, longest_first = Raw.SAB_PARTITION_LONGEST_FIRST)
 
 """
-    partition(costs, parts; method = :karmarkar_karp, equal_counts = false, weights, capacity)
+    partition(costs, parts; method = :karmarkar_karp, equal_counts = false, weights, capacity, progress)
 
 The part, from 1, of each item, so that the largest sum of costs is small. `equal_counts`: as many items in every part. The `weights` of no part sum to more than `capacity`.
-`method = :longest_first` is faster and less even.
+`method = :longest_first` is faster and less even. `progress(done, total)` follows, and stops the call if it returns `false`.
 """
-function partition(costs, parts::Integer; method = nothing, equal_counts = nothing, weights = nothing, capacity = nothing)
-    costs = dense(Float64, costs)
-    given = options(Raw.sab_partition_options; method = choice(:method, method, PARTITION_METHODS), equal_counts = equal_counts, capacity = capacity)
+function partition(costs, parts::Integer; method = nothing, equal_counts = nothing, weights = nothing, capacity = nothing, progress = nothing)
+    costs, calls = dense(Float64, costs), Calls(; progress = progress)
+    given = options(Raw.sab_partition_options; method = choice(:method, method, PARTITION_METHODS), equal_counts = equal_counts, capacity = capacity, progress = progress_pointer(),
+        progress_ctx = pointer_from_objref(calls))
     weights = weights === nothing ? nothing : dense(Float64, weights)
     if weights !== nothing
         length(weights) == length(costs) || throw(ArgumentError("weights: must be as many as costs, $(length(costs)), not $(length(weights))"))
         given.weights = pointer(weights)
     end
     part_of = Vector{UInt32}(undef, length(costs))
-    GC.@preserve weights check(Raw.sab_partition(costs, length(costs), converted(UInt64, :parts, parts), given, part_of))
+    parts = converted(UInt64, :parts, parts)
+    GC.@preserve weights calls check(calling(() -> Raw.sab_partition(costs, length(costs), parts, given, part_of)), calls)
     return Int.(part_of) .+ 1
 end
 

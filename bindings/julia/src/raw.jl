@@ -333,6 +333,8 @@ mutable struct sab_partition_options <: Struct
     equal_counts::Int32
     weights::Ptr{Float64}
     capacity::Float64
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
     sab_partition_options() = new()
 end
 

@@ -21,6 +21,7 @@ many() = SAB.Sizes(i -> 1 + i % 40, 1000)
         () -> collect(SAB.TorchSampler(plan; max_total_size = 10, size = fail)),
         () -> SAB.PackedSampler([1, 2], 4; progress = fail),
         () -> SAB.BalancedSampler(many(); samples = 10, cost = fail),
+        () -> SAB.partition(fill(1.5, 100_000), 7; progress = fail),
         () -> SAB.LoadBalancingBatchSampler(many(); make_batches = fail),
         () -> SAB.check_ranks(SAB.BucketSampler(plan), fail; rank = 0, world_size = 1),
         () -> SAB.ShardedSampler(many(), fail; rank = 0, world_size = 1, budget = 100),

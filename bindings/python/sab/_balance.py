@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, check, ffi, flag, keep_exception, lib, new_options, real, whole
+from sab._native import Calls, Progress, check, ffi, flag, keep_exception, lib, new_options, real, whole
 from sab._plan import one_of
 from sab._samplers import Indices, _RandomAccessSampler, _sampler_options
 from sab._sizes import SizesLike, as_sizes
@@ -29,6 +29,7 @@ def partition(
     equal_counts: bool = False,
     weights: Optional[npt.ArrayLike] = None,
     capacity: Optional[float] = None,
+    progress: "bool | Progress | None" = None,
 ) -> list[Indices]:
     """Assigns items to parts so that the largest sum of costs is small: the indices of each part, ascending.
 
@@ -39,6 +40,7 @@ def partition(
             exchanges between the costliest and cheaper parts while they help.
         equal_counts: every part gets as many items; their number must be a multiple of ``parts``.
         weights, capacity: a hard cap: the weights (tokens, bytes) of no part, added up in the order of the items, sum to more than ``capacity``.
+        progress: True for a bar, or ``progress(done, total)``, which stops the call by returning False or raising.
 
     Raises:
         ValueError: an argument breaks a rule, or no assignment under the capacity was found.
@@ -51,7 +53,9 @@ def partition(
     weight_array = None if weights is None else _numbers("weights", weights)
     if weight_array is not None and weight_array.size != cost_array.size:
         raise ValueError(f"weights has {weight_array.size} numbers: must have as many as costs, {cost_array.size}")
+    calls = Calls(progress=progress, what="partition")
     options = new_options("sab_partition_options")
+    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     options.method = one_of("method", method, METHODS)
     options.equal_counts = flag("equal_counts", equal_counts)
     if weight_array is not None:
@@ -59,8 +63,10 @@ def partition(
     options.capacity = 0 if capacity is None else real("capacity", capacity)
     part_of = np.empty(cost_array.size, np.uint32)
     parts = whole("parts", parts, 1)
-    check(lib.sab_partition(ffi.cast("double *", cost_array.ctypes.data), cost_array.size, parts, options, ffi.cast("uint32_t *", part_of.ctypes.data)))
-    order = np.argsort(part_of.astype(np.uint16) if parts <= 1 << 16 else part_of, kind="stable")  # of 16 bits by radix
+    check(lib.sab_partition(ffi.cast("double *", cost_array.ctypes.data), cost_array.size, parts, options, ffi.cast("uint32_t *", part_of.ctypes.data)), calls)
+    order = np.argsort(part_of.astype(np.uint16), kind="stable")  # of 16 bits by radix
+    if parts > 1 << 16:
+        order = order[np.argsort((part_of >> 16).astype(np.uint16)[order], kind="stable")]
     edges = [0, *np.cumsum(np.bincount(part_of, minlength=parts)).tolist()]
     return [order[begin:end] for begin, end in zip(edges, edges[1:])]
 

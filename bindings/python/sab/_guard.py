@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from sab._devices import is_out_of_memory
 from sab._max_batch import _step_options
-from sab._native import check, ffi, lib, new_options, whole
+from sab._native import check, ffi, lib, new_options, unpicklable, whole
 from sab._probe import DeviceLike, Probe
 from sab._samplers import Batch, _RandomAccessSampler, _new_batch
 from sab._work import Reduce, _Work, _reduce_function
@@ -40,6 +40,9 @@ class MemoryGuard:
         window: by the last so many steps.
         reduce: where ranks train together: ``"torch"``, or a function from a list of int to the least over the ranks.
     """
+
+    def __reduce__(self) -> Any:
+        raise unpicklable(self, "make it in the process that trains; the sampler's state_dict() has its budget")
 
     def __init__(
         self,

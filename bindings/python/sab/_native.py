@@ -143,6 +143,11 @@ def sab_py_progress(ctx: Any, done: int, total: int) -> int:
     return 1 if progress is not None and progress(done, total) is False else 0
 
 
+def unpicklable(value: Any, instead: str) -> TypeError:
+    """The error of a `__reduce__`, which pickle and copy call, of what exists in this process only."""
+    return TypeError(f"sab.{type(value).__name__} cannot be pickled or copied: {instead}")
+
+
 def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:
     """A whole number from `least` to below 2**bits, or an error that names it."""
     try:

@@ -8,7 +8,7 @@ import operator
 from typing import Any, Iterator, NamedTuple, Optional, Union
 
 from sab._devices import Device, open_device
-from sab._native import Calls, UnsupportedError, check, ffi, keep_exception, lib, new_options
+from sab._native import Calls, UnsupportedError, check, ffi, keep_exception, lib, new_options, unpicklable
 
 DeviceLike = Union["Probe", Device, str, Any]
 
@@ -115,6 +115,9 @@ class Probe:
 
     A probe is for one thread at a time; a ``"cpu"`` one for the thread that made it, closed in reverse order of making.
     """
+
+    def __reduce__(self) -> Any:
+        raise unpicklable(self, "make a probe in each process that needs one")
 
     def __init__(self, device: Any, total_bytes: Optional[int] = None) -> None:
         self._calls: Optional[_DeviceCalls] = None

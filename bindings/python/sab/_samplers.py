@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, SkippedWarning, check, ffi, lib, new_options, whole
+from sab._native import Calls, SkippedWarning, check, ffi, lib, new_options, unpicklable, whole
 from sab._plan import LAST_STEPS, Plan, one_of
 from sab._sizes import SizesLike, as_sizes
 
@@ -400,6 +400,9 @@ class SizeAwareStream(_Sampler):
     >>> [batch.tolist() for batch in sab.SizeAwareStream(iter([7, 8, 9]), lambda index: 2, 4)]
     [[7, 8], [9]]
     """
+
+    def __reduce__(self) -> Any:
+        raise unpicklable(self, "it has no state; make it anew from its indices and size")
 
     def __init__(self, indices: Iterable[int], size: "Callable[[int], float] | Any", max_total_size: float, output: str = "numpy") -> None:
         size_of = size if callable(size) else size.__getitem__

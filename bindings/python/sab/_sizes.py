@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, check, ffi, lib, new_options, path_bytes
+from sab._native import Calls, Progress, check, ffi, lib, new_options, path_bytes, unpicklable
 
 _DTYPES = {
     "int8": lib.SAB_INT8, "int16": lib.SAB_INT16, "int32": lib.SAB_INT32, "int64": lib.SAB_INT64,
@@ -77,6 +77,15 @@ class Sizes:
             status = lib.sab_sizes_new(data, array.size, _DTYPES[array.dtype.name], options, handle)
         check(status, calls)
         self._handle = ffi.gc(handle[0], lib.sab_sizes_free)
+
+    def __copy__(self) -> "Sizes":
+        return self  # immutable
+
+    def __deepcopy__(self, memo: "dict[int, Any]") -> "Sizes":
+        return self
+
+    def __reduce__(self) -> Any:
+        raise unpicklable(self, "pickle the array, list or path that it was made from")
 
     def __len__(self) -> int:
         return int(lib.sab_sizes_count(self._handle))

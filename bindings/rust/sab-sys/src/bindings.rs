@@ -948,12 +948,14 @@ pub struct sab_partition_options {
     pub equal_counts: i32,
     pub weights: *const f64,
     pub capacity: f64,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of sab_partition_options",
-    ][::core::mem::size_of::<sab_partition_options>() - 32usize];
+    ][::core::mem::size_of::<sab_partition_options>() - 48usize];
     [
         "Alignment of sab_partition_options",
     ][::core::mem::align_of::<sab_partition_options>() - 8usize];
@@ -972,6 +974,12 @@ const _: () = {
     [
         "Offset of field: sab_partition_options::capacity",
     ][::core::mem::offset_of!(sab_partition_options, capacity) - 24usize];
+    [
+        "Offset of field: sab_partition_options::progress",
+    ][::core::mem::offset_of!(sab_partition_options, progress) - 32usize];
+    [
+        "Offset of field: sab_partition_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_partition_options, progress_ctx) - 40usize];
 };
 extern "C" {
     pub fn sab_partition_options_init(

@@ -62,8 +62,8 @@ fn a_closure_is_freed_here_unless_c_made_a_stage_of_it() {
     let context = offered.context();
     offered.take_if_made(NonNull::<u8>::dangling().as_ptr());
     assert_eq!(count.load(Ordering::SeqCst), 0);
-    // SAFETY: the stage made above, as C would free it, from a thread of its own.
     let context = Context(context);
+    // SAFETY: the stage made above, as C would free it, from a thread of its own.
     std::thread::spawn(move || unsafe { release::<Counted>(context.get()) }).join().unwrap();
     assert_eq!((count.load(Ordering::SeqCst), Arc::strong_count(&failures)), (1, 1));
 }

@@ -5,8 +5,8 @@ prefix=$1
 here=$(cd "$(dirname "$0")" && pwd)
 examples=$here/../../examples
 export PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sab.pc | head -1)")
-expected='padded to 31: 2 5
-padded to 12: 3 1 9 0 4
+expected='padded to 12: 3 1 9 4 0
+padded to 31: 2 5
 padded to 29: 8 7
 padded to  7: 6'
 passed=0 failed=0

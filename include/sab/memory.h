@@ -491,8 +491,8 @@ typedef struct sab_max_batch {
 /** Finds the largest batch whose step fits.
  *
  *  The random generators are as before when it returns; model and optimizer are the caller's to put back. Where ranks train together, all call this
- *  and run the same steps: `reduce` is called once before the first step and once after each one, on a rank that fails too, so that no
- *  rank waits for ever.
+ *  and run the same steps: `reduce` is called once before the first step, once after each step and once at the end. A rank that fails calls it once more
+ *  and then no longer, and the others fail with SAB_E_MISMATCH, so that no rank waits for ever.
  *
  *  @param probe        the device
  *  @param trial        runs a step
@@ -641,7 +641,8 @@ typedef struct sab_memory_guard_options {
     int64_t limit;        /**< peaks are to stay under this; 0: the device's `total` */
     uint64_t interval;    /**< judged every so many steps; the same on all ranks. 16 */
     uint64_t window;      /**< by the last so many steps; at least 8. 64 */
-    sab_reduce_fn reduce; /**< the ranks lower together, to the least; called every `interval` steps. NULL: one rank */
+    sab_reduce_fn reduce; /**< the ranks lower together, to the least; called every `interval` steps, and once more when the budget is to be
+                               lowered. NULL: one rank */
     void *reduce_ctx;     /**< handed to `reduce` */
 } sab_memory_guard_options;
 #define SAB_MEMORY_GUARD_OPTIONS_INIT { sizeof(sab_memory_guard_options), 0, 16, 64, NULL, NULL }
@@ -684,12 +685,14 @@ SAB_API sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, 
 /** Runs a step under the guard: resets the peak, runs the batch in parts (sab_chunked_step(), the whole batch first), and looks at the peak.
  *
  *  A step that runs out of memory is run again in halves and reported once. Peaks of steps in parts (`chunk_size`) are shown, but say nothing of
- *  whole batches: the budget is not judged by them. All ranks call this for every step.
+ *  whole batches: the budget is not judged by them. All ranks call this for every step. A step that fails is counted, too, and the rank takes part in the
+ *  judgement, so that no rank waits for it: do not call this again for the same step.
  *
  *  @param guard    a handle
  *  @param batch    the batch, as its sampler showed it; a batch of 0 samples is not run, a padded length that is negative or not finite is refused
  *  @param options  what to run; NULL is refused
- *  @return SAB_OK; SAB_E_DEVICE_MEMORY when not even one sample fits; SAB_E_CALLBACK
+ *  @return SAB_OK; SAB_E_DEVICE_MEMORY when not even one sample fits; SAB_E_CALLBACK; SAB_E_MISMATCH when another rank could not lower its
+ *          budget: then it stays on all ranks
  */
 SAB_API sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_chunked_step_options *options) SAB_NOEXCEPT;
 
@@ -700,12 +703,13 @@ SAB_API sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batc
  */
 SAB_API sab_status sab_memory_guard_begin(sab_memory_guard *guard) SAB_NOEXCEPT;
 
-/** Ends a step that sab_memory_guard_begin() began: looks at the peak and lowers the budget when it must.
+/** Ends a step that sab_memory_guard_begin() began: looks at the peak and lowers the budget when it must. A call that fails counts
+ *  the step, too: do not call this again for it.
  *
  *  @param guard          a handle
  *  @param batch          the batch of the step
  *  @param out_of_memory  1 when the step ran out of memory, else 0
- *  @return SAB_OK; SAB_E_CALLBACK
+ *  @return SAB_OK; SAB_E_CALLBACK; SAB_E_MISMATCH as for sab_memory_guard_step()
  */
 SAB_API sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory) SAB_NOEXCEPT;
 

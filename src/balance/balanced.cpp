@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "base/guard.h"
 #include "base/xxhash.h"
@@ -125,7 +126,7 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
     if (over > 0 && (balanced.oversize == SAB_OVERSIZE_ERROR || kept_ == 0))
         fail(SAB_E_ARGUMENT, "sizes[", sorted_.order[kept_], "] = ", sorted_.level_size[level_of_[kept_]], ": must be at most ",
              most > 0 ? "balanced.max_total" : "balanced.memory_budget", " alone (", over, " of ", sorted_.count, " samples are not)");
-    if (over > 0) log(SAB_LOG_WARNING, text("skipped ", over, " of ", sorted_.count, " samples: each over the cap of a micro-batch alone"));
+    if (over > 0) log(SAB_LOG_WARNING, "skipped ", over, " of ", sorted_.count, " samples: each over the cap of a micro-batch alone");
     if (!std::isfinite(all_cost)) fail(SAB_E_ARGUMENT, "balanced.cost: costs must have a finite sum");
     mean_cost_ = all_cost / static_cast<double>(kept_);
     mean_weight_ = all_weight / static_cast<double>(kept_);
@@ -177,8 +178,9 @@ void BalancedSampler::arrange() {
 
 uint32_t BalancedSampler::permuted(uint64_t unit) {
     if (unit - ahead_first_ >= ahead_.size()) {
-        ahead_first_ = unit - unit % ahead_count;
-        ahead_.resize(std::min(ahead_count, units() - ahead_first_));
+        const uint64_t first = unit - unit % ahead_count;
+        ahead_.resize(std::min(ahead_count, units() - first));
+        ahead_first_ = first;
         units_.fill(ahead_first_, ahead_);
     }
     return ahead_[unit - ahead_first_];
@@ -394,9 +396,10 @@ void BalancedSampler::seek(uint64_t position) {
 BatchBlock BalancedSampler::next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) {
     if (position_ >= batch_count()) return {0, true};
     BatchBlock block;
+    uint64_t position = position_;  // moves when all of them are there
     offsets[0] = 0;
-    for (; block.count < most && position_ < batch_count(); ++position_) {
-        fill(position_, scratch);
+    for (; block.count < most && position < batch_count(); ++position) {
+        fill(position, scratch);
         const uint64_t used = offsets[block.count], count = scratch.batch.count;
         if (count > indices.size() - used) {
             if (block.count == 0) offsets[1] = count;
@@ -405,14 +408,32 @@ BatchBlock BalancedSampler::next_block(PlacedBatch& scratch, std::size_t most, s
         std::copy_n(scratch.batch.buffer.begin(), count, indices.begin() + static_cast<std::ptrdiff_t>(used));
         offsets[++block.count] = used + count;
     }
+    position_ = position;
     return block;
 }
 
+/// Goes elsewhere. A failure leaves all as it was.
+template <class Body>
+void BalancedSampler::attempt(Body&& body) {
+    auto mine = std::tie(run_, bands_, units_, starts_, position_);
+    auto before = std::make_tuple(run_, bands_, units_, starts_, position_);
+    try {
+        body();
+    } catch (...) {
+        mine = std::move(before);
+        ahead_.clear();
+        loaded_.reset();
+        throw;
+    }
+}
+
 void BalancedSampler::set_epoch(uint64_t epoch) {
-    run_ = {epoch, parts(), heavy_of(parts()), kept_, {}, 0, 0, 0};
-    position_ = 0;
-    arrange();
-    cut({});
+    attempt([&] {
+        run_ = {epoch, parts(), heavy_of(parts()), kept_, {}, 0, 0, 0};
+        position_ = 0;
+        arrange();
+        cut({});
+    });
 }
 
 void BalancedSampler::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
@@ -452,10 +473,7 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
         fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ", micro_batches,
              ": another world size, or other options, can only go on from between two steps");
 
-    const Run run = run_;
-    const uint64_t position = position_;
-    std::vector<Place> starts = starts_;
-    try {
+    attempt([&] {
         run_ = {state.epoch, state.group, state.worst_first, kept, {}, 0, 0, 0};
         arrange();
         check_place(place.offset == 0 || permuted(place.unit % units()) < cohorts());
@@ -471,13 +489,7 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
             cut({});
             check_place(state.step <= batch_count());
         }
-    } catch (...) {
-        run_ = run;
-        position_ = position;
-        starts_ = std::move(starts);
-        arrange();
-        throw;
-    }
+    });
 }
 
 void BalancedSampler::report(const Progress& progress, sab_balance_report& report) {

@@ -75,6 +75,8 @@ private:
     uint64_t rules() const;
 
     void weigh(const sab_balanced_options& balanced, const Cost& cost);
+    template <class Body>
+    void attempt(Body&& body);
     void arrange();
     uint32_t permuted(uint64_t unit);
     void append(Place& at, uint64_t most);

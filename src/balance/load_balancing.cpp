@@ -49,37 +49,32 @@ LoadBalancing::~LoadBalancing() {
     if (owns_ctx_ && options_.release != nullptr) options_.release(options_.make_batches_ctx);
 }
 
-void LoadBalancing::arrange(const Arrangement& arrangement) {
-    if (now_.arrangement == arrangement) return;
-    if (before_.arrangement != arrangement) before_ = laid_out(arrangement);
-    std::swap(now_, before_);
-}
-
-LoadBalancing::Layout LoadBalancing::laid_out(const Arrangement& arrangement) const {
+std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arrangement) const {
+    if (now_.arrangement == arrangement) return nullptr;
     const uint64_t ranks = arrangement.group, count = complexity_.size();
     check(ranks <= most_parts, "options.world_size", ranks, "load is balanced over at most ", most_parts, " ranks");
     const bool drops_samples = order_ == Order::load_balancing && options_.drop_last != 0;
-    Layout layout;
-    layout.arrangement = arrangement;
-    layout.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
+    Dealt dealt;
+    dealt.arrangement = arrangement;
+    dealt.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
 
     MersenneTwister generator(static_cast<uint32_t>(arrangement.seed + arrangement.epoch));
     const std::vector<uint32_t> by_complexity = sorted(generator);
     std::vector<uint32_t> chunks;
     if (options_.shuffle != 0) {
-        chunks = torch_permutation(generator, layout.per_rank);
+        chunks = torch_permutation(generator, dealt.per_rank);
     } else {
-        chunks.resize(layout.per_rank);
+        chunks.resize(dealt.per_rank);
         std::iota(chunks.begin(), chunks.end(), 0u);
     }
-    layout.samples.reserve(ranks * layout.per_rank);
+    dealt.samples.reserve(ranks * dealt.per_rank);
     for (uint64_t rank = 0; rank < ranks; ++rank)
-        for (const uint32_t chunk : chunks) layout.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
+        for (const uint32_t chunk : chunks) dealt.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
     if (order_ == Order::load_balancing)
-        layout.batches = (layout.per_rank / options_.batch_size + (layout.per_rank % options_.batch_size != 0)) * ranks;
+        dealt.batches = (dealt.per_rank / options_.batch_size + (dealt.per_rank % options_.batch_size != 0)) * ranks;
     else
-        make_batches(layout);
-    return layout;
+        make_batches(dealt);
+    return std::make_unique<LayoutOf<Dealt>>(std::move(dealt));
 }
 
 /// Samples by complexity and noise, then by index.
@@ -101,14 +96,14 @@ std::vector<uint32_t> LoadBalancing::sorted(MersenneTwister& generator) const {
     return indices;
 }
 
-void LoadBalancing::make_batches(Layout& layout) const {
-    const uint64_t ranks = layout.arrangement->group;
+void LoadBalancing::make_batches(Dealt& dealt) const {
+    const uint64_t ranks = dealt.arrangement->group;
     sab_batches batches{{complexity_.size(), {}, {}, {}}};
     std::vector<uint64_t> ends;  // of each rank's batches
     uint64_t least = ~uint64_t{0}, most = 0;
     std::size_t poorest = 0;
     for (uint64_t rank = 0; rank < ranks; ++rank) {
-        const auto samples = std::span(layout.samples).subspan(rank * layout.per_rank, layout.per_rank);
+        const auto samples = std::span(dealt.samples).subspan(rank * dealt.per_rank, dealt.per_rank);
         make_batches(std::vector<int64_t>(samples.begin(), samples.end()), batches);
         if (batches.impl.refusal) throw *batches.impl.refusal;
         const uint64_t made = batches.impl.stretches.size() - (ends.empty() ? 0 : ends.back());
@@ -120,11 +115,11 @@ void LoadBalancing::make_batches(Layout& layout) const {
     if (options_.drop_last == 0 && least == 0 && most > 0)
         fail(SAB_E_ARGUMENT, "the batch callback made no batch for rank ", poorest, " and ", most, " for another: there is none to see again");
     const uint64_t per_rank = options_.drop_last != 0 ? least : most;
-    layout.batches = per_rank * ranks;
-    layout.made.resize(layout.batches);
+    dealt.batches = per_rank * ranks;
+    dealt.made.resize(dealt.batches);
     for (uint64_t rank = 0, first = 0; rank < ranks; first = ends[rank++])
-        for (uint64_t i = 0; i < per_rank; ++i) layout.made[i * ranks + rank] = batches.impl.stretches[first + i % (ends[rank] - first)];
-    layout.samples = std::move(batches.impl.indices);
+        for (uint64_t i = 0; i < per_rank; ++i) dealt.made[i * ranks + rank] = batches.impl.stretches[first + i % (ends[rank] - first)];
+    dealt.samples = std::move(batches.impl.indices);
 }
 
 void LoadBalancing::make_batches(std::span<const int64_t> indices, sab_batches& batches) const {

@@ -38,23 +38,24 @@ public:
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return 0; }
     uint64_t batches() const override { return now_.batches; }
-    void arrange(const Arrangement& arrangement) override;
+    std::unique_ptr<Sequence::Layout> lay_out(const Arrangement& arrangement) const override;
+    void exchange(Sequence::Layout& layout) noexcept override { std::swap(now_, static_cast<LayoutOf<Dealt>&>(layout).value); }
     uint64_t samples(uint64_t position) const override { return stretch(position).count; }
     double cost(uint64_t position) const override { return total(position); }
     double total(uint64_t position) const override;
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
-    struct Layout {
-        std::optional<Arrangement> arrangement;  ///< none: nothing is laid out
+    /// The samples of an epoch as they are dealt out.
+    struct Dealt {
+        std::optional<Arrangement> arrangement;  ///< none: nothing is dealt out
         uint64_t batches = 0;
         uint64_t per_rank = 0;                   ///< samples of a rank
         std::vector<uint32_t> samples;           ///< rank by rank; of batches that were made, in the order they were made in
         std::vector<Batches::Stretch> made;      ///< by position, of a sequence whose batches are made
     };
-    Layout laid_out(const Arrangement& arrangement) const;
     std::vector<uint32_t> sorted(MersenneTwister& generator) const;
-    void make_batches(Layout& layout) const;
+    void make_batches(Dealt& dealt) const;
     void make_batches(std::span<const int64_t> indices, sab_batches& batches) const;
     Batches::Stretch stretch(uint64_t position) const;
 
@@ -64,7 +65,7 @@ private:
     std::vector<double> complexity_;
     uint64_t noise_ = 1;                         ///< is drawn below
     uint64_t fingerprint_ = 0;
-    Layout now_, before_;                        ///< before_: so that a restore that fails can go back without asking a callback
+    Dealt now_;
 };
 
 }  // namespace sab

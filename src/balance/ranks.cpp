@@ -104,11 +104,31 @@ std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is
     return {own, world_size};
 }
 
+namespace {
+
+/// The same on all ranks, since they have the same greetings: no rank goes on where another stops. So nothing is allocated where all is well.
+void check_greetings(std::span<const Greeting> greetings) {
+    for (std::size_t i = 0; i < greetings.size(); ++i) {
+        if (greetings[i].rank != i) fail(SAB_E_MISMATCH, "ranks: the one that all_gather puts at place ", i, " says that it is rank ", greetings[i].rank);
+        if (greetings[i].status != SAB_OK) fail(SAB_E_MISMATCH, "ranks: rank ", i, " cannot say where its sampler stands: ", sab_status_name(greetings[i].status));
+    }
+    if (std::ranges::all_of(greetings, [&](const Greeting& each) { return each.order_version == greetings[0].order_version; })) return;
+    std::vector<uint64_t> versions;
+    for (const Greeting& each : greetings) versions.push_back(each.order_version);
+    fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd_ones("order version", versions)));
+}
+
+}  // namespace
+
 void check_ranks(const Sampler& sampler, const Ranks& ranks) {
     Told mine{};
     Greeting greeting{order_version, SAB_OK, ranks.rank};
     std::exception_ptr failure;
+    std::vector<Told> told;
+    std::vector<Greeting> greetings;
     try {
+        greetings.resize(ranks.world_size);
+        told.resize(ranks.world_size);
         std::array<std::byte, SAB_STATE_SIZE> bytes{};
         sampler.save(bytes);
         std::memcpy(&mine.state, bytes.data(), sizeof mine.state);
@@ -116,18 +136,18 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
     } catch (const Error& error) {
         failure = std::current_exception();
         greeting.status = error.status();
+    } catch (...) {
+        failure = std::current_exception();
+        greeting.status = SAB_E_NO_MEMORY;
     }
-    const std::vector<Greeting> greetings = ranks.gather(&greeting, 1);
-    if (failure) std::rethrow_exception(failure);
-    std::vector<uint64_t> versions;
-    for (std::size_t i = 0; i < greetings.size(); ++i) {
-        if (greetings[i].rank != i) fail(SAB_E_MISMATCH, "ranks: the one that all_gather puts at place ", i, " says that it is rank ", greetings[i].rank);
-        if (greetings[i].status != SAB_OK) fail(SAB_E_MISMATCH, "ranks: rank ", i, " cannot say where its sampler stands: ", sab_status_name(greetings[i].status));
-        versions.push_back(greetings[i].order_version);
+    if (failure) {
+        ranks.tell(greeting, greetings);
+        std::rethrow_exception(failure);
     }
-    if (const std::string odd = odd_ones("order version", versions); !odd.empty()) fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
+    ranks.gather<Greeting>({&greeting, 1}, greetings);
+    check_greetings(greetings);
+    ranks.gather<Told>({&mine, 1}, told);
 
-    const std::vector<Told> told = ranks.gather(&mine, 1);
     std::vector<uint64_t> values(told.size());
     for (const Field& field : fields) {
         std::ranges::transform(told, values.begin(), [&](const Told& each) { return field.value(each.state); });

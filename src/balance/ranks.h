@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,18 +22,28 @@ struct Ranks {
     sab_all_gather_fn all_gather;
     void* ctx;
 
-    /// `mine` of every rank, in their order; each of `count` items.
+    /// Fills `all` with what every rank gives, in their order. Each gives as many items as `mine` has.
     template <class Item>
-    std::vector<Item> gather(const Item* mine, std::size_t count) const {
-        std::vector<Item> all(count * world_size);
+    void gather(std::span<const Item> mine, std::span<Item> all) const {
         set_last_error(SAB_OK, "", 0);
-        const int32_t code = called_back("all_gather", [&] { return all_gather(ctx, mine, count * sizeof(Item), all.data()); });
+        const int32_t code = called_back("all_gather", [&] { return all_gather(ctx, mine.data(), mine.size_bytes(), all.data()); });
         // Where it failed by a call of this library, that said why.
         const std::string_view why = sab_last_error_message();
         if (code != 0) throw Error(SAB_E_CALLBACK, text("all_gather failed with code ", code, why.empty() ? "" : ": ", why), code);
-        if (std::memcmp(all.data() + rank * count, mine, count * sizeof(Item)) != 0)
+        if (std::memcmp(all.data() + rank * mine.size(), mine.data(), mine.size_bytes()) != 0)
             fail(SAB_E_MISMATCH, "all_gather: place ", rank, " of ", world_size, " does not hold the bytes that rank ", rank, " gave: all must be filled in the order of the ranks");
-        return all;
+    }
+
+    /// Tells the others of a failure. Where there was no memory for their answers, the stack holds those of some thousand ranks; among more, the others wait for this one.
+    template <class Item>
+    void tell(const Item& mine, std::vector<Item>& answers) const noexcept {
+        constexpr std::size_t most = (std::size_t{1} << 16) / sizeof(Item);
+        Item few[most];
+        if (answers.size() < world_size && world_size > most) return;
+        try {
+            all_gather(ctx, &mine, sizeof mine, answers.size() < world_size ? few : answers.data());
+        } catch (...) {  // what this rank failed with is told
+        }
     }
 };
 

@@ -58,66 +58,95 @@ uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement
     return XXH3_64bits_digest(&hash);
 }
 
+/// What `work` failed with, and its status; null when it did not.
+template <class Work>
+std::exception_ptr caught(Work&& work, int64_t& status) {
+    try {
+        work();
+        return nullptr;
+    } catch (const Error& error) {
+        status = error.status();
+        return std::current_exception();
+    } catch (...) {
+        status = SAB_E_NO_MEMORY;
+        return std::current_exception();
+    }
+}
+
+/// Checks what the ranks tell of their shards; gives the most distinct sizes of one.
+uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
+    const Shard& mine = shards[ranks.rank];
+    uint64_t most_levels = 0;
+    for (std::size_t r = 0; r < shards.size(); ++r) {
+        if (shards[r].status != SAB_OK)
+            fail(shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH, "sizes: rank ", r, " failed, and was told why: ",
+                 sab_status_name(static_cast<sab_status>(shards[r].status)));
+        if (shards[r].options != mine.options) fail(SAB_E_MISMATCH, "plan: its options, the seed, the epoch or the world size are not the same on ranks ", ranks.rank, " and ", r);
+        if (shards[r].levels > largest_sample_count) fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", shards[r].levels, " distinct sizes, which no rank gave");
+        most_levels = std::max(most_levels, shards[r].levels);
+    }
+    check(most_levels > 0, "sizes.count", 0, "must be at least 1 on some rank");
+    return most_levels;
+}
+
 class ShardedSequence : public Sequence {
 public:
     ShardedSequence(const Sizes& sizes, const sab_plan_options& options, const Arrangement& arrangement, const Ranks& ranks) : ranks_(ranks.world_size), rank_(ranks.rank) {
-        // A rank that fails tells the others instead of leaving them waiting.
+        // A rank that fails says so in what it gives next, instead of leaving the others waiting. So memory for their answers is there before they are asked.
         Shard mine{SAB_OK, 0, hash_of(options, arrangement, ranks)};
-        std::exception_ptr failure;
-        try {
+        std::vector<Shard> shards;
+        std::vector<Made> plans;
+        std::vector<int64_t> statuses;
+        std::exception_ptr failure = caught([&] {
             check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail, "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
             check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize, "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
+            shards.resize(ranks_);
+            statuses.resize(ranks_);
+            plans.resize(ranks_);
             if (sizes.count() > 0) own_ = sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx));
             mine.levels = own_.level_size.size();
-        } catch (const Error& error) {
-            failure = std::current_exception();
-            mine.status = error.status();
-        } catch (...) {
-            failure = std::current_exception();
-            mine.status = SAB_E_NO_MEMORY;
+        }, mine.status);
+        if (failure) {
+            ranks.tell(mine, shards);
+            std::rethrow_exception(failure);
         }
-        const std::vector<Shard> shards = ranks.gather(&mine, 1);
-        if (failure) std::rethrow_exception(failure);
-        uint64_t most_levels = 0;
-        for (std::size_t r = 0; r < shards.size(); ++r) {
-            if (shards[r].status != SAB_OK)
-                fail(shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH, "sizes: rank ", r, " failed, and was told why: ",
-                     sab_status_name(static_cast<sab_status>(shards[r].status)));
-            if (shards[r].options != mine.options) fail(SAB_E_MISMATCH, "plan: its options, the seed, the epoch or the world size are not the same on ranks ", ranks.rank, " and ", r);
-            if (shards[r].levels > largest_sample_count) fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", shards[r].levels, " distinct sizes, which no rank gave");
-            most_levels = std::max(most_levels, shards[r].levels);
-        }
-        check(most_levels > 0, "sizes.count", 0, "must be at least 1 on some rank");
+        ranks.gather<Shard>({&mine, 1}, shards);
+        const uint64_t most_levels = check_shards(shards, ranks);
 
-        std::vector<Bar> bars(most_levels);
+        std::vector<Bar> bars, all;
+        int64_t status = SAB_OK;
+        failure = caught([&] {
+            bars.resize(most_levels);
+            all.resize(most_levels * ranks_);
+        }, status);
+        ranks.gather<int64_t>({&status, 1}, statuses);
+        if (failure) std::rethrow_exception(failure);
+        for (std::size_t r = 0; r < statuses.size(); ++r)
+            if (statuses[r] != SAB_OK) fail(SAB_E_MISMATCH, "sizes: rank ", r, " failed, and was told why: ", sab_status_name(static_cast<sab_status>(statuses[r])));
         for (std::size_t i = 0; i < own_.level_size.size(); ++i) bars[i] = {own_.level_size[i], own_.level_first[i + 1] - own_.level_first[i]};
-        const std::vector<Bar> all = ranks.gather(bars.data(), bars.size());
+        ranks.gather<Bar>(bars, all);
 
         // Of the plan, and of what only this rank knows: which of its samples have which size.
         Made made{0, own_.order == nullptr ? 0 : XXH3_64bits(own_.order.get(), own_.count * sizeof(uint32_t))};
-        try {
+        failure = caught([&] {
             lay_out(all, shards, options);
             made.plan = XXH3_64bits_withSeed(all.data(), all.size() * sizeof(Bar), plan_->fingerprint()) | 1;
-        } catch (...) {
-            failure = std::current_exception();
-        }
-        const std::vector<Made> plans = ranks.gather(&made, 1);
+        }, status);
+        ranks.gather<Made>({&made, 1}, plans);
         if (failure) std::rethrow_exception(failure);
         for (std::size_t r = 0; r < plans.size(); ++r)
             if (plans[r].plan != made.plan)
                 fail(SAB_E_MISMATCH, "plan: rank ", r, plans[r].plan == 0 ? " could not make it" : " made another one", ", though the options are the same: is its cost?");
         fingerprint_ = XXH3_64bits(plans.data(), plans.size() * sizeof(Made));
-        arrange({});
+        steps_ = arranged({});
     }
 
     Order order() const override { return Order::sharded; }
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return skipped_; }
     uint64_t batches() const override { return last_step_.empty() ? 0 : last_step_.back(); }
-    void arrange(const Arrangement& arrangement) override {
-        arrangement_ = arrangement;
-        steps_ = Permutation(batches(), permutation_key(arrangement.seed, arrangement.epoch, Purpose::steps, 0));
-    }
+    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override { return std::make_unique<LayoutOf<Steps>>(arranged(arrangement)); }
+    void exchange(Layout& layout) noexcept override { std::swap(steps_, static_cast<LayoutOf<Steps>&>(layout).value); }
 
     bool has_others() const override { return ranks_ > 1; }
     uint64_t step_samples(uint64_t position) const override {
@@ -157,6 +186,15 @@ public:
     }
 
 private:
+    /// The order of the steps of an epoch.
+    struct Steps {
+        Arrangement arrangement;
+        Permutation order;
+    };
+    Steps arranged(const Arrangement& arrangement) const {
+        return {arrangement, Permutation(batches(), permutation_key(arrangement.seed, arrangement.epoch, Purpose::steps, 0))};
+    }
+
     /// A step of a bucket: each rank takes the same part of its own samples.
     struct Piece {
         std::size_t bucket;
@@ -226,7 +264,7 @@ private:
     uint64_t own_count(std::size_t bucket) const { return counts_[bucket * ranks_ + rank_]; }
 
     Piece find(uint64_t position) const {
-        const uint64_t id = steps_(position);
+        const uint64_t id = steps_.order(position);
         const auto next = std::ranges::upper_bound(last_step_, id);
         const uint64_t first = next == last_step_.begin() ? 0 : *std::prev(next);
         return {static_cast<std::size_t>(next - last_step_.begin()), id - first, *next - first};
@@ -238,7 +276,7 @@ private:
         places_.resize(count);
         if (count == 0) return places_;
         const uint64_t own = own_count(piece.bucket);
-        const Permutation permutation(own, permutation_key(arrangement_.seed, arrangement_.epoch, Purpose::samples, piece.bucket));
+        const Permutation permutation(own, permutation_key(steps_.arrangement.seed, steps_.arrangement.epoch, Purpose::samples, piece.bucket));
         permutation.fill(piece.edge(piece.step, own) + first, places_);
         for (uint32_t& place : places_) place += own_begin_[piece.bucket];
         return places_;
@@ -257,15 +295,15 @@ private:
     std::vector<uint64_t> last_step_;   ///< steps up to each bucket's end
     uint64_t skipped_ = 0;
     uint64_t fingerprint_ = 0;
-    Arrangement arrangement_;
-    Permutation steps_;
+    Steps steps_;
     mutable std::vector<uint32_t> places_;
 };
 
 }  // namespace
 
 std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Arrangement& arrangement, const Ranks& ranks) {
-    return std::make_unique<ShardedSequence>(sizes, plan, arrangement, ranks);
+    ShardedSequence made(sizes, plan, arrangement, ranks);  // on the stack: a rank must come so far as to tell the others what it fails with
+    return std::make_unique<ShardedSequence>(std::move(made));
 }
 
 }  // namespace sab

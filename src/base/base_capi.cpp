@@ -59,15 +59,15 @@ sab_status set_caught_error() noexcept {
     }
 }
 
-void log(sab_log_level level, const std::string& message) {
+void log_line(sab_log_level level, std::initializer_list<TextPart> parts) noexcept {
     for (int tries = 0; tries < 1000; ++tries) {
         const uint64_t before = log_sequence.load(std::memory_order_acquire);
         const sab_log_fn callback = log_callback.load(std::memory_order_acquire);
         void* ctx = log_ctx.load(std::memory_order_acquire);
         if (before % 2 == 0 && log_sequence.load(std::memory_order_acquire) == before) {
             try {
-                if (callback != nullptr) callback(ctx, level, message.c_str());
-            } catch (...) {  // a line that could not be logged is no reason to fail
+                if (callback != nullptr) callback(ctx, level, joined(parts).c_str());
+            } catch (...) {
             }
             return;
         }

@@ -18,7 +18,13 @@ sab_status set_last_error(sab_status status, const char* message, int32_t callba
 [[gnu::cold]] sab_status set_caught_error() noexcept;
 
 /// Sends a line to the process's log callback, if there is one.
-void log(sab_log_level level, const std::string& message);
+void log_line(sab_log_level level, std::initializer_list<TextPart> parts) noexcept;
+
+/// The same of text and numbers. The line is left out when there is no memory for it: a warning is no reason to fail.
+template <class... Parts>
+void log(sab_log_level level, const Parts&... parts) noexcept {
+    log_line(level, {TextPart(parts)...});
+}
 
 /// Runs `body` and turns whatever leaves it into a status and the thread's message. The only place that catches.
 template <class Body>
@@ -61,13 +67,15 @@ Options read_options(const Options* given, const Options& defaults, std::string_
     Options options = defaults;
     if (given == nullptr) return options;
     const std::size_t size = given->struct_size;
-    const std::string which = text(name, ".struct_size");
-    check(size >= first_size<Options>, which, size, "must be at least ", first_size<Options>, " (use the _INIT macro)");
-    check(size <= 65536, which, size, "must be at most 65536 (use the _INIT macro)");
+    const auto check_size = [&](bool kept, const auto&... rule) {
+        if (!kept) fail(SAB_E_ARGUMENT, name, ".struct_size = ", size, ": ", rule...);
+    };
+    check_size(size >= first_size<Options>, "must be at least ", first_size<Options>, " (use the _INIT macro)");
+    check_size(size <= 65536, "must be at most 65536 (use the _INIT macro)");
     std::memcpy(&options, given, std::min(size, sizeof(Options)));
     const auto* bytes = reinterpret_cast<const unsigned char*>(given);
     for (std::size_t i = sizeof(Options); i < size; ++i)
-        check(bytes[i] == 0, which, size, "byte ", i, " is set, but this library knows only the first ", sizeof(Options));
+        check_size(bytes[i] == 0, "byte ", i, " is set, but this library knows only the first ", sizeof(Options));
     options.struct_size = sizeof(Options);
     return options;
 }

@@ -1,4 +1,6 @@
-#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -7,17 +9,20 @@
 namespace sab {
 namespace {
 
-/// The number of KiB after `name` in a file of /proc; -1 when it is not there.
+/// The number of KiB after `name`, at the beginning of a line in a file of /proc; -1 when it is not there. Read without stdio, which allocates: memory may be short where it is measured.
 int64_t kibibytes(const char* path, const char* name) {
-    std::FILE* const file = std::fopen(path, "re");
-    if (file == nullptr) return -1;
-    int64_t number = -1;
-    char line[256];
-    const std::size_t length = std::strlen(name);
-    while (number < 0 && std::fgets(line, sizeof line, file) != nullptr)
-        if (std::strncmp(line, name, length) == 0) number = std::strtoll(line + length, nullptr, 10);
-    std::fclose(file);
-    return number;
+    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    char text[8192];
+    std::size_t size = 0;
+    for (ssize_t more; size < sizeof text - 1 && (more = ::read(file, text + size, sizeof text - 1 - size)) > 0;) size += static_cast<std::size_t>(more);
+    ::close(file);
+    text[size] = '\0';
+    for (const char* line = text; line != nullptr; line = std::strchr(line, '\n')) {
+        if (*line == '\n') ++line;
+        if (std::strncmp(line, name, std::strlen(name)) == 0) return std::strtoll(line + std::strlen(name), nullptr, 10);
+    }
+    return -1;
 }
 
 int32_t read_kibibytes(const char* path, const char* name, int64_t* bytes) {
@@ -31,10 +36,10 @@ int32_t read_kibibytes(const char* path, const char* name, int64_t* bytes) {
 sab_probe_callbacks host_probe() {
     sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
     callbacks.reset = [](void*) -> int32_t {
-        std::FILE* const file = std::fopen("/proc/self/clear_refs", "we");
-        if (file == nullptr) return 1;
-        const bool written = std::fputs("5", file) >= 0;  // lets VmHWM begin again at VmRSS
-        return std::fclose(file) != 0 || !written;
+        const int file = ::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+        if (file < 0) return 1;
+        const bool written = ::write(file, "5", 1) == 1;  // lets VmHWM begin again at VmRSS
+        return ::close(file) != 0 || !written;
     };
     callbacks.current = [](void*, int64_t* bytes) { return read_kibibytes("/proc/self/status", "VmRSS:", bytes); };
     callbacks.peak = [](void*, int64_t* bytes) { return read_kibibytes("/proc/self/status", "VmHWM:", bytes); };

@@ -256,7 +256,7 @@ sab_status sab_grow_batch(sab_batch_increase_fn increase, void* ctx, uint64_t ep
         sab::require(batch_size, "batch_size");
         sab::check(current >= 1, "current", current, "must be at least 1");
         int64_t more = 0;
-        sab::Probe::hook("increase", [&] { return increase(ctx, epoch, current, &more); });
+        sab::Probe::hook([&] { return increase(ctx, epoch, current, &more); }, "increase");
         sab::check(more >= 0, "increase", more, "must be at least 0");
         const auto added = static_cast<uint64_t>(more);
         *batch_size = current <= maximum && added <= maximum - current ? current + added : current;

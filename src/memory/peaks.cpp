@@ -58,9 +58,9 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
     const bool is_end = !failure && code == SAB_END;
     if (!is_end) {
         if (options.cleanup != nullptr)
-            attempt([&] { Probe::hook(text("cleanup after item ", item), [&] { return options.cleanup(options.ctx, item); }); });
+            attempt([&] { Probe::hook([&] { return options.cleanup(options.ctx, item); }, "cleanup after item ", item); });
         if (options.collect_garbage != nullptr)
-            attempt([&] { Probe::hook(text("collect_garbage after item ", item), [&] { return options.collect_garbage(options.ctx); }); });
+            attempt([&] { Probe::hook([&] { return options.collect_garbage(options.ctx); }, "collect_garbage after item ", item); });
         if (options.release_cache == 1) attempt([&] { probe.release_cache(); });
     }
     attempt([&] { probe.reset(); });

@@ -52,7 +52,7 @@ std::shared_ptr<Probe> Probe::open(const char* device, int64_t total_bytes) {
 
 template <class Function, class... Arguments>
 void Probe::call(const char* what, Function function, Arguments... arguments) {
-    hook(text("the probe's ", what), [&] { return function(callbacks_.ctx, arguments...); });
+    hook([&] { return function(callbacks_.ctx, arguments...); }, "the probe's ", what);
 }
 
 void Probe::reset() {
@@ -100,10 +100,10 @@ bool Probe::is_out_of_memory(int32_t code) {
     return called_back("the probe's is_out_of_memory", [&] { return callbacks_.is_out_of_memory(callbacks_.ctx, code); }) != 0;
 }
 
-int32_t Probe::code_of_exception(const char* what) {
+int32_t Probe::code_of_exception(std::initializer_list<TextPart> what) {
     const TorchHooks* const hooks = torch_hooks.load(std::memory_order_acquire);
     if (hooks != nullptr && hooks->caught_out_of_memory()) return SAB_OUT_OF_MEMORY;
-    return called_back(what, []() -> int32_t { throw; });
+    return called_back(joined(what), []() -> int32_t { throw; });
 }
 
 Probe::Rng::Rng(Probe& probe) : probe_(probe), depth_(probe.rng_depth_), exceptions_(std::uncaught_exceptions()) {

@@ -41,13 +41,13 @@ public:
     /// Runs the caller's work on the device: its code, with SAB_OUT_OF_MEMORY for whatever means that, an exception of LibTorch's too.
     template <class Call>
     int32_t work(const char* what, Call&& call) {
-        const int32_t code = run(what, call);
+        const int32_t code = run(call, what);
         return code != 0 && is_out_of_memory(code) ? SAB_OUT_OF_MEMORY : code;
     }
-    /// Calls what must not fail: any code but 0 is thrown, unchanged.
-    template <class Call>
-    static void hook(const std::string& what, Call&& call) {
-        if (const int32_t code = run(what.c_str(), call); code != 0) fail_callback(what, code);
+    /// Calls what must not fail: any code but 0 is thrown, unchanged. `what` are the parts of its name, which are put together only where it is told.
+    template <class Call, class... What>
+    static void hook(Call&& call, const What&... what) {
+        if (const int32_t code = run(call, what...); code != 0) fail_callback(text(what...), code);
     }
 
     /// The most that is held while it lives, whatever else resets the probe meanwhile.
@@ -81,18 +81,18 @@ public:
     };
 
 private:
-    template <class Call>
-    static int32_t run(const char* what, Call&& call) {
+    template <class Call, class... What>
+    static int32_t run(Call&& call, const What&... what) {
         try {
             return call();
         } catch (const Error&) {
             throw;
         } catch (...) {
-            return code_of_exception(what);
+            return code_of_exception({TextPart(what)...});
         }
     }
     bool is_out_of_memory(int32_t code);
-    static int32_t code_of_exception(const char* what);
+    static int32_t code_of_exception(std::initializer_list<TextPart> what);
     template <class Function, class... Arguments>
     void call(const char* what, Function function, Arguments... arguments);
 

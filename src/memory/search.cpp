@@ -1,6 +1,7 @@
 #include "memory/search.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -27,22 +28,35 @@ void check_options(const sab_find_max_batch_options& options) {
             fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", length, ": must be finite and above 0");
 }
 
-/// Runs trials, the same ones on all ranks, and tells what the worst rank saw.
+/// Runs trials, the same ones on all ranks, and tells what the worst rank saw. Whatever a rank fails with between two meetings it says at the next one.
 class Trials {
 public:
     Trials(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options)
-        : probe_(probe), trial_(trial), ctx_(ctx), options_(options), progress_(options.progress, options.progress_ctx) {
-        together([&] {
-            check_options(options);
-            rng_.emplace(probe_);
-            const sab_memory_stats stats = probe_.read();
-            if (options.budget == 0 && stats.total < 0)
-                fail(SAB_E_ARGUMENT, "options.budget = 0: the probe does not know the device's total: a budget must be given");
-            budget_ = options.budget > 0 ? options.budget : stats.total;
-            return std::vector<int64_t>{budget_};
-        }, [&](std::span<const int64_t> least) { budget_ = least[0]; });
+        : probe_(probe), trial_(trial), ctx_(ctx), options_(options), progress_(options.progress, options.progress_ctx) {}
+
+    void begin() {
+        check_options(options_);
+        rng_.emplace(probe_);
+        const sab_memory_stats stats = probe_.read();
+        if (options_.budget == 0 && stats.total < 0)
+            fail(SAB_E_ARGUMENT, "options.budget = 0: the probe does not know the device's total: a budget must be given");
+        budget_ = least_of({options_.budget > 0 ? options_.budget : stats.total, 0})[0];
     }
-    void restore_rng() { rng_->restore(); }
+
+    void end() {
+        rng_->restore();
+        least_of({0, 0});
+    }
+
+    /// In a handler: of a failure that the other ranks have not heard of, since this rank met them last.
+    void tell_failure() noexcept {
+        if (options_.reduce == nullptr || is_over_) return;
+        int64_t failed[3] = {0, 0, 0};
+        try {
+            options_.reduce(options_.reduce_ctx, failed, std::size(failed));
+        } catch (...) {  // what the search failed with is told
+        }
+    }
 
     struct Seen {
         bool fits;
@@ -51,23 +65,20 @@ public:
     };
 
     Seen run(uint64_t count, double length) {
-        Seen seen{};
-        together([&] {
-            progress_.report(trials_, 0);
-            rng_->restore();
-            probe_.release_cache();
+        progress_.report(trials_, 0);
+        rng_->restore();
+        probe_.release_cache();
+        std::array<int64_t, 2> seen{1, 0};
+        {
             const Measuring measuring(probe_);
             ++trials_;
             const int32_t code = probe_.work("trial", [&] { return trial_(ctx_, count, length); });
             if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("trial of ", count, " samples of length ", length), code);
-            const bool out = code == SAB_OUT_OF_MEMORY;
-            const int64_t peak = measuring.span().most(probe_.peak());
-            return std::vector<int64_t>{out ? 0 : 1, -peak};
-        }, [&](std::span<const int64_t> least) {
-            out_of_memory_ += least[0] == 0;
-            seen = {least[0] == 1 && -least[1] <= budget_, least[0] == 0, static_cast<double>(-least[1])};
-        });
-        return seen;
+            seen = {code == SAB_OUT_OF_MEMORY ? 0 : 1, -measuring.span().most(probe_.peak())};
+        }
+        seen = least_of(seen);
+        out_of_memory_ += seen[0] == 0;
+        return {seen[0] == 1 && -seen[1] <= budget_, seen[0] == 0, static_cast<double>(-seen[1])};
     }
 
     uint64_t trials() const { return trials_; }
@@ -75,29 +86,15 @@ public:
     double budget() const { return static_cast<double>(budget_); }
 
 private:
-    /// Does `own` and gives `take` the least of what the ranks came to. A rank that fails says so in the first number, and all fail.
-    template <class Own, class Take>
-    void together(Own&& own, Take&& take) {
-        if (options_.reduce == nullptr) {
-            take(std::span<const int64_t>(own()));
-            return;
-        }
-        std::vector<int64_t> values;
-        try {
-            values = own();
-        } catch (...) {
-            int64_t failed[3] = {0, 0, 0};
-            try {
-                options_.reduce(options_.reduce_ctx, failed, 3);
-            } catch (...) {  // what the search failed with is told
-            }
-            throw;
-        }
-        values.insert(values.begin(), 1);
-        values.resize(3);
-        Probe::hook("reduce", [&] { return options_.reduce(options_.reduce_ctx, values.data(), values.size()); });
+    /// The least of what the ranks came to. The first number that crosses says whether a rank has failed: then all fail.
+    std::array<int64_t, 2> least_of(const std::array<int64_t, 2>& own) {
+        if (options_.reduce == nullptr) return own;
+        is_over_ = true;  // unless all goes well
+        int64_t values[3] = {1, own[0], own[1]};
+        Probe::hook([&] { return options_.reduce(options_.reduce_ctx, values, std::size(values)); }, "reduce");
         if (values[0] != 1) fail(SAB_E_MISMATCH, "another rank failed in its search for the largest batch");
-        take(std::span<const int64_t>(values).subspan(1));
+        is_over_ = false;
+        return {values[1], values[2]};
     }
 
     Probe& probe_;
@@ -109,6 +106,7 @@ private:
     int64_t budget_ = 0;
     uint64_t trials_ = 0;
     uint64_t out_of_memory_ = 0;
+    bool is_over_ = false;  ///< the ranks do not meet again
 };
 
 struct Found {
@@ -237,7 +235,7 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
         run(next);
     }
     if (trials.trials() - first >= most)
-        log(SAB_LOG_WARNING, text("the largest batch of length ", length, " is not settled after ", most, " steps: ", points.back().count, " samples fit, more may"));
+        log(SAB_LOG_WARNING, "the largest batch of length ", length, " is not settled after ", most, " steps: ", points.back().count, " samples fit, more may");
     return {static_cast<uint64_t>(points.back().count), points.back().peak, points.size() >= 2 ? slope_of(points) : slope};
 }
 
@@ -249,14 +247,13 @@ uint64_t rounded(uint64_t count, const sab_find_max_batch_options& options) {
 
 }  // namespace
 
-sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options, std::span<uint64_t> batch_sizes) {
-    Trials trials(probe, trial, ctx, options);
-    const double one = 1;
-    const std::span<const double> lengths = options.length_count > 0 ? std::span(options.lengths, options.length_count) : std::span(&one, 1);
+namespace {
+
+/// What was found for each length, in their order.
+std::vector<Found> find_each(Trials& trials, std::span<const double> lengths, const sab_find_max_batch_options& options) {
     std::vector<std::size_t> longest_first(lengths.size());
     std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
     std::ranges::stable_sort(longest_first, std::ranges::greater{}, [&](std::size_t i) { return lengths[i]; });
-
     std::vector<Found> found(lengths.size());
     std::optional<Found> longer;  // what fits for a longer length fits here
     for (const std::size_t i : longest_first) {
@@ -268,9 +265,26 @@ sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const 
         }
         longer = found[i];
     }
-    trials.restore_rng();
+    return found;
+}
+
+}  // namespace
+
+sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options, std::span<uint64_t> batch_sizes) {
+    Trials trials(probe, trial, ctx, options);
+    const double one = 1;
+    const std::span<const double> lengths = options.length_count > 0 ? std::span(options.lengths, options.length_count) : std::span(&one, 1);
+    std::vector<Found> found;
+    try {
+        trials.begin();
+        found = find_each(trials, lengths, options);
+        trials.end();
+    } catch (...) {
+        trials.tell_failure();
+        throw;
+    }
     for (std::size_t i = 0; i < batch_sizes.size(); ++i) batch_sizes[i] = rounded(found[i].count, options);
-    const Found& first = found[longest_first[0]];
+    const Found& first = found[static_cast<std::size_t>(std::ranges::max_element(lengths) - lengths.begin())];
     const uint64_t count = rounded(first.count, options);
     // Rounded down, the peak is less; by how much is not known.
     return {0, count, trials.trials(), trials.out_of_memory(), first.peak, static_cast<int64_t>(trials.budget())};
@@ -294,7 +308,7 @@ ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_op
     Probe::Rng rng(probe);
     for (;;) {
         if (options.begin != nullptr)
-            Probe::hook("begin", [&] { return options.begin(options.ctx); });
+            Probe::hook([&] { return options.begin(options.ctx); }, "begin");
         bool fits = true;
         for (uint64_t first = 0; fits && first < count; first += step.chunk_size) {
             const uint64_t size = std::min(step.chunk_size, count - first);
@@ -313,7 +327,7 @@ ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_op
         probe.release_cache();
         rng.restore();
         if (step.chunk_size == 1) fail(SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one: a step of ", count, " samples, one at a time, ran out");
-        log(SAB_LOG_WARNING, text("a step of ", count, " samples ran out of memory in parts of ", step.chunk_size, ": trying parts of ", step.chunk_size / 2));
+        log(SAB_LOG_WARNING, "a step of ", count, " samples ran out of memory in parts of ", step.chunk_size, ": trying parts of ", step.chunk_size / 2);
         step.chunk_size /= 2;
     }
 }

@@ -61,29 +61,49 @@ void MemoryWatch::begin() {
 }
 
 void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& options) {
-    check_shape(batch);
-    if (batch.count == 0) return end(batch, false);
-    begin();
-    ChunkedStep done{};
+    Outcome outcome = Outcome::failed;
+    std::exception_ptr failure;
     try {
-        done = chunked_step(*probe_, batch.count, options);
-    } catch (const Error& error) {
-        // The other ranks count this step and may wait for this one: it is counted here too. What the step failed with is told.
-        try {
-            finish(batch, error.status() == SAB_E_DEVICE_MEMORY ? Outcome::ran_out : Outcome::failed);
-        } catch (...) {
+        check_shape(batch);
+        if (batch.count > 0) {
+            begin();
+            const ChunkedStep done = chunked_step(*probe_, batch.count, options);
+            outcome = done.out_of_memory > 0 ? Outcome::ran_out : done.chunk_size < batch.count ? Outcome::in_parts : Outcome::whole;
         }
-        throw;
+    } catch (const Error& error) {
+        failure = std::current_exception();
+        if (error.status() == SAB_E_DEVICE_MEMORY) outcome = Outcome::ran_out;
+    } catch (...) {
+        failure = std::current_exception();
     }
-    finish(batch, done.out_of_memory > 0 ? Outcome::ran_out : done.chunk_size < batch.count ? Outcome::in_parts : Outcome::whole);
+    finish(batch, outcome, std::move(failure));
 }
 
 void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
-    check_shape(batch);
-    finish(batch, ran_out ? Outcome::ran_out : Outcome::whole);
+    std::exception_ptr failure;
+    try {
+        check_shape(batch);
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    finish(batch, failure ? Outcome::failed : ran_out ? Outcome::ran_out : Outcome::whole, std::move(failure));
 }
 
-void MemoryWatch::finish(const sab_batch& batch, Outcome outcome) {
+/// The other ranks count the step and wait for this one where the budget is judged, so a step that failed is counted and judged, too. The first failure is told.
+void MemoryWatch::finish(const sab_batch& batch, Outcome outcome, std::exception_ptr failure) {
+    const auto attempt = [&](auto&& call) {
+        try {
+            call();
+        } catch (...) {
+            if (!failure) failure = std::current_exception();
+        }
+    };
+    attempt([&] { record(batch, outcome); });
+    if (++steps_ % options_.interval == 0) attempt([&] { judge(); });
+    if (failure) std::rethrow_exception(failure);
+}
+
+void MemoryWatch::record(const sab_batch& batch, Outcome outcome) {
     const std::unique_ptr<Probe::Span> span = std::move(span_);
     if (batch.count > 0 && outcome != Outcome::failed) {
         const double cost = cost_(batch.count, batch.padded_length);
@@ -102,7 +122,6 @@ void MemoryWatch::finish(const sab_batch& batch, Outcome outcome) {
         peaks_ += static_cast<double>(peak);
         ++peak_count_;
     }
-    if (++steps_ % options_.interval == 0) judge();
 }
 
 MemoryWatch::Refit MemoryWatch::refit() const {
@@ -141,13 +160,36 @@ void MemoryWatch::judge() {
 
     auto share = static_cast<int64_t>(std::clamp(allowed / budget, 0.0, 1.0) * parts);
     if (options_.reduce != nullptr)
-        Probe::hook("reduce", [&] { return options_.reduce(options_.reduce_ctx, &share, 1); });
+        Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &share, 1); }, "reduce");
     if (static_cast<double>(share) >= 0.998 * parts) return;
-    const double lower = budget * (static_cast<double>(share) / parts);
-    sampler_.impl->set_budget(lower);
+    const double least = budget * (static_cast<double>(share) / parts);
+    if (!lower(least)) fail(SAB_E_MISMATCH, "another rank could not lower its budget: it stays on all ranks");
     ++lowered_;
-    log(SAB_LOG_WARNING, text("memory is scarcer than planned: the budget of the batches to come is lowered from ", budget, " to ", lower, " after step ", steps_,
-                              " (largest peak ", peak_, " of ", limit_, " bytes)"));
+    log(SAB_LOG_WARNING, "memory is scarcer than planned: the budget of the batches to come is lowered from ", budget, " to ", least, " after step ", steps_,
+        " (largest peak ", peak_, " of ", limit_, " bytes)");
+}
+
+/// Lowers the budget on all ranks or, where it fails on one of them, on none: their batches must stay those of one order. False when it failed on another rank.
+bool MemoryWatch::lower(double budget) {
+    int64_t all_can = 1;
+    const auto agree = [&] { Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &all_can, 1); }, "reduce"); };
+    const std::unique_ptr<Sampler::Change> change = [&] {
+        try {
+            return sampler_.impl->prepare_budget(budget);
+        } catch (...) {
+            all_can = 0;
+            if (options_.reduce != nullptr) {
+                try {
+                    agree();
+                } catch (...) {  // what the preparation failed with is told
+                }
+            }
+            throw;
+        }
+    }();
+    if (options_.reduce != nullptr) agree();
+    if (all_can == 1) change->commit();
+    return all_can == 1;
 }
 
 sab_memory_guard_info MemoryWatch::info() const {

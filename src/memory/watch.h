@@ -1,6 +1,7 @@
 #pragma once
 /// Keeps a run within its memory: watches the peaks of its steps and lowers the budget of its sampler in time.
 
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -28,7 +29,9 @@ private:
         double constant, slope, creep;
     };
     enum class Outcome { whole, in_parts, ran_out, failed };
-    void finish(const sab_batch& batch, Outcome outcome);
+    void finish(const sab_batch& batch, Outcome outcome, std::exception_ptr failure);
+    void record(const sab_batch& batch, Outcome outcome);
+    bool lower(double budget);
     Refit refit() const;
     void judge();
 

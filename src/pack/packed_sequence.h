@@ -16,7 +16,8 @@ public:
     uint64_t fingerprint() const override { return packing_.info.fingerprint; }
     uint64_t skipped() const override { return packing_.info.skipped; }
     uint64_t batches() const override { return order_.batches(); }
-    void arrange(const Arrangement& arrangement) override { order_.arrange(arrangement); }
+    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override { return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement)); }
+    void exchange(Layout& layout) noexcept override { std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value); }
     uint64_t samples(uint64_t position) const override { return found(position).sequences; }
     double cost(uint64_t position) const override { return found(position).cost; }
     double total(uint64_t position) const override { return found(position).total; }

@@ -399,7 +399,7 @@ Packing pack(const Sizes& sizes, const sab_pack_options& options) {
     info.fill = info.total / (static_cast<double>(info.bins) * packing.capacity);
     info.fingerprint = fingerprint_of(packing, sorted, options);
     if (info.skipped > 0)
-        log(SAB_LOG_WARNING, text("skipped ", info.skipped, " of ", info.samples, " samples: longer than the capacity, ", packing.capacity));
+        log(SAB_LOG_WARNING, "skipped ", info.skipped, " of ", info.samples, " samples: longer than the capacity, ", packing.capacity);
     progress.report(sorted.count, sorted.count);
     return packing;
 }

@@ -322,7 +322,7 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
         arrays->buckets.push_back(bucket);
     }
     if (facts.skipped > 0)
-        log(SAB_LOG_WARNING, text("skipped ", facts.skipped, " of ", count, " samples: outside the boundaries or over the budget"));
+        log(SAB_LOG_WARNING, "skipped ", facts.skipped, " of ", count, " samples: outside the boundaries or over the budget");
 
     arrays->order = std::move(sorted.order);
     arrays->level_size = std::move(sorted.level_size);

@@ -71,9 +71,10 @@ std::size_t Plan::image_size() const {
 void Plan::write(std::byte* image) const {
     PlanFileHeader header = header_of(*this, image_size());
     header.checksum = fingerprint_;
+    const auto all = sections();
     std::memcpy(image, &header, sizeof header);
     image += sizeof header;
-    for (const auto section : sections()) {
+    for (const auto section : all) {
         if (!section.empty()) std::memcpy(image, section.data(), section.size());
         image += section.size();
     }

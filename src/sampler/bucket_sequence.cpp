@@ -42,7 +42,8 @@ public:
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
     uint64_t batches() const override { return order_.batches(); }
-    void arrange(const Arrangement& arrangement) override { order_.arrange(arrangement); }
+    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override { return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement)); }
+    void exchange(Layout& layout) noexcept override { std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value); }
 
     const Plan* plan() const override { return &reader_.plan(); }
     std::size_t bucket(uint64_t position) const override { return found(position).bucket; }

@@ -10,6 +10,12 @@ CostOrder::CostOrder(std::vector<BatchKind> kinds) : kinds_(std::move(kinds)) {
     arrange({});
 }
 
+CostOrder CostOrder::arranged(const Arrangement& arrangement) const {
+    CostOrder order = *this;
+    order.arrange(arrangement);
+    return order;
+}
+
 void CostOrder::arrange(const Arrangement& arrangement) {
     if (runs_.empty() || arrangement.group != arrangement_.group || arrangement.worst_first != arrangement_.worst_first) lay_out(arrangement);
     arrangement_ = arrangement;

@@ -31,7 +31,8 @@ public:
     /// Kinds by cost, highest first.
     explicit CostOrder(std::vector<BatchKind> kinds);
 
-    void arrange(const Arrangement& arrangement);
+    /// The same kinds in the order of an epoch.
+    CostOrder arranged(const Arrangement& arrangement) const;
     const Arrangement& arrangement() const { return arrangement_; }
     uint64_t batches() const { return batches_; }
     const BatchKind& kind(std::size_t index) const { return kinds_[index]; }
@@ -50,6 +51,7 @@ private:
         Permutation batches;
     };
 
+    void arrange(const Arrangement& arrangement);
     void lay_out(const Arrangement& arrangement);
 
     std::vector<BatchKind> kinds_;

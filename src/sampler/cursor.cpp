@@ -33,60 +33,77 @@ void check_sampler_options(const sab_sampler_options& options) {
 
 Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options) : sequence_(std::move(sequence)), options_(options) {
     check_sampler_options(options);
+    course_.world_size = options.world_size;
     set_epoch(options.epoch);
 }
 
+/// Takes a layout, if there is one, and changes the course. A failure leaves both as they were.
+template <class Body>
+void Cursor::attempt(std::unique_ptr<Sequence::Layout> layout, Body&& body) {
+    Course before = course_;
+    if (layout) sequence_->exchange(*layout);
+    try {
+        body();
+    } catch (...) {
+        course_ = std::move(before);
+        cut_round_ = {};
+        if (layout) sequence_->exchange(*layout);
+        throw;
+    }
+}
+
 void Cursor::set_epoch(uint64_t epoch) {
-    const Arrangement arrangement{options_.seed, epoch, options_.world_size, options_.worst_first};
-    sequence_->arrange(arrangement);
-    arrangement_ = arrangement;
-    start_step_ = start_position_ = step_ = 0;
-    lead_ = {};
-    count_steps();
+    const Arrangement arrangement{options_.seed, epoch, course_.world_size, options_.worst_first};
+    attempt(sequence_->lay_out(arrangement), [&] {
+        course_.arrangement = arrangement;
+        course_.start_step = course_.start_position = course_.step = 0;
+        course_.lead = {};
+        count_steps();
+    });
 }
 
 uint64_t Cursor::rounds() const {
-    const uint64_t left = sequence_->batches() - start_position_;
-    const uint64_t world = options_.world_size;
+    const uint64_t left = sequence_->batches() - course_.start_position;
+    const uint64_t world = course_.world_size;
     return left / world + (options_.last_step != SAB_LAST_STEP_DROP && left % world != 0);
 }
 
-uint64_t Cursor::batch_count() const { return start_step_ + lead_steps_ + (steps_before_.empty() ? rounds() : steps_before_.back()); }
+uint64_t Cursor::batch_count() const { return course_.start_step + course_.lead_steps + (course_.steps_before.empty() ? rounds() : course_.steps_before.back()); }
 
 void Cursor::check_step(uint64_t step) const {
-    check(step >= start_step_, "position", step, "must not be before step ", start_step_, ", up to which another number of ranks or another budget went");
+    check(step >= course_.start_step, "position", step, "must not be before step ", course_.start_step, ", up to which another number of ranks or another budget went");
 }
 
 void Cursor::seek(uint64_t step) {
     check_step(step);
     check(step <= batch_count(), "position", step, "must be at most the number of steps, ", batch_count());
-    step_ = step;
+    course_.step = step;
 }
 
 Cursor::Round Cursor::round_from(uint64_t position) const {
-    const uint64_t world = options_.world_size, left = sequence_->batches() - position;
+    const uint64_t world = course_.world_size, left = sequence_->batches() - position;
     return {position, 0, options_.last_step == SAB_LAST_STEP_WRAP ? world : std::min(world, left)};
 }
 
 Cursor::Place Cursor::place_of(uint64_t step) const {
-    uint64_t after = step - start_step_;
-    if (after < lead_steps_) return {lead_, after, lead_steps_};
-    after -= lead_steps_;
-    if (steps_before_.empty()) return {round_from(start_position_ + after * options_.world_size), 0, 1};
-    const auto next = std::ranges::upper_bound(steps_before_, after);
-    const auto index = static_cast<uint64_t>(next - steps_before_.begin()) - 1;
-    return {round_from(start_position_ + index * options_.world_size), after - steps_before_[index], *next - steps_before_[index]};
+    uint64_t after = step - course_.start_step;
+    if (after < course_.lead_steps) return {course_.lead, after, course_.lead_steps};
+    after -= course_.lead_steps;
+    if (course_.steps_before.empty()) return {round_from(course_.start_position + after * course_.world_size), 0, 1};
+    const auto next = std::ranges::upper_bound(course_.steps_before, after);
+    const auto index = static_cast<uint64_t>(next - course_.steps_before.begin()) - 1;
+    return {round_from(course_.start_position + index * course_.world_size), after - course_.steps_before[index], *next - course_.steps_before[index]};
 }
 
 void Cursor::count_steps() {
     cut_round_ = {};
-    lead_steps_ = steps_of(lead_);
-    steps_before_.clear();
-    if (pricing_.budget == 0) return;
-    steps_before_.reserve(rounds() + 1);
-    steps_before_.push_back(0);
+    course_.lead_steps = steps_of(course_.lead);
+    course_.steps_before.clear();
+    if (course_.pricing.budget == 0) return;
+    course_.steps_before.reserve(rounds() + 1);
+    course_.steps_before.push_back(0);
     for (uint64_t round = 0, count = rounds(); round < count; ++round)
-        steps_before_.push_back(steps_before_.back() + steps_of(round_from(start_position_ + round * options_.world_size)));
+        course_.steps_before.push_back(course_.steps_before.back() + steps_of(round_from(course_.start_position + round * course_.world_size)));
 }
 
 /// The fewest steps in which no piece costs more than the budget.
@@ -98,7 +115,7 @@ uint64_t Cursor::steps_of(const Round& round) const {
         batches %= all;
     }
     for (uint64_t i = 0; i < batches; ++i) pieces += least_pieces(batch_of(round, i));
-    return pieces / options_.world_size + (pieces % options_.world_size != 0);
+    return pieces / course_.world_size + (pieces % course_.world_size != 0);
 }
 
 Cursor::Share Cursor::batch_of(const Round& round, uint64_t index) const {
@@ -108,47 +125,65 @@ Cursor::Share Cursor::batch_of(const Round& round, uint64_t index) const {
 }
 
 uint64_t Cursor::least_pieces(const Share& batch) const {
-    if (pricing_.budget == 0) return 1;
-    const uint64_t most = pricing_.most_samples[sequence_->bucket(batch.position)];
+    if (course_.pricing.budget == 0) return 1;
+    const uint64_t most = course_.pricing.most_samples[sequence_->bucket(batch.position)];
     return most == 0 ? batch.count : (batch.count + most - 1) / most;
 }
 
 /// From `step` on other rules hold: what lies before is not to be reached any more.
 void Cursor::take_over(uint64_t step) {
     if (step >= batch_count()) {
-        start_position_ = sequence_->batches();
-        lead_ = {};
-    } else if (const Place place = place_of(step); step < start_step_ + lead_steps_ || place.step > 0) {
-        if (step >= start_step_ + lead_steps_) start_position_ = std::min(place.round.position + options_.world_size, sequence_->batches());
+        course_.start_position = sequence_->batches();
+        course_.lead = {};
+    } else if (const Place place = place_of(step); step < course_.start_step + course_.lead_steps || place.step > 0) {
+        if (step >= course_.start_step + course_.lead_steps) course_.start_position = std::min(place.round.position + course_.world_size, sequence_->batches());
         // What rank 0 takes next is where the rest begins: pieces are dealt in order.
         const std::vector<uint64_t>& pieces = cut(place);
-        uint64_t index = 0, before = place.step * options_.world_size;
+        uint64_t index = 0, before = place.step * course_.world_size;
         for (; before >= pieces[index]; ++index) before -= pieces[index];
         const Share batch = batch_of(place.round, index);
         const uint64_t position = place.round.position + index, all = sequence_->batches();
-        lead_ = {};  // what SAB_LAST_STEP_WRAP would repeat is done
-        if (position < all) lead_ = {position, batch.first + batch.count * before / pieces[index], std::min(place.round.batches - index, all - position)};
+        course_.lead = {};  // what SAB_LAST_STEP_WRAP would repeat is done
+        if (position < all) course_.lead = {position, batch.first + batch.count * before / pieces[index], std::min(place.round.batches - index, all - position)};
     } else {
-        lead_ = {};
-        start_position_ = place.round.position;
+        course_.lead = {};
+        course_.start_position = place.round.position;
     }
-    start_step_ = step;
+    course_.start_step = step;
 }
 
-void Cursor::set_budget(double budget) {
-    if (plan() == nullptr) return Sampler::set_budget(budget);
+struct Cursor::NewCourse : Sampler::Change {
+    explicit NewCourse(Cursor& of) : cursor(of), course(of.course_) {}
+    void commit() noexcept override { cursor.exchange(course); }
+
+    Cursor& cursor;
+    Course course;
+};
+
+void Cursor::exchange(Course& course) noexcept {
+    std::swap(course_, course);
+    cut_round_ = {};
+}
+
+std::unique_ptr<Sampler::Change> Cursor::prepare_budget(double budget) {
+    if (plan() == nullptr) return Sampler::prepare_budget(budget);
     check_priced("sab_sampler_set_budget");
-    Pricing pricing = priced(budget);
-    take_over(step_);
-    pricing_ = std::move(pricing);
-    count_steps();
+    auto change = std::make_unique<NewCourse>(*this);
+    attempt(nullptr, [&] {
+        Pricing pricing = priced(budget);
+        take_over(course_.step);
+        course_.pricing = std::move(pricing);
+        count_steps();
+    });
+    exchange(change->course);
+    return change;
 }
 
 Cursor::Pricing Cursor::priced(double budget) const {
     Pricing pricing;
     if (budget == 0 || (plan()->facts().budget > 0 && budget >= plan()->facts().budget)) return pricing;
     const Cost cost(plan()->facts().cost, {plan()->coefficients().begin(), plan()->coefficients().end()}, nullptr, nullptr);
-    check_lowered_ranks(options_.world_size);
+    check_lowered_ranks(course_.world_size);
     check(budget > cost.constant(), "budget", budget, "must be more than the cost's constant term, ", cost.constant());
     for (const Bucket& bucket : plan()->buckets())
         pricing.most_samples.push_back(cost.largest_count(plan()->priced(bucket.padded_length), budget, bucket.batch_size));
@@ -159,7 +194,7 @@ Cursor::Pricing Cursor::priced(double budget) const {
 double Cursor::budget() const {
     if (plan() == nullptr) return Sampler::budget();
     check_priced("sab_sampler_get_budget");
-    return pricing_.budget > 0 ? pricing_.budget : plan()->facts().budget;
+    return course_.pricing.budget > 0 ? course_.pricing.budget : plan()->facts().budget;
 }
 
 void Cursor::check_priced(const char* what) const {
@@ -168,19 +203,20 @@ void Cursor::check_priced(const char* what) const {
 }
 
 bool Cursor::next(PlacedBatch& batch) {
-    if (step_ >= batch_count()) return false;
-    fill(step_, options_.rank, batch);
-    ++step_;
+    if (course_.step >= batch_count()) return false;
+    fill(course_.step, options_.rank, batch);
+    ++course_.step;
     return true;
 }
 
 BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) {
     const uint64_t steps = batch_count();
-    if (step_ >= steps) return {0, true};
+    if (course_.step >= steps) return {0, true};
     BatchBlock block;
+    uint64_t step = course_.step;  // the cursor moves when all of them are there
     offsets[0] = 0;
-    for (; block.count < most && step_ < steps; ++step_) {
-        const Share part = share(place_of(step_), options_.rank);
+    for (; block.count < most && step < steps; ++step) {
+        const Share part = share(place_of(step), options_.rank);
         const uint64_t used = offsets[block.count];
         if (part.count > indices.size() - used) {
             if (block.count == 0) offsets[1] = part.count;
@@ -190,6 +226,7 @@ BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<
         std::copy_n(scratch.batch.buffer.begin(), part.count, indices.begin() + static_cast<std::ptrdiff_t>(used));
         offsets[++block.count] = used + part.count;
     }
+    course_.step = step;
     return block;
 }
 
@@ -199,7 +236,7 @@ void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
     const Place place = place_of(step);
     const Share part = share(place, rank);
     sequence_->fill(part.position, part.first, part.count, batch.batch);
-    batch.epoch = arrangement_.epoch;
+    batch.epoch = course_.arrangement.epoch;
     batch.step = step;
     batch.step_samples = 0;
     batch.step_total = -1;
@@ -207,9 +244,9 @@ void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
 }
 
 Cursor::Share Cursor::share(const Place& place, uint64_t rank) const {
-    if (place.steps == 1 && place.round.batches == options_.world_size) return batch_of(place.round, rank);
+    if (place.steps == 1 && place.round.batches == course_.world_size) return batch_of(place.round, rank);
     const std::vector<uint64_t>& pieces = cut(place);
-    uint64_t piece = place.step * options_.world_size + rank;
+    uint64_t piece = place.step * course_.world_size + rank;
     for (uint64_t i = 0; i < pieces.size(); ++i) {
         if (piece < pieces[i]) {
             const Share batch = batch_of(place.round, i);
@@ -240,7 +277,7 @@ const std::vector<uint64_t>& Cursor::cut(const Place& place) const {
         batches.push_back({batch.count, least_pieces(batch), share * sequence_->cost(batch.position)});
         high = std::max(high, batches.back().cost);
     }
-    const uint64_t places = place.steps * options_.world_size;
+    const uint64_t places = place.steps * course_.world_size;
     const auto count_pieces = [&](double most) {
         uint64_t sum = 0;
         for (uint64_t i = 0; i < batches.size() && sum <= places; ++i)
@@ -266,7 +303,7 @@ const std::vector<uint64_t>& Cursor::cut(const Place& place) const {
 }
 
 void Cursor::add_step_totals(const Place& place, PlacedBatch& batch) const {
-    const uint64_t world = options_.world_size;
+    const uint64_t world = course_.world_size;
     if (sequence_->has_others()) {
         batch.step_samples = sequence_->step_samples(place.round.position);
         return;
@@ -305,18 +342,18 @@ void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
     state.order = static_cast<uint32_t>(sequence_->order());
     state.fingerprint = sequence_->fingerprint();
     state.seed = options_.seed;
-    state.epoch = arrangement_.epoch;
-    state.step = step_;
-    state.start_step = start_step_;
-    state.start_position = start_position_;
-    state.world_size = options_.world_size;
-    state.group = arrangement_.group;
+    state.epoch = course_.arrangement.epoch;
+    state.step = course_.step;
+    state.start_step = course_.start_step;
+    state.start_position = course_.start_position;
+    state.world_size = course_.world_size;
+    state.group = course_.arrangement.group;
     state.last_step = static_cast<uint32_t>(options_.last_step);
     state.worst_first = options_.worst_first;
-    state.budget = pricing_.budget;
-    state.lead_position = lead_.position;
-    state.lead_first = lead_.first;
-    state.lead_batches = lead_.batches;
+    state.budget = course_.pricing.budget;
+    state.lead_position = course_.lead.position;
+    state.lead_first = course_.lead.first;
+    state.lead_batches = course_.lead.batches;
     write_state(state, out);
 }
 
@@ -332,41 +369,35 @@ void Cursor::restore(std::span<const std::byte> bytes) {
     check_place(state.start_step <= uint64_t{1} << 62);
     if (state.budget > 0 || state.lead_batches > 0) {  // only a lowered budget leaves a part of a round
         check_place(state.world_size <= most_ranks_lowered);
-        check_lowered_ranks(options_.world_size);
+        check_lowered_ranks(course_.world_size);
     }
 
-    // The place is worked out as a cursor of the world that saved has it. A state that cannot be leaves this cursor as it was.
-    auto mine = std::tie(options_.world_size, arrangement_, start_step_, start_position_, lead_, lead_steps_, step_, pricing_, steps_before_);
-    auto before = std::make_tuple(options_.world_size, arrangement_, start_step_, start_position_, lead_, lead_steps_, step_, pricing_, steps_before_);
-    try {
-        options_.world_size = state.world_size;
-        arrangement_ = {options_.seed, state.epoch, state.group, options_.worst_first};
-        sequence_->arrange(arrangement_);
+    // The place is worked out as a cursor of the world that saved has it.
+    const Arrangement arrangement{options_.seed, state.epoch, state.group, options_.worst_first};
+    attempt(sequence_->lay_out(arrangement), [&] {
+        const uint64_t own = course_.world_size;
+        course_.world_size = state.world_size;
+        course_.arrangement = arrangement;
         check_place(state.start_position <= sequence_->batches());
         check_place(state.lead_batches == 0 || (state.lead_position < state.start_position && state.lead_batches <= state.start_position - state.lead_position));
-        start_step_ = state.start_step;
-        start_position_ = state.start_position;
-        lead_ = {state.lead_position, state.lead_first, state.lead_batches};
-        check_place(lead_.first == 0 || (lead_.batches > 0 && lead_.first < sequence_->samples(lead_.position)));
+        course_.start_step = state.start_step;
+        course_.start_position = state.start_position;
+        course_.lead = {state.lead_position, state.lead_first, state.lead_batches};
+        check_place(course_.lead.first == 0 || (course_.lead.batches > 0 && course_.lead.first < sequence_->samples(course_.lead.position)));
         try {
-            pricing_ = priced(state.budget);
+            course_.pricing = priced(state.budget);
         } catch (const Error&) {
             check_place(false);
         }
         count_steps();
         check_place(state.step <= batch_count());
-        step_ = state.step;
-        if (const uint64_t own = std::get<0>(before); own != state.world_size) {
-            take_over(step_);
-            options_.world_size = own;
+        course_.step = state.step;
+        if (own != state.world_size) {
+            take_over(course_.step);
+            course_.world_size = own;
             count_steps();
         }
-    } catch (...) {
-        mine = std::move(before);
-        cut_round_ = {};
-        sequence_->arrange(arrangement_);
-        throw;
-    }
+    });
 }
 
 }  // namespace sab

@@ -14,15 +14,15 @@ public:
 
     bool next(PlacedBatch& batch) override;
     void set_epoch(uint64_t epoch) override;
-    uint64_t epoch() const override { return arrangement_.epoch; }
-    uint64_t step() const override { return step_; }
+    uint64_t epoch() const override { return course_.arrangement.epoch; }
+    uint64_t step() const override { return course_.step; }
     uint64_t skipped() const override { return sequence_->skipped(); }
     uint64_t rank() const override { return options_.rank; }
     uint64_t batch_count() const override;
     void seek(uint64_t step) override;
     BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) override;
     void at(uint64_t step, PlacedBatch& batch) override { fill(step, options_.rank, batch); }
-    void set_budget(double budget) override;
+    std::unique_ptr<Change> prepare_budget(double budget) override;
     double budget() const override;
     const Sequence* sequence() const override { return sequence_.get(); }
     const Plan* plan() const override { return sequence_->order() == Order::worst ? nullptr : sequence_->plan(); }
@@ -62,6 +62,21 @@ private:
         std::vector<uint64_t> most_samples;   ///< by bucket
     };
 
+    /// All that changes as the cursor moves on.
+    struct Course {
+        uint64_t world_size = 1;
+        Arrangement arrangement;
+        // Where this number of ranks or this budget took over: at the beginning of the epoch, or later.
+        uint64_t start_step = 0;
+        uint64_t start_position = 0;
+        Round lead;                          ///< what is left of a round that others began; 0 batches: nothing
+        uint64_t lead_steps = 0;
+        uint64_t step = 0;
+        Pricing pricing;
+        std::vector<uint64_t> steps_before;  ///< under a lowered budget: steps before each round, and at last their number; empty: a step a round
+    };
+    struct NewCourse;
+
     uint64_t rounds() const;
     Round round_from(uint64_t position) const;
     Place place_of(uint64_t step) const;
@@ -74,20 +89,15 @@ private:
     Share share(const Place& place, uint64_t rank) const;
     const std::vector<uint64_t>& cut(const Place& place) const;
     void take_over(uint64_t step);
+    template <class Body>
+    void attempt(std::unique_ptr<Sequence::Layout> layout, Body&& body);
+    void exchange(Course& course) noexcept;
     void check_step(uint64_t step) const;
     void add_step_totals(const Place& place, PlacedBatch& batch) const;
 
     std::unique_ptr<Sequence> sequence_;
     sab_sampler_options options_;
-    Arrangement arrangement_;
-    // Where this number of ranks or this budget took over: at the beginning of the epoch, or later.
-    uint64_t start_step_ = 0;
-    uint64_t start_position_ = 0;
-    Round lead_;                          ///< what is left of a round that others began; 0 batches: nothing
-    uint64_t lead_steps_ = 0;
-    uint64_t step_ = 0;
-    Pricing pricing_;
-    std::vector<uint64_t> steps_before_;  ///< under a lowered budget: steps before each round, and at last their number; empty: a step a round
+    Course course_;
     mutable Batch scratch_;
     mutable Round cut_round_;             ///< the round that was cut last, and into how many pieces each of its batches
     mutable std::vector<uint64_t> pieces_;

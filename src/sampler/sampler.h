@@ -57,7 +57,13 @@ public:
     /// Several batches into `indices`; see sab_next_batches().
     virtual BatchBlock next_block(PlacedBatch&, std::size_t, std::span<int64_t>, uint64_t*) { unsupported("sab_next_batches"); }
     virtual void at(uint64_t, PlacedBatch&) { unsupported("sab_sampler_at"); }
-    virtual void set_budget(double) { fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: this sampler's batches are not a plan's"); }
+    /// What is ready to be changed: commit() cannot fail, and without it nothing changes. Goes before any other call.
+    class Change {
+    public:
+        virtual ~Change() = default;
+        virtual void commit() noexcept = 0;
+    };
+    virtual std::unique_ptr<Change> prepare_budget(double) { fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: this sampler's batches are not a plan's"); }
     virtual double budget() const { fail(SAB_E_UNSUPPORTED, "sab_sampler_get_budget: this sampler's batches are not a plan's"); }
     /// What it walks, where it has random access; else null.
     virtual const Sequence* sequence() const { return nullptr; }

@@ -195,7 +195,7 @@ sab_status sab_sampler_set_budget(sab_sampler* sampler, double budget) noexcept 
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check(budget >= 0 && std::isfinite(budget), "budget", budget, "must be finite and above 0 (0: the plan's own)");
-        sampler->impl->set_budget(budget);
+        sampler->impl->prepare_budget(budget)->commit();
     });
 }
 

@@ -51,8 +51,15 @@ public:
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
     virtual uint64_t skipped() const = 0;
     virtual uint64_t batches() const = 0;      ///< as arranged
-    /// Lays out an epoch. What throws leaves it as it was laid out before; going back to that after a success does not throw.
-    virtual void arrange(const Arrangement& arrangement) = 0;
+    /// How an epoch is laid out, kept apart from the sequence until all that goes with it is ready.
+    class Layout {
+    public:
+        virtual ~Layout() = default;
+    };
+    /// Lays out an epoch; null where all epochs are alike.
+    virtual std::unique_ptr<Layout> lay_out(const Arrangement&) const { return nullptr; }
+    /// Puts a layout in place of the present one, which it becomes. Not called with null.
+    virtual void exchange(Layout&) noexcept {}
     /// The plan whose batches they are, if they are a plan's.
     virtual const Plan* plan() const { return nullptr; }
 
@@ -66,6 +73,14 @@ public:
     virtual bool has_others() const { return false; }
     /// The part of `count` samples from `first` on; 0 is the share of a rank in a last step of fewer samples than ranks.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
+};
+
+/// A layout that is a value.
+template <class Value>
+class LayoutOf : public Sequence::Layout {
+public:
+    explicit LayoutOf(Value made) : value(std::move(made)) {}
+    Value value;
 };
 
 /// Reads batches of a plan from places inside a bucket.

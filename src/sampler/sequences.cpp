@@ -90,7 +90,6 @@ public:
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
     uint64_t batches() const override { return stretches_.size(); }
-    void arrange(const Arrangement&) override {}
     const Plan* plan() const override { return &reader_.plan(); }
     std::size_t bucket(uint64_t position) const override { return stretches_[position].bucket; }
     uint64_t samples(uint64_t position) const override { return stretches_[position].count; }
@@ -154,14 +153,13 @@ public:
         for (const Group& each : groups_) XXH3_64bits_update(&state, &each, sizeof each);
         fingerprint_ = XXH3_64bits_digest(&state);
         if (skipped_ > 0)
-            log(SAB_LOG_WARNING, text("skipped ", skipped_, " of ", count, " samples: each over max_total_size = ", max_total_size, " alone"));
+            log(SAB_LOG_WARNING, "skipped ", skipped_, " of ", count, " samples: each over max_total_size = ", max_total_size, " alone");
     }
 
     Order order() const override { return Order::size_aware; }
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return skipped_; }
     uint64_t batches() const override { return groups_.size(); }
-    void arrange(const Arrangement&) override {}
     uint64_t samples(uint64_t position) const override { return groups_[position].count; }
     double cost(uint64_t position) const override { return groups_[position].total; }
     double total(uint64_t position) const override { return groups_[position].total; }

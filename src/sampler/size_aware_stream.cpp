@@ -19,41 +19,37 @@ void SizeAwareStream::set_epoch(uint64_t epoch) {
     epoch_ = epoch;
     step_ = position_ = 0;
     ended_ = false;
+    ahead_.reset();
     open_.clear();
     open_total_ = open_longest_ = 0;
 }
 
-void SizeAwareStream::add(int64_t index, double size) {
-    open_.push_back(index);
-    open_total_ += size;
-    open_longest_ = std::max(open_longest_, size);
+/// Takes the next sample from the source; false at the end. Whatever fails afterwards, the source has given it and does not give it again.
+bool SizeAwareStream::take() {
+    if (ahead_) return true;
+    if (ended_) return false;
+    Sample sample{0, 0};
+    const int32_t code = called_back("the index source", [&] { return source_(ctx_, epoch_, position_, &sample.index, &sample.size); });
+    ended_ = code == SAB_END;
+    if (ended_) return false;
+    if (code != 0) throw Error(SAB_E_CALLBACK, text("the index source failed with code ", code, " at position ", position_), code);
+    sample.size = checked_size(sample.size, position_);
+    ++position_;
+    ahead_ = sample;
+    return true;
 }
 
 bool SizeAwareStream::next(PlacedBatch& placed) {
-    bool is_next_known = false;
-    int64_t next_index = 0;
-    double next_size = 0;
-    while (!ended_ && !is_next_known) {
-        int64_t index = 0;
-        double size = 0;
-        const int32_t code = called_back("the index source", [&] { return source_(ctx_, epoch_, position_, &index, &size); });
-        if (code == SAB_END) {
-            ended_ = true;
-            break;
-        }
-        if (code != 0) throw Error(SAB_E_CALLBACK, text("the index source failed with code ", code, " at position ", position_), code);
-        size = checked_size(size, position_);
-        if (size > max_total_size_) {
-            log(SAB_LOG_WARNING, text("skipped sample ", index, ": size ", size, " is over max_total_size = ", max_total_size_, " alone"));
+    for (; take(); ahead_.reset()) {
+        if (ahead_->size > max_total_size_) {
+            log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size, " is over max_total_size = ", max_total_size_, " alone");
             ++skipped_;
-        } else if (!open_.empty() && size + open_total_ > max_total_size_) {
-            is_next_known = true;
-            next_index = index;
-            next_size = size;
-        } else {
-            add(index, size);
+            continue;
         }
-        ++position_;
+        if (!open_.empty() && ahead_->size + open_total_ > max_total_size_) break;
+        open_.push_back(ahead_->index);
+        open_total_ += ahead_->size;
+        open_longest_ = std::max(open_longest_, ahead_->size);
     }
     if (open_.empty()) return false;
     std::ranges::copy(open_, placed.batch.room(open_.size()).begin());
@@ -66,7 +62,6 @@ bool SizeAwareStream::next(PlacedBatch& placed) {
     placed.step_total = open_total_;
     open_.clear();
     open_total_ = open_longest_ = 0;
-    if (is_next_known) add(next_index, next_size);
     return true;
 }
 

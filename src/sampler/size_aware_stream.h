@@ -1,6 +1,8 @@
 #pragma once
 /// Greedy batches over an index source that is read as the batches are.
 
+#include <optional>
+
 #include "sampler/sampler.h"
 
 namespace sab {
@@ -20,7 +22,11 @@ public:
     uint64_t skipped() const override { return skipped_; }
 
 private:
-    void add(int64_t index, double size);
+    struct Sample {
+        int64_t index;
+        double size;
+    };
+    bool take();
 
     sab_index_fn source_;
     void* ctx_;
@@ -31,7 +37,8 @@ private:
     uint64_t position_ = 0;  ///< of the source
     bool ended_ = false;
     uint64_t skipped_ = 0;
-    // The batch under way, kept when the source fails.
+    // The sample that the source gave last, until it is in a batch, and the batch under way: kept when the source fails or memory runs out.
+    std::optional<Sample> ahead_;
     std::vector<int64_t> open_;
     double open_total_ = 0;
     double open_longest_ = 0;

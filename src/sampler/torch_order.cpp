@@ -45,7 +45,7 @@ void TorchOrder::set_epoch(uint64_t epoch) {
     epoch_ = epoch;
     step_ = 0;
     begun_ = false;
-    is_choosing_ = true;
+    stage_ = Stage::choosing;
     open_.clear();
     open_total_ = 0;
 }
@@ -56,19 +56,22 @@ uint64_t TorchOrder::batch_count() const {
 }
 
 void TorchOrder::begin_pass() {
+    // Drawn first and taken over together: a pass that could not begin has drawn nothing.
+    MersenneTwister generator = generator_;
+    std::vector<std::vector<uint32_t>> drawn(options_.shuffle == SAB_TORCH_SHUFFLE_ALL ? lanes_.size() : 0);
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+        // Applied to the order that the pass before left.
+        drawn[i] = torch_permutation(generator, lanes_[i].places.size());
+        for (uint32_t& place : drawn[i]) place = lanes_[i].places[place];
+    }
+    for (std::size_t i = 0; i < drawn.size(); ++i) lanes_[i].places.swap(drawn[i]);
+    generator_ = generator;
     total_remaining_ = 0;
     for (Lane& lane : lanes_) {
-        const std::size_t count = lane.places.size();
-        if (options_.shuffle == SAB_TORCH_SHUFFLE_ALL) {
-            // Applied to the order that the pass before left.
-            std::vector<uint32_t> drawn = torch_permutation(generator_, count);
-            for (uint32_t& place : drawn) place = lane.places[place];
-            lane.places.swap(drawn);
-        }
         lane.next = 0;
-        lane.remaining = count;
+        lane.remaining = lane.places.size();
         lane.has_size = false;
-        total_remaining_ += count;
+        total_remaining_ += lane.remaining;
     }
     begun_ = true;
 }
@@ -130,7 +133,7 @@ bool TorchOrder::form_greedily(Lane& lane) {
             open_total_ += lane.size;
         } else {
             ++too_large_;
-            log(SAB_LOG_WARNING, text("skipped sample ", index, ": size ", lane.size, " is over max_total_size = ", options_.max_total_size, " alone"));
+            log(SAB_LOG_WARNING, "skipped sample ", index, ": size ", lane.size, " is over max_total_size = ", options_.max_total_size, " alone");
         }
         ++lane.next;
         lane.has_size = false;
@@ -141,23 +144,25 @@ bool TorchOrder::form_greedily(Lane& lane) {
 bool TorchOrder::next(PlacedBatch& placed) {
     if (!begun_) begin_pass();
     while (total_remaining_ > 0) {
-        if (is_choosing_) {
+        // Where a size callback fails, or memory runs out, the next call goes on with the batch under way.
+        if (stage_ == Stage::choosing) {
             chosen_ = choose();
             open_.clear();
             open_total_ = 0;
+            stage_ = Stage::forming;
         }
         Lane& lane = lanes_[chosen_];
-        is_choosing_ = false;  // a callback that throws from here on leaves the batch under way
-        const bool formed = options_.max_total_size >= 0 ? form_greedily(lane) : form(lane);
-        is_choosing_ = true;
-        if (!formed) {
+        if (stage_ == Stage::forming && !(options_.max_total_size >= 0 ? form_greedily(lane) : form(lane))) {
             total_remaining_ -= lane.remaining;
             lane.remaining = 0;
+            stage_ = Stage::choosing;
             continue;
         }
+        stage_ = Stage::formed;
+        reader_.read(lane.bucket, open_, placed.batch);
+        stage_ = Stage::choosing;
         lane.remaining -= open_.size();
         total_remaining_ -= open_.size();
-        reader_.read(lane.bucket, open_, placed.batch);
         placed.epoch = epoch_;
         placed.step = step_++;
         placed.step_samples = placed.batch.count;

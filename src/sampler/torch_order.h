@@ -37,6 +37,8 @@ private:
         bool has_size = false;    ///< the size of the sample at `next` was asked for already
         double size = 0;
     };
+    /// How far the batch under way has come.
+    enum class Stage { choosing, forming, formed };
     void begin_pass();
     std::size_t choose();
     bool form(Lane& lane);
@@ -52,7 +54,7 @@ private:
     std::vector<uint32_t> open_;  ///< places of the batch under way
     double open_total_ = 0;
     std::size_t chosen_ = 0;
-    bool is_choosing_ = true;     ///< false after a size callback failed: the batch under way goes on
+    Stage stage_ = Stage::choosing;
     bool begun_ = false;
     uint64_t total_remaining_ = 0;
     uint64_t epoch_ = 0;

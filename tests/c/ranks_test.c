@@ -850,15 +850,15 @@ static void what_no_rank_gave_is_refused(void) {
     memcpy(&nan_bits, &not_a_number, 8);
     memcpy(&negative_bits, &negative, 8);
     memcpy(&two_bits, &twice, 8);
-    const liar liars[] = {{0, 0, 16, 1ull << 62}, {0, 1, 16, nan_bits}, {0, 1, 16, negative_bits}, {0, 1, 16, two_bits},
-                          {0, 1, 8, 0},           {0, 1, 8, 1ull << 40}, {0, 2, 16, 0}};
+    const liar liars[] = {{0, 0, 16, 1ull << 62}, {0, 2, 16, nan_bits}, {0, 2, 16, negative_bits}, {0, 2, 16, two_bits},
+                          {0, 2, 8, 0},           {0, 2, 8, 1ull << 40}, {0, 3, 16, 0}};
     sab_sizes *sizes = sizes_of(three, 3);
     const sab_plan_options plan = budget(10);
     const sab_sampler_options options = on(0, 2);
     sab_sampler *sampler = NULL;
     for (size_t i = 0; i < COUNT(liars); ++i) {
         liar own = liars[i];
-        EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, lie, &own, &sampler), SAB_E_MISMATCH, own.lies_in < 2 ? "all_gather: place 1" : "rank 1 could not make it");
+        EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, lie, &own, &sampler), SAB_E_MISMATCH, own.lies_in < 3 ? "all_gather: place 1" : "rank 1 could not make it");
     }
     EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, forget, NULL, &sampler), SAB_E_MISMATCH, "all_gather: place 0 of 2");
     liar honest = {0, -1, 0, 0}, own = {0, 1, 8, 2};

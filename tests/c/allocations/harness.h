@@ -94,7 +94,7 @@ public:
     void require(bool condition, const char *what) {
         if (!condition) trouble(what);
     }
-    bool has_failed() const;       ///< whether an allocation has failed in this run
+    bool can_fail() const { return play_.what != Fails::nothing; }  ///< false in the runs that show what is usual
 
     static constexpr sab_status left_out = 1000;
 
@@ -121,7 +121,7 @@ private:
 
     const char *scenario_ = "";
     Play play_;
-    std::vector<uint64_t> notes_, *expected_notes_ = nullptr;
+    std::vector<uint64_t> notes_, *expected_notes_ = nullptr, *all_notes_ = nullptr;  // all_notes_: with every call made
     uint64_t digest_ = 0;
     std::vector<Context *> contexts_;
     sab_status allowed_ = SAB_E_NO_MEMORY;

@@ -330,7 +330,7 @@ impl ShardedSampler {
     /// options, seed and epoch must be the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used.
     ///
     /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank gave, in the order of the ranks. Such is
-    /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called three times: a few bytes, the histogram, a few bytes.
+    /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called four times: twice a few bytes, the histogram, a few bytes.
     ///
     /// ```
     /// use sab::{Error, PlanOptions, SamplerOptions, ShardedSampler, Sizes};

@@ -124,7 +124,7 @@ std::vector<Cut> Cutter::by_fewest_batches(uint64_t fewest, std::vector<Cut> equ
     const Waste limit = waste(equal);
     const uint64_t places = end_ - begin_;
     // Numbers of batches are multiples of `step`: with many batches in a run, or few samples in a batch, one batch more or less matters little. Bounds the time and the memory.
-    const uint64_t most_work = std::max<uint64_t>(places / 16, 1 << 14);
+    const uint64_t most_work = std::max<uint64_t>(1 << 14, std::min(places / 8, std::max<uint64_t>(1 << 17, places / 64)));  // little beside sorting
     uint64_t step = 1;
     while ((limit.batches / step) * (fewest / step) > most_work) step *= 2;
     if ((step > 1 && step >= fewest) || limit.batches < 2 * fewest) return equal;

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . cmake/setup.sh
 copies=${1:-1}
-need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev redis-server python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base
+need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev redis-server python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base gcc-12-locales gimp-data git
 make_venv build/venv-bench
 python=build/venv-bench/bin/python
 cmake -S . -B build/bench -G Ninja -DSAB_BUILD_TESTS=OFF -DSAB_BUILD_BENCH=ON -DSAB_BUILD_TORCH=ON > /dev/null
@@ -27,6 +27,8 @@ $python -m pip install -q -c bindings/python/constraints.txt ./bindings/python
 $python -m pip install -q --no-deps bionemo-size-aware-batching==1.0.0 infinibatch==0.1.1 redis==5.2.1 || echo "(peers could not be installed)" >&2
 echo
 PYTHONPATH=${FAIRSEQ_MODULE:-build} $python tests/bench/peers.py build/lengths.npy
+echo
+$python tests/bench/plans.py
 echo
 SAB_TORCH_LIBRARY=$(find "$PWD/build/bench" -name 'libsab_torch.so.0') $python tests/bench/memory.py
 echo

@@ -1,0 +1,84 @@
+"""Automatic buckets beside equal runs, on ten distributions of lengths: plans.py [FOLDER OF .mo FILES]. Prints a table in Markdown.
+
+Three are real: glosses of WordNet in words, messages of translated programs in bytes (many are very short), and lines of Python's standard library in characters. Where a
+source is not installed, its row is left out. Batches are given over the lower bound, with the
+share of padding when each sample is padded to its bucket's longest.
+"""
+
+import pathlib
+import struct
+import sys
+import sysconfig
+
+import numpy as np
+from lengths import lengths
+
+import sab
+
+
+def glosses() -> "list[int]":
+    return [len(line.rsplit("| ", 1)[1].split()) for file in pathlib.Path("/usr/share/wordnet").glob("data.*") for line in file.read_text().splitlines() if "| " in line]
+
+
+def messages(folder: str) -> "list[int]":
+    found = []
+    for path in sorted(pathlib.Path(folder).rglob("*.mo")):
+        data = path.read_bytes()
+        order = "<" if data[:4] == b"\xde\x12\x04\x95" else ">"
+        count, _, table = struct.unpack(f"{order}3I", data[8:20])
+        for i in range(1, count):  # the first is a header
+            length, begin = struct.unpack_from(f"{order}2I", data, table + 8 * i)
+            found += [len(line) for line in data[begin : begin + length].replace(b"\0", b"\n").split(b"\n") if line]
+    return found
+
+
+def lines() -> "list[int]":
+    files = sorted(pathlib.Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
+    return [len(line) for file in files for line in file.read_text(errors="replace").splitlines() if line]
+
+
+def synthetic() -> "dict[str, tuple[np.ndarray, float]]":
+    random, count = np.random.default_rng(0), 300_000
+    text = np.clip(random.lognormal(3.2, 0.7, count), 1, 500)
+    made = {
+        "log-normal": (np.clip(random.lognormal(3.1, 0.8, count), 1, 2000), 16384),
+        "gamma, 2 longest a batch": (np.clip(random.gamma(2, 40, count), 1, 2000), 2),
+        "exponential, 2 longest a batch": (np.clip(random.exponential(20, count), 1, 600), 2),
+        "uniform": (random.integers(1, 513, count), 16384),
+        "60 % of 1 to 3, log-normal": (np.where(random.random(count) < 0.6, random.integers(1, 4, count), text), 4000),
+        "Pareto": (np.clip(20 * random.pareto(2, count), 1, 4096), 16384),
+    }
+    return {name: (np.asarray(sizes).astype(int), budget * (1 if budget > 2 else sizes.max().astype(int))) for name, (sizes, budget) in made.items()}
+
+
+def cells(sizes: np.ndarray, budget: float) -> "list[str]":
+    def over(plan: sab.Plan) -> str:
+        padded = sum(bucket.padded_length * bucket.samples for bucket in plan.buckets)
+        return f"{plan.batch_count / plan.lower_bound:.4f} ({1 - sum(bucket.total for bucket in plan.buckets) / padded:.2%})"
+
+    equal = [over(sab.plan(sizes, budget, buckets="rank", bucket_batches=least)) for least in (16, 8, 4)]
+    automatic = [over(sab.plan(sizes, budget, padding=1e-6, bucket_batches=least)) for least in (16, 8, 4)]
+    usual = sab.plan(sizes, budget)
+    report = usual.report()
+    target = "met" if report.target_met else f"{report.nearest_target:.2%} in reach"
+    return [", ".join(equal), ", ".join(automatic), f"{over(usual)}, {target}, {report.meet_again:.1%} meet again"]
+
+
+def main() -> None:
+    sources = {
+        "glosses of WordNet": (glosses(), 4096),
+        "messages of programs": (messages(sys.argv[1] if len(sys.argv) > 1 else "/usr/share/locale"), 16384),
+        "lines of Python's library": (lines(), 16384),
+        "wikitext-103, drawn": (lengths(), 16384),
+        **synthetic(),
+    }
+    print("| lengths | samples, bound | equal runs of 16, 8, 4 batches | automatic, at least 16, 8, 4 | automatic, target 1 % |")
+    print("|---|---|---|---|---|")
+    for name, (sizes, budget) in sources.items():
+        if len(sizes) > 0:
+            array = np.asarray(sizes)
+            print(f"| {name} | {len(array):,}, {sab.plan(array, budget).lower_bound:,} |", " | ".join(cells(array, budget)), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()

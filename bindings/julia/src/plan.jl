@@ -75,7 +75,7 @@ Decides the batches of samples: buckets of like sizes, and how many samples of a
 - `budget`: largest cost of a batch; or, or besides, `batch_size`: a number of samples, or with `boundaries` one for each bucket.
 - `cost`: `:padded` (count × length), `:quadratic`, a vector of coefficients (`c[1] + count * (c[2] + c[3] * length + ...)`), a [`MemoryModel`](@ref) with a budget in bytes, or a
   function `cost(count, length)`.
-- `boundaries`: edges of the buckets; or `buckets`: a number of them, placed best, or `:rank`. Neither: few buckets whose padding stays under `padding`.
+- `boundaries`: edges of the buckets; or `buckets`: a number of them, placed best, or `:rank`. Neither: buckets as large as possible whose padding stays under `padding`.
 - `tail`: what becomes of samples that fill no batch, `:keep`, `:merge`, `:drop` (`drop_last`) or `:wrap`. `oversize`: of those over the budget, `:skip` (with a warning), `:error` or `:single`.
 - `progress(done, total)` follows, and stops the call by giving `false`.
 

@@ -15,6 +15,8 @@ CurrentProgress::~CurrentProgress() { progress_of_thread = before_; }
 void fail_as_thrown(std::string_view what) {
     try {
         throw;
+    } catch (const ThreadEnd&) {
+        throw;
     } catch (const std::exception& error) {
         throw Error(SAB_E_CALLBACK, text(what, " threw: ", error.what()));
     } catch (...) {

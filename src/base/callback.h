@@ -4,9 +4,20 @@
 #include <cstdint>
 #include <string_view>
 
+#if __has_include(<cxxabi.h>)
+#include <cxxabi.h>
+#endif
+
 #include "base/error.h"
 
 namespace sab {
+
+/// By which glibc ends a thread, for pthread_exit(): whoever catches it must throw it again. Python ends threads so that come back to an interpreter that is gone.
+#if defined(__GLIBCXX__) && defined(__GLIBC__)
+using ThreadEnd = abi::__forced_unwind;
+#else
+class ThreadEnd {};
+#endif
 
 class Progress;
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
+#include "base/callback.h"
 #include "stream/stream.h"
 
 namespace sab {
@@ -286,6 +286,8 @@ private:
                 // A source that is slow need not fill a block while somebody waits.
                 if (side.is_hungry.load(std::memory_order_relaxed) && coarse_milliseconds() - begun > 2) break;
             }
+        } catch (const ThreadEnd&) {
+            throw;
         } catch (...) {
             failure = std::current_exception();
         }
@@ -475,6 +477,8 @@ private:
                     if (side->is_stopping) break;
                     task->out.push_back(side->mapped(record, copier));
                 }
+            } catch (const ThreadEnd&) {
+                throw;
             } catch (...) {
                 task->failure = std::current_exception();
             }

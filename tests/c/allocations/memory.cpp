@@ -54,7 +54,7 @@ int32_t reduce(void *ctx, int64_t *values, std::size_t) {
 }
 int32_t chunk(void *ctx, uint64_t, uint64_t count, double) { return step_of(device_of(ctx), static_cast<double>(count) * 2000); }
 int32_t leaking_chunk(void *ctx, uint64_t, uint64_t count, double) {
-    device_of(ctx)->leaked += 700;
+    if (device_of(ctx)->leaked < 44000) device_of(ctx)->leaked += 5000;
     return step_of(device_of(ctx), static_cast<double>(count) * 300);
 }
 int32_t run_batch(void *ctx, const sab_batch *batch) { return step_of(device_of(ctx), batch->padded_total); }
@@ -295,6 +295,48 @@ SCENARIO(plan_verify, Threads::none) {
     CALL_INTO(seen, sab_plan_verify(plan, probe, 5, run_batch, &device, go_on, nullptr, &seen));
     run.note(&seen, sizeof seen);
     run.note(device.rng);
+    CALL_PLAIN(sab_plan_free(plan));
+    CALL_PLAIN(sab_probe_free(probe));
+}
+
+SCENARIO(memory_guard_of_ranks, Threads::none) {
+    // The other ranks see what this one sees, and wait in `reduce` unless this one comes as often as they do, whatever fails here. A budget that this rank cannot lower stays on all.
+    Device device;
+    sab_probe *const probe = probe_of(run, device);
+    sab_plan *const plan = plan_with(run, with_budget(100));
+    sab_sampler *sampler = nullptr;
+    const sab_sampler_options first_of_two = {sizeof first_of_two, 5, 0, 0, 2, SAB_LAST_STEP_SPLIT, 1, 0};
+    CALL_INTO(sampler, sab_bucket_sampler_new(plan, &first_of_two, &sampler));
+    sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    options.interval = 4;
+    options.window = 8;
+    options.reduce = reduce;
+    options.reduce_ctx = &device;
+    sab_memory_guard *guard = nullptr;
+    CALL_INTO(guard, sab_memory_guard_new(probe, sampler, &options, &guard));
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    step.chunk = leaking_chunk;
+    step.ctx = &device;
+    sab_batch batch = SAB_BATCH_INIT;
+    sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
+    static uint64_t usually_lowered = 0;
+    for (uint64_t i = 1; i <= 8; ++i) {
+        CALL_INTO(batch, sab_next_batch(sampler, &batch));
+        const int before = device.reduced;
+        double old_budget = 0, new_budget = 0;
+        CALL(sab_sampler_get_budget(sampler, &old_budget));
+        const sab_status status = CALL_ONCE(sab_memory_guard_step(guard, &batch, &step));
+        CALL(sab_sampler_get_budget(sampler, &new_budget));
+        run.require((i % 4 == 0) == (device.reduced > before), "the other ranks wait at a judgement");
+        run.require(device.told != 0 || status != SAB_OK, "a rank said that it cannot lower its budget, but did not fail");
+        run.require(device.told != 0 || new_budget == old_budget, "a budget is lowered although this rank said that it cannot");
+    }
+    CALL_INTO(info, sab_memory_guard_get_info(guard, &info));
+    run.require(info.steps == 8, "a step that failed is not counted");
+    if (!run.can_fail()) usually_lowered = info.lowered;
+    run.require(usually_lowered > 0, "the budget is never lowered");
+    CALL_PLAIN(sab_memory_guard_free(guard));
+    CALL_PLAIN(sab_sampler_free(sampler));
     CALL_PLAIN(sab_plan_free(plan));
     CALL_PLAIN(sab_probe_free(probe));
 }

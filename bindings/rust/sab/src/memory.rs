@@ -919,7 +919,7 @@ impl<'f> GuardOptions<'f> {
         self
     }
 
-    /// Where ranks train together: see [`MaxBatchOptions::reduce`]; called every interval.
+    /// Where ranks train together: see [`MaxBatchOptions::reduce`]; called every interval, and once more when the budget is to be lowered.
     pub fn reduce<E: Into<BoxError>>(mut self, mut function: impl FnMut(&mut [i64]) -> Result<(), E> + 'f) -> Self {
         self.reduce = Some(Box::new(move |values| function(values).map_err(Into::into)));
         self

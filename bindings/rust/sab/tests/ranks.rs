@@ -351,7 +351,7 @@ fn closures_of_ranks_come_back() {
         })
     };
     let sampler = make(plan(), 0, false).unwrap();
-    for call in 1..=3 {
+    for call in 1..=4 {
         let Err(Error::Callback(error)) = make(plan(), call, false) else { panic!("did not fail") };
         assert!(error.is::<Mine>());
         assert!(catch_unwind(AssertUnwindSafe(|| make(plan(), call, true))).is_err());

@@ -12,7 +12,7 @@
 
 // ---- Memory that runs out ----
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(MALLOC_OF_SANITIZER)
 #define REAL(function) __interceptor_##function
 #else
 #define REAL(function) __libc_##function

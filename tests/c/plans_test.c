@@ -336,7 +336,7 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     sab_plan_free(plan);
 }
 
-/* Distinct (count, padded length) of an epoch on one rank. */
+/* Distinct (count, padded length) of an epoch on one rank; and to what samples of 13 to 50 are padded at most. */
 static size_t shapes_of(const sab_plan *plan, double *longest_single) {
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_batch batch = SAB_BATCH_INIT;
@@ -346,11 +346,11 @@ static size_t shapes_of(const sab_plan *plan, double *longest_single) {
         size_t i = 0;
         while (i < count && !(shapes[i][0] == (double)batch.count && shapes[i][1] == batch.padded_length)) ++i;
         EXPECT(batch.longest <= batch.padded_length);
+        if (batch.longest <= 50 && batch.longest > 12 && batch.padded_length > *longest_single) *longest_single = batch.padded_length;
         if (i < count) continue;
         EXPECT(count < 64);
         shapes[count][0] = (double)batch.count;
         shapes[count++][1] = batch.padded_length;
-        if (batch.longest <= 50 && batch.longest > 12 && batch.padded_length > *longest_single) *longest_single = batch.padded_length;
     }
     sab_sampler_free(sampler);
     return count;

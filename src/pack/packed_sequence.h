@@ -16,6 +16,7 @@ public:
     uint64_t fingerprint() const override { return packing_.info.fingerprint; }
     uint64_t skipped() const override { return packing_.info.skipped; }
     uint64_t batches() const override { return order_.batches(); }
+    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const override { return order_.turn(step, rank, world); }
     std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override { return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement)); }
     void exchange(Layout& layout) noexcept override { std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value); }
     uint64_t samples(uint64_t position) const override { return found(position).sequences; }

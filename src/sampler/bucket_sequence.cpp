@@ -42,6 +42,7 @@ public:
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
     uint64_t batches() const override { return order_.batches(); }
+    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const override { return order_.turn(step, rank, world); }
     std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override { return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement)); }
     void exchange(Layout& layout) noexcept override { std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value); }
 
@@ -69,8 +70,7 @@ private:
     /// Places inside the bucket of a batch's samples.
     std::span<const uint32_t> places(const Kind& kind, uint64_t batch, uint64_t first, uint64_t count) const {
         const uint64_t samples = reader_.plan().buckets()[kind.bucket].samples();
-        const Arrangement& arrangement = order_.arrangement();
-        const Permutation permutation(samples, permutation_key(arrangement.seed, arrangement.epoch, Purpose::samples, kind.bucket));
+        const Permutation permutation(samples, order_.samples_key(kind.bucket));
         if (places_.size() < count) places_.resize(count);
         const std::span<uint32_t> out(places_.data(), count);
         const uint64_t begin = kind.first + batch * kind.batches.samples + first;

@@ -21,6 +21,8 @@ void CostOrder::arrange(const Arrangement& arrangement) {
     arrangement_ = arrangement;
     found_position_ = nowhere;
     const auto key = [&](Purpose purpose, uint64_t which) { return permutation_key(arrangement.seed, arrangement.epoch, purpose, which); };
+    ranks_key_ = epoch_key(arrangement.seed, arrangement.epoch, Purpose::ranks);
+    samples_key_ = epoch_key(arrangement.seed, arrangement.epoch, Purpose::samples);
     groups_ = Permutation(grouped_ / arrangement.group - worst_groups_, key(Purpose::steps, 0));
     uint64_t first = worst_groups_ * arrangement.group;
     for (std::size_t b = 0; b < bands_.size(); ++b) {

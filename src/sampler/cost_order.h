@@ -37,6 +37,14 @@ public:
     uint64_t batches() const { return batches_; }
     const BatchKind& kind(std::size_t index) const { return kinds_[index]; }
     Found find(uint64_t position) const;
+    /// Which of the `world` batches or pieces of a step a rank takes. Where a band of cost is narrower than a step, these stand by cost, and a fixed place would
+    /// give one rank all the longest batches. So each step begins at a random rank.
+    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const {
+        const uint64_t turned = rank + multiply_high(mix(ranks_key_ ^ step), world);
+        return turned < world ? turned : turned - world;
+    }
+    /// The key of the epoch's permutation of the samples of a bucket.
+    uint64_t samples_key(uint64_t bucket) const { return mix(samples_key_ ^ bucket); }
 
 private:
     /// A stretch of ids: batches `first`, `first` + 1, ... of a kind.
@@ -62,6 +70,7 @@ private:
     std::vector<Run> runs_;
     std::vector<Band> bands_;
     Permutation groups_;
+    uint64_t ranks_key_ = 0, samples_key_ = 0;  ///< of the epoch
     static constexpr uint64_t nowhere = ~uint64_t{0};
     mutable uint64_t found_position_ = nowhere;  ///< of the last find(): a batch is asked about several times
     mutable Found found_{};

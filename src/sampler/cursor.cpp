@@ -216,7 +216,7 @@ BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<
     uint64_t step = course_.step;  // the cursor moves when all of them are there
     offsets[0] = 0;
     for (; block.count < most && step < steps; ++step) {
-        const Share part = share(place_of(step), options_.rank);
+        const Share part = share(place_of(step), turn_of(step, options_.rank));
         const uint64_t used = offsets[block.count];
         if (part.count > indices.size() - used) {
             if (block.count == 0) offsets[1] = part.count;
@@ -234,7 +234,7 @@ void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
     check_step(step);
     check(step < batch_count(), "position", step, "must be below the number of steps, ", batch_count());
     const Place place = place_of(step);
-    const Share part = share(place, rank);
+    const Share part = share(place, turn_of(step, rank));
     sequence_->fill(part.position, part.first, part.count, batch.batch);
     batch.epoch = course_.arrangement.epoch;
     batch.step = step;
@@ -243,10 +243,14 @@ void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
     if (options_.step_totals != 0) add_step_totals(place, batch);
 }
 
-Cursor::Share Cursor::share(const Place& place, uint64_t rank) const {
-    if (place.steps == 1 && place.round.batches == course_.world_size) return batch_of(place.round, rank);
+uint64_t Cursor::turn_of(uint64_t step, uint64_t rank) const {
+    return course_.world_size == 1 ? 0 : sequence_->turn(step, rank, course_.world_size);
+}
+
+Cursor::Share Cursor::share(const Place& place, uint64_t turn) const {
+    if (place.steps == 1 && place.round.batches == course_.world_size) return batch_of(place.round, turn);
     const std::vector<uint64_t>& pieces = cut(place);
-    uint64_t piece = place.step * course_.world_size + rank;
+    uint64_t piece = place.step * course_.world_size + turn;
     for (uint64_t i = 0; i < pieces.size(); ++i) {
         if (piece < pieces[i]) {
             const Share batch = batch_of(place.round, i);
@@ -316,8 +320,8 @@ void Cursor::add_step_totals(const Place& place, PlacedBatch& batch) const {
     batch.step_total = 0;
     const Round& round = place.round;
     if (place.steps > 1 || round.first > 0) {
-        for (uint64_t rank = 0; rank < world; ++rank) {
-            const Share part = share(place, rank);
+        for (uint64_t turn = 0; turn < world; ++turn) {
+            const Share part = share(place, turn);
             if (part.count == 0) continue;
             sequence_->fill(part.position, part.first, part.count, scratch_);
             batch.step_samples += scratch_.count;

@@ -86,7 +86,8 @@ private:
     uint64_t steps_of(const Round& round) const;
     Share batch_of(const Round& round, uint64_t index) const;
     uint64_t least_pieces(const Share& batch) const;
-    Share share(const Place& place, uint64_t rank) const;
+    uint64_t turn_of(uint64_t step, uint64_t rank) const;
+    Share share(const Place& place, uint64_t turn) const;
     const std::vector<uint64_t>& cut(const Place& place) const;
     void take_over(uint64_t step);
     template <class Body>

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "sampler/vector_clones.h"
@@ -30,13 +31,14 @@ Permutation::Permutation(uint64_t count, uint64_t key) : count_(count) {
 
 namespace {
 
-/// The quadratic, on words of any width.
+/// The quadratic. Words of 16 bits would be multiplied as signed numbers.
 template <class Word>
 [[gnu::always_inline]] constexpr Word quadratic(Word x) {
-    return x * (2 * x + 1);
+    using Wide = std::common_type_t<Word, uint32_t>;
+    return static_cast<Word>(Wide{x} * static_cast<Word>(Wide{2} * x + 1));
 }
 
-/// Of a byte: the x with quadratic(x) = byte modulo 2^64, and two factors for what is above the byte; see inverse_quadratic().
+/// Of six bits: the x with quadratic(x) = bits modulo 2^64, and two factors for the bits above; see inverse_quadratic().
 struct Root {
     uint64_t x;
     uint64_t linear;
@@ -44,24 +46,25 @@ struct Root {
 };
 
 constexpr auto roots = [] {
-    std::array<Root, 256> table{};
-    for (uint64_t byte = 0; byte < table.size(); ++byte) {
+    std::array<Root, 64> table{};
+    for (uint64_t low = 0; low < table.size(); ++low) {
         uint64_t x = 0, slope = 1;
-        for (int bit = 0; bit < 64; ++bit) x |= (quadratic(x) ^ byte) & (uint64_t{1} << bit);
+        for (int bit = 0; bit < 64; ++bit) x |= (quadratic(x) ^ low) & (uint64_t{1} << bit);
         for (int i = 0; i < 6; ++i) slope *= 2 - (4 * x + 1) * slope;  // Newton: doubles the bits of the reciprocal that are right, first 2
-        table[byte] = {x, slope, uint64_t{0} - 2 * slope * slope};
+        table[low] = {x, slope, uint64_t{0} - 2 * slope * slope};
     }
     return table;
 }();
 
-/// The x with quadratic(x) = y modulo 2^32, or 2^48: root + h (1 + s + 2 s^2 + 5 s^3 + 14 s^4 + ...), where root belongs to the low byte of y, h is the
-/// rest of y over the slope at the root, s = -2 h / slope, and the coefficients are Catalan's numbers. h has 8 low zero bits, s 9.
+/// The x with quadratic(x) = y modulo 2^32, or 2^48: root + h (1 + s + 2 s^2 + 5 s^3 + 14 s^4 + ...), where root belongs to the six low bits of y, h is
+/// the rest of y over the slope at the root, s = -2 h / slope, and the coefficients are Catalan's numbers. h has 6 low zero bits, s 7.
 template <int bits>
 uint64_t inverse_quadratic(uint64_t y) {
-    const Root& root = roots[y & 255];
-    const uint64_t rest = y & ~uint64_t{255}, h = rest * root.linear, s = rest * root.square;
-    uint64_t series = 1 + s + 2 * s * s;
-    if constexpr (bits > 32) series += s * s * s * (5 + 14 * s);
+    const Root& root = roots[y & 63];
+    const uint64_t rest = y & ~uint64_t{63}, h = rest * root.linear, s = rest * root.square;
+    const uint64_t square = s * s;
+    uint64_t series = 1 + s + square * (2 + 5 * s);
+    if constexpr (bits > 32) series += square * square * (14 + 42 * s);
     return root.x + h * series;
 }
 
@@ -101,64 +104,81 @@ uint64_t Permutation::inverse(uint64_t value) const {
     return x;
 }
 
-template <int count_of_rounds>
-[[gnu::always_inline]] static inline void run_rounds(const uint32_t mask, const uint32_t shift, const uint32_t* add, uint32_t* values, std::size_t count) {
+template <int count_of_rounds, class Word>
+[[gnu::always_inline]] static inline void run_rounds(const Word mask, const uint32_t shift, const uint64_t* keys, Word* values, std::size_t count) {
+    Word add[count_of_rounds + 1];  // copies that the values cannot alias
+    for (int r = 0; r <= count_of_rounds; ++r) add[r] = static_cast<Word>(keys[r]);
     for (std::size_t i = 0; i < count; ++i) {
-        uint32_t x = values[i] + add[0];
+        auto x = static_cast<Word>(values[i] + add[0]);
         for (int r = 1; r <= count_of_rounds; ++r) {
-            x &= mask;
-            x ^= x >> shift;
-            x = quadratic(x + add[r]);
+            x = static_cast<Word>(x & mask);
+            x = static_cast<Word>(x ^ static_cast<Word>(x >> shift));
+            x = quadratic(static_cast<Word>(x + add[r]));
         }
-        x &= mask;
-        values[i] = x ^ (x >> shift);
+        x = static_cast<Word>(x & mask);
+        values[i] = static_cast<Word>(x ^ static_cast<Word>(x >> shift));
     }
 }
 
-/// The rounds of at most 32 bits, on whole vectors.
+/// Of words of 16 bits compilers shift whole vectors by constants only.
+SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint16_t* values, std::size_t count) {
+    const auto mask = static_cast<uint16_t>(keys.mask);
+    switch (keys.shift) {
+        case 3: return run_rounds<most_rounds>(mask, 3, keys.add, values, count);
+        case 4: return run_rounds<most_rounds>(mask, 4, keys.add, values, count);
+        case 5: return run_rounds<rounds>(mask, 5, keys.add, values, count);
+        case 6: return run_rounds<rounds>(mask, 6, keys.add, values, count);
+        case 7: return run_rounds<rounds>(mask, 7, keys.add, values, count);
+        default: return run_rounds<rounds>(mask, 8, keys.add, values, count);
+    }
+}
+
 SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, std::size_t count) {
-    uint32_t add[most_rounds + 1];  // copies that the values cannot alias
-    for (int r = 0; r <= keys.rounds; ++r) add[r] = static_cast<uint32_t>(keys.add[r]);
-    const auto mask = static_cast<uint32_t>(keys.mask);
-    if (keys.rounds == rounds)
-        run_rounds<rounds>(mask, keys.shift, add, values, count);
-    else
-        run_rounds<most_rounds>(mask, keys.shift, add, values, count);
+    run_rounds<rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
+}
+
+/// Passes instead of a loop a value, so that the rounds run on whole vectors: values that fell outside are gathered and tried again.
+template <class Word>
+void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
+    constexpr std::size_t block = 512;
+    const bool has_outside = keys_.mask >= count_;
+    const auto limit = static_cast<Word>(count_);
+    Word values[block], again[block];
+    uint16_t where[block];
+    for (std::size_t start = 0; start < out.size(); start += block) {
+        const std::size_t size = std::min(block, out.size() - start);
+        for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<Word>(first + start + i);
+        apply(keys_, values, size);
+        std::size_t outside = 0;
+        for (std::size_t i = 0; i < size && has_outside; ++i) {
+            again[outside] = values[i];
+            where[outside] = static_cast<uint16_t>(i);
+            outside += values[i] >= limit;
+        }
+        while (outside > 0) {
+            apply(keys_, again, outside);
+            std::size_t still = 0;
+            for (std::size_t i = 0; i < outside; ++i) {
+                const Word value = again[i];
+                const uint16_t place = where[i];
+                values[place] = value;  // overwritten later when it is still outside
+                again[still] = value;
+                where[still] = place;
+                still += value >= limit;
+            }
+            outside = still;
+        }
+        std::copy_n(values, size, out.begin() + static_cast<std::ptrdiff_t>(start));
+    }
 }
 
 void Permutation::fill(uint64_t first, std::span<uint32_t> out) const {
     if (count_ <= table_count) {
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = table_[first + i];
-        return;
-    }
-    // Passes instead of a loop a value, so that the rounds run on whole vectors: values that fell outside are gathered and tried again.
-    constexpr std::size_t block = 512;
-    uint32_t again[block];
-    uint16_t where[block];
-    for (std::size_t start = 0; start < out.size(); start += block) {
-        uint32_t* values = out.data() + start;
-        const std::size_t size = std::min(block, out.size() - start);
-        for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<uint32_t>(first + start + i);
-        apply(keys_, values, size);
-        std::size_t outside = 0;
-        for (std::size_t i = 0; i < size; ++i) {
-            where[outside] = static_cast<uint16_t>(i);
-            outside += values[i] >= count_;
-        }
-        for (std::size_t i = 0; i < outside; ++i) again[i] = values[where[i]];
-        while (outside > 0) {
-            apply(keys_, again, outside);
-            std::size_t still = 0;
-            for (std::size_t i = 0; i < outside; ++i) {
-                const uint32_t value = again[i];
-                const uint16_t place = where[i];
-                values[place] = value;  // overwritten later when it is still outside
-                again[still] = value;
-                where[still] = place;
-                still += value >= count_;
-            }
-            outside = still;
-        }
+    } else if (keys_.mask <= 0xFFFF) {
+        fill_by<uint16_t>(first, out);  // twice as many to a vector
+    } else {
+        fill_by<uint32_t>(first, out);
     }
 }
 

@@ -24,12 +24,13 @@ constexpr uint64_t multiply_high(uint64_t a, uint64_t b) {
 }
 
 /// What a permutation is for, so that no two of an epoch are alike.
-enum class Purpose : uint64_t { samples = 1, steps = 2, batches = 3, sequences = 4, units = 5, cohorts = 6, parts = 7 };
+enum class Purpose : uint64_t { samples = 1, steps = 2, batches = 3, sequences = 4, units = 5, cohorts = 6, parts = 7, ranks = 8 };
+
+/// What the keys of an epoch's permutations for one purpose have in common.
+constexpr uint64_t epoch_key(uint64_t seed, uint64_t epoch, Purpose purpose) { return mix(mix(mix(seed) ^ epoch) ^ static_cast<uint64_t>(purpose)); }
 
 /// The key of one permutation of one epoch.
-constexpr uint64_t permutation_key(uint64_t seed, uint64_t epoch, Purpose purpose, uint64_t which) {
-    return mix(mix(mix(mix(seed) ^ epoch) ^ static_cast<uint64_t>(purpose)) ^ which);
-}
+constexpr uint64_t permutation_key(uint64_t seed, uint64_t epoch, Purpose purpose, uint64_t which) { return mix(epoch_key(seed, epoch, purpose) ^ which); }
 
 /// A permutation of [0, count), count up to 2^48.
 ///
@@ -65,7 +66,10 @@ private:
     };
     template <int bits>
     static uint64_t unapply(const Rounds& keys, uint64_t x);
+    static void apply(const Rounds& keys, uint16_t* values, std::size_t count);
     static void apply(const Rounds& keys, uint32_t* values, std::size_t count);
+    template <class Word>
+    void fill_by(uint64_t first, std::span<uint32_t> out) const;
 
     uint64_t count_;
     union {

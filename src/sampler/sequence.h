@@ -63,6 +63,9 @@ public:
     /// The plan whose batches they are, if they are a plan's.
     virtual const Plan* plan() const { return nullptr; }
 
+    /// Which of a step's `world` batches or pieces a rank takes.
+    virtual uint64_t turn(uint64_t /*step*/, uint64_t rank, uint64_t /*world*/) const { return rank; }
+
     // Of the batch at a position below batches():
     virtual uint64_t samples(uint64_t position) const = 0;
     virtual double cost(uint64_t position) const = 0;  ///< in any one unit

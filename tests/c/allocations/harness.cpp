@@ -37,9 +37,15 @@ std::atomic<long> live{0};            // blocks
 std::atomic<long> releases{0};
 std::atomic<long> objects{0};
 
-bool fails() {
+#if defined(MALLOC_OF_SANITIZER)
+constexpr bool only_new_fails_in_threads = true;  // the sanitizer allocates by malloc() where it begins a thread, and ends the program when that fails
+#else
+constexpr bool only_new_fails_in_threads = false;
+#endif
+
+bool fails(bool is_new = false) {
     const Fails what = what_fails.load();
-    const bool counts = what == Fails::in_threads ? !is_caller : in_call > 0;
+    const bool counts = what == Fails::in_threads ? !is_caller && (is_new || !only_new_fails_in_threads) : in_call > 0;
     if (!counts) return false;
     const long number = counted.fetch_add(1), at = fails_at.load();
     if (at < 0 || number < at || (number > at && what != Fails::rest)) return false;
@@ -81,13 +87,14 @@ int posix_memalign(void **block, size_t alignment, size_t size) noexcept {
 }
 
 // The address sanitizer's operator new does not call malloc.
+void *operator new(std::size_t size, const std::nothrow_t &) noexcept { return fails(true) ? nullptr : counted_block(REAL(malloc)(size == 0 ? 1 : size)); }
 void *operator new(std::size_t size) {
-    if (void *const block = malloc(size == 0 ? 1 : size)) return block;
+    if (void *const block = operator new(size, std::nothrow)) return block;
     throw std::bad_alloc();
 }
-void *operator new(std::size_t size, const std::nothrow_t &) noexcept { return malloc(size == 0 ? 1 : size); }
 void *operator new(std::size_t size, std::align_val_t alignment) {
-    if (void *const block = memalign(static_cast<std::size_t>(alignment), size == 0 ? 1 : size)) return block;
+    if (!fails(true))
+        if (void *const block = counted_block(REAL(memalign)(static_cast<std::size_t>(alignment), size == 0 ? 1 : size))) return block;
     throw std::bad_alloc();
 }
 void *operator new[](std::size_t size) { return operator new(size); }

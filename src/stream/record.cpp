@@ -7,6 +7,21 @@
 
 namespace sab {
 
+void List::grow() {
+    const std::size_t room = std::max<std::size_t>(8, 2 * items.size());
+    items.reserve(room);
+    owners.reserve(room);
+}
+
+void List::add(Record&& record) {
+    make_room();
+    owners.push_back(std::move(record.owner));
+    items.push_back(record.view);
+}
+
+Copier::Copier() = default;
+Copier::~Copier() = default;
+
 void Copier::reserve(std::size_t length) {
     constexpr std::size_t usual = 1 << 16;
     if (shares_.block() != nullptr && used_ + length <= shares_.block()->capacity()) return;

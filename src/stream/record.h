@@ -116,20 +116,17 @@ public:
     }
     /// Makes room for one more record, so that add() does not allocate.
     void make_room() {
-        constexpr std::size_t first = 8;
-        if (items.size() == items.capacity()) items.reserve(std::max(first, 2 * items.size()));
-        if (owners.size() == owners.capacity()) owners.reserve(std::max(first, 2 * owners.size()));
+        if (items.size() == items.capacity() || owners.size() == owners.capacity()) grow();
     }
-    void add(Record&& record) {
-        make_room();
-        owners.push_back(std::move(record.owner));
-        items.push_back(record.view);
-    }
+    void add(Record&& record);
     /// One of them, apart.
     Record at(std::size_t index) const { return {items[index], owners[index]}; }
 
     std::vector<sab_record> items;
     std::vector<Kept> owners;
+
+private:
+    void grow();
 };
 
 /// A record of a list, which is given away; its size is the sum.
@@ -165,6 +162,8 @@ private:
 /// record is not lost when memory runs out.
 class Copier {
 public:
+    Copier();
+    ~Copier();
     Record copy(std::string_view bytes, double size);
     /// The next copy() of at most so many bytes, at most `most_reserved`, does not allocate.
     void reserve(std::size_t length);

@@ -13,6 +13,12 @@ struct sab_random {
 
 namespace sab {
 
+Over::Over() = default;
+Over::~Over() = default;
+Making::Making(Context context, ObjectsPtr objects) : context_(std::move(context)), objects_(std::move(objects)) {}
+Making::~Making() = default;
+Context context_of(void* pointer, void (*release)(void*)) { return std::make_shared<CallerContext>(pointer, release); }
+
 Bytes state_of(const Stream& stream) {
     StateWriter state;
     stream.save(state);

@@ -41,6 +41,8 @@ using StagePtr = std::unique_ptr<Stage>;
 /// A stage over one source.
 class Over : public Stage {
 public:
+    Over();
+    ~Over() override;
     void attach(StreamPtr source) noexcept override { source_ = std::move(source); }
     uint64_t skipped() const override { return source_->skipped(); }
     void add_objects(ObjectKinds& kinds) const override { source_->add_objects(kinds); }
@@ -75,12 +77,13 @@ private:
     bool is_owned_ = false;
 };
 using Context = std::shared_ptr<CallerContext>;
-inline Context context_of(void* pointer, void (*release)(void*)) { return std::make_shared<CallerContext>(pointer, release); }
+Context context_of(void* pointer, void (*release)(void*));
 
 /// A stage whose callbacks may make objects of its own.
 class Making : public Over {
 public:
-    Making(Context context, ObjectsPtr objects) : context_(std::move(context)), objects_(std::move(objects)) {}
+    Making(Context context, ObjectsPtr objects);
+    ~Making() override;
     void attach(StreamPtr source) noexcept override {
         Over::attach(std::move(source));
         context_->own();
@@ -214,8 +217,9 @@ public:
     StreamProgress(sab_progress_fn callback, void* ctx) {
         if (callback != nullptr) callbacks_.push_back({callback, ctx});
     }
-    explicit StreamProgress(const std::vector<const StreamProgress*>& sources) {
-        for (const StreamProgress* const source : sources) callbacks_.insert(callbacks_.end(), source->callbacks_.begin(), source->callbacks_.end());
+    /// Those of `other`, too.
+    void add(const StreamProgress& other) {
+        for (const auto& callback : other.callbacks_) callbacks_.push_back(callback);
     }
     /// Calls each; alive as long as this is. The first code that is not 0 counts.
     Progress all() const {

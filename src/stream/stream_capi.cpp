@@ -7,32 +7,32 @@
 
 namespace {
 
+void finish_over(sab_stream* source, sab_stream** stream, sab::StagePtr stage) {
+    auto made = std::make_unique<sab_stream>();
+    stage->attach(std::move(source->impl));  // nothing can fail from here on
+    made->impl = std::move(stage);
+    made->progress = std::move(source->progress);
+    delete source;
+    *stream = made.release();
+}
+
 /// A stream over a source, which is taken only when the stream could be made. `*stream` changes only then: it may be the source itself.
 template <class Make>
 sab_status guard_over(sab_stream* source, sab_stream** stream, Make&& make) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(source, "source");
-        auto made = std::make_unique<sab_stream>();
-        sab::StagePtr stage = make();
-        stage->attach(std::move(source->impl));  // nothing can fail from here on
-        made->impl = std::move(stage);
-        made->progress = std::move(source->progress);
-        delete source;
-        *stream = made.release();
+        finish_over(source, stream, make());
     });
 }
 
 /// The same over several.
-template <class Make>
-sab_status over_many(const std::vector<sab_stream*>& sources, sab_stream** stream, Make&& make) {
+void over_many(const std::vector<sab_stream*>& sources, sab_stream** stream, sab::StagePtr (*make)(std::size_t)) {
     for (std::size_t i = 0; i < sources.size(); ++i)
         if (std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(i), sources[i]) != sources.begin() + static_cast<std::ptrdiff_t>(i))
             sab::fail(SAB_E_ARGUMENT, "sources: a stream is given twice");
     auto made = std::make_unique<sab_stream>();
-    std::vector<const sab::StreamProgress*> progresses;
-    for (const sab_stream* const source : sources) progresses.push_back(&source->progress);
-    made->progress = sab::StreamProgress(progresses);
+    for (const sab_stream* const source : sources) made->progress.add(source->progress);
     sab::StagePtr stage = make(sources.size());
     for (sab_stream* const source : sources) {  // nothing can fail from here on
         stage->attach(std::move(source->impl));
@@ -40,7 +40,6 @@ sab_status over_many(const std::vector<sab_stream*>& sources, sab_stream** strea
     }
     made->impl = std::move(stage);
     *stream = made.release();
-    return SAB_OK;
 }
 
 std::vector<sab_stream*> listed(sab_stream* const* sources, std::size_t count) {
@@ -337,7 +336,7 @@ sab_status sab_random_map_stream_new(sab_stream* source, sab_random_map_fn map, 
 sab_status sab_zip_stream_new(sab_stream* const* sources, size_t count, sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
-        return over_many(listed(sources, count), stream, [](std::size_t under) { return sab::make_zip(under); });
+        over_many(listed(sources, count), stream, sab::make_zip);
     });
 }
 
@@ -347,7 +346,7 @@ sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sour
         sab::require(control, "control");
         std::vector<sab_stream*> all = listed(sources, count);
         all.insert(all.begin(), control);
-        return over_many(all, stream, [](std::size_t under) { return sab::make_multiplex(under); });
+        over_many(all, stream, sab::make_multiplex);
     });
 }
 

@@ -145,7 +145,7 @@ def sab_py_progress(ctx: Any, done: int, total: int) -> int:
 
 def unpicklable(value: Any, instead: str) -> TypeError:
     """The error of a `__reduce__`, which pickle and copy call, of what exists in this process only."""
-    return TypeError(f"sab.{type(value).__name__} cannot be pickled or copied: {instead}")
+    return TypeError(f"sab.{type(value).__name__} cannot be pickled or deep-copied: {instead}")
 
 
 def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:

@@ -116,6 +116,12 @@ class Probe:
     A probe is for one thread at a time; a ``"cpu"`` one for the thread that made it, closed in reverse order of making.
     """
 
+    def __copy__(self) -> "Probe":
+        """Another reference to the same probe."""
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
     def __reduce__(self) -> Any:
         raise unpicklable(self, "make a probe in each process that needs one")
 

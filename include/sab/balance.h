@@ -295,7 +295,8 @@ typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, v
  *  @param sampler     a sampler with random access
  *  @param rank        of this process among those that `all_gather` joins
  *  @param world_size  number of them, 1 to 2^20
- *  @param all_gather  called twice, with 16 and with some 200 bytes. A rank that fails gives its status in the first call, so that no rank waits for it
+ *  @param all_gather  called twice, with 16 and with some 200 bytes. A rank that fails gives its status in the first call, so that no rank waits for it. A rank without
+ *                     memory for the answers does so among at most 2,700 ranks; among more, the others wait until `all_gather` gives up
  *  @param ctx         handed to `all_gather`
  *  @return SAB_OK, on all ranks; SAB_E_MISMATCH, on all ranks, with a message that names the ranks that differ from most, what in, and both values;
  *          SAB_E_CALLBACK; SAB_E_UNSUPPORTED
@@ -314,7 +315,8 @@ SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t 
  *  @param sizes       of this rank's samples, maybe none; read during the call only
  *  @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same on all ranks
  *  @param options     rank and world size (at most 2^20) are those of the shards; `seed` and `epoch` must be the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used
- *  @param all_gather  called four times, with 24 bytes, 8 bytes, the distinct sizes and their counts, and 16 bytes; not kept
+ *  @param all_gather  called four times, with 24 bytes, 8 bytes, the distinct sizes and their counts, and 16 bytes; not kept. A rank that fails reports it in the next call. A rank
+ *                     without memory for the answers does so among at most 2,700 ranks; among more, the others wait until `all_gather` gives up
  *  @param ctx         handed to `all_gather`
  *  @param sampler     the new handle; free with sab_sampler_free()
  *  @return SAB_OK, on all ranks; SAB_E_ARGUMENT, on all ranks where the sizes of one break a rule: the message names the rank; SAB_E_MISMATCH where the options differ

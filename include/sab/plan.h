@@ -78,8 +78,8 @@ typedef struct sab_plan_options {
     sab_cost cost;               /**< what a batch costs; SAB_COST_PADDED */
     double budget;               /**< largest cost of a batch, in the unit of the cost; > 0. 0: none */
     double padding_target;       /**< AUTO: the largest share, in (0, 1), of padding among padded positions (each sample padded to its bucket's longest),
-                                      and, under a budget, of batches over the lower bound. 0.01. Missed only where no buckets of the fewest
-                                      batches that `bucket_batches` allows reach it: sab_plan_report() says so, and what can be reached */
+                                      and, under a budget, of batches over the lower bound. 0.01. Missed only if no buckets with the
+                                      fewest batches that `bucket_batches` allows reach it. sab_report.target_met and nearest_target report this */
     const double *boundaries;    /**< BOUNDARIES: at least 2, in any order, no two equal; read during the call */
     size_t boundary_count;       /**< number of `boundaries` */
     size_t bucket_count;         /**< OPTIMAL: number of buckets, at least 1. Time while planning: bucket_count * distinct sizes. Memory while planning:
@@ -88,8 +88,9 @@ typedef struct sab_plan_options {
     uint64_t bucket_batches;     /**< RANK: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch mates change from
                                       epoch to epoch; buckets that begin among the longest 1 % of the samples may have a quarter of it (but not fewer than 4).
                                       0: 16, fewer (down to 4) where `padding_target` is out of reach with 16, and at most a sixteenth of all
-                                      batches. What the target leaves over goes to larger buckets. Where the target is missed, RANK with as many batches
-                                      never has both less padding and fewer batches */
+                                      batches. What the target leaves over goes to larger buckets. If the target is missed, the default is the largest of
+                                      16, 8 and 4 that wastes at most a quarter more than the least found. RANK with the number that the plan
+                                      takes never has both less padding and fewer batches; RANK with a smaller one may */
     const uint64_t *batch_sizes; /**< samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL: by the budget */
     size_t batch_size_count;     /**< number of `batch_sizes` */
     uint64_t max_batch_size;     /**< no batch has more samples; 0: no limit */

@@ -1,9 +1,9 @@
 /** @file sampler.h
  *  sab_sampler: a cursor over the batches of an epoch, for one rank.
  *
- *  The batches of an epoch stand in one global order. At step s the `world_size` ranks take the next `world_size` of them, one each (in the native and the packed
- *  order beginning at a random rank, so that none always gets the longest), so
- *  ranks need not talk to each other, all take the same number of steps, and the batches of one step cost nearly the same. When the
+ *  The batches of an epoch stand in one global order. At step s the ranks take the next `world_size` batches, one each. In the native and the packed order each
+ *  step begins at a random rank, so that no rank always gets the longest. Ranks need not talk to each other, all take the same number of
+ *  steps, and the batches of one step cost nearly the same. When the
  *  batches of an epoch do not fill the last step, that step's batches are split between the ranks (or dropped, or repeated:
  *  `last_step`), so that by default no sample is lost or seen twice.
  *

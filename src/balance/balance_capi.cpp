@@ -182,13 +182,8 @@ sab_status sab_sharded_sampler_new(const sab_sizes* sizes, const sab_plan_option
         sab::require(sizes, "sizes");
         sab::require(plan, "plan");
         const auto rules = sab::read_options(plan, sab_plan_options SAB_PLAN_OPTIONS_INIT);
-        auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        const sab::Ranks ranks = ranks_of(given.rank, given.world_size, all_gather, ctx);
-        auto sequence = sab::make_sharded_sequence(sizes->impl, rules, {given.seed, given.epoch}, ranks);
-        sab_sampler_options own SAB_SAMPLER_OPTIONS_INIT;  // the shard is this rank's alone
-        own.seed = given.seed;
-        own.epoch = given.epoch;
-        return new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), own), {}};
+        const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+        return sab::make_sharded_sampler(sizes->impl, rules, given, ranks_of(given.rank, given.world_size, all_gather, ctx)).release();
     });
 }
 

@@ -52,9 +52,9 @@ constexpr Field fields[] = {
 
 /// "rank 2 has seed 8, the others 7": those that differ from what most have.
 std::string odd_ones(const char* name, const std::vector<uint64_t>& values) {
+    if (std::ranges::all_of(values, [&](uint64_t value) { return value == values[0]; })) return {};  // without an allocation, which could fail on one rank alone
     std::map<uint64_t, std::size_t> times;
     for (const uint64_t value : values) ++times[value];
-    if (times.size() == 1) return {};
     const uint64_t usual = std::ranges::max_element(times, {}, [](const auto& each) { return each.second; })->first;
     constexpr std::size_t most_named = 4;
     std::string named;
@@ -126,9 +126,12 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
     std::exception_ptr failure;
     std::vector<Told> told;
     std::vector<Greeting> greetings;
+    std::vector<uint64_t> values, seen_at;
     try {
         greetings.resize(ranks.world_size);
         told.resize(ranks.world_size);
+        values.resize(ranks.world_size);
+        seen_at.resize(ranks.world_size, ranks.world_size);
         std::array<std::byte, SAB_STATE_SIZE> bytes{};
         sampler.save(bytes);
         std::memcpy(&mine.state, bytes.data(), sizeof mine.state);
@@ -148,7 +151,6 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
     check_greetings(greetings);
     ranks.gather<Told>({&mine, 1}, told);
 
-    std::vector<uint64_t> values(told.size());
     for (const Field& field : fields) {
         std::ranges::transform(told, values.begin(), [&](const Told& each) { return field.value(each.state); });
         if (const std::string odd = odd_ones(field.name, values); !odd.empty()) fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
@@ -156,7 +158,6 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
     if (mine.state.order == static_cast<uint32_t>(Order::sharded)) return;  // each has a shard of its own
     if (mine.state.world_size != ranks.world_size)
         fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.state.world_size, ", but there are ", ranks.world_size, " ranks");
-    std::vector<uint64_t> seen_at(told.size(), ranks.world_size);
     for (std::size_t i = 0; i < told.size(); ++i) {
         if (told[i].rank >= ranks.world_size) fail(SAB_E_MISMATCH, "all_gather: place ", i, " holds rank ", told[i].rank, " of ", ranks.world_size, ", which no rank gave");
         uint64_t& other = seen_at[told[i].rank];

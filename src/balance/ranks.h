@@ -34,7 +34,7 @@ struct Ranks {
             fail(SAB_E_MISMATCH, "all_gather: place ", rank, " of ", world_size, " does not hold the bytes that rank ", rank, " gave: all must be filled in the order of the ranks");
     }
 
-    /// Tells the others of a failure. Where there was no memory for their answers, the stack holds those of some thousand ranks; among more, the others wait for this one.
+    /// Reports a failure to the other ranks. Without memory for their answers it uses the stack, which holds up to 64 KiB.
     template <class Item>
     void tell(const Item& mine, std::vector<Item>& answers) const noexcept {
         constexpr std::size_t most = (std::size_t{1} << 16) / sizeof(Item);
@@ -42,7 +42,7 @@ struct Ranks {
         if (answers.size() < world_size && world_size > most) return;
         try {
             all_gather(ctx, &mine, sizeof mine, answers.size() < world_size ? few : answers.data());
-        } catch (...) {  // what this rank failed with is told
+        } catch (...) {  // the caller gets the first failure
         }
     }
 };
@@ -52,6 +52,6 @@ std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is
 void check_ranks(const Sampler& sampler, const Ranks& ranks);
 
 /// Steps of the samples of this rank's shard, as many as the others take of theirs.
-std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Arrangement& arrangement, const Ranks& ranks);
+std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes, const sab_plan_options& options, const sab_sampler_options& given, const Ranks& ranks);
 
 }  // namespace sab

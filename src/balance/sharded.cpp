@@ -7,6 +7,7 @@
 #include "balance/ranks.h"
 #include "base/guard.h"
 #include "base/xxhash.h"
+#include "sampler/cursor.h"
 #include "sampler/permutation.h"
 #include "sampler/state.h"
 
@@ -73,14 +74,17 @@ std::exception_ptr caught(Work&& work, int64_t& status) {
     }
 }
 
+[[noreturn]] void fail_as(std::size_t rank, int64_t status, sab_status with) {
+    const char* const name = sab_status_name(static_cast<sab_status>(status));
+    fail(with, "sizes: rank ", rank, " failed with ", name, "; see the error on that rank");
+}
+
 /// Checks what the ranks tell of their shards; gives the most distinct sizes of one.
 uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
     const Shard& mine = shards[ranks.rank];
     uint64_t most_levels = 0;
     for (std::size_t r = 0; r < shards.size(); ++r) {
-        if (shards[r].status != SAB_OK)
-            fail(shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH, "sizes: rank ", r, " failed, and was told why: ",
-                 sab_status_name(static_cast<sab_status>(shards[r].status)));
+        if (shards[r].status != SAB_OK) fail_as(r, shards[r].status, shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH);
         if (shards[r].options != mine.options) fail(SAB_E_MISMATCH, "plan: its options, the seed, the epoch or the world size are not the same on ranks ", ranks.rank, " and ", r);
         if (shards[r].levels > largest_sample_count) fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", shards[r].levels, " distinct sizes, which no rank gave");
         most_levels = std::max(most_levels, shards[r].levels);
@@ -91,55 +95,17 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
 
 class ShardedSequence : public Sequence {
 public:
-    ShardedSequence(const Sizes& sizes, const sab_plan_options& options, const Arrangement& arrangement, const Ranks& ranks) : ranks_(ranks.world_size), rank_(ranks.rank) {
-        // A rank that fails says so in what it gives next, instead of leaving the others waiting. So memory for their answers is there before they are asked.
-        Shard mine{SAB_OK, 0, hash_of(options, arrangement, ranks)};
-        std::vector<Shard> shards;
-        std::vector<Made> plans;
-        std::vector<int64_t> statuses;
-        std::exception_ptr failure = caught([&] {
-            check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail, "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
-            check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize, "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
-            shards.resize(ranks_);
-            statuses.resize(ranks_);
-            plans.resize(ranks_);
-            if (sizes.count() > 0) own_ = sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx));
-            mine.levels = own_.level_size.size();
-        }, mine.status);
-        if (failure) {
-            ranks.tell(mine, shards);
-            std::rethrow_exception(failure);
-        }
-        ranks.gather<Shard>({&mine, 1}, shards);
-        const uint64_t most_levels = check_shards(shards, ranks);
-
-        std::vector<Bar> bars, all;
-        int64_t status = SAB_OK;
-        failure = caught([&] {
-            bars.resize(most_levels);
-            all.resize(most_levels * ranks_);
-        }, status);
-        ranks.gather<int64_t>({&status, 1}, statuses);
-        if (failure) std::rethrow_exception(failure);
-        for (std::size_t r = 0; r < statuses.size(); ++r)
-            if (statuses[r] != SAB_OK) fail(SAB_E_MISMATCH, "sizes: rank ", r, " failed, and was told why: ", sab_status_name(static_cast<sab_status>(statuses[r])));
-        for (std::size_t i = 0; i < own_.level_size.size(); ++i) bars[i] = {own_.level_size[i], own_.level_first[i + 1] - own_.level_first[i]};
-        ranks.gather<Bar>(bars, all);
-
-        // Of the plan, and of what only this rank knows: which of its samples have which size.
-        Made made{0, own_.order == nullptr ? 0 : XXH3_64bits(own_.order.get(), own_.count * sizeof(uint32_t))};
-        failure = caught([&] {
-            lay_out(all, shards, options);
-            made.plan = XXH3_64bits_withSeed(all.data(), all.size() * sizeof(Bar), plan_->fingerprint()) | 1;
-        }, status);
-        ranks.gather<Made>({&made, 1}, plans);
-        if (failure) std::rethrow_exception(failure);
-        for (std::size_t r = 0; r < plans.size(); ++r)
-            if (plans[r].plan != made.plan)
-                fail(SAB_E_MISMATCH, "plan: rank ", r, plans[r].plan == 0 ? " could not make it" : " made another one", ", though the options are the same: is its cost?");
-        fingerprint_ = XXH3_64bits(plans.data(), plans.size() * sizeof(Made));
+    ShardedSequence(Sorted own, std::span<const Bar> bars, std::span<const Shard> shards, const sab_plan_options& options, const Ranks& ranks)
+        : ranks_(ranks.world_size), rank_(ranks.rank), own_(std::move(own)) {
+        lay_out(bars, shards, options);
         steps_ = arranged({});
     }
+
+    /// Of the plan, and of what only this rank knows: which of its samples have which size.
+    Made made(std::span<const Bar> bars) const {
+        return {XXH3_64bits_withSeed(bars.data(), bars.size_bytes(), plan_->fingerprint()) | 1, own_.order == nullptr ? 0 : XXH3_64bits(own_.order.get(), own_.count * sizeof(uint32_t))};
+    }
+    void set_fingerprint(uint64_t fingerprint) { fingerprint_ = fingerprint; }
 
     Order order() const override { return Order::sharded; }
     uint64_t fingerprint() const override { return fingerprint_; }
@@ -203,7 +169,7 @@ private:
         uint64_t edge(uint64_t step_, uint64_t samples) const { return step_ * samples / steps; }
     };
 
-    void lay_out(const std::vector<Bar>& all, const std::vector<Shard>& shards, const sab_plan_options& options) {
+    void lay_out(std::span<const Bar> all, std::span<const Shard> shards, const sab_plan_options& options) {
         const std::size_t width = all.size() / ranks_;
         std::map<double, uint64_t> sums;
         uint64_t count = 0;
@@ -301,9 +267,62 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Sequence> make_sharded_sequence(const Sizes& sizes, const sab_plan_options& plan, const Arrangement& arrangement, const Ranks& ranks) {
-    ShardedSequence made(sizes, plan, arrangement, ranks);  // on the stack: a rank must come so far as to tell the others what it fails with
-    return std::make_unique<ShardedSequence>(std::move(made));
+std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes, const sab_plan_options& options, const sab_sampler_options& given, const Ranks& ranks) {
+    // A rank that fails reports its status in the next gathering, so that the others do not wait for it. The memory for their answers is there before.
+    Shard mine{SAB_OK, 0, hash_of(options, {given.seed, given.epoch}, ranks)};
+    Sorted own;
+    std::vector<Shard> shards;
+    std::vector<Made> plans;
+    std::vector<int64_t> statuses;
+    std::exception_ptr failure = caught([&] {
+        check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail, "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
+        check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize, "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
+        shards.resize(ranks.world_size);
+        statuses.resize(ranks.world_size);
+        plans.resize(ranks.world_size);
+        if (sizes.count() > 0) own = sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx));
+        mine.levels = own.level_size.size();
+    }, mine.status);
+    if (failure) {
+        ranks.tell(mine, shards);
+        std::rethrow_exception(failure);
+    }
+    ranks.gather<Shard>({&mine, 1}, shards);
+    const uint64_t most_levels = check_shards(shards, ranks);
+
+    std::vector<Bar> bars, all;
+    int64_t status = SAB_OK;
+    failure = caught([&] {
+        bars.resize(most_levels);
+        all.resize(most_levels * ranks.world_size);
+    }, status);
+    ranks.gather<int64_t>({&status, 1}, statuses);
+    if (failure) std::rethrow_exception(failure);
+    for (std::size_t r = 0; r < statuses.size(); ++r)
+        if (statuses[r] != SAB_OK) fail_as(r, statuses[r], SAB_E_MISMATCH);
+    for (std::size_t i = 0; i < own.level_size.size(); ++i) bars[i] = {own.level_size[i], own.level_first[i + 1] - own.level_first[i]};
+    ranks.gather<Bar>(bars, all);
+
+    // All that the sampler needs is made before the last gathering: after it no rank can fail alone.
+    std::unique_ptr<sab_sampler> sampler;
+    ShardedSequence* sequence = nullptr;
+    Made made{0, 0};
+    failure = caught([&] {
+        auto owned = std::make_unique<ShardedSequence>(std::move(own), all, shards, options, ranks);
+        sequence = owned.get();
+        sab_sampler_options alone SAB_SAMPLER_OPTIONS_INIT;  // no other rank takes samples of this shard
+        alone.seed = given.seed;
+        alone.epoch = given.epoch;
+        sampler.reset(new sab_sampler{std::make_unique<Cursor>(std::move(owned), alone), {}});
+        made = sequence->made(all);
+    }, status);
+    ranks.gather<Made>({&made, 1}, plans);
+    if (failure) std::rethrow_exception(failure);
+    for (std::size_t r = 0; r < plans.size(); ++r)
+        if (plans[r].plan != made.plan)
+            fail(SAB_E_MISMATCH, "plan: rank ", r, plans[r].plan == 0 ? " could not make it" : " made another one; options match; check that the cost is the same on all ranks");
+    sequence->set_fingerprint(XXH3_64bits(plans.data(), plans.size() * sizeof(Made)));
+    return sampler;
 }
 
 }  // namespace sab

@@ -1,28 +1,35 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "memory/probe.h"
 
 namespace sab {
 namespace {
 
-/// The number of KiB after `name`, at the beginning of a line in a file of /proc; -1 when it is not there. Read without stdio, which allocates: memory may be short where it is measured.
+/// The number of KiB after `name` at the beginning of a line of a file in /proc; -1 if no line has it. Lines may be longer than the buffer (those of a process in many groups are). Read
+/// without stdio, which allocates: memory may be short where it is measured.
 int64_t kibibytes(const char* path, const char* name) {
     const int file = ::open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return -1;
-    char text[8192];
-    std::size_t size = 0;
-    for (ssize_t more; size < sizeof text - 1 && (more = ::read(file, text + size, sizeof text - 1 - size)) > 0;) size += static_cast<std::size_t>(more);
+    const std::size_t length = std::strlen(name);
+    std::size_t matched = 0;  // characters of the name at the beginning of this line; more than `length`: it begins otherwise
+    int64_t number = -1;
+    char text[4096];
+    for (ssize_t size; (size = ::read(file, text, sizeof text)) > 0;)
+        for (const char c : std::span(text, static_cast<std::size_t>(size))) {
+            if (c == '\n')
+                matched = 0;
+            else if (matched < length)
+                matched = c == name[matched] ? matched + 1 : length + 1;
+            else if (matched == length && c >= '0' && c <= '9')
+                number = std::max<int64_t>(number, 0) * 10 + (c - '0');
+        }
     ::close(file);
-    text[size] = '\0';
-    for (const char* line = text; line != nullptr; line = std::strchr(line, '\n')) {
-        if (*line == '\n') ++line;
-        if (std::strncmp(line, name, std::strlen(name)) == 0) return std::strtoll(line + std::strlen(name), nullptr, 10);
-    }
-    return -1;
+    return number;
 }
 
 int32_t read_kibibytes(const char* path, const char* name, int64_t* bytes) {

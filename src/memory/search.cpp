@@ -28,7 +28,7 @@ void check_options(const sab_find_max_batch_options& options) {
             fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", length, ": must be finite and above 0");
 }
 
-/// Runs trials, the same ones on all ranks, and tells what the worst rank saw. Whatever a rank fails with between two meetings it says at the next one.
+/// Runs trials, the same ones on all ranks, and tells what the worst rank saw. A rank that fails reports it in its next call of `reduce`.
 class Trials {
 public:
     Trials(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options)
@@ -244,10 +244,6 @@ uint64_t rounded(uint64_t count, const sab_find_max_batch_options& options) {
     if (options.rounding == SAB_ROUND_MULTIPLE && count >= options.multiple) return count - count % options.multiple;
     return count;
 }
-
-}  // namespace
-
-namespace {
 
 /// What was found for each length, in their order.
 std::vector<Found> find_each(Trials& trials, std::span<const double> lengths, const sab_find_max_batch_options& options) {

@@ -106,7 +106,7 @@ void MemoryWatch::finish(const sab_batch& batch, Outcome outcome, std::exception
 void MemoryWatch::record(const sab_batch& batch, Outcome outcome) {
     const std::unique_ptr<Probe::Span> span = std::move(span_);
     if (batch.count > 0 && outcome != Outcome::failed) {
-        const double cost = cost_(batch.count, batch.padded_length);
+        const double cost = cost_(batch.count, sampler_.impl->plan()->priced(batch.padded_length));
         const int64_t peak = span != nullptr ? span->most(probe_->peak()) : probe_->peak();
         if (outcome == Outcome::ran_out) {  // its peak is that of its parts
             ++out_of_memory_;
@@ -154,8 +154,9 @@ void MemoryWatch::judge() {
     }
     // Not below what the cheapest sample alone costs: there is nothing to gain there.
     double floor = nowhere;
-    for (const Bucket& bucket : sampler_.impl->plan()->buckets())
-        if (bucket.batches > 0) floor = std::min(floor, cost_(1, bucket.padded_length));
+    const Plan& plan = *sampler_.impl->plan();
+    for (const Bucket& bucket : plan.buckets())
+        if (bucket.batches > 0) floor = std::min(floor, cost_(1, plan.priced(bucket.padded_length)));
     allowed = std::max(allowed, std::max(floor, cost_.constant() * (1 + 1e-9)));
 
     auto share = static_cast<int64_t>(std::clamp(allowed / budget, 0.0, 1.0) * parts);
@@ -163,7 +164,7 @@ void MemoryWatch::judge() {
         Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &share, 1); }, "reduce");
     if (static_cast<double>(share) >= 0.998 * parts) return;
     const double least = budget * (static_cast<double>(share) / parts);
-    if (!lower(least)) fail(SAB_E_MISMATCH, "another rank could not lower its budget: it stays on all ranks");
+    if (!lower(least)) fail(SAB_E_MISMATCH, "another rank could not lower its budget; all ranks keep theirs");
     ++lowered_;
     log(SAB_LOG_WARNING, "memory is scarcer than planned: the budget of the batches to come is lowered from ", budget, " to ", least, " after step ", steps_,
         " (largest peak ", peak_, " of ", limit_, " bytes)");

@@ -34,8 +34,8 @@ public:
     std::vector<Cut> by_rank(uint64_t batches);
 
     /// Runs of at least `fewest` whole batches (a quarter of it, but up to 4, among the longest 1 % of the samples), with as few batches in sum as can be, and of those the
-    /// least padding; never more than `equal`, which by_rank(fewest) gives. Dynamic programming over the number of batches so far, from the longest sample down: with
-    /// as many batches, those who reach furthest are best. A run is never so long that it could be two.
+    /// least padding; never more than `equal`, which by_rank(fewest) gives. Dynamic programming over the number of batches so far, from the longest sample down:
+    /// for each number of batches, the way that leaves the fewest samples is best. A run is never so long that it could be two.
     std::vector<Cut> by_fewest_batches(uint64_t fewest, std::vector<Cut> equal);
 
     struct Automatic {

@@ -137,7 +137,7 @@ void Cursor::take_over(uint64_t step) {
         course_.lead = {};
     } else if (const Place place = place_of(step); step < course_.start_step + course_.lead_steps || place.step > 0) {
         if (step >= course_.start_step + course_.lead_steps) course_.start_position = std::min(place.round.position + course_.world_size, sequence_->batches());
-        // What rank 0 takes next is where the rest begins: pieces are dealt in order.
+        // The first piece of the next step is where the rest begins: pieces are dealt in order.
         const std::vector<uint64_t>& pieces = cut(place);
         uint64_t index = 0, before = place.step * course_.world_size;
         for (; before >= pieces[index]; ++index) before -= pieces[index];

@@ -539,6 +539,41 @@ static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     sab_plan_free(plan);
 }
 
+/* A size of zero costs as much as the smallest above zero, for the guard as for the plan: no budget below that helps. */
+static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
+    static const double boundaries[] = {0, 50, 200};
+    int32_t numbers[128];
+    for (int i = 0; i < 128; ++i) numbers[i] = i % 2 * 100;
+    sab_plan_options plan_options = budget(400);
+    plan_options.buckets = SAB_BUCKETS_BOUNDARIES;
+    plan_options.boundaries = boundaries;
+    plan_options.boundary_count = COUNT(boundaries);
+    sab_plan *plan = plan_with(numbers, 128, &plan_options);
+    struct device device = device_of(guarded_base, 100000000);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_probe *probe = probe_of(&device);
+    sab_memory_guard *guard = NULL;
+    sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    options.window = options.interval = 8;
+    options.limit = 1; /* out of reach */
+    EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
+    sab_batch batch = SAB_BATCH_INIT;
+    for (int i = 0; i < 8; ++i) {
+        EXPECT_OK(sab_next_batch(sampler, &batch));
+        EXPECT_OK(sab_memory_guard_begin(guard));
+        EXPECT(touch(&device, 1000) == 0);
+        EXPECT_OK(sab_memory_guard_end(guard, &batch, 0));
+    }
+    const sab_memory_guard_info info = guard_info(guard);
+    EXPECT(info.lowered == 1 && is_near(info.budget, 100, 1e-9));
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(batch.count == 1);
+    sab_memory_guard_free(guard);
+    sab_probe_free(probe);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
 static void Guard_ThatCannotBe_IsRefused(void) {
     sab_plan *plan = guarded_plan(1), *other = a_plan();
     struct guarded run = a_run(1, 36000000);
@@ -687,6 +722,7 @@ int main(void) {
     RUN(Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce);
     RUN(Guard_BeginAndEnd_SeeWhatStepSees);
     RUN(Guard_WindowAndMean_LeaveEmptyStepsOut);
+    RUN(Guard_OfSizesOfZero_KeepsTheirPrice);
     RUN(Guard_ThatCannotBe_IsRefused);
     RUN(Guard_OnThreeRanks_LowersAlike);
     return finish();

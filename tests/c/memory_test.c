@@ -1,6 +1,10 @@
 /* Probes, and the peaks of work under them. */
 #define _GNU_SOURCE
 #include <float.h>
+#ifdef __linux__
+#include <grp.h>
+#include <sys/wait.h>
+#endif
 #include <unistd.h>
 
 #include "device.h"
@@ -175,6 +179,27 @@ static void Probe_OfADeviceThatIsNotThere_IsRefused(void) {
     options.total_bytes = -1;
     EXPECT_FAILS(sab_probe_new("host", &options, &probe), SAB_E_ARGUMENT, "options.total_bytes = -1");
 }
+
+#ifdef __linux__
+/* The groups of a process are a line of many KiB in /proc/self/status, before the memory. Left out where the test may not set groups. */
+static void HostProbe_OfAProcessInManyGroups_Reads(void) {
+    enum { groups = 4000 };
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        gid_t ids[groups];
+        for (gid_t i = 0; i < groups; ++i) ids[i] = 1000000 + i;
+        if (setgroups(groups, ids) != 0) _exit(0);
+        sab_probe *probe = NULL;
+        sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
+        const sab_status status = sab_probe_new("host", NULL, &probe);
+        if (status == SAB_E_UNSUPPORTED && access("/proc/self/clear_refs", W_OK) != 0) _exit(0);
+        _exit(!(status == SAB_OK && sab_probe_read(probe, &stats) == SAB_OK && stats.current > 0 && stats.peak >= stats.current && stats.total > stats.peak));
+    }
+    int status = 1;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+#endif
 
 #ifndef _WIN32
 static void HostProbe_SeesWhatIsTouched(void) {
@@ -589,6 +614,9 @@ int main(void) {
     RUN(Probe_OfADeviceThatIsNotThere_IsRefused);
 #ifndef _WIN32
     RUN(HostProbe_SeesWhatIsTouched);
+#ifdef __linux__
+    RUN(HostProbe_OfAProcessInManyGroups_Reads);
+#endif
 #endif
     RUN(CollectPeak_RecordsEachItem);
     RUN(CollectPeak_WithoutItems_RecordsNothing);

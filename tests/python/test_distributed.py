@@ -56,7 +56,7 @@ def test_a_rank_that_never_comes_is_named():
 
 def test_a_rank_that_fails_alone_is_told_of_everywhere():
     said = run("fail_alone", 3)
-    assert said[1].startswith("TypeError") and said[0] == said[2] == "MismatchError: rank 1 failed, and was told why"
+    assert said[1].startswith("TypeError") and said[0] == said[2] == "MismatchError: rank 1 failed; see the error on that rank"
 
 
 def test_tensor_parallel_ranks_share_their_samples():

@@ -8,6 +8,10 @@
 #include <random>
 #include <vector>
 
+#include "plan/plan.h"
+#include "sampler/sequence.h"
+
+
 namespace sab {
 namespace {
 
@@ -90,16 +94,36 @@ double largest_of_redraws(std::vector<double> longest, uint64_t ranks) {
     return most;
 }
 
+/// Whatever rank begins, a step holds the next batches of the global order, whose lengths are near each other.
+void expect_steps_of_the_order(const sab_plan* plan, const Walked& walked, uint64_t ranks, uint64_t worst_first) {
+    const std::unique_ptr<Sequence> sequence = make_bucket_sequence(plan->impl);
+    Batch batch;
+    for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+        sequence->exchange(*sequence->lay_out({3, epoch, ranks, worst_first}));
+        for (uint64_t step = 0; (step + 1) * ranks <= sequence->batches(); ++step) {
+            std::vector<double> in_order;
+            for (uint64_t i = 0; i < ranks; ++i) {
+                sequence->fill(step * ranks + i, 0, sequence->samples(step * ranks + i), batch);
+                in_order.push_back(batch.longest);
+            }
+            const auto begin = walked.longest.begin() + static_cast<std::ptrdiff_t>((epoch * walked.steps + step) * ranks);
+            EXPECT_TRUE(std::is_permutation(in_order.begin(), in_order.end(), begin)) << ranks << " ranks, epoch " << epoch << ", step " << step;
+        }
+    }
+}
+
 TEST(RankBias, NoRankGetsLongerBatches) {
     struct Case {
         uint64_t samples;
         double budget;
     };
     for (const auto& [samples, budget] : {Case{2000, 4000}, Case{10000, 4000}})
-        for (const uint64_t ranks : {2u, 3u, 8u, 13u, 32u, 64u})
+        for (const uint64_t ranks : {2u, 3u, 5u, 8u, 13u, 32u, 64u})
             for (const sab_last_step last_step : {SAB_LAST_STEP_SPLIT, SAB_LAST_STEP_DROP, SAB_LAST_STEP_WRAP}) {
                 sab_plan* plan = plan_of(samples, budget);
-                const Walked walked = walk(plan, samples, ranks, last_step, last_step == SAB_LAST_STEP_WRAP ? ranks : 0);
+                const uint64_t worst_first = last_step == SAB_LAST_STEP_WRAP ? ranks : 0;
+                const Walked walked = walk(plan, samples, ranks, last_step, worst_first);
+                expect_steps_of_the_order(plan, walked, ranks, worst_first);
                 sab_plan_free(plan);
                 if (walked.steps < 2) continue;
                 std::vector<double> sums(ranks);

@@ -184,7 +184,7 @@ def _together(gather: Gather, begin: Callable[[], Any]) -> Any:
         raise failure
     for rank, status in enumerate(statuses):
         if status != b"\0":
-            raise MismatchError(f"rank {rank} failed, and was told why")
+            raise MismatchError(f"rank {rank} failed; see the error on that rank")
     return made
 
 

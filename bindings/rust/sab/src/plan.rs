@@ -191,8 +191,8 @@ impl<'f> PlanOptions<'f> {
     }
 
     /// [`Buckets::Auto`]: the largest share, in (0, 1), of padding among padded positions, and of batches over the lower bound; 0.01.
-    /// Missed only where no buckets of the fewest batches that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it:
-    /// [`Report::target_met`].
+    /// Missed only if no buckets with the fewest batches that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
+    /// [`Report::target_met`] and [`Report::nearest_target`] report this.
     pub fn padding_target(mut self, share: f64) -> Self {
         self.parts.options.padding_target = share;
         self

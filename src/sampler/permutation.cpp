@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -104,33 +105,34 @@ uint64_t Permutation::inverse(uint64_t value) const {
     return x;
 }
 
+/// The rounds on whole vectors; compilers do not shift vectors of 16 bits by a variable by themselves. `count` is rounded up to full vectors, for which `values` has room.
 template <int count_of_rounds, class Word>
-[[gnu::always_inline]] static inline void run_rounds(const Word mask, const uint32_t shift, const uint64_t* keys, Word* values, std::size_t count) {
-    Word add[count_of_rounds + 1];  // copies that the values cannot alias
-    for (int r = 0; r <= count_of_rounds; ++r) add[r] = static_cast<Word>(keys[r]);
-    for (std::size_t i = 0; i < count; ++i) {
-        auto x = static_cast<Word>(values[i] + add[0]);
+[[gnu::always_inline]] static inline void run_rounds(const Word mask, const Word shift, const uint64_t* keys, Word* values, std::size_t count) {
+    typedef Word Vector __attribute__((vector_size(32)));
+    Vector add[count_of_rounds + 1];
+    for (int r = 0; r <= count_of_rounds; ++r) add[r] = Vector{} + static_cast<Word>(keys[r]);
+    for (std::size_t i = 0; i < count; i += sizeof(Vector) / sizeof(Word)) {
+        Vector x;
+        std::memcpy(&x, values + i, sizeof x);
+        x += add[0];
         for (int r = 1; r <= count_of_rounds; ++r) {
-            x = static_cast<Word>(x & mask);
-            x = static_cast<Word>(x ^ static_cast<Word>(x >> shift));
-            x = quadratic(static_cast<Word>(x + add[r]));
+            x &= mask;
+            x ^= x >> shift;
+            x += add[r];
+            x = x * (x + x + 1);
         }
-        x = static_cast<Word>(x & mask);
-        values[i] = static_cast<Word>(x ^ static_cast<Word>(x >> shift));
+        x &= mask;
+        x ^= x >> shift;
+        std::memcpy(values + i, &x, sizeof x);
     }
 }
 
-/// Of words of 16 bits compilers shift whole vectors by constants only.
 SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint16_t* values, std::size_t count) {
-    const auto mask = static_cast<uint16_t>(keys.mask);
-    switch (keys.shift) {
-        case 3: return run_rounds<most_rounds>(mask, 3, keys.add, values, count);
-        case 4: return run_rounds<most_rounds>(mask, 4, keys.add, values, count);
-        case 5: return run_rounds<rounds>(mask, 5, keys.add, values, count);
-        case 6: return run_rounds<rounds>(mask, 6, keys.add, values, count);
-        case 7: return run_rounds<rounds>(mask, 7, keys.add, values, count);
-        default: return run_rounds<rounds>(mask, 8, keys.add, values, count);
-    }
+    const auto mask = static_cast<uint16_t>(keys.mask), shift = static_cast<uint16_t>(keys.shift);
+    if (keys.rounds == rounds)
+        run_rounds<rounds>(mask, shift, keys.add, values, count);
+    else
+        run_rounds<most_rounds>(mask, shift, keys.add, values, count);
 }
 
 SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, std::size_t count) {
@@ -143,11 +145,12 @@ void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
     constexpr std::size_t block = 512;
     const bool has_outside = keys_.mask >= count_;
     const auto limit = static_cast<Word>(count_);
-    Word values[block], again[block];
+    constexpr std::size_t full = 32 / sizeof(Word) - 1;  // words that may be needed behind others to fill a vector
+    Word values[block + full], again[block + full];
     uint16_t where[block];
     for (std::size_t start = 0; start < out.size(); start += block) {
         const std::size_t size = std::min(block, out.size() - start);
-        for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<Word>(first + start + i);
+        for (std::size_t i = 0; i < size + full; ++i) values[i] = static_cast<Word>(first + start + i);
         apply(keys_, values, size);
         std::size_t outside = 0;
         for (std::size_t i = 0; i < size && has_outside; ++i) {
@@ -156,6 +159,7 @@ void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
             outside += values[i] >= limit;
         }
         while (outside > 0) {
+            std::fill_n(again + outside, full, Word{});
             apply(keys_, again, outside);
             std::size_t still = 0;
             for (std::size_t i = 0; i < outside; ++i) {

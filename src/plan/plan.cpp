@@ -91,7 +91,7 @@ void merge_tails(std::vector<Cut>& cuts) {
     }
 }
 
-/// Buckets for SAB_BUCKETS_AUTO. `singles` batches come to those of the cuts.
+/// Buckets for SAB_BUCKETS_AUTO. `singles`: batches of one sample, added to those of the cuts.
 Cutter::Automatic automatic_cuts(Cutter& cutter, const sab_plan_options& options, uint64_t lower_bound, uint64_t singles, const Progress& progress) {
     // With 16 batches in a bucket two batch mates meet again in about 1 of 16 epochs, with 4 in 1 of 4. A small epoch has no room for that.
     const uint64_t room = std::max<uint64_t>(lower_bound / 16, 1);
@@ -122,6 +122,197 @@ std::size_t shapes_of_singles(Cutter& others, Cutter& singles, std::size_t shape
             high = middle;
     }
     return low;
+}
+
+/// The steps of making a plan.
+class Maker {
+public:
+    Maker(const Sorted& sorted, const sab_plan_options& options)
+        : sorted_(sorted), options_(options), boundaries_(options.buckets == SAB_BUCKETS_BOUNDARIES ? read_boundaries(options) : std::vector<double>()),
+          batch_sizes_(read_batch_sizes(options, boundaries_.size())), cost_(Cost::of(options, "options")), progress_(options.progress, options.progress_ctx),
+          count_(static_cast<uint32_t>(sorted.count)), zero_length_(price_of_zero(sorted.level_size)) {
+        check(options.budget == 0 || options.budget > cost_.constant(), "options.budget", options.budget, "must be more than the cost's constant term, ",
+              cost_.constant(), ", which a batch of nothing costs");
+        if (options.cost == SAB_COST_TERMS) {
+            const double shortest = cost_length(sorted.level_size[0]), one = cost_(1, shortest), two = cost_(2, shortest);
+            if (two < one)
+                fail(SAB_E_ARGUMENT, "options.cost_terms: cost(2, ", shortest, ") = ", two, " is less than cost(1, ", shortest, ") = ", one,
+                     ": they do not hold for lengths so short");
+        }
+        find_places();
+    }
+
+    const Cost& cost() const { return cost_; }
+    Cutter cutter() const {
+        return Cutter(sorted_, begin_, end_, [this](double size) { return padded(size); }, [this](double size) { return std::max<uint64_t>(capacity(size), 1); });
+    }
+    PlanFacts facts(const Cutter& cutter) const;
+    std::vector<Cut> cut(Cutter& cutter, PlanFacts& facts) const;
+    Bucket bucket(const Cutter& cutter, const Cut& cut, std::size_t number) const;
+
+private:
+    double padded(double size) const { return round_up(size, options_.length_multiple); }
+    double cost_length(double size) const { return padded(size > 0 ? size : zero_length_); }
+    bool has_singles() const { return options_.oversize == SAB_OVERSIZE_SINGLE; }
+    uint64_t outside() const { return count_ - (end_ - begin_); }
+    uint64_t capacity(double size) const;
+    void find_places();
+    double shares() const;
+    std::vector<Cut> singles(Cutter& cutter, std::size_t& shapes) const;
+
+    const Sorted& sorted_;
+    const sab_plan_options& options_;
+    const std::vector<double> boundaries_;
+    const std::vector<uint64_t> batch_sizes_;
+    const Cost cost_;
+    const Progress progress_;
+    const uint32_t count_;
+    const double zero_length_;
+    uint32_t begin_ = 0, end_ = 0;  ///< the places inside the boundaries and the budget
+};
+
+/// How many samples of one size make a batch; 0 when not even one fits the budget.
+uint64_t Maker::capacity(double size) const {
+    uint64_t fits = count_;
+    if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
+    if (options_.budget > 0) fits = cost_.largest_count(cost_length(size), options_.budget, fits);
+    if (fits >= options_.batch_size_multiple) fits -= fits % options_.batch_size_multiple;
+    if (batch_sizes_.size() == 1 && fits > 0) fits = options_.budget > 0 ? std::min(fits, batch_sizes_[0]) : batch_sizes_[0];
+    if (options_.max_batch_size > 0) fits = std::min(fits, options_.max_batch_size);
+    return fits;
+}
+
+void Maker::find_places() {
+    end_ = count_;
+    if (!boundaries_.empty()) {
+        const auto place_of = [&](double boundary) {
+            return sorted_.level_first[static_cast<std::size_t>(std::ranges::lower_bound(sorted_.level_size, boundary) - sorted_.level_size.begin())];
+        };
+        begin_ = place_of(boundaries_.front());
+        end_ = place_of(boundaries_.back());
+    }
+    if (options_.budget > 0) {
+        const auto over = std::ranges::partition_point(sorted_.level_size, [&](double size) { return cost_(1, cost_length(size)) <= options_.budget; });
+        end_ = std::min(end_, sorted_.level_first[static_cast<std::size_t>(over - sorted_.level_size.begin())]);
+    }
+    end_ = std::max(begin_, end_);
+    if (outside() > 0 && options_.oversize == SAB_OVERSIZE_ERROR) {
+        const bool is_long = end_ < count_;
+        const std::string name = sorted_.order == nullptr ? "a size" : text("sizes[", is_long ? sorted_.order[count_ - 1] : sorted_.order[0], "]");
+        fail(SAB_E_ARGUMENT, std::string_view(name), " = ", is_long ? sorted_.level_size.back() : sorted_.level_size.front(), ": must be inside the boundaries and cost at most the budget, ",
+             options_.budget, ", alone (", outside(), " of ", count_, " samples do not)");
+    }
+    if (begin_ == end_ && !has_singles())
+        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count_, " are outside the boundaries or over the budget, ", options_.budget);
+}
+
+PlanFacts Maker::facts(const Cutter& cutter) const {
+    PlanFacts facts{};
+    facts.samples = count_;
+    facts.skipped = has_singles() ? 0 : outside();
+    facts.budget = options_.budget;
+    facts.length_multiple = options_.length_multiple;
+    facts.cost = options_.cost;
+    facts.tail = options_.tail;
+    facts.pads_to_bucket = options_.max_shapes > 0;
+    facts.edges = options_.buckets;
+    facts.total = cutter.total(begin_, end_) + (has_singles() ? cutter.total(0, begin_) + cutter.total(end_, count_) : 0);
+    facts.whole_sizes = facts.total <= largest_size && std::ranges::all_of(sorted_.level_size, [](double size) { return size == std::floor(size); });
+    return facts;
+}
+
+/// No batch holds more samples of a size than the budget pays for, so each sample takes at least its share of one batch: the sum of these. Several batch sizes are those of boundaries,
+/// whose cuts say them.
+double Maker::shares() const {
+    double shares = static_cast<double>(has_singles() ? outside() : 0), all = 0;
+    const bool is_proportional = options_.budget > 0 && cost_.is_proportional() && batch_sizes_.empty();
+    if (batch_sizes_.size() > 1) return shares;
+    for (std::size_t level = 0; level < sorted_.level_size.size(); ++level) {
+        const uint32_t first = std::clamp(sorted_.level_first[level], begin_, end_), last = std::clamp(sorted_.level_first[level + 1], begin_, end_);
+        if (last == first) continue;
+        if (is_proportional)
+            all += cost_(last - first, sorted_.level_size[level]);
+        else
+            shares += static_cast<double>(last - first) / static_cast<double>(capacity(sorted_.level_size[level]));
+    }
+    return is_proportional ? shares + all / options_.budget : shares;
+}
+
+/// The samples over the budget that are batches of one. Under `max_shapes` they take their part of `shapes`.
+std::vector<Cut> Maker::singles(Cutter& cutter, std::size_t& shapes) const {
+    std::vector<Cut> alone;
+    if (has_singles() && end_ < count_) alone.push_back({end_, count_, 1});
+    if (shapes == 0) return alone;
+    const bool has_tail = begin_ < end_ && (options_.tail == SAB_TAIL_KEEP || options_.tail == SAB_TAIL_MERGE);
+    const std::size_t fewest = (begin_ < end_ ? 1u : 0u) + (has_tail ? 1u : 0u) + alone.size();
+    check(shapes >= fewest, "options.max_shapes", shapes, "must be at least ", fewest, ": one for full batches, one for the tail of the shortest samples where it is kept, ",
+          "and one for samples over the budget where each is a batch");
+    shapes -= has_tail ? 1 : 0;
+    if (!alone.empty()) {
+        Cutter singles_cutter(sorted_, end_, count_, [this](double size) { return padded(size); }, [](double) { return uint64_t{1}; });
+        alone = singles_cutter.optimal(begin_ == end_ ? shapes : shapes_of_singles(cutter, singles_cutter, shapes, progress_), progress_);
+        shapes -= alone.size();
+    }
+    return alone;
+}
+
+/// Cuts the places into buckets; sets what the facts say of the lower bound and the target.
+std::vector<Cut> Maker::cut(Cutter& cutter, PlanFacts& facts) const {
+    double all_shares = shares();
+    std::size_t shapes = options_.max_shapes;
+    const std::vector<Cut> alone = singles(cutter, shapes);
+    std::vector<Cut> cuts;
+    if (!boundaries_.empty()) {
+        cuts = cutter.by_boundaries(boundaries_);
+        for (std::size_t i = 0; i < cuts.size() && batch_sizes_.size() > 1; ++i) {
+            const uint64_t given = batch_sizes_[i];
+            cuts[i].batch_size = options_.budget > 0 ? std::min(cuts[i].batch_size, given) : given;
+            if (options_.max_batch_size > 0) cuts[i].batch_size = std::min(cuts[i].batch_size, options_.max_batch_size);
+            all_shares += static_cast<double>(cuts[i].end - cuts[i].begin) / static_cast<double>(cuts[i].batch_size);
+        }
+    } else if (begin_ == end_) {
+        // Only samples that are alone in their batches.
+    } else if (options_.buckets == SAB_BUCKETS_OPTIMAL) {
+        cuts = cutter.optimal(options_.bucket_count, progress_);
+    } else if (options_.buckets == SAB_BUCKETS_RANK) {
+        cuts = cutter.by_rank(options_.bucket_batches);
+    } else if (options_.max_shapes > 0) {
+        cuts = cutter.by_shapes(shapes, progress_);
+    }
+    facts.lower_bound = static_cast<uint64_t>(std::ceil(all_shares - 1e-9 * all_shares));
+    if (options_.buckets == SAB_BUCKETS_AUTO && options_.max_shapes == 0 && begin_ < end_) {
+        Cutter::Automatic found = automatic_cuts(cutter, options_, facts.lower_bound, has_singles() ? outside() : 0, progress_);
+        cuts = std::move(found.cuts);
+        facts.padding_target = options_.padding_target;
+        facts.nearest_target = found.nearest;
+    }
+    if (options_.tail == SAB_TAIL_MERGE) merge_tails(cuts);
+    cuts.insert(cuts.end(), alone.begin(), alone.end());
+    if (has_singles() && begin_ > 0) cuts.push_back({0, begin_, 1});
+    return cuts;
+}
+
+/// The bucket of a cut; `number` is that of the cut.
+Bucket Maker::bucket(const Cutter& cutter, const Cut& cut, std::size_t number) const {
+    Bucket bucket{};
+    bucket.begin = cut.begin;
+    bucket.end = cut.end;
+    // Filled up from itself, a bucket of fewer samples than a batch would show them many times over.
+    bucket.batch_size = options_.tail == SAB_TAIL_WRAP ? std::clamp<uint64_t>(bucket.samples(), 1, cut.batch_size) : cut.batch_size;
+    bucket.batches = batches_of(bucket.samples(), bucket.batch_size, options_.tail);
+    if (cut.end > cut.begin) {
+        bucket.level_begin = static_cast<uint32_t>(cutter.level_at(cut.begin));
+        bucket.level_end = static_cast<uint32_t>(cutter.level_at(cut.end - 1)) + 1;
+        bucket.shortest = sorted_.level_size[bucket.level_begin];
+        bucket.longest = sorted_.level_size[bucket.level_end - 1];
+        bucket.padded_length = padded(bucket.longest);
+        bucket.total = cutter.total(cut.begin, cut.end);
+        bucket.cost = cost_(std::min(bucket.batch_size, bucket.samples()), cost_length(bucket.longest));
+    }
+    const bool has_boundaries = number + 1 < boundaries_.size();  // the cuts after these are of samples alone
+    bucket.lower = has_boundaries ? boundaries_[number] : bucket.shortest;
+    bucket.upper = has_boundaries ? boundaries_[number + 1] : bucket.longest;
+    return bucket;
 }
 
 }  // namespace
@@ -168,158 +359,15 @@ std::shared_ptr<const Plan> Plan::make(const Sizes& sizes, const sab_plan_option
 
 std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& options) {
     check_scalars(options);
-    std::vector<double> boundaries;
-    if (options.buckets == SAB_BUCKETS_BOUNDARIES) boundaries = read_boundaries(options);
-    const std::vector<uint64_t> batch_sizes = read_batch_sizes(options, boundaries.size());
-    const Cost cost = Cost::of(options, "options");
-    check(options.budget == 0 || options.budget > cost.constant(), "options.budget", options.budget, "must be more than the cost's constant term, ",
-          cost.constant(), ", which a batch of nothing costs");
-
-    const Progress progress(options.progress, options.progress_ctx);
+    const Maker maker(sorted, options);
+    Cutter cutter = maker.cutter();
+    PlanFacts facts = maker.facts(cutter);
+    const std::vector<Cut> cuts = maker.cut(cutter, facts);
     const auto count = static_cast<uint32_t>(sorted.count);
-    const std::size_t levels = sorted.level_size.size();
-
-    // How many samples of one size make a batch; 0 when not even one fits the budget.
-    const double zero_length = price_of_zero(sorted.level_size);
-    const auto cost_length = [&](double size) { return round_up(size > 0 ? size : zero_length, options.length_multiple); };
-    if (options.cost == SAB_COST_TERMS) {
-        const double shortest = cost_length(sorted.level_size[0]), one = cost(1, shortest), two = cost(2, shortest);
-        if (two < one)
-            fail(SAB_E_ARGUMENT, "options.cost_terms: cost(2, ", shortest, ") = ", two, " is less than cost(1, ", shortest, ") = ", one,
-                 ": they do not hold for lengths so short");
-    }
-    const auto capacity = [&](double size) {
-        uint64_t fits = count;
-        if (options.max_batch_size > 0) fits = std::min(fits, options.max_batch_size);
-        if (options.budget > 0) fits = cost.largest_count(cost_length(size), options.budget, fits);
-        if (fits >= options.batch_size_multiple) fits -= fits % options.batch_size_multiple;
-        if (batch_sizes.size() == 1 && fits > 0) fits = options.budget > 0 ? std::min(fits, batch_sizes[0]) : batch_sizes[0];
-        if (options.max_batch_size > 0) fits = std::min(fits, options.max_batch_size);
-        return fits;
-    };
-
-    // The places [begin, end) are inside the boundaries and the budget.
-    uint32_t begin = 0, end = count;
-    if (!boundaries.empty()) {
-        const auto place_of = [&](double boundary) {
-            return sorted.level_first[static_cast<std::size_t>(std::ranges::lower_bound(sorted.level_size, boundary) - sorted.level_size.begin())];
-        };
-        begin = place_of(boundaries.front());
-        end = place_of(boundaries.back());
-    }
-    if (options.budget > 0) {
-        const auto over = std::ranges::partition_point(sorted.level_size, [&](double size) { return cost(1, cost_length(size)) <= options.budget; });
-        end = std::min(end, sorted.level_first[static_cast<std::size_t>(over - sorted.level_size.begin())]);
-    }
-    end = std::max(begin, end);
-    const uint64_t outside = count - (end - begin);
-    if (outside > 0 && options.oversize == SAB_OVERSIZE_ERROR) {
-        const std::string name = sorted.order == nullptr ? "a size" : text("sizes[", end < count ? sorted.order[count - 1] : sorted.order[0], "]");
-        fail(SAB_E_ARGUMENT, std::string_view(name), " = ", end < count ? sorted.level_size.back() : sorted.level_size.front(), ": must be inside the boundaries and cost at most the budget, ", options.budget,
-             ", alone (", outside, " of ", count, " samples do not)");
-    }
-    const bool singles = options.oversize == SAB_OVERSIZE_SINGLE;
-    if (begin == end && !singles)
-        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", count, " are outside the boundaries or over the budget, ", options.budget);
-
-    const auto padded = [&](double size) { return round_up(size, options.length_multiple); };
-    Cutter cutter(sorted, begin, end, padded, [&](double size) { return std::max<uint64_t>(capacity(size), 1); });
-    PlanFacts facts{};
-    facts.samples = count;
-    facts.skipped = singles ? 0 : outside;
-    facts.budget = options.budget;
-    facts.length_multiple = options.length_multiple;
-    facts.cost = options.cost;
-    facts.tail = options.tail;
-    facts.pads_to_bucket = options.max_shapes > 0;
-    facts.edges = options.buckets;
-    facts.total = cutter.total(begin, end) + (singles ? cutter.total(0, begin) + cutter.total(end, count) : 0);
-    facts.whole_sizes = facts.total <= largest_size && std::ranges::all_of(sorted.level_size, [](double size) { return size == std::floor(size); });
-
-    // No batch holds more samples of a size than the budget pays for, so each sample takes at least its share of one batch.
-    double shares = static_cast<double>(singles ? outside : 0);
-    if (options.budget > 0 && cost.is_proportional() && batch_sizes.empty()) {
-        double all = 0;
-        for (std::size_t level = 0; level < levels; ++level) {
-            const uint32_t first = std::clamp(sorted.level_first[level], begin, end), last = std::clamp(sorted.level_first[level + 1], begin, end);
-            if (last > first) all += cost(last - first, sorted.level_size[level]);
-        }
-        shares += all / options.budget;
-    } else if (batch_sizes.size() <= 1) {
-        for (std::size_t level = 0; level < levels; ++level) {
-            const uint32_t first = std::clamp(sorted.level_first[level], begin, end), last = std::clamp(sorted.level_first[level + 1], begin, end);
-            if (last > first) shares += static_cast<double>(last - first) / static_cast<double>(capacity(sorted.level_size[level]));
-        }
-    }
-
-    std::vector<Cut> alone;  // longer than all others, one in a batch
-    if (singles && end < count) alone.push_back({end, count, 1});
-    std::size_t shapes = options.max_shapes;
-    if (shapes > 0) {
-        const bool has_tail = begin < end && (options.tail == SAB_TAIL_KEEP || options.tail == SAB_TAIL_MERGE);
-        const std::size_t fewest = (begin < end ? 1u : 0u) + (has_tail ? 1u : 0u) + alone.size();
-        check(shapes >= fewest, "options.max_shapes", shapes, "must be at least ", fewest, ": one for full batches, one for the tail of the shortest samples where it is kept, ",
-              "and one for samples over the budget where each is a batch");
-        shapes -= has_tail ? 1 : 0;
-        if (!alone.empty()) {
-            Cutter singles_cutter(sorted, end, count, padded, [](double) { return uint64_t{1}; });
-            alone = singles_cutter.optimal(begin == end ? shapes : shapes_of_singles(cutter, singles_cutter, shapes, progress), progress);
-            shapes -= alone.size();
-        }
-    }
-    std::vector<Cut> cuts;
-    if (!boundaries.empty()) {
-        cuts = cutter.by_boundaries(boundaries);
-        for (std::size_t i = 0; i < cuts.size() && batch_sizes.size() > 1; ++i) {
-            const uint64_t given = batch_sizes[i];
-            cuts[i].batch_size = options.budget > 0 ? std::min(cuts[i].batch_size, given) : given;
-            if (options.max_batch_size > 0) cuts[i].batch_size = std::min(cuts[i].batch_size, options.max_batch_size);
-            shares += static_cast<double>(cuts[i].end - cuts[i].begin) / static_cast<double>(cuts[i].batch_size);
-        }
-    } else if (begin == end) {
-        // Only samples that are alone in their batches.
-    } else if (options.buckets == SAB_BUCKETS_OPTIMAL) {
-        cuts = cutter.optimal(options.bucket_count, progress);
-    } else if (options.buckets == SAB_BUCKETS_RANK) {
-        cuts = cutter.by_rank(options.bucket_batches);
-    } else if (options.max_shapes > 0) {
-        cuts = cutter.by_shapes(shapes, progress);
-    }
-    facts.lower_bound = static_cast<uint64_t>(std::ceil(shares - 1e-9 * shares));
-    if (options.buckets == SAB_BUCKETS_AUTO && options.max_shapes == 0 && begin < end) {
-        Cutter::Automatic found = automatic_cuts(cutter, options, facts.lower_bound, singles ? outside : 0, progress);
-        cuts = std::move(found.cuts);
-        facts.padding_target = options.padding_target;
-        facts.nearest_target = found.nearest;
-    }
-    if (options.tail == SAB_TAIL_MERGE) merge_tails(cuts);
-    const std::size_t proper = cuts.size();
-    cuts.insert(cuts.end(), alone.begin(), alone.end());
-    if (singles && begin > 0) cuts.push_back({0, begin, 1});
-
     auto arrays = std::make_shared<Arrays>();
     for (std::size_t i = 0; i < cuts.size(); ++i) {
-        const Cut& cut = cuts[i];
-        Bucket bucket{};
-        bucket.begin = cut.begin;
-        bucket.end = cut.end;
-        // Filled up from itself, a bucket of fewer samples than a batch would show them many times over.
-        bucket.batch_size = options.tail == SAB_TAIL_WRAP ? std::clamp<uint64_t>(bucket.samples(), 1, cut.batch_size) : cut.batch_size;
-        bucket.batches = batches_of(bucket.samples(), bucket.batch_size, options.tail);
-        if (cut.end > cut.begin) {
-            bucket.level_begin = static_cast<uint32_t>(cutter.level_at(cut.begin));
-            bucket.level_end = static_cast<uint32_t>(cutter.level_at(cut.end - 1)) + 1;
-            bucket.shortest = sorted.level_size[bucket.level_begin];
-            bucket.longest = sorted.level_size[bucket.level_end - 1];
-            bucket.padded_length = round_up(bucket.longest, options.length_multiple);
-            bucket.total = cutter.total(cut.begin, cut.end);
-            bucket.cost = cost(std::min(bucket.batch_size, bucket.samples()), cost_length(bucket.longest));
-        }
-        const bool has_boundaries = !boundaries.empty() && i < proper;
-        bucket.lower = has_boundaries ? boundaries[i] : bucket.shortest;
-        bucket.upper = has_boundaries ? boundaries[i + 1] : bucket.longest;
-        facts.batches += bucket.batches;
-        arrays->buckets.push_back(bucket);
+        arrays->buckets.push_back(maker.bucket(cutter, cuts[i], i));
+        facts.batches += arrays->buckets.back().batches;
     }
     if (facts.skipped > 0)
         log(SAB_LOG_WARNING, "skipped ", facts.skipped, " of ", count, " samples: outside the boundaries or over the budget");
@@ -327,7 +375,7 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     arrays->order = std::move(sorted.order);
     arrays->level_size = std::move(sorted.level_size);
     arrays->level_first = std::move(sorted.level_first);
-    arrays->coefficients = cost.coefficients();
+    arrays->coefficients = maker.cost().coefficients();
     std::shared_ptr<Plan> plan(new Plan);
     plan->facts_ = facts;
     if (arrays->order != nullptr) plan->order_ = {arrays->order.get(), count};
@@ -337,7 +385,7 @@ std::shared_ptr<const Plan> Plan::make(Sorted sorted, const sab_plan_options& op
     plan->coefficients_ = arrays->coefficients;
     plan->owner_ = std::move(arrays);
     plan->fingerprint_ = plan->checksum();
-    progress.report(3 * sorted.count, 3 * sorted.count);
+    Progress(options.progress, options.progress_ctx).report(3 * sorted.count, 3 * sorted.count);
     return plan;
 }
 

@@ -42,6 +42,54 @@ private:
     double x_ = 0, y_ = 0, xx_ = 0, yy_ = 0, xy_ = 0;
 };
 
+/// Mean and variance of the sizes of a whole epoch.
+struct Moments {
+    double mean, variance;
+};
+Moments moments_of(const Plan& plan) {
+    double count = 0, squares = 0, sum = 0;
+    for (const Bucket& bucket : plan.buckets())
+        for (uint32_t level = bucket.level_begin; level < bucket.level_end; ++level) {
+            const uint32_t first = std::max(bucket.begin, plan.level_first()[level]), last = std::min(bucket.end, plan.level_first()[level + 1]);
+            const double size = plan.level_size()[level];
+            count += last - first;
+            sum += size * (last - first);
+            squares += size * size * (last - first);
+        }
+    if (count == 0) return {0, 0};
+    const double mean = sum / count;
+    return {mean, std::max(0.0, squares / count - mean * mean)};
+}
+
+/// The pairs of equal numbers; sorts them.
+double equal_pairs(std::vector<uint32_t>& numbers) {
+    std::ranges::sort(numbers);
+    double pairs = 0;
+    for (std::size_t i = 0; i < numbers.size();) {
+        std::size_t end = i;
+        while (end < numbers.size() && numbers[end] == numbers[i]) ++end;
+        pairs += static_cast<double>(end - i) * static_cast<double>(end - i - 1) / 2;
+        i = end;
+    }
+    return pairs;
+}
+
+/// The part of a report that no epoch changes.
+sab_report report_of(const PlanFacts& facts) {
+    sab_report report{};
+    report.samples = facts.samples;
+    report.skipped = facts.skipped;
+    report.lower_bound = facts.lower_bound;
+    report.target_met = facts.nearest_target <= facts.padding_target;
+    report.nearest_target = facts.nearest_target;
+    return report;
+}
+
+Cost cost_of(const Plan& plan) {
+    if (plan.facts().cost == SAB_COST_CALLBACK) return Cost();
+    return Cost(plan.facts().cost, {plan.coefficients().begin(), plan.coefficients().end()}, nullptr, nullptr);
+}
+
 }  // namespace
 
 sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options options, const Progress& progress) {
@@ -71,27 +119,10 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
         ++name;
     });
 
-    sab_report report{};
-    report.samples = facts.samples;
-    report.skipped = facts.skipped;
-    report.lower_bound = facts.lower_bound;
+    sab_report report = report_of(facts);
     report.steps = steps;
-    // The sizes of a whole epoch, for the variance between batches drawn at random.
-    double in_plan = 0, squares = 0, sum = 0;
-    for (const Bucket& bucket : plan->buckets())
-        for (uint32_t level = bucket.level_begin; level < bucket.level_end; ++level) {
-            const uint32_t first = std::max(bucket.begin, plan->level_first()[level]), last = std::min(bucket.end, plan->level_first()[level + 1]);
-            const double size = plan->level_size()[level];
-            in_plan += last - first;
-            sum += size * (last - first);
-            squares += size * size * (last - first);
-        }
-    const double mean = in_plan > 0 ? sum / in_plan : 0;
-    const double variance = in_plan > 0 ? std::max(0.0, squares / in_plan - mean * mean) : 0;
-
-    const Cost cost = facts.cost == SAB_COST_CALLBACK
-                          ? Cost()
-                          : Cost(facts.cost, {plan->coefficients().begin(), plan->coefficients().end()}, nullptr, nullptr);
+    const auto [mean, variance] = moments_of(*plan);
+    const Cost cost = cost_of(*plan);
     std::set<std::pair<uint64_t, double>> shapes;
     std::vector<uint32_t> mates;
     LagCorrelation lengths;
@@ -120,14 +151,8 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
             mates.clear();
             for (uint64_t i = 0; i < batch.count; ++i)
                 if (const uint32_t next = next_batch[static_cast<std::size_t>(batch.buffer[i])]; next != none) mates.push_back(next);
-            std::ranges::sort(mates);
             pairs += count * (count - 1) / 2;
-            for (std::size_t i = 0; i < mates.size();) {
-                std::size_t end = i;
-                while (end < mates.size() && mates[end] == mates[i]) ++end;
-                met_again += static_cast<double>(end - i) * static_cast<double>(end - i - 1) / 2;
-                i = end;
-            }
+            met_again += equal_pairs(mates);
         }
         const double this_cost = batch.count > 0 ? cost(batch.count, plan->priced(batch.padded_length)) : 0;
         step_cost += this_cost;
@@ -144,8 +169,6 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
     report.partners = seen > 0 ? partners / seen : 0;
     report.length_correlation = lengths.value();
     report.variance_ratio = report.batches > 1 && variance > 0 ? between / static_cast<double>(report.batches - 1) / variance : 1;
-    report.target_met = facts.nearest_target <= facts.padding_target;
-    report.nearest_target = facts.nearest_target;
     report.dropped = facts.samples - facts.skipped - (static_cast<uint64_t>(seen) - report.repeated);
     return report;
 }

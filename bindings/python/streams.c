@@ -18,7 +18,7 @@ typedef struct sab_py_stage {
     uint64_t count;   /* number of the last key */
 } sab_py_stage;
 
-/* The interpreter is on its way out: no thread may ask for its lock any more. */
+/* The interpreter is exiting: threads must not take its lock. */
 static volatile int32_t sab_py_is_over;
 static void sab_py_set_over(void) { sab_py_is_over = 1; }
 

@@ -87,6 +87,9 @@ SAB_API sab_status sab_stream_set_progress(sab_stream *stream, sab_progress_fn p
 
 /** Goes back to the first record, of the first epoch.
  *
+ *  When one of several sources fails, those before it are at their beginnings. sab_stream_next() then fails until sab_stream_rewind() or a restore succeeds.
+ *  The threads of a map may finish one record each after the call has returned, as after sab_stream_state_restore(); they map no other old records.
+ *
  *  @param stream  a handle
  *  @return SAB_OK; SAB_E_UNSUPPORTED for a source of callbacks without `rewind`; SAB_E_CALLBACK
  */
@@ -249,9 +252,9 @@ SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, si
 /** The records of the files that the records of the source name: plain, of gzip (RFC 1952) or of Zstandard (RFC 8878), as their first bytes say. A
  *  restore seeks in a plain file; in one of Zstandard it passes over whole frames that tell their sizes; it reads one of gzip again up to the place.
  *
- *  A file that is opened again, by a restore or when the names come round again, must be the same. Compared are its size, 16 blocks of 4 KiB spread over it (all
- *  of a file up to 64 KiB), and, when its modification time differs, a checksum of all bytes that were read before, for which they are read again. All this is of the
- *  file as it is stored, compressed or not. Not detected: a change that keeps size, samples and modification time, and a change in bytes that
+ *  A file that is opened again, by a restore or when the names come round again, must be the same. The library compares the size and 16 blocks of 4 KiB
+ *  spread over the file. Of a file up to 64 KiB it compares everything. If the modification time differs, it also reads again all bytes that were read before and
+ *  compares their checksum. All this is of the file as it is stored, compressed or not. Not detected: a change that keeps size, samples and modification time, and a change in bytes that
  *  were neither read nor sampled. When only the modification time differs a warning is logged.
  *
  *  @param source   of file names

@@ -1,10 +1,13 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
+#include "base/callback.h"
 #include "base/guard.h"
 #include "base/version.h"
 
@@ -29,6 +32,11 @@ void drop_half_written() {
     log_sequence.store(count + 1);
 }
 
+/// For a thread that ends in a callback of a call. Functions of the C ABI are noexcept, so the exception that ends the thread would abort the process.
+[[noreturn]] void sleep_until_exit() {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
 }  // namespace
 
 sab_status set_last_error(sab_status status, const char* message, int32_t callback_code) noexcept {
@@ -46,6 +54,8 @@ sab_status set_last_error(sab_status status, const char* message, int32_t callba
 sab_status set_caught_error() noexcept {
     try {
         throw;
+    } catch (const ThreadEnd&) {
+        sleep_until_exit();
     } catch (const Error& error) {
         return set_last_error(error.status(), error.what(), error.callback_code());
     } catch (const std::bad_alloc&) {
@@ -67,6 +77,8 @@ void log_line(sab_log_level level, std::initializer_list<TextPart> parts) noexce
         if (before % 2 == 0 && log_sequence.load(std::memory_order_acquire) == before) {
             try {
                 if (callback != nullptr) callback(ctx, level, joined(parts).c_str());
+            } catch (const ThreadEnd&) {
+                sleep_until_exit();
             } catch (...) {
             }
             return;

@@ -12,7 +12,7 @@
 
 namespace sab {
 
-/// By which glibc ends a thread, for pthread_exit(): whoever catches it must throw it again. Python ends threads so that come back to an interpreter that is gone.
+/// glibc ends a thread (pthread_exit) by this exception. Handlers must rethrow it. Python ends threads this way after the interpreter has exited.
 #if defined(__GLIBCXX__) && defined(__GLIBC__)
 using ThreadEnd = abi::__forced_unwind;
 #else

@@ -70,7 +70,7 @@ private:
     void make_room_for(std::size_t count) {
         const std::size_t needed = entries_.size() + count;
         if (needed > drawable_.capacity()) drawable_.reserve(std::max(needed, 2 * drawable_.capacity()));
-        // At least, since the first element of all makes libstdc++ rehash although there is one bucket.
+        // `>=`: libstdc++ rehashes on the first insertion even with one bucket.
         if (static_cast<double>(needed) >= entries_.max_load_factor() * static_cast<double>(entries_.bucket_count())) entries_.reserve(2 * needed);
     }
 

@@ -28,7 +28,7 @@ struct Deadline {
     Clock::time_point end;
 };
 
-constexpr ReplyBounds a_line{std::size_t{1} << 17, 0};
+constexpr ReplyBounds a_line{std::size_t{1} << 17, 0, std::size_t{1} << 17};
 
 /// Words that others keep.
 class Command {

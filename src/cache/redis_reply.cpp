@@ -56,7 +56,7 @@ ReplyReader::Result ReplyReader::begin(std::string_view line, const ReplyBounds&
     if (number < 0) return wrong;
     const auto size = static_cast<std::size_t>(number);
     if (kind == '*') return begin_array(size, bounds);
-    if (size > bounds.bytes - used_) return wrong;
+    if (size > std::min(bounds.string, bounds.bytes - used_)) return wrong;
     string_.reserve(std::min(size, first_bytes));
     string_left_ = size + 2;
     return more;

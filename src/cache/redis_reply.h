@@ -20,6 +20,7 @@ struct Reply {
 struct ReplyBounds {
     std::size_t bytes;     // in all, with those of the protocol
     std::size_t elements;  // of all its arrays together
+    std::size_t string;    // of one string
 };
 
 class ReplyReader {
@@ -29,8 +30,6 @@ public:
     Result read(std::string_view& bytes, const ReplyBounds& bounds);
     /// The answer, after `whole`.
     Reply take();
-    /// Whether no part of another answer has come.
-    bool is_idle() const { return used_ == 0; }
 
 private:
     struct Open {

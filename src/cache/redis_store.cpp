@@ -19,8 +19,10 @@ namespace {
 
 constexpr std::size_t largest_frame = std::size_t{1} << 29;                // Redis's own bound
 constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;  // of one command: others are sent while it is answered
+constexpr std::size_t most_values = 16;                                    // of one answer: it has 8 GiB at most
 constexpr std::size_t most_rounds = 6;                                     // of redirections
-constexpr ReplyBounds a_value{largest_frame + 64, 0}, some_keys{largest_frame, std::size_t{1} << 20}, a_map{std::size_t{1} << 26, std::size_t{1} << 20};
+constexpr ReplyBounds a_value{largest_frame + 64, 0, largest_frame}, some_keys{largest_frame, std::size_t{1} << 20, largest_frame},
+    a_map{std::size_t{1} << 26, std::size_t{1} << 20, std::size_t{1} << 16};
 constexpr std::size_t most_servers = 4096;  // that a cluster may name
 
 // Names on the servers are keys, but for those that begin with "sab:": that of a claim is "sab:loading:" and the key, that of a value "sab:value:" and the key.
@@ -309,10 +311,11 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
 /// Commands for the tasks of a server; one for a bundle of them where that may be.
 std::vector<Command> RedisStore::commands_of(Part& part) const {
     std::vector<Command> commands;
+    const std::size_t most = part.kind == Task::read ? most_values : most_keys;
     const bool is_bundled = !is_cluster_ && part.kind != Task::other && part.server->has_many_keys;
     for (std::size_t at = 0; at < part.tasks.size(); at += part.bundles.back()) {
         std::size_t count = 1;
-        for (std::size_t bytes = part.tasks[at]->value.size(); is_bundled && count < most_keys && at + count < part.tasks.size() && bytes < most_bytes; ++count)
+        for (std::size_t bytes = part.tasks[at]->value.size(); is_bundled && count < most && at + count < part.tasks.size() && bytes < most_bytes; ++count)
             bytes += part.tasks[at + count]->value.size();
         part.bundles.push_back(count);
         if (part.tasks[at]->is_asking) commands.push_back({"ASKING"});
@@ -328,7 +331,7 @@ std::vector<Command> RedisStore::commands_of(Part& part) const {
         if (part.kind == Task::write)
             commands.push_back({{"MSET"}, std::move(words)});
         else
-            commands.push_back({{"MGET"}, std::move(words), {count * a_value.bytes, count}});
+            commands.push_back({{"MGET"}, std::move(words), {count * a_value.bytes, count, a_value.string}});
     }
     return commands;
 }

@@ -40,7 +40,7 @@ public:
     }
 
     void save(StateWriter& state) const override {
-        if (is_reading_) fail(SAB_E_ARGUMENT, "stream: failed while it read ahead: call sab_stream_next() until it does not, or restore an earlier state");
+        if (is_reading_) fail(SAB_E_ARGUMENT, "stream: failed while it read ahead: call sab_stream_next() until it succeeds, or restore an earlier state");
         const bool has_window = windows_since_ > 0;
         state.bytes(has_window ? before_ : state_of(*source_));
         state.generator((has_window ? random_before_ : random_).generator());

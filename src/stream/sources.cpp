@@ -146,7 +146,7 @@ public:
     }
 
     void save(StateWriter& state) const override {
-        if (has_made_) fail(SAB_E_ARGUMENT, "stream: failed to copy a record of the source: call sab_stream_next() until it does not, or restore an earlier state");
+        if (has_made_) fail(SAB_E_ARGUMENT, "stream: failed to copy a record of the source: call sab_stream_next() until it succeeds, or restore an earlier state");
         state.number(count_);
         if (functions_.state_save == nullptr) return;
         Bytes bytes;

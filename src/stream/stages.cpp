@@ -130,7 +130,7 @@ ObjectKinds objects_in(const Stream& stream) {
 namespace {
 
 [[noreturn]] void refuse_half(std::string_view where) {
-    fail(SAB_E_ARGUMENT, "stream: failed ", where, ": call sab_stream_next() until it does not, or restore an earlier state");
+    fail(SAB_E_ARGUMENT, "stream: failed ", where, ": call sab_stream_next() until it succeeds, or restore an earlier state");
 }
 
 class Map : public Making {
@@ -523,21 +523,15 @@ public:
         for (const StreamPtr& source : sources_) source->add_objects(kinds);
     }
     void rewind() override {
-        std::vector<Bytes> before(sources_.size());
-        for (std::size_t i = 0; i < sources_.size(); ++i) {
-            try {
-                before[i] = place_of(*sources_[i]);
-                sources_[i]->rewind();
-            } catch (...) {  // those before it go back to where they stood
-                while (i-- > 0)
-                    if (!before[i].empty()) restore_from(*sources_[i], before[i]);
-                throw;
-            }
+        for (const StreamPtr& source : sources_) {
+            source->rewind();
+            is_apart_ = true;
         }
-        is_over_ = false;
+        is_apart_ = is_over_ = false;
         forget();
     }
     void save(StateWriter& state) const override {
+        check_place();
         if (is_half()) refuse_half("in the middle of a record of several");
         state.number(is_over_);
         for (const StreamPtr& source : sources_) source->save(state);
@@ -545,12 +539,17 @@ public:
     void restore(StateReader& state) override {
         forget();
         is_over_ = state.number(1) == 1;
+        is_apart_ = true;
         for (const StreamPtr& source : sources_) source->restore(state);
+        is_apart_ = false;
     }
 
 protected:
     virtual void forget() = 0;
     virtual bool is_half() const = 0;
+    void check_place() const {
+        if (is_apart_) fail(SAB_E_ARGUMENT, "stream: failed to rewind all its sources: call sab_stream_rewind() until it succeeds, or restore a state");
+    }
     void describe_sources(Description& description) const {
         description.add(static_cast<uint64_t>(sources_.size()));
         for (const StreamPtr& source : sources_) source->describe(description);
@@ -566,14 +565,7 @@ protected:
     bool is_over_ = false;
 
 private:
-    /// A state; none where the source has none now.
-    static Bytes place_of(const Stream& source) {
-        try {
-            return state_of(source);
-        } catch (const Error&) {
-            return {};
-        }
-    }
+    bool is_apart_ = false;  ///< a failure left the sources at places that do not belong together
 };
 
 class Zip : public OverMany {
@@ -581,6 +573,7 @@ public:
     using OverMany::OverMany;
 
     bool next(Record& record) override {
+        check_place();
         if (is_over_) return false;
         if (list_ == nullptr) list_ = std::make_unique<List>();
         while (list_->items.size() < sources_.size()) {
@@ -614,6 +607,7 @@ public:
     using OverMany::OverMany;
 
     bool next(Record& record) override {
+        check_place();
         if (is_over_) return false;
         if (!has_control_) {
             Record control;

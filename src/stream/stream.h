@@ -225,8 +225,11 @@ public:
     Progress all() const {
         if (callbacks_.empty()) return {};
         return {[](void* self, uint64_t done, uint64_t total) {
-                    for (const auto& [callback, ctx] : static_cast<const StreamProgress*>(self)->callbacks_)
+                    const auto& callbacks = static_cast<const StreamProgress*>(self)->callbacks_;
+                    for (std::size_t i = 0; i < callbacks.size(); ++i) {
+                        const auto [callback, ctx] = callbacks[i];  // a copy: the callback may set others
                         if (const int32_t code = callback(ctx, done, total); code != 0) return code;
+                    }
                     return int32_t{0};
                 },
                 const_cast<StreamProgress*>(this)};

@@ -70,7 +70,7 @@ public:
         has_record_ = false;
     }
     void save(sab::StateWriter& state) const override {
-        if (has_record_) sab::fail(SAB_E_ARGUMENT, "stream: a batch of its sampler failed: call sab_next_batch() until it does not, or restore an earlier state");
+        if (has_record_) sab::fail(SAB_E_ARGUMENT, "stream: a batch of its sampler failed: call sab_next_batch() until it succeeds, or restore an earlier state");
         source_->save(state);
     }
     void restore(sab::StateReader& state) override {
@@ -209,9 +209,13 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
         const sab::CurrentProgress current(&progress);
         try {
             sab::restore_from(*stream->impl, sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream)));
+        } catch (const sab::ThreadEnd&) {
+            throw;
         } catch (...) {
             try {
                 stream->impl->rewind();
+            } catch (const sab::ThreadEnd&) {
+                throw;
             } catch (...) {  // of a source that cannot: the failure of the restore is reported
             }
             throw;

@@ -404,6 +404,7 @@ private:
         std::exception_ptr failure, source_failure;
         bool is_last = false;
         bool is_done = false;  ///< under the lock
+        std::atomic<bool> is_dropped{false};  ///< its records are not needed any more
     };
     using Tasks = std::list<std::shared_ptr<Task>>;  ///< moved from list to list, which cannot fail
 
@@ -452,6 +453,8 @@ private:
                     task.is_last = !pull(*source_, task.in);
                     mark_.taken += !task.is_last;
                 }
+            } catch (const ThreadEnd&) {
+                throw;
             } catch (...) {
                 task.source_failure = std::current_exception();
             }
@@ -474,7 +477,7 @@ private:
             try {
                 task->out.reserve(task->in.size());
                 for (const Record& record : task->in) {
-                    if (side->is_stopping) break;
+                    if (side->is_stopping || task->is_dropped) break;
                     task->out.push_back(side->mapped(record, copier));
                 }
             } catch (const ThreadEnd&) {
@@ -510,13 +513,14 @@ private:
         forks_ = now;
     }
 
-    /// The threads finish the tasks that they have begun; nobody asks for those.
+    /// Drops all tasks. A thread that maps a record of one finishes that record.
     void forget() noexcept {
         Tasks gone;  // freed without the lock, since records release what is the caller's
         {
             const std::scoped_lock lock(side_->mutex);
             gone.swap(side_->waiting);
         }
+        for (const auto& task : tasks_) task->is_dropped = true;
         task_ = nullptr;
         tasks_.clear();
         given_ = 0;

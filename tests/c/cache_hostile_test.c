@@ -113,7 +113,7 @@ static sab_cache *cache_at(sab_cache_failure on_failure, double call_timeout, in
     char url[128];
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", port);
     sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
-    options.timeout = 20; /* this machine may be busy */
+    options.timeout = 20; /* long, so that a slow machine does not fail the test */
     options.call_timeout = call_timeout;
     options.is_cluster = is_cluster;
     options.load_wait = 1;
@@ -151,6 +151,21 @@ static void too_much_is_refused(void) {
     get_fails((script){.begin = "*4000000000\r\n"}, nonsense);
     get_fails((script){.begin = "*10000000\r\n", .repeat = "*0\r\n", .times = -1}, nonsense);
     get_fails((script){.begin = "", .repeat = "*1\r\n", .times = -1}, nonsense);
+}
+
+static void large_values_among_many_are_refused(void) {
+    const char *const answers[] = {"*2\r\n$20000000000\r\n", "*2\r\n$537919488\r\n", "*2\r\n$1\r\nx\r\n$537919488\r\n"};
+    for (size_t i = 0; i < COUNT(answers); ++i) {
+        play((script){.begin = answers[i], .repeat = "x", .times = -1});
+        sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0, 0);
+        const sab_cache_item items[] = {{"k", 1, NULL, 0}, {"l", 1, NULL, 0}};
+        sab_cache_value *values[2] = {NULL, NULL};
+        const size_t before = peak_kib();
+        EXPECT_FAILS(sab_cache_get_many(cache, items, 2, values), SAB_E_IO, nonsense);
+        EXPECT(sent < 32 * MiB);
+        EXPECT(peak_kib() - before < 128 * KiB);
+        sab_cache_free(cache);
+    }
 }
 
 static void nonsense_is_refused(void) {
@@ -272,6 +287,7 @@ int main(void) {
     alarm(300); /* a call that does not return */
     begin_to_serve();
     RUN(too_much_is_refused);
+    RUN(large_values_among_many_are_refused);
     RUN(nonsense_is_refused);
     RUN(slow_answers_end);
     RUN(scans_without_end_end);

@@ -1019,6 +1019,95 @@ static void Progress_OfSeveralSources_IsKept(void) {
     sab_stream_free(stream);
 }
 
+static int32_t set_other_progress(void *ctx, uint64_t done, uint64_t total) {
+    (void)done;
+    (void)total;
+    EXPECT_OK(sab_stream_set_progress(*(sab_stream **)ctx, NULL, NULL));
+    return 0;
+}
+
+static void Progress_ThatSetsAnother_IsTheLastOfTheCall(void) {
+    int calls = 0;
+    sab_stream *stream = NULL, *sources[2] = {readahead(numbers(8, 0, NULL), 4, 2, 0, 0, 1), followed(&calls)};
+    EXPECT_OK(sab_stream_set_progress(sources[0], set_other_progress, &stream));
+    EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
+    sab_record record = SAB_RECORD_INIT;
+    while (sab_stream_next(stream, &record) == SAB_OK) continue;
+    EXPECT(calls == 0);
+    sab_stream_free(stream);
+}
+
+static int32_t fail_to_rewind(void *ctx) {
+    (void)ctx;
+    return 7;
+}
+
+/* A zip of a list and of a source of callbacks, which counts how often its state is asked for. */
+static int states_saved;
+static int32_t count_saves(void *ctx, void *buffer, size_t capacity, size_t *size) {
+    ++states_saved;
+    return counter_save(ctx, buffer, capacity, size);
+}
+
+static void Rewind_ThatFailsInTheMiddle_IsCalledAgain(void) {
+    struct counter counter = {.end = 5, .fails_at = -1}, other = {.end = 5, .fails_at = -1};
+    sab_source_functions functions = SAB_SOURCE_FUNCTIONS_INIT;
+    functions.ctx = &other;
+    functions.next = counter_next;
+    functions.rewind = fail_to_rewind;
+    functions.state_save = count_saves;
+    functions.state_restore = counter_restore;
+    sab_stream *stream = NULL, *sources[2] = {counting(&counter, 1), NULL};
+    EXPECT_OK(sab_callback_stream_new(&functions, &sources[1]));
+    EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
+    sab_record record = SAB_RECORD_INIT;
+    EXPECT_OK(sab_stream_next(stream, &record));
+    const size_t size = save(stream);
+    states_saved = 0;
+    EXPECT_FAILS(sab_stream_rewind(stream), SAB_E_CALLBACK, "failed with code 7");
+    EXPECT(states_saved == 0);
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "call sab_stream_rewind() until it succeeds");
+    size_t needed = 0;
+    EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &needed), SAB_E_ARGUMENT, "call sab_stream_rewind() until it succeeds");
+    EXPECT_OK(sab_stream_state_restore(stream, state, size));
+    EXPECT_OK(sab_stream_next(stream, &record));
+    EXPECT(counter.at == 2 && other.at == 2);
+    sab_stream_free(stream);
+}
+
+/* Both threads of a map wait in their first record until the stream is rewound. */
+static atomic_int maps_begun, maps_may_go;
+static int32_t map_when_rewound(void *ctx, const sab_record *record, sab_record *made) {
+    (void)ctx;
+    (void)record;
+    (void)made;
+    ++maps_begun;
+    while (!maps_may_go) usleep(100);
+    return 0;
+}
+
+static int32_t cancel_when_maps_wait(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx;
+    (void)done;
+    (void)total;
+    return maps_begun == 2;
+}
+
+static void Threads_AfterARewind_MapNoOldRecords(void) {
+    sab_map_stream_options options = SAB_MAP_STREAM_OPTIONS_INIT;
+    options.map = map_when_rewound;
+    options.threads = 2;
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_map_stream_new(numbers(200, 0, NULL), &options, &stream));
+    EXPECT_OK(sab_stream_set_progress(stream, cancel_when_maps_wait, NULL));
+    sab_record record = SAB_RECORD_INIT;
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CANCELLED, "cancelled");
+    EXPECT_OK(sab_stream_rewind(stream));
+    maps_may_go = 1;
+    sab_stream_free(stream); /* waits for the threads */
+    EXPECT(maps_begun == 2);
+}
+
 static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
     sab_stream *source = numbers(5, 0, NULL), *stream = NULL, *twice[2] = {source, source}, *missing[2] = {source, NULL};
     EXPECT_FAILS(sab_batch_stream_new(source, 0, &stream), SAB_E_ARGUMENT, "batch_size = 0");
@@ -1095,6 +1184,9 @@ int main(void) {
     RUN(Pack_RefusesWhatDoesNotFit);
     RUN(Progress_OfALongWindow_Cancels);
     RUN(Progress_OfSeveralSources_IsKept);
+    RUN(Progress_ThatSetsAnother_IsTheLastOfTheCall);
+    RUN(Rewind_ThatFailsInTheMiddle_IsCalledAgain);
+    RUN(Threads_AfterARewind_MapNoOldRecords);
     RUN(Stream_FreedByItsOwnThread_EndsAfterTheCallback);
     RUN(Stream_ThatIsAbandoned_IsReleasedWhenItsCallbackEnds);
     RUN(SavedAnywhere_GoesOnTheSame);

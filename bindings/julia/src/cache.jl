@@ -69,7 +69,7 @@ end
 """
     url(cache)
 
-Where the cache is, for others to open: with passwords.
+The URL of the cache, with its passwords, for other processes to open.
 """
 url(cache::Cache) = GC.@preserve cache unsafe_string(Raw.sab_cache_url(cache))
 

@@ -108,7 +108,7 @@ class _Arrays:
     def read(self) -> Any:
         try:
             return self._value(json.loads(bytes(self._data[8 : self._place])))
-        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RuntimeError) as error:  # RuntimeError: torch's, and RecursionError
             raise ValueError(f'not a value of serializer = "arrays": {error}') from None
 
     def _value(self, plan: Any) -> Any:
@@ -138,7 +138,7 @@ class _Arrays:
         import numpy as np
 
         dtype = np.dtype(str(name))
-        if dtype.hasobject or min(shape, default=0) < 0:  # bytes would become pointers
+        if dtype.hasobject or dtype.fields or dtype.subdtype or min(shape, default=0) < 0:  # bytes would become pointers
             raise ValueError(f"an array of dtype {name} and shape {shape}")
         array: Any = np.ndarray(shape, dtype, buffer=self._next(math.prod(shape) * dtype.itemsize))
         if kind == "array":

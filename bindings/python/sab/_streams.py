@@ -31,7 +31,7 @@ _is_over = False
 
 @atexit.register
 def _close_all() -> None:
-    # Threads of prefetching streams must not ask for an interpreter that is on its way out. A function that does not end in time goes with the process.
+    # The interpreter is exiting: threads must not take its lock. A function that does not end in time is ended with the process.
     global _is_over
     _is_over = True
     end = time.monotonic() + 1
@@ -76,7 +76,7 @@ class _Pipeline:
         self.lock = threading.Lock()
         self.process = os.getpid()
         if _is_over:
-            raise RuntimeError("the interpreter is on its way out: no stream can be opened")
+            raise RuntimeError("the interpreter is exiting: no stream can be opened")
         _live.add(self)
 
     def stage(self, call: Any = None, more: Any = None, is_text: bool = False) -> Any:

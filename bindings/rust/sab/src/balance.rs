@@ -1,5 +1,6 @@
 use std::fmt;
 use std::iter::FusedIterator;
+use std::ops::ControlFlow;
 
 use sab_sys as sys;
 
@@ -30,12 +31,24 @@ impl PartitionMethod {
 }
 
 /// What a [`partition`] must keep.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 #[must_use]
 pub struct PartitionOptions<'a> {
     method: PartitionMethod,
     equal_counts: bool,
     cap: Option<(&'a [f64], f64)>,
+    progress: Option<&'a dyn Fn(u64, u64) -> ControlFlow<()>>,
+}
+
+impl fmt::Debug for PartitionOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PartitionOptions { method, equal_counts, cap, progress: _ } = self;
+        f.debug_struct("PartitionOptions")
+            .field("method", method)
+            .field("equal_counts", equal_counts)
+            .field("cap", cap)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> PartitionOptions<'a> {
@@ -61,6 +74,12 @@ impl<'a> PartitionOptions<'a> {
         self.cap = Some((weights, capacity));
         self
     }
+
+    /// Follows the search as `progress(done, total)` and may stop it: [`Error::Cancelled`].
+    pub fn progress(mut self, progress: &'a dyn Fn(u64, u64) -> ControlFlow<()>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
 }
 
 /// Assigns items to parts so that the largest sum of costs is small: the part of each item.
@@ -75,9 +94,12 @@ impl<'a> PartitionOptions<'a> {
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] for a cost or weight that is negative or not finite, and when no assignment under the capacity was found.
+/// [`Error::Argument`] for a cost or weight that is negative or not finite, and when no assignment under the capacity was found;
+/// [`Error::Cancelled`] from the progress closure.
 pub fn partition(costs: &[f64], parts: u64, options: &PartitionOptions<'_>) -> Result<Vec<u32>, Error> {
-    raw::partition(costs, parts, options.method.raw(), options.equal_counts, options.cap)
+    let mut progress = options.progress.map(|progress| move |done, total| progress(done, total));
+    let progress = progress.as_mut().map(|progress| progress as raw::Progress<'_>);
+    raw::partition(costs, parts, options.method.raw(), options.equal_counts, options.cap, progress)
 }
 
 /// How a [`LoadBalancingSampler`] or [`LoadBalancingBatchSampler`] balances load.

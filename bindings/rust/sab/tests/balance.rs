@@ -1,6 +1,8 @@
 //! Partitions, and the samplers that balance load.
 
+use std::cell::Cell;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,6 +64,24 @@ fn capacity_is_kept_or_refused() {
     };
     assert!(refused(PartitionOptions::new().capacity(&weights, capacity / 1.2)).contains("the weights sum to"));
     assert!(refused(PartitionOptions::new().capacity(&weights[1..], capacity)).contains("must have as many as costs"));
+}
+
+#[test]
+fn progress_follows_and_stops_a_partition() {
+    let costs: Vec<f64> = (0..200_000).map(|i| f64::from(1 + i % 97)).collect();
+    let calls = Cell::new(0);
+    let stop = |_, _| {
+        calls.set(calls.get() + 1);
+        ControlFlow::Break(())
+    };
+    assert!(matches!(partition(&costs, 4, &PartitionOptions::new().progress(&stop)), Err(Error::Cancelled)));
+    assert_eq!(calls.get(), 1);
+    let go_on = |_, _| ControlFlow::Continue(());
+    let followed = partition(&costs, 4, &PartitionOptions::new().progress(&go_on)).unwrap();
+    assert_eq!(followed, partition(&costs, 4, &PartitionOptions::new()).unwrap());
+    let panics = |_, _| panic!("mine");
+    let options = PartitionOptions::new().progress(&panics);
+    assert!(catch_unwind(AssertUnwindSafe(|| partition(&costs, 4, &options))).is_err());
 }
 
 /// Batches of 1, 2, 3, 1, ... samples.

@@ -157,30 +157,32 @@ fn a_closure_may_hold_the_last_reference_to_its_own_stream() {
     dropped.recv_timeout(PATIENCE).unwrap();
 }
 
-/// Each kind of stage frees its closures once: with the stream, or when there can be no stage.
-#[test]
-fn closures_of_all_stages_are_dropped_once() {
-    struct Counted(Captured, u64);
-    impl Source for Counted {
-        fn next(&mut self) -> Result<Option<Made>, BoxError> {
-            assert!(self.0.is_whole());
-            self.1 += 1;
-            Ok((self.1 <= 10).then(|| Made::bytes(self.1.to_string())))
-        }
-        fn rewind(&mut self) -> Result<(), BoxError> {
-            self.1 = 0;
-            Ok(())
-        }
-        fn state(&self) -> Result<Vec<u8>, BoxError> {
-            Ok(self.1.to_le_bytes().to_vec())
-        }
-        fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
-            self.1 = u64::from_le_bytes(state.try_into()?);
-            Ok(())
-        }
+/// Counts to ten.
+struct Counted(Captured, u64);
+impl Source for Counted {
+    fn next(&mut self) -> Result<Option<Made>, BoxError> {
+        assert!(self.0.is_whole());
+        self.1 += 1;
+        Ok((self.1 <= 10).then(|| Made::bytes(self.1.to_string())))
     }
-    type Make = fn(Captured, Stream, bool) -> Result<Stream, Error>;
-    let stages: [(&str, Make); 9] = [
+    fn rewind(&mut self) -> Result<(), BoxError> {
+        self.1 = 0;
+        Ok(())
+    }
+    fn state(&self) -> Result<Vec<u8>, BoxError> {
+        Ok(self.1.to_le_bytes().to_vec())
+    }
+    fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
+        self.1 = u64::from_le_bytes(state.try_into()?);
+        Ok(())
+    }
+}
+
+type Make = fn(Captured, Stream, bool) -> Result<Stream, Error>;
+
+/// Makes a stage of each kind; with `true`, one that is refused where the kind has options to refuse.
+fn stages() -> [(&'static str, Make); 9] {
+    [
         ("source", |own, _, _| Stream::from_source(Counted(own, 0))),
         ("map", |own, source, _| source.map(move |_| Made::same().sized(f64::from(u8::from(own.is_whole()))))),
         ("map_parallel", |own, source, fails| {
@@ -222,8 +224,13 @@ fn closures_of_all_stages_are_dropped_once() {
             assert_eq!(sampler.by_ref().map(|batch| batch.unwrap().indices.len()).sum::<usize>(), 10);
             Ok(numbers(1))
         }),
-    ];
-    for (name, make) in stages {
+    ]
+}
+
+/// Each kind of stage frees its closures once: with the stream, or when there can be no stage.
+#[test]
+fn closures_of_all_stages_are_dropped_once() {
+    for (name, make) in stages() {
         for (uses, is_read_ahead) in [(0, false), (3, false), (100, true)] {
             let (own, dropped) = Captured::new();
             let mut stream = make(own, numbers(10), false).unwrap();

@@ -3,7 +3,10 @@ use std::marker::PhantomData;
 
 use sab_sys as sys;
 
-use super::{check, check_with, defaults, made, owned, slice, Guarded, KeptBox, Room, SamplerHandle, SizesHandle};
+use super::{
+    check_with, defaults, made, owned, progress_failure, progress_parts, slice, Guarded, KeptBox, Progress, Room, SamplerHandle,
+    SizesHandle,
+};
 use crate::error::{BoxError, Error};
 
 pub(crate) type MakeBatchesFn<'f> = dyn FnMut(&[i64]) -> Result<Vec<Vec<i64>>, BoxError> + Send + 'f;
@@ -14,6 +17,7 @@ pub(crate) fn partition(
     method: i32,
     equal_counts: bool,
     cap: Option<(&[f64], f64)>,
+    progress: Option<Progress<'_>>,
 ) -> Result<Vec<u32>, Error> {
     // SAFETY: the call fills the whole struct.
     let mut options = unsafe { defaults(sys::sab_partition_options_init) };
@@ -27,9 +31,12 @@ pub(crate) fn partition(
         options.weights = weights.as_ptr(); // not NULL, whatever its length
         options.capacity = capacity;
     }
+    let mut progress = progress.map(Guarded::new);
+    (options.progress, options.progress_ctx) = progress_parts(&mut progress);
     let mut part_of = vec![0; costs.len()];
-    // SAFETY: costs, weights and parts are as many, and outlive the call.
-    check(unsafe { sys::sab_partition(costs.as_ptr(), costs.len(), parts, &options, part_of.as_mut_ptr()) })?;
+    // SAFETY: costs, weights and parts are as many, and outlive the call, as the closure does.
+    let status = unsafe { sys::sab_partition(costs.as_ptr(), costs.len(), parts, &options, part_of.as_mut_ptr()) };
+    check_with(status, &mut [progress_failure(&mut progress, &mut None)])?;
     Ok(part_of)
 }
 

@@ -96,20 +96,20 @@ uint16_t free_port(const std::string& program, const std::string& where) {
 
 /// A process with the two ends that the script needs, and no other file of ours.
 void spawn(const std::string& program, int leash, int status) {
-    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    if (posix_spawn_file_actions_init(&files) != 0) throw std::bad_alloc();
+    if (posix_spawn_file_actions_init(&actions) != 0) throw std::bad_alloc();
     if (posix_spawnattr_init(&attributes) != 0) {
-        posix_spawn_file_actions_destroy(&files);
+        posix_spawn_file_actions_destroy(&actions);
         throw std::bad_alloc();
     }
-    int added = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
+    int added = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
     for (const auto& [from, to] : {std::pair(0, 1), std::pair(0, 2), std::pair(status, status_in_shell), std::pair(leash, leash_in_shell)})
-        if (added == 0) added = posix_spawn_file_actions_adddup2(&files, from, to);
+        if (added == 0) added = posix_spawn_file_actions_adddup2(&actions, from, to);
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
-    if (added == 0) added = posix_spawn_file_actions_addclosefrom_np(&files, leash_in_shell + 1);
+    if (added == 0) added = posix_spawn_file_actions_addclosefrom_np(&actions, leash_in_shell + 1);
 #else
-    for (long end = std::clamp<long>(sysconf(_SC_OPEN_MAX), 256, 4096), file = leash_in_shell + 1; file < end && added == 0; ++file) added = posix_spawn_file_actions_addclose(&files, static_cast<int>(file));
+    for (long end = std::clamp<long>(sysconf(_SC_OPEN_MAX), 256, 4096), file = leash_in_shell + 1; file < end && added == 0; ++file) added = posix_spawn_file_actions_addclose(&actions, static_cast<int>(file));
 #endif
     sigset_t none, all;
     sigemptyset(&none);
@@ -123,8 +123,8 @@ void spawn(const std::string& program, int leash, int status) {
     posix_spawnattr_setflags(&attributes, flags);
     const char* const words[] = {"/bin/sh", "-c", script, "sab-redis-server", program.c_str(), nullptr};
     pid_t process = 0;
-    const int code = added != 0 ? added : posix_spawn(&process, words[0], &files, &attributes, const_cast<char* const*>(words), environ);
-    posix_spawn_file_actions_destroy(&files);
+    const int code = added != 0 ? added : posix_spawn(&process, words[0], &actions, &attributes, const_cast<char* const*>(words), environ);
+    posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (code == ENOMEM) throw std::bad_alloc();
     if (code != 0) cannot(program, text("/bin/sh: ", std::string_view(std::system_category().message(code))));

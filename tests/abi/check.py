@@ -18,7 +18,7 @@ UNGUARDED = {
     "sab_status_name", "sab_last_error_message", "sab_last_callback_code", "sab_abi_version", "sab_version_string", "sab_set_log_callback",
     "sab_sizes_count", "sab_cache_url", "sab_cache_value_data", "sab_random_real", "sab_random_bits", "sab_random_below",
 }  # fmt: skip
-CANNOT_FAIL = ("_functions_init", "_free", "_options_init", "_callbacks_init")  # ends of names
+CANNOT_FAIL = ("_functions_init", "_free", "_abandon", "_options_init", "_callbacks_init")  # ends of names
 
 
 def run(*command):

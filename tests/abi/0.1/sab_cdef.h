@@ -50,6 +50,7 @@ void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
 sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options,
  sab_sizes **sizes);
 sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
+sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx,
  sab_sizes **sizes);
@@ -243,6 +244,8 @@ typedef struct sab_report {
  double partners;
  double length_correlation;
  double variance_ratio;
+ double nearest_target;
+ uint64_t target_met;
 } sab_report;
 sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx,
  sab_report *report);
@@ -257,6 +260,8 @@ typedef struct sab_partition_options {
  int32_t equal_counts;
  const double *weights;
  double capacity;
+ sab_progress_fn progress;
+ void *progress_ctx;
 } sab_partition_options;
 void sab_partition_options_init(sab_partition_options *options, size_t struct_size);
 sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,
@@ -601,6 +606,7 @@ sab_status sab_stream_skipped_count(const sab_stream *stream, uint64_t *count);
 sab_status sab_stream_state_save(const sab_stream *stream, void *buffer, size_t capacity, size_t *size);
 sab_status sab_stream_state_restore(sab_stream *stream, const void *data, size_t size);
 void sab_stream_free(sab_stream *stream);
+void sab_stream_abandon(sab_stream *stream);
 typedef struct sab_list_stream_options {
  size_t struct_size;
  int32_t infinite;
@@ -805,6 +811,8 @@ typedef struct sab_cache_options {
  int32_t is_cluster;
  double timeout;
  double load_wait;
+ double call_timeout;
+ uint64_t file_mode;
 } sab_cache_options;
 void sab_cache_options_init(sab_cache_options *options, size_t struct_size);
 sab_status sab_cache_open(const char *url, const sab_cache_options *options, sab_cache **cache);

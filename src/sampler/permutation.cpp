@@ -158,8 +158,8 @@ void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
             where[outside] = static_cast<uint16_t>(i);
             outside += values[i] >= limit;
         }
+        std::fill_n(again + outside, full, Word{});
         while (outside > 0) {
-            std::fill_n(again + outside, full, Word{});
             apply(keys_, again, outside);
             std::size_t still = 0;
             for (std::size_t i = 0; i < outside; ++i) {

@@ -71,9 +71,8 @@ uint64_t inverse_quadratic(uint64_t y) {
 
 }  // namespace
 
-uint64_t Permutation::operator()(uint64_t i) const {
-    if (count_ <= table_count) return table_[i];
-    uint64_t x = i;
+/// Rounds until the value is inside.
+uint64_t Permutation::walk(uint64_t x) const {
     do {
         x += keys_.add[0];
         for (int r = 1; r <= keys_.rounds; ++r) {
@@ -86,6 +85,8 @@ uint64_t Permutation::operator()(uint64_t i) const {
     } while (x >= count_);
     return x;
 }
+
+uint64_t Permutation::operator()(uint64_t i) const { return count_ <= table_count ? table_[i] : walk(i); }
 
 template <int bits>
 uint64_t Permutation::unapply(const Rounds& keys, uint64_t x) {
@@ -142,7 +143,7 @@ SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, 
 /// Passes instead of a loop a value, so that the rounds run on whole vectors: values that fell outside are gathered and tried again.
 template <class Word>
 void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
-    constexpr std::size_t block = 512;
+    constexpr std::size_t block = 512, few = 4;  // so few are quicker one by one
     const bool has_outside = keys_.mask >= count_;
     const auto limit = static_cast<Word>(count_);
     constexpr std::size_t full = 32 / sizeof(Word) - 1;  // words that may be needed behind others to fill a vector
@@ -159,7 +160,7 @@ void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
             outside += values[i] >= limit;
         }
         std::fill_n(again + outside, full, Word{});
-        while (outside > 0) {
+        while (outside > few) {
             apply(keys_, again, outside);
             std::size_t still = 0;
             for (std::size_t i = 0; i < outside; ++i) {
@@ -172,6 +173,7 @@ void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
             }
             outside = still;
         }
+        for (std::size_t i = 0; i < outside; ++i) values[where[i]] = static_cast<Word>(walk(again[i]));
         std::copy_n(values, size, out.begin() + static_cast<std::ptrdiff_t>(start));
     }
 }

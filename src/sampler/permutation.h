@@ -64,6 +64,7 @@ private:
         int rounds;
         uint64_t add[most_rounds + 1];  ///< one before the rounds, then one a round
     };
+    uint64_t walk(uint64_t x) const;
     template <int bits>
     static uint64_t unapply(const Rounds& keys, uint64_t x);
     static void apply(const Rounds& keys, uint16_t* values, std::size_t count);

@@ -15,7 +15,8 @@
  *  sab_stream_next(), after the records that came before them.
  *
  *  Callbacks and their contexts: `release` is called exactly once, when neither the stream nor one of its threads can call the callbacks any more. This is during
- *  sab_stream_free(), in the same thread, unless a callback of the stream frees it, or it is given to sab_stream_abandon(): then the last thread calls `release`.
+ *  sab_stream_free(), in the same thread, unless a callback in one of the stream's own threads frees it, or it is given to sab_stream_abandon(): then the last
+ *  thread calls `release`. A callback must not free a stream while a call on that stream is under way in the same thread.
  *
  *  The stages are those of infinibatch, and with the same seed their orders are the same: random choices are those of CPython's `random.Random`.
  */

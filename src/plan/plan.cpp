@@ -101,7 +101,8 @@ Cutter::Automatic automatic_cuts(Cutter& cutter, const sab_plan_options& options
         if (options.tail == SAB_TAIL_MERGE) merge_tails(cuts);
         const Cutter::Waste waste = cutter.waste(cuts);
         const double padding = waste.padded > 0 ? waste.padding / waste.padded : 0;
-        const double over = options.budget > 0 ? static_cast<double>(waste.batches + singles) / static_cast<double>(lower_bound) - 1 : 0;
+        const auto bound = static_cast<double>(lower_bound);
+        const double over = options.budget > 0 ? (static_cast<double>(waste.batches + singles) - bound) / bound : 0;
         return std::max(padding, over);
     };
     return cutter.automatic(options.padding_target, fewest, most, share_of, progress);

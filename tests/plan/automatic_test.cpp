@@ -31,7 +31,8 @@ Outcome outcome_of(const Plan& plan) {
         if (bucket.end <= plan.facts().samples - plan.facts().samples / 100) outcome.fewest = std::min(outcome.fewest, bucket.batches);
     }
     outcome.padding = padded > 0 ? (padded - total) / padded : 0;
-    outcome.share = plan.facts().budget > 0 ? std::max(outcome.padding, static_cast<double>(plan.facts().batches) / static_cast<double>(plan.facts().lower_bound) - 1) : outcome.padding;
+    const auto bound = static_cast<double>(plan.facts().lower_bound);
+    outcome.share = plan.facts().budget > 0 ? std::max(outcome.padding, (static_cast<double>(plan.facts().batches) - bound) / bound) : outcome.padding;
     return outcome;
 }
 

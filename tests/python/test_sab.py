@@ -774,3 +774,8 @@ def test_golden_vectors(case):
             assert [len(batches), fnv(batches)] == expected[1:]
         else:
             assert batches == expected
+
+
+def test_a_target_that_is_met_exactly_is_met():
+    report = sab.plan([7] * 21, budget=15.0, padding=0.1).report()  # 11 batches, at least 10 are needed
+    assert report.target_met and report.nearest_target == 0.1

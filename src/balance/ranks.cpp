@@ -123,11 +123,10 @@ void check_greetings(std::span<const Greeting> greetings) {
 void check_ranks(const Sampler& sampler, const Ranks& ranks) {
     Told mine{};
     Greeting greeting{order_version, SAB_OK, ranks.rank};
-    std::exception_ptr failure;
     std::vector<Told> told;
     std::vector<Greeting> greetings;
     std::vector<uint64_t> values, seen_at;
-    try {
+    const std::exception_ptr failure = caught([&] {
         greetings.resize(ranks.world_size);
         told.resize(ranks.world_size);
         values.resize(ranks.world_size);
@@ -136,13 +135,7 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
         sampler.save(bytes);
         std::memcpy(&mine.state, bytes.data(), sizeof mine.state);
         mine.rank = sampler.rank();
-    } catch (const Error& error) {
-        failure = std::current_exception();
-        greeting.status = error.status();
-    } catch (...) {
-        failure = std::current_exception();
-        greeting.status = SAB_E_NO_MEMORY;
-    }
+    }, greeting.status);
     if (failure) {
         ranks.tell(greeting, greetings);
         std::rethrow_exception(failure);

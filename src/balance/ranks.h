@@ -2,6 +2,7 @@
 /// What ranks tell each other, once, at the start.
 
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <span>
 #include <utility>
@@ -46,6 +47,21 @@ struct Ranks {
         }
     }
 };
+
+/// What `work` failed with, and its status; null when it did not.
+template <class Work, class Status>
+std::exception_ptr caught(Work&& work, Status& status) {
+    try {
+        work();
+        return nullptr;
+    } catch (const Error& error) {
+        status = error.status();
+        return std::current_exception();
+    } catch (...) {
+        status = SAB_E_NO_MEMORY;
+        return std::current_exception();
+    }
+}
 
 std::pair<uint64_t, uint64_t> ranks_from_environment();
 std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is_data, std::size_t axes, uint64_t rank);

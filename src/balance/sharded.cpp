@@ -59,21 +59,6 @@ uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement
     return XXH3_64bits_digest(&hash);
 }
 
-/// What `work` failed with, and its status; null when it did not.
-template <class Work>
-std::exception_ptr caught(Work&& work, int64_t& status) {
-    try {
-        work();
-        return nullptr;
-    } catch (const Error& error) {
-        status = error.status();
-        return std::current_exception();
-    } catch (...) {
-        status = SAB_E_NO_MEMORY;
-        return std::current_exception();
-    }
-}
-
 [[noreturn]] void fail_as(std::size_t rank, int64_t status, sab_status with) {
     const char* const name = sab_status_name(static_cast<sab_status>(status));
     fail(with, "sizes: rank ", rank, " failed with ", name, "; see the error on that rank");

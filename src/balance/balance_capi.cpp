@@ -73,7 +73,8 @@ sab::Ranks ranks_of(uint64_t rank, uint64_t world_size, sab_all_gather_fn all_ga
 extern "C" {
 
 void sab_load_balancing_options_init(sab_load_balancing_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_load_balancing_options SAB_LOAD_BALANCING_OPTIONS_INIT);
+    static constexpr sab_load_balancing_options defaults = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_load_balancing_sampler_new(const sab_sizes* complexity, const sab_load_balancing_options* balancing, const sab_sampler_options* options,
@@ -94,7 +95,8 @@ sab_status sab_batches_add(sab_batches* batches, const int64_t* indices, size_t 
 }
 
 void sab_partition_options_init(sab_partition_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_partition_options SAB_PARTITION_OPTIONS_INIT);
+    static constexpr sab_partition_options defaults = SAB_PARTITION_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_partition(const double* costs, size_t count, uint64_t parts, const sab_partition_options* options, uint32_t* part_of) noexcept {
@@ -126,7 +128,8 @@ sab_status sab_partition(const double* costs, size_t count, uint64_t parts, cons
 }
 
 void sab_balanced_options_init(sab_balanced_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_balanced_options SAB_BALANCED_OPTIONS_INIT);
+    static constexpr sab_balanced_options defaults = SAB_BALANCED_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_options* balanced, const sab_sampler_options* options, sab_sampler** sampler) noexcept {

@@ -52,12 +52,13 @@ sab_status guard_new(Handle** handle, std::string_view name, Make&& make) noexce
 }
 
 /// Sets the caller's struct to the defaults: as many bytes as it has, those that this library does not know to zero.
+/// `defaults` must be static: the padding of an automatic object is indeterminate, and it would be copied.
 template <class Options>
-void init_options(Options* options, std::size_t struct_size, Options defaults) noexcept {
+void init_options(Options* options, std::size_t struct_size, const Options& defaults) noexcept {
     if (options == nullptr || struct_size < sizeof(defaults.struct_size)) return;
-    defaults.struct_size = struct_size;
     std::memset(options, 0, struct_size);
     std::memcpy(options, &defaults, std::min(struct_size, sizeof(Options)));
+    options->struct_size = struct_size;
 }
 
 /// What the caller's `given` covers, over the defaults. A smaller struct than the first released one is refused; a larger one passes when what this

@@ -42,19 +42,23 @@ void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t c
 extern "C" {
 
 void sab_probe_options_init(sab_probe_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_probe_options SAB_PROBE_OPTIONS_INIT);
+    static constexpr sab_probe_options defaults = SAB_PROBE_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 void sab_probe_callbacks_init(sab_probe_callbacks* callbacks, size_t struct_size) noexcept {
-    sab::init_options(callbacks, struct_size, sab_probe_callbacks SAB_PROBE_CALLBACKS_INIT);
+    static constexpr sab_probe_callbacks defaults = SAB_PROBE_CALLBACKS_INIT;
+    sab::init_options(callbacks, struct_size, defaults);
 }
 
 void sab_measurement_options_init(sab_measurement_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT);
+    static constexpr sab_measurement_options defaults = SAB_MEASUREMENT_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 void sab_memory_guard_options_init(sab_memory_guard_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT);
+    static constexpr sab_memory_guard_options defaults = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_probe_new(const char* device, const sab_probe_options* options, sab_probe** probe) noexcept {
@@ -98,7 +102,8 @@ sab_status sab_probe_release_cache(sab_probe* probe) noexcept {
 void sab_probe_free(sab_probe* probe) noexcept { delete probe; }
 
 void sab_collect_peak_options_init(sab_collect_peak_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_collect_peak_options SAB_COLLECT_PEAK_OPTIONS_INIT);
+    static constexpr sab_collect_peak_options defaults = SAB_COLLECT_PEAK_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_peaks_new(sab_peaks** peaks) noexcept {
@@ -136,7 +141,8 @@ sab_status sab_measurement_points(const sab_measurement_options* options, size_t
 }
 
 void sab_memory_model_options_init(sab_memory_model_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT);
+    static constexpr sab_memory_model_options defaults = SAB_MEMORY_MODEL_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_memory_model_fit(const double* features, size_t count, size_t feature_count, const double* peaks,
@@ -235,7 +241,8 @@ sab_status sab_memory_model_read(const void* data, size_t size, sab_memory_model
 void sab_memory_model_free(sab_memory_model* model) noexcept { delete model; }
 
 void sab_find_max_batch_options_init(sab_find_max_batch_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_find_max_batch_options SAB_FIND_MAX_BATCH_OPTIONS_INIT);
+    static constexpr sab_find_max_batch_options defaults = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_find_max_batch(sab_probe* probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options* options, uint64_t* batch_sizes,
@@ -289,7 +296,8 @@ sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t* mil
 }
 
 void sab_chunked_step_options_init(sab_chunked_step_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT);
+    static constexpr sab_chunked_step_options defaults = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_chunked_step(sab_probe* probe, uint64_t count, const sab_chunked_step_options* options, uint64_t* chunk_size) noexcept {

@@ -11,7 +11,8 @@ namespace {
 extern "C" {
 
 void sab_plan_options_init(sab_plan_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_plan_options SAB_PLAN_OPTIONS_INIT);
+    static constexpr sab_plan_options defaults = SAB_PLAN_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t min_bucket_count, int64_t* boundaries, int64_t* bucket_sizes,

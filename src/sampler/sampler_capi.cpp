@@ -33,11 +33,13 @@ const sab::TorchOrder& torch_order(const sab_sampler* sampler) {
 extern "C" {
 
 void sab_torch_sampler_options_init(sab_torch_sampler_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT);
+    static constexpr sab_torch_sampler_options defaults = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 void sab_sampler_options_init(sab_sampler_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
+    static constexpr sab_sampler_options defaults = SAB_SAMPLER_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options, sab_sampler** sampler) noexcept {

@@ -149,7 +149,8 @@ private:
 extern "C" {
 
 void sab_object_functions_init(sab_object_functions* functions, size_t struct_size) noexcept {
-    sab::init_options(functions, struct_size, sab_object_functions SAB_OBJECT_FUNCTIONS_INIT);
+    static constexpr sab_object_functions defaults = SAB_OBJECT_FUNCTIONS_INIT;
+    sab::init_options(functions, struct_size, defaults);
 }
 
 sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
@@ -231,7 +232,8 @@ void sab_stream_abandon(sab_stream* stream) noexcept {
 }
 
 void sab_list_stream_options_init(sab_list_stream_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+    static constexpr sab_list_stream_options defaults = SAB_LIST_STREAM_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_list_stream_new(const sab_record* records, size_t count, const sab_list_stream_options* options, sab_stream** stream) noexcept {
@@ -274,7 +276,8 @@ sab_status sab_array_stream_new(const void* items, size_t item_size, size_t coun
 }
 
 void sab_source_functions_init(sab_source_functions* functions, size_t struct_size) noexcept {
-    sab::init_options(functions, struct_size, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
+    static constexpr sab_source_functions defaults = SAB_SOURCE_FUNCTIONS_INIT;
+    sab::init_options(functions, struct_size, defaults);
 }
 
 sab_status sab_callback_stream_new(const sab_source_functions* functions, sab_stream** stream) noexcept {
@@ -298,7 +301,8 @@ sab_status sab_random_stream_new(uint64_t seed, sab_stream** stream) noexcept {
 }
 
 void sab_files_stream_options_init(sab_files_stream_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT);
+    static constexpr sab_files_stream_options defaults = SAB_FILES_STREAM_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options, sab_stream** stream) noexcept {
@@ -308,7 +312,8 @@ sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_optio
 }
 
 void sab_map_stream_options_init(sab_map_stream_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT);
+    static constexpr sab_map_stream_options defaults = SAB_MAP_STREAM_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options, sab_stream** stream) noexcept {
@@ -375,7 +380,8 @@ sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_s
 }
 
 void sab_readahead_stream_options_init(sab_readahead_stream_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
+    static constexpr sab_readahead_stream_options defaults = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options, sab_stream** stream) noexcept {
@@ -386,7 +392,8 @@ sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stre
 }
 
 void sab_pack_stream_options_init(sab_pack_stream_options* options, size_t struct_size) noexcept {
-    sab::init_options(options, struct_size, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT);
+    static constexpr sab_pack_stream_options defaults = SAB_PACK_STREAM_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options* options, sab_stream** stream) noexcept {

@@ -260,9 +260,11 @@ static void WrongPartitions_AreRefusedByName(void) {
     const double costs[] = {1, 2, 3, 4}, weights[] = {5, 5, 5, 6};
     double broken[] = {1, 2, NAN, 4};
     uint32_t parts[4] = {9, 9, 9, 9};
-    sab_partition_options options = SAB_PARTITION_OPTIONS_INIT, filled;
+    static const sab_partition_options macro = SAB_PARTITION_OPTIONS_INIT;
+    sab_partition_options options, filled;
     sab_partition_options_init(&filled, sizeof filled);
-    EXPECT(memcmp(&options, &filled, sizeof options) == 0);
+    EXPECT(memcmp(&macro, &filled, sizeof macro) == 0);
+    options = macro;
     sab_partition_options_init(NULL, sizeof(sab_partition_options));
     EXPECT_FAILS(sab_partition(NULL, 4, 2, NULL, parts), SAB_E_ARGUMENT, "costs = NULL: must be given");
     EXPECT_FAILS(sab_partition(costs, 4, 2, NULL, NULL), SAB_E_ARGUMENT, "part_of = NULL: must be given");
@@ -657,9 +659,11 @@ static int32_t none_of_the_first(void *ctx, const int64_t *indices, size_t count
 static void WrongLoadBalancing_IsRefusedByName(void) {
     sab_sizes *sizes = complexities(SAMPLES);
     sab_sampler *sampler = NULL;
-    sab_load_balancing_options options = SAB_LOAD_BALANCING_OPTIONS_INIT, filled;
+    static const sab_load_balancing_options macro = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    sab_load_balancing_options options, filled;
     sab_load_balancing_options_init(&filled, sizeof filled);
-    EXPECT(memcmp(&options, &filled, sizeof options) == 0);
+    EXPECT(memcmp(&macro, &filled, sizeof macro) == 0);
+    options = macro;
     sab_load_balancing_options_init(NULL, sizeof(sab_load_balancing_options));
     EXPECT_FAILS(sab_load_balancing_sampler_new(NULL, NULL, NULL, &sampler), SAB_E_ARGUMENT, "complexity = NULL: must be given");
     EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT, "sampler = NULL: must be given");

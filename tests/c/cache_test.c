@@ -856,7 +856,7 @@ static void wrong_arguments_are_refused(void) {
     size_t size = 7;
     EXPECT(sab_cache_value_data(NULL, &size) == NULL && size == 0);
     EXPECT(strcmp(sab_cache_url(NULL), "") == 0);
-    const sab_cache_options macro = SAB_CACHE_OPTIONS_INIT;
+    static const sab_cache_options macro = SAB_CACHE_OPTIONS_INIT;
     sab_cache_options function;
     memset(&function, 0, sizeof function);
     sab_cache_options_init(&function, sizeof function);

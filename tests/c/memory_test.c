@@ -112,7 +112,8 @@ static void Structs_OfAnotherSize_AreRefusedOrReadAsFarAsTheyGo(void) {
 static void InitFunctions_SetWhatTheMacrosSet(void) {
 #define SAME(type, INIT, init)                                  \
     do {                                                        \
-        type made_, macro_ = INIT;                              \
+        static const type macro_ = INIT;                        \
+        type made_;                                             \
         memset(&made_, 0xFF, sizeof made_);                     \
         init(&made_, sizeof made_);                             \
         init(NULL, sizeof made_);                               \
@@ -124,7 +125,8 @@ static void InitFunctions_SetWhatTheMacrosSet(void) {
 #undef SAME
 #define SAME_FIELD(type, INIT, init, field)                     \
     do {                                                        \
-        type made_, macro_ = INIT;                              \
+        static const type macro_ = INIT;                        \
+        type made_;                                             \
         memset(&made_, 0xFF, sizeof made_);                     \
         init(&made_, sizeof made_);                             \
         init(NULL, sizeof made_);                               \

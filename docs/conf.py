@@ -39,7 +39,18 @@ python_maximum_signature_line_length = 120
 c_maximum_signature_line_length = 120
 c_id_attributes = ["SAB_API_EXPERIMENTAL"]  # stays visible
 
-LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".cpp": "cpp", ".rs": "rust", ".jl": "julia", ".lua": "lua", ".mjs": "javascript", ".sh": "bash", ".toml": "toml"}
+LANGUAGES = {
+    ".py": "python",
+    ".c": "c",
+    ".h": "c",
+    ".cpp": "cpp",
+    ".rs": "rust",
+    ".jl": "julia",
+    ".lua": "lua",
+    ".mjs": "javascript",
+    ".sh": "bash",
+    ".toml": "toml",
+}
 
 
 class Show(LiteralInclude):
@@ -49,13 +60,19 @@ class Show(LiteralInclude):
 
     def run(self):
         name = self.arguments[0]
-        if "generated/" in name and not os.path.exists(os.path.join(os.path.dirname(self.env.doc2path(self.env.docname)), name)):
+        if "generated/" in name and not os.path.exists(
+            os.path.join(os.path.dirname(self.env.doc2path(self.env.docname)), name)
+        ):
             if os.environ.get("SAB_DOCS_PARTIAL") != "1":
                 raise self.error(f"{name}: run.py has not written it")
-            return [nodes.paragraph("", "", nodes.emphasis("", "Not run for this copy of the site."))]  # a recipe whose library was not there
+            return [
+                nodes.paragraph("", "", nodes.emphasis("", "Not run for this copy of the site."))
+            ]  # a recipe whose library was not there
         self.options["language"] = LANGUAGES.get(os.path.splitext(name)[1], "text")
         if len(self.arguments) > 1:
-            self.options.update({"start-after": f"[{self.arguments[1]}]", "end-before": "[end]", "dedent": None})
+            self.options.update(
+                {"start-after": f"[{self.arguments[1]}]", "end-before": "[end]", "dedent": None}
+            )
         return super().run()
 
 
@@ -68,7 +85,11 @@ def check_names(app, error):
         for found in pkgutil.walk_packages(sab.compat.__path__, "sab.compat."):
             names = getattr(importlib.import_module(found.name), "__all__", [])
             missing += [found.name] if names and found.name not in described else []
-            missing += [f"{name}, in migration.md" for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", migration)]
+            missing += [
+                f"{name}, in migration.md"
+                for name in names
+                if not re.search(rf"`[^`]*\b{name}\b[^`]*`", migration)
+            ]
         if missing:
             raise ExtensionError(f"not in the reference: {', '.join(missing)}")
 

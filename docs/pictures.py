@@ -26,7 +26,15 @@ from wordnet import glosses
 BUDGET = 1024
 texts = [text for text, _ in glosses()]
 sizes = np.array([len(text.split()) for text in texts])
-plt.rcParams.update({"figure.figsize": (7, 4), "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "sab", "figure.constrained_layout.use": True})
+plt.rcParams.update(
+    {
+        "figure.figsize": (7, 4),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "svg.hashsalt": "sab",
+        "figure.constrained_layout.use": True,
+    }
+)
 
 
 def save(name):
@@ -37,8 +45,22 @@ def save(name):
 def compare(*options, **environment):
     """What `sab compare` prints of the glosses."""
     (FOLDER / "glosses.txt").write_text("".join(f"{text}\n" for text in texts))
-    command = [pathlib.Path(sys.executable).parent / "sab", "compare", "glosses.txt", "--budget", str(BUDGET), *options]
-    return subprocess.run(command, cwd=FOLDER, env={**os.environ, **environment}, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [
+        pathlib.Path(sys.executable).parent / "sab",
+        "compare",
+        "glosses.txt",
+        "--budget",
+        str(BUDGET),
+        *options,
+    ]
+    return subprocess.run(
+        command,
+        cwd=FOLDER,
+        env={**os.environ, **environment},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
 
 
 def padding():
@@ -46,9 +68,25 @@ def padding():
         place = 100 * row["meet_again"], 100 * row["padding"]
         plt.plot(*place, "o", color="tab:gray")
         side = -1 if row["system"].startswith(("sorted", "whole")) else 1
-        plt.annotate(row["system"], place, xytext=(8 * side, -3), textcoords="offset points", ha="left" if side > 0 else "right", color="tab:gray")
-    reports = [sab.plan(sizes, budget=BUDGET, padding=target).report() for target in (0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3)]
-    plt.plot([100 * each.meet_again for each in reports], [100 * each.padding for each in reports], "o-", color="tab:blue", label="libsab, by target of padding")
+        plt.annotate(
+            row["system"],
+            place,
+            xytext=(8 * side, -3),
+            textcoords="offset points",
+            ha="left" if side > 0 else "right",
+            color="tab:gray",
+        )
+    reports = [
+        sab.plan(sizes, budget=BUDGET, padding=target).report()
+        for target in (0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3)
+    ]
+    plt.plot(
+        [100 * each.meet_again for each in reports],
+        [100 * each.padding for each in reports],
+        "o-",
+        color="tab:blue",
+        label="libsab, by target of padding",
+    )
     plt.xlabel("batch mates that meet again in the next epoch, %")
     plt.ylabel("padding, %")
     plt.xscale("symlog", linthresh=1)
@@ -75,17 +113,37 @@ def ranks():
     cost = sizes.astype(float) ** 2
     per_rank = round(BUDGET / sizes.mean())
     order = np.random.default_rng(0).permutation(len(sizes))
-    places, work = sab.plan(sizes, budget=BUDGET), sab.plan(sizes, budget=per_rank * cost.mean(), cost="quadratic", oversize="single")
-    lost = {"random, equal counts": [], "BucketSampler, budget of words": [], "BucketSampler, budget of cost": [], "BalancedSampler": []}
+    places, work = (
+        sab.plan(sizes, budget=BUDGET),
+        sab.plan(sizes, budget=per_rank * cost.mean(), cost="quadratic", oversize="single"),
+    )
+    lost = {
+        "random, equal counts": [],
+        "BucketSampler, budget of words": [],
+        "BucketSampler, budget of cost": [],
+        "BalancedSampler": [],
+    }
     for world in worlds:
         steps = len(sizes) // (world * per_rank)
         each = cost[order[: steps * world * per_rank]].reshape(steps, world, per_rank).sum(2)
         waits = [each.max(1).sum() / each.mean(1).sum()]
-        samplers = [sab.BucketSampler(places, rank=rank, world_size=world, step_totals=False) for rank in range(world)]
-        each = np.array([[batch.count * batch.padded_length**2 for batch in sampler.batches()] for sampler in samplers])
+        samplers = [
+            sab.BucketSampler(places, rank=rank, world_size=world, step_totals=False)
+            for rank in range(world)
+        ]
+        each = np.array(
+            [
+                [batch.count * batch.padded_length**2 for batch in sampler.batches()]
+                for sampler in samplers
+            ]
+        )
         waits.append(each.max(0).sum() / each.mean(0).sum())
         waits.append(work.report(world_size=world).rank_imbalance)
-        waits.append(sab.BalancedSampler(sizes, max_total=BUDGET, cost="quadratic", world_size=world).report().rank_imbalance)
+        waits.append(
+            sab.BalancedSampler(sizes, max_total=BUDGET, cost="quadratic", world_size=world)
+            .report()
+            .rank_imbalance
+        )
         for values, wait in zip(lost.values(), waits):
             values.append(wait - 1)
     for name, values in lost.items():
@@ -113,16 +171,22 @@ def memory():
 
     total = 16 << 20
     device = sab.Probe("cpu", total_bytes=total)
-    model = sab.MemoryModel.learn(step, lengths.min(), lengths.max(), device, budget=int(0.97 * total), points=8)
+    model = sab.MemoryModel.learn(
+        step, lengths.min(), lengths.max(), device, budget=int(0.97 * total), points=8
+    )
     plan = sab.plan(lengths, cost=model, budget=int(0.97 * total))
-    static = sab.find_max_batch(lambda count: step(count, lengths.max()), device, budget=int(0.97 * total)).batch_size
+    static = sab.find_max_batch(
+        lambda count: step(count, lengths.max()), device, budget=int(0.97 * total)
+    ).batch_size
     order = random.permutation(len(lengths))
     cut = [order[first : first + static] for first in range(0, len(order), static)]
     static_batches = [(len(each), lengths[each].max()) for each in cut]
     planned = [(batch.count, batch.padded_length) for batch in sab.BucketSampler(plan).batches()]
     for name, shapes in ((f"batches of {static}", static_batches), ("libsab, by memory", planned)):
         peaks = 100 * sab.collect_peak(lambda shape: step(*shape), shapes, device).peaks / total
-        plt.plot(np.arange(len(peaks)) / len(peaks), peaks, ".", label=f"{name}: {len(peaks)} steps")
+        plt.plot(
+            np.arange(len(peaks)) / len(peaks), peaks, ".", label=f"{name}: {len(peaks)} steps"
+        )
     plt.axhline(100, color="tab:red", linewidth=1)
     plt.ylim(0, 105)
     plt.xlabel("place in the epoch")
@@ -134,7 +198,14 @@ def memory():
 def shapes():
     lengths = np.minimum(np.random.default_rng(0).lognormal(2.5, 0.6, 20_000).astype(int) + 1, 100)
     counts = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
-    plt.plot(counts, [100 * sab.plan(lengths, budget=4096, max_shapes=count).report().padding for count in counts], "o-")
+    plt.plot(
+        counts,
+        [
+            100 * sab.plan(lengths, budget=4096, max_shapes=count).report().padding
+            for count in counts
+        ],
+        "o-",
+    )
     plt.xscale("log", base=2)
     plt.xticks(counts, counts)
     plt.xlabel("shapes")
@@ -144,12 +215,20 @@ def shapes():
 
 def terminal():
     """What `sab compare` prints, as a picture of a terminal, and the picture that it draws."""
-    output = compare("--picture", "glosses.png", FORCE_COLOR="1", COLUMNS="112", TERM="xterm-256color")
+    output = compare(
+        "--picture", "glosses.png", FORCE_COLOR="1", COLUMNS="112", TERM="xterm-256color"
+    )
     console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True)
     console.print("$ sab compare glosses.txt --budget 1024")
     console.print(Text.from_ansi(output))
-    fonts = re.compile(r"@font-face \{\{.*?\}\}", re.S)  # the reader's own monospaced font: nothing is fetched
-    console.save_svg(str(FOLDER / "compare.svg"), title="sab compare", code_format=fonts.sub("", CONSOLE_SVG_FORMAT).replace("Fira Code", "monospace"))
+    fonts = re.compile(
+        r"@font-face \{\{.*?\}\}", re.S
+    )  # the reader's own monospaced font: nothing is fetched
+    console.save_svg(
+        str(FOLDER / "compare.svg"),
+        title="sab compare",
+        code_format=fonts.sub("", CONSOLE_SVG_FORMAT).replace("Fira Code", "monospace"),
+    )
 
 
 for draw in (padding, buckets, ranks, memory, shapes, terminal):

@@ -32,11 +32,19 @@ def train(count, length):
     layer(torch.rand(int(count), int(length), 16)).sum().backward()
 run = lambda batch: train(batch.count, batch.padded_length)
 """,
-        {"def step(count, length): ...": "def step(count, length): train(count, length)", '"cuda:0"': "device", "60 << 30": "4 << 20"},
+        {
+            "def step(count, length): ...": "def step(count, length): train(count, length)",
+            '"cuda:0"': "device",
+            "60 << 30": "4 << 20",
+        },
     ),
     ("sab.PackedSampler(sizes", "rank = 0", {}),
     ("sab.BalancedSampler(sizes", "loss_sum = lambda indices: 1.0", {}),
-    ("sab.find_thresholds(lengths", "lengths = sizes; batch = sizes[:256]; lengths_of_batch = batch; model = lambda values: 2 * values", {}),
+    (
+        "sab.find_thresholds(lengths",
+        "lengths = sizes; batch = sizes[:256]; lengths_of_batch = batch; model = lambda values: 2 * values",
+        {},
+    ),
     (
         "sab.Collection(samples, signature",
         """
@@ -56,8 +64,16 @@ for name in names:
 """,
         {"for batch in batches: ...": "batch = next(batches)"},
     ),
-    ("sab.torch_optim.fuse_optimizer", "model = torch.nn.Linear(4, 4); model(torch.rand(2, 4)).sum().backward()", {}),
-    ("sab.CachedDataset(dataset", "dataset = [1, 2, 3]; index = 1; preprocess = lambda sample: 2 * sample", {"redis://:password@node0,node1:7000": "memory:"}),
+    (
+        "sab.torch_optim.fuse_optimizer",
+        "model = torch.nn.Linear(4, 4); model(torch.rand(2, 4)).sum().backward()",
+        {},
+    ),
+    (
+        "sab.CachedDataset(dataset",
+        "dataset = [1, 2, 3]; index = 1; preprocess = lambda sample: 2 * sample",
+        {"redis://:password@node0,node1:7000": "memory:"},
+    ),
 ]
 PYTHON_BLOCKS = [("import numpy as np, sab", "", {})]  # of the Python package's README
 
@@ -103,12 +119,20 @@ def blocks_of(language, page="README.md"):
 
 def check_all_are_known():
     """Ends where a page has a block of another language, or a command in an indented block, that nothing here runs."""
-    known = {"README.md": {"python", "c", "cpp", "rust", "julia"}, "bindings/python/README.md": {"python"}, "bindings/julia/README.md": {"julia"}}
+    known = {
+        "README.md": {"python", "c", "cpp", "rust", "julia"},
+        "bindings/python/README.md": {"python"},
+        "bindings/julia/README.md": {"julia"},
+    }
     for page, languages in known.items():
         text = (REPOSITORY / page).read_text()
         others = set(re.findall(r"^```(\w+)", text, re.M)) - languages
         text = re.sub(r"```.*?```", "", text, flags=re.S)
-        unrun = {line for line in re.findall(r"^ {4}(\S+.*)$", text, re.M) if re.match(r"[.\w]*/|[a-z]+>|(cmake|pip|cargo|apt|sudo|python3?) ", line)}
+        unrun = {
+            line
+            for line in re.findall(r"^ {4}(\S+.*)$", text, re.M)
+            if re.match(r"[.\w]*/|[a-z]+>|(cmake|pip|cargo|apt|sudo|python3?) ", line)
+        }
         unrun = {line for line in unrun if line.split()[0] not in COMMANDS}
         if others or unrun:
             sys.exit(f"{page}: nothing runs {', '.join(others | unrun)}")
@@ -123,7 +147,9 @@ def run_python(page, known):
     for block, (text, before, replaced) in zip(blocks, known):
         for old in [text, *replaced]:
             if old not in block:
-                sys.exit(f"{page}: {old!r} is not in the block where readme.py looks for it:\n{block}")
+                sys.exit(
+                    f"{page}: {old!r} is not in the block where readme.py looks for it:\n{block}"
+                )
         for old, new in replaced.items():
             block = block.replace(old, new)
         exec(before, namespace)
@@ -134,7 +160,11 @@ def run_python(page, known):
 def run_c():
     (block,) = blocks_of("c")
     pathlib.Path("readme.c").write_text(C_PROGRAM % block)
-    subprocess.run("cc -std=c11 -Wall -Werror readme.c -o readme $(pkg-config --cflags --libs sab) && ./readme", shell=True, check=True)
+    subprocess.run(
+        "cc -std=c11 -Wall -Werror readme.c -o readme $(pkg-config --cflags --libs sab) && ./readme",
+        shell=True,
+        check=True,
+    )
     return 1
 
 
@@ -151,7 +181,9 @@ def run_julia():
         return 0
     blocks = [*blocks_of("julia"), *blocks_of("julia", "bindings/julia/README.md")]
     pathlib.Path("readme.jl").write_text(JULIA_SETUP + "\n".join(blocks))
-    subprocess.run(JULIA.format(repository=REPOSITORY), shell=True, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        JULIA.format(repository=REPOSITORY), shell=True, check=True, stdout=subprocess.DEVNULL
+    )
     return len(blocks)
 
 
@@ -172,7 +204,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         check_all_are_known()
-        passed = run_python("README.md", BLOCKS) + run_python("bindings/python/README.md", PYTHON_BLOCKS) + run_c() + run_cpp() + run_rust() + run_julia()
+        passed = (
+            run_python("README.md", BLOCKS)
+            + run_python("bindings/python/README.md", PYTHON_BLOCKS)
+            + run_c()
+            + run_cpp()
+            + run_rust()
+            + run_julia()
+        )
         os.chdir("/")
     print(f"{passed} passed, 0 failed")
 

@@ -24,14 +24,32 @@ DOCS = pathlib.Path(__file__).resolve().parent
 REPOSITORY = DOCS.parent
 OUTPUT = DOCS / "generated"
 FENCE = re.compile(r"^ *(`{3,}|:{3,}|~{3,})(\S*)[ ]*(.*)$")
-ALLOWED = {"{toctree}", "{figure}", "{doxygenfile}", "{doxygenclass}", "{doxygenfunction}"}  # blocks that hold no code
+ALLOWED = {
+    "{toctree}",
+    "{figure}",
+    "{doxygenfile}",
+    "{doxygenclass}",
+    "{doxygenfunction}",
+}  # blocks that hold no code
 COMMANDS = {  # the tool, and what is run
     ".py": ("python3", "{python} {source}"),
     ".sh": ("bash", "bash -eu {source}"),
-    ".c": ("cc", "cc -std=c11 -Wall -Werror -o program {source} $(pkg-config --cflags --libs sab) {flags} && ./program"),
-    ".cpp": ("c++", "$CMAKE_CXX_COMPILER_LAUNCHER c++ -std=c++17 -Wall -Werror -c {source} -o program.o $(pkg-config --cflags sab) && c++ program.o -o program $(pkg-config --libs sab) {flags} && ./program"),
-    ".rs": ("cargo", "cargo run --quiet --locked --manifest-path {crate}/Cargo.toml --bin {stem} -- {arguments}"),
-    ".jl": ("julia", "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no --project={repository}/bindings/julia {source} {arguments}"),
+    ".c": (
+        "cc",
+        "cc -std=c11 -Wall -Werror -o program {source} $(pkg-config --cflags --libs sab) {flags} && ./program",
+    ),
+    ".cpp": (
+        "c++",
+        "$CMAKE_CXX_COMPILER_LAUNCHER c++ -std=c++17 -Wall -Werror -c {source} -o program.o $(pkg-config --cflags sab) && c++ program.o -o program $(pkg-config --libs sab) {flags} && ./program",
+    ),
+    ".rs": (
+        "cargo",
+        "cargo run --quiet --locked --manifest-path {crate}/Cargo.toml --bin {stem} -- {arguments}",
+    ),
+    ".jl": (
+        "julia",
+        "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no --project={repository}/bindings/julia {source} {arguments}",
+    ),
     ".lua": ("luajit", "cd {folder} && luajit {source}"),
     ".mjs": ("npm", "cd {folder} && npm ci --silent && node {source}"),
 }
@@ -60,19 +78,26 @@ def read_pages():
                 else:
                     programs.add(file)
             elif directive not in ALLOWED:
-                complaints.append(f"{page.relative_to(DOCS)}:{number}: a block that nothing runs: show a part of a file")
+                complaints.append(
+                    f"{page.relative_to(DOCS)}:{number}: a block that nothing runs: show a part of a file"
+                )
     for name in outputs.keys() - {program.name for program in programs}:
         found = [path for path in (DOCS / "code").rglob(name)]
         programs.update(found)
         if len(found) != 1:
-            complaints.append(f"{outputs[name]}: output of {name}, of which there are {len(found)} in code/")
+            complaints.append(
+                f"{outputs[name]}: output of {name}, of which there are {len(found)} in code/"
+            )
     return sorted(programs), complaints
 
 
 def header(program):
     """What the first lines say: (needed names, flags for the compiler, arguments)."""
     first = program.read_text().splitlines()[:6]
-    said = {key: " ".join(line.split(f"{key}:")[1].strip() for line in first if f"{key}:" in line) for key in ("needs", "flags", "arguments")}
+    said = {
+        key: " ".join(line.split(f"{key}:")[1].strip() for line in first if f"{key}:" in line)
+        for key in ("needs", "flags", "arguments")
+    }
     needs = [COMMANDS[program.suffix][0], *re.findall(r"[\w-]+", said["needs"])]
     return needs, said["flags"], said["arguments"]
 
@@ -83,7 +108,9 @@ def is_there(name):
 
 def run(program):
     """(exit status, seconds, its output, its errors)"""
-    crate = next((folder for folder in program.parents if (folder / "Cargo.toml").exists()), program.parent)
+    crate = next(
+        (folder for folder in program.parents if (folder / "Cargo.toml").exists()), program.parent
+    )
     _, flags, arguments = header(program)
     command = COMMANDS[program.suffix][1].format(
         source=program,
@@ -95,19 +122,34 @@ def run(program):
         python=sys.executable,
         repository=REPOSITORY,
     )
-    environment = dict(os.environ, REPOSITORY=str(REPOSITORY), OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", COLUMNS="100")
+    environment = dict(
+        os.environ,
+        REPOSITORY=str(REPOSITORY),
+        OMP_NUM_THREADS="1",
+        PYTHONDONTWRITEBYTECODE="1",
+        COLUMNS="100",
+    )
     environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=1200,
+            )
         except subprocess.TimeoutExpired:
             return 1, time.monotonic() - start, "", "ran longer than 20 minutes"
     return done.returncode, time.monotonic() - start, done.stdout, done.stderr
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("part", nargs="*", help="run only programs whose path has it")
     options = parser.parse_args()
     os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -119,7 +161,9 @@ def main():
         name = program.relative_to(REPOSITORY)
         if options.part and not any(part in str(name) for part in options.part):
             continue
-        if program.suffix not in COMMANDS or not program.exists():  # settings that a page shows, such as a CMakeLists.txt, are used by programs beside them
+        if (
+            program.suffix not in COMMANDS or not program.exists()
+        ):  # settings that a page shows, such as a CMakeLists.txt, are used by programs beside them
             if not program.exists():
                 print(f"missing {name}")
                 failed += 1
@@ -135,7 +179,10 @@ def main():
     OUTPUT.mkdir(exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for program, (status, seconds, output, errors) in zip(chosen, pool.map(run, chosen)):
-            print(f"{'passed ' if status == 0 else 'failed '} {program.relative_to(REPOSITORY)}: {seconds:.1f} s", flush=True)
+            print(
+                f"{'passed ' if status == 0 else 'failed '} {program.relative_to(REPOSITORY)}: {seconds:.1f} s",
+                flush=True,
+            )
             passed, failed = passed + (status == 0), failed + (status != 0)
             if status:
                 print(output[-3000:] + errors[-3000:])

@@ -1,58 +1,68 @@
 /** @file sab.h
- *  libsab: which samples go into which batch when samples differ in size.
+ * libsab: which samples go into which batch when samples differ in size.
  *
- *  The whole library in one include. The way through it:
+ * The whole library in one include. The way through it:
  *
- *      sab_sizes    where the size of each sample comes from              sab/sizes.h
- *         |
- *      sab_plan     buckets, batch sizes, budget: immutable, shareable    sab/plan.h
- *         |
- *      sab_sampler  a cursor over the batches of an epoch, for one rank   sab/sampler.h
- *      sab_packed_sampler_new
- *                   samples end to end in rows of a fixed capacity        sab/pack.h
+ *     sab_sizes    where the size of each sample comes from              sab/sizes.h
+ *        |
+ *     sab_plan     buckets, batch sizes, budget: immutable, shareable    sab/plan.h
+ *        |
+ *     sab_sampler  a cursor over the batches of an epoch, for one rank   sab/sampler.h
+ *     sab_packed_sampler_new
+ *                  samples end to end in rows of a fixed capacity        sab/pack.h
  *
- *      sab_partition
- *                   items dealt out to parts of nearly equal cost         sab/balance.h
- *      sab_probe, sab_memory_model, sab_memory_guard
- *                   how large a batch the device's memory bears           sab/memory.h
- *      sab_torch_open
- *                   what needs LibTorch, loaded on demand                 sab/torch.h
+ *     sab_partition
+ *                  items dealt out to parts of nearly equal cost         sab/balance.h
+ *     sab_probe, sab_memory_model, sab_memory_guard
+ *                  how large a batch the device's memory bears           sab/memory.h
+ *     sab_torch_open
+ *                  what needs LibTorch, loaded on demand                 sab/torch.h
  *
- *      sab_stream   pipelines of records that go on where they stopped    sab/stream.h
- *      sab_find_thresholds
- *      sab_grouping batches cut into groups of like lengths               sab/group.h
- *      sab_cache    values made once, kept in files or on Redis servers   sab/cache.h
+ *     sab_stream   pipelines of records that go on where they stopped    sab/stream.h
+ *     sab_find_thresholds
+ *     sab_grouping batches cut into groups of like lengths               sab/group.h
+ *     sab_cache    values made once, kept in files or on Redis servers   sab/cache.h
  *
- *  Rules that hold everywhere and are not repeated at each function:
+ * Rules that hold everywhere and are not repeated at each function:
  *
- *  - Errors. A function that can fail returns a sab_status: SAB_OK (0), a positive normal outcome (SAB_END) or a negative
- *    failure. After a failure sab_last_error_message() says, for the calling thread, which argument, which value and which
- *    rule. A failed call changes nothing. Nothing in the library prints, exits or aborts.
- *  - Ownership. A constructor (`..._new`, `..._open`, `..._read`) gives its handle through the last argument, sets it to NULL
- *    on failure, and the caller gives the handle back with the matching `..._free`, which takes NULL and never fails. Handles
- *    keep what they were built from alive: they may be freed in any order. Memory is never handed over to be released with
- *    free(): the caller brings the buffer, or borrows one that its owner's comment limits.
- *  - Threads. `const` handles may be used by any number of threads at once. A cursor (sab_sampler) is for one thread at a time.
- *  - Fork. Every handle may be used in a child after fork(), and freed there; no thread or lock lives between calls.
- *  - Callbacks. Called in the calling thread and, unless stated, only during the call that received them. Pointers handed to a
- *    callback die when it returns. A callback must not call back with the handle that is being worked on. It must not throw: a C++
- *    exception that leaves it ends the call with SAB_E_CALLBACK or SAB_E_INTERNAL and its text, one that leaves a `release` ends the process.
- *    Neither longjmp(), pthread_exit() nor pthread_cancel() may end a call.
- *  - Options. `struct_size` comes first and is set by the `_INIT` macro. NULL options mean the defaults. A struct smaller than
- *    the first released one is refused; a larger one passes when what this library does not know is zero.
- *  - Embedding. The headers are plain C99 and C++11. A thread needs 64 KiB of stack. The library sets no signal handler, locale or
- *    environment; its threads, where asked for, have the signal mask of the thread that began them. Several copies of it, shared or
- *    static, may be in one process, each with last errors and a log callback of its own; no two may have one cache file open at once,
- *    and one in a namespace of its own (dlmopen) is not told of forks: a child leaves its handles alone. The shared library stays loaded
- *    after dlclose(), since threads may be in it. A shared object with the static library inside is to be linked with
- *    `-Wl,-z,nodelete` for that, and with `-Wl,--exclude-libs,libsab.a` so that it uses its own copy and shows it to nobody; CMake's
- *    sab::sab_static says both by itself.
- *  - Units. Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds, nodes). Indices are the
- *    positions of samples in the sizes, from 0.
+ * - Errors. A function that can fail returns a sab_status: SAB_OK (0), a positive normal outcome
+ *   (SAB_END) or a negative failure. After a failure sab_last_error_message() says, for the calling
+ *   thread, which argument, which value and which rule. A failed call changes nothing. Nothing in
+ *   the library prints, exits or aborts.
+ * - Ownership. A constructor (`..._new`, `..._open`, `..._read`) gives its handle through the last
+ *   argument, sets it to NULL on failure, and the caller gives the handle back with the matching
+ *   `..._free`, which takes NULL and never fails. Handles keep what they were built from alive:
+ *   they may be freed in any order. Memory is never handed over to be released with free(): the
+ *   caller brings the buffer, or borrows one that its owner's comment limits.
+ * - Threads. `const` handles may be used by any number of threads at once. A cursor (sab_sampler)
+ *   is for one thread at a time.
+ * - Fork. Every handle may be used in a child after fork(), and freed there; no thread or lock
+ *   lives between calls.
+ * - Callbacks. Called in the calling thread and, unless stated, only during the call that received
+ *   them. Pointers handed to a callback die when it returns. A callback must not call back with the
+ *   handle that is being worked on. It must not throw: a C++ exception that leaves it ends the call
+ *   with SAB_E_CALLBACK or SAB_E_INTERNAL and its text, one that leaves a `release` ends the
+ *   process. Neither longjmp(), pthread_exit() nor pthread_cancel() may end a call.
+ * - Options. `struct_size` comes first and is set by the `_INIT` macro. NULL options mean the
+ *   defaults. A struct smaller than the first released one is refused; a larger one passes when
+ *   what this library does not know is zero.
+ * - Embedding. The headers are plain C99 and C++11. A thread needs 64 KiB of stack. The library
+ *   sets no signal handler, locale or environment; its threads, where asked for, have the signal
+ *   mask of the thread that began them. Several copies of it, shared or static, may be in one
+ *   process, each with last errors and a log callback of its own; no two may have one cache file
+ *   open at once, and one in a namespace of its own (dlmopen) is not told of forks: a child leaves
+ *   its handles alone. The shared library stays loaded after dlclose(), since threads may be in it.
+ *   A shared object with the static library inside is to be linked with `-Wl,-z,nodelete` for that,
+ *   and with `-Wl,--exclude-libs,libsab.a` so that it uses its own copy and shows it to nobody;
+ *   CMake's sab::sab_static says both by itself.
+ * - Units. Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds,
+ *   nodes). Indices are the positions of samples in the sizes, from 0.
  */
 #ifndef SAB_H
 #define SAB_H
 
+/* A header comes after those that it needs. */
+/* clang-format off */
 #include "sab/base.h"
 #include "sab/sizes.h"
 #include "sab/plan.h"
@@ -64,5 +74,6 @@
 #include "sab/stream.h"
 #include "sab/group.h"
 #include "sab/cache.h"
+/* clang-format on */
 
 #endif

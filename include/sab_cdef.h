@@ -47,13 +47,11 @@ typedef struct sab_sizes_options {
  int32_t columns;
 } sab_sizes_options;
 void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
-sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options,
- sab_sizes **sizes);
+sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options, sab_sizes **sizes);
 sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
 sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
-sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx,
- sab_sizes **sizes);
+sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_sizes **sizes);
 size_t sab_sizes_count(const sab_sizes *sizes);
 sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
 void sab_sizes_free(sab_sizes *sizes);
@@ -138,8 +136,7 @@ typedef struct sab_plan_info {
  double total;
  double budget;
 } sab_plan_info;
-sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries,
- int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
+sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries, int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
 sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
 sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
@@ -193,11 +190,9 @@ void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size);
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_plan_worst_batches(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
-sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double max_total_size,
- const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double max_total_size, const sab_sampler_options *options, sab_sampler **sampler);
 typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
-sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size,
- sab_sampler **sampler);
+sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size, sab_sampler **sampler);
 typedef struct sab_torch_sampler_options {
  size_t struct_size;
  uint64_t seed;
@@ -213,8 +208,7 @@ sab_status sab_torch_sampler_new(const sab_plan *plan, const sab_torch_sampler_o
 sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
 sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);
 sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
-sab_status sab_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets,
- size_t *count);
+sab_status sab_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
 sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count);
 sab_status sab_sampler_skipped_count(const sab_sampler *sampler, uint64_t *count);
@@ -247,8 +241,7 @@ typedef struct sab_report {
  double nearest_target;
  uint64_t target_met;
 } sab_report;
-sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx,
- sab_report *report);
+sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_report *report);
 enum {
  SAB_PARTITION_KARMARKAR_KARP = 0,
  SAB_PARTITION_LONGEST_FIRST = 1,
@@ -264,8 +257,7 @@ typedef struct sab_partition_options {
  void *progress_ctx;
 } sab_partition_options;
 void sab_partition_options_init(sab_partition_options *options, size_t struct_size);
-sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options,
- uint32_t *part_of);
+sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options, uint32_t *part_of);
 typedef struct sab_batches sab_batches;
 sab_status sab_batches_add(sab_batches *batches, const int64_t *indices, size_t count);
 typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
@@ -281,10 +273,8 @@ typedef struct sab_load_balancing_options {
  void (*release)(void *ctx);
 } sab_load_balancing_options;
 void sab_load_balancing_options_init(sab_load_balancing_options *options, size_t struct_size);
-sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing,
- const sab_sampler_options *options, sab_sampler **sampler);
-sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing,
- const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 typedef struct sab_balanced_options {
  size_t struct_size;
  uint64_t micro_batches;
@@ -307,8 +297,7 @@ typedef struct sab_balanced_options {
  void *progress_ctx;
 } sab_balanced_options;
 void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size);
-sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options,
- sab_sampler **sampler);
+sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options, sab_sampler **sampler);
 typedef struct sab_balance_report {
  size_t struct_size;
  uint64_t samples;
@@ -328,8 +317,7 @@ sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
 sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
 sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
-sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx,
- sab_sampler **sampler);
+sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx, sab_sampler **sampler);
 enum {
  SAB_PACK_BEST_FIT = 0,
  SAB_PACK_HISTOGRAM = 1,
@@ -361,8 +349,7 @@ typedef struct sab_pack_info {
  double total;
  double fill;
 } sab_pack_info;
-sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack, const sab_sampler_options *options,
- sab_sampler **sampler);
+sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_pack_get_info(const sab_sampler *sampler, sab_pack_info *info);
 sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
 enum {
@@ -480,12 +467,10 @@ typedef struct sab_memory_model_info {
  double held_out_residual;
  double largest_residual;
 } sab_memory_model_info;
-sab_status sab_memory_model_fit(const double *features, size_t count, size_t feature_count, const double *peaks,
- const sab_memory_model_options *options, sab_memory_model **model);
+sab_status sab_memory_model_fit(const double *features, size_t count, size_t feature_count, const double *peaks, const sab_memory_model_options *options, sab_memory_model **model);
 sab_status sab_memory_model_get_info(const sab_memory_model *model, sab_memory_model_info *info);
 sab_status sab_memory_model_get_term(const sab_memory_model *model, size_t index, double *coefficient, uint32_t *powers);
-sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted,
- double *upper);
+sab_status sab_memory_model_predict(const sab_memory_model *model, const double *features, size_t count, double *predicted, double *upper);
 sab_status sab_memory_model_cost_terms(const sab_memory_model *model, sab_cost_term *terms, size_t capacity, size_t *term_count);
 sab_status sab_memory_model_save(const sab_memory_model *model, const char *path);
 sab_status sab_memory_model_open(const char *path, sab_memory_model **model);
@@ -519,14 +504,11 @@ typedef struct sab_max_batch {
  double peak;
  int64_t budget;
 } sab_max_batch;
-sab_status sab_find_max_batch(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_find_max_batch_options *options,
- uint64_t *batch_sizes, sab_max_batch *result);
+sab_status sab_find_max_batch(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_find_max_batch_options *options, uint64_t *batch_sizes, sab_max_batch *result);
 typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
-sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum,
- uint64_t *batch_size);
+sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum, uint64_t *batch_size);
 sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
-sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum,
- uint64_t *batch_size);
+sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum, uint64_t *batch_size);
 typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
 typedef struct sab_chunked_step_options {
  size_t struct_size;
@@ -545,8 +527,7 @@ typedef struct sab_verification {
  int64_t peak;
  int64_t total;
 } sab_verification;
-sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t count, sab_batch_fn run, void *ctx, sab_progress_fn progress,
- void *progress_ctx, sab_verification *result);
+sab_status sab_plan_verify(const sab_plan *plan, sab_probe *probe, uint64_t count, sab_batch_fn run, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_verification *result);
 typedef struct sab_memory_guard sab_memory_guard;
 typedef struct sab_memory_guard_options {
  size_t struct_size;
@@ -567,8 +548,7 @@ typedef struct sab_memory_guard_info {
  double mean_peak;
  double creep;
 } sab_memory_guard_info;
-sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, const sab_memory_guard_options *options,
- sab_memory_guard **guard);
+sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, const sab_memory_guard_options *options, sab_memory_guard **guard);
 sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_chunked_step_options *options);
 sab_status sab_memory_guard_begin(sab_memory_guard *guard);
 sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
@@ -617,8 +597,7 @@ typedef struct sab_list_stream_options {
 } sab_list_stream_options;
 void sab_list_stream_options_init(sab_list_stream_options *options, size_t struct_size);
 sab_status sab_list_stream_new(const sab_record *records, size_t count, const sab_list_stream_options *options, sab_stream **stream);
-sab_status sab_array_stream_new(const void *items, size_t item_size, size_t count, const sab_list_stream_options *options,
- sab_stream **stream);
+sab_status sab_array_stream_new(const void *items, size_t item_size, size_t count, const sab_list_stream_options *options, sab_stream **stream);
 typedef struct sab_source_functions {
  size_t struct_size;
  void *ctx;
@@ -654,19 +633,16 @@ typedef struct sab_map_stream_options {
 void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size);
 sab_status sab_map_stream_new(sab_stream *source, const sab_map_stream_options *options, sab_stream **stream);
 typedef int32_t (*sab_select_fn)(void *ctx, const sab_record *record, sab_stream **made);
-sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), const sab_object_functions *objects,
- sab_stream **stream);
+sab_status sab_select_stream_new(sab_stream *source, sab_select_fn select, void *ctx, void (*release)(void *ctx), const sab_object_functions *objects, sab_stream **stream);
 sab_status sab_flatten_stream_new(sab_stream *source, sab_stream **stream);
 typedef int32_t (*sab_recur_fn)(void *ctx, const sab_record *state, const sab_record *record, sab_record *next, sab_record *made);
-sab_status sab_recurrent_stream_new(sab_stream *source, sab_recur_fn recur, void *ctx, void (*release)(void *ctx), const sab_record *initial,
- const sab_object_functions *objects, sab_stream **stream);
+sab_status sab_recurrent_stream_new(sab_stream *source, sab_recur_fn recur, void *ctx, void (*release)(void *ctx), const sab_record *initial, const sab_object_functions *objects, sab_stream **stream);
 typedef struct sab_random sab_random;
 double sab_random_real(sab_random *random);
 uint64_t sab_random_below(sab_random *random, uint64_t limit);
 uint64_t sab_random_bits(sab_random *random, uint32_t bits);
 typedef int32_t (*sab_random_map_fn)(void *ctx, sab_random *random, const sab_record *record, sab_record *made);
-sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_fn map, void *ctx, void (*release)(void *ctx), uint64_t seed,
- const sab_object_functions *objects, sab_stream **stream);
+sab_status sab_random_map_stream_new(sab_stream *source, sab_random_map_fn map, void *ctx, void (*release)(void *ctx), uint64_t seed, const sab_object_functions *objects, sab_stream **stream);
 sab_status sab_zip_stream_new(sab_stream *const *sources, size_t count, sab_stream **stream);
 sab_status sab_multiplex_stream_new(sab_stream *control, sab_stream *const *sources, size_t count, sab_stream **stream);
 sab_status sab_rank_stream_new(sab_stream *source, uint64_t rank, uint64_t world_size, sab_stream **stream);
@@ -742,8 +718,7 @@ typedef struct sab_thresholds_info {
  uint64_t extreme;
  uint64_t narrow;
 } sab_thresholds_info;
-sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds,
- sab_thresholds_info *info);
+sab_status sab_find_thresholds(const sab_sizes *lengths, uint64_t k, const sab_thresholds_options *options, double *thresholds, sab_thresholds_info *info);
 typedef struct sab_grouping sab_grouping;
 typedef struct sab_grouping_dimension {
  const sab_sizes *lengths;
@@ -820,8 +795,7 @@ const char *sab_cache_url(const sab_cache *cache);
 sab_status sab_cache_get(sab_cache *cache, const void *key, size_t key_size, sab_cache_value **value);
 sab_status sab_cache_put(sab_cache *cache, const void *key, size_t key_size, const void *data, size_t size);
 typedef int32_t (*sab_cache_load_fn)(void *ctx, const void *key, size_t key_size, const void **data, size_t *size);
-sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_progress_fn progress, void *progress_ctx,
- sab_cache_value **value);
+sab_status sab_cache_get_or_load(sab_cache *cache, const void *key, size_t key_size, sab_cache_load_fn load, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_cache_value **value);
 typedef struct sab_cache_item {
  const void *key;
  size_t key_size;
@@ -890,9 +864,11 @@ typedef struct sab_torch_collection_info {
  uint64_t groups;
  uint64_t leaves;
 } sab_torch_collection_info;
-sab_status sab_torch_collection_get_info(const sab_torch_collection *collection, sab_torch_collection_info *info);
-sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor);
-sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor);
-sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask);
-sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask);
+sab_status sab_torch_collection_get_info( const sab_torch_collection *collection, sab_torch_collection_info *info);
+sab_status
+sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor);
+sab_status
+sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor);
+sab_status sab_torch_collection_get_mask( const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask);
+sab_status sab_torch_collection_get_mask_dlpack( const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask);
 void sab_torch_collection_free(sab_torch_collection *collection);

@@ -14,7 +14,11 @@ CDEF = HERE.parent.parent / "include" / "sab_cdef.h"
 TARGET = HERE / "src" / "raw.jl"
 SCALARS = {"int32_t": "Int32", "int64_t": "Int64", "uint8_t": "UInt8", "uint16_t": "UInt16", "uint32_t": "UInt32", "uint64_t": "UInt64",
            "size_t": "Csize_t", "double": "Float64", "char": "UInt8", "void": "Cvoid"}  # fmt: skip
-EXPERIMENTAL = {name for header in (CDEF.parent / "sab").glob("*.h") for name in re.findall(r"^SAB_API_EXPERIMENTAL [^;(]*?(sab_\w+)\(", header.read_text(), re.M)}
+EXPERIMENTAL = {
+    name
+    for header in (CDEF.parent / "sab").glob("*.h")
+    for name in re.findall(r"^SAB_API_EXPERIMENTAL [^;(]*?(sab_\w+)\(", header.read_text(), re.M)
+}
 RESERVED = {"function", "begin", "end", "module", "struct"}
 
 HEAD = '''# Generated from the public headers by generate_raw.py: do not edit.
@@ -59,7 +63,11 @@ class Writer:
             return "Ptr{Cvoid}"
         if isinstance(node, c_ast.PtrDecl):
             inner = self.type_of(node.type)
-            return "Cstring" if inner == "UInt8" and is_argument and "char" in node.type.type.names else f"Ptr{{{inner}}}"
+            return (
+                "Cstring"
+                if inner == "UInt8" and is_argument and "char" in node.type.type.names
+                else f"Ptr{{{inner}}}"
+            )
         if isinstance(node, c_ast.Struct):
             return node.name
         if isinstance(node, c_ast.TypeDecl):
@@ -76,7 +84,11 @@ class Writer:
 
     def constants(self, enum: c_ast.Enum) -> None:
         for each in enum.values.enumerators:
-            sign, number = ("-", each.value.expr) if isinstance(each.value, c_ast.UnaryOp) else ("", each.value)
+            sign, number = (
+                ("-", each.value.expr)
+                if isinstance(each.value, c_ast.UnaryOp)
+                else ("", each.value)
+            )
             self.lines.append(f"const {each.name} = {sign}{number.value}")
 
     def struct(self, name: str, fields: "list[c_ast.Decl]") -> None:
@@ -89,16 +101,24 @@ class Writer:
     def function(self, name: str, node: c_ast.FuncDecl) -> None:
         if name in EXPERIMENTAL:  # a library that has it no more would not load
             return
-        parameters = [] if node.args is None else [p for p in node.args.params if isinstance(p, c_ast.Decl)]
+        parameters = (
+            [] if node.args is None else [p for p in node.args.params if isinstance(p, c_ast.Decl)]
+        )
         names = [name_of(p.name) for p in parameters]
         types = [self.type_of(p.type, is_argument=True) for p in parameters]
         result = self.type_of(node.type, is_argument=True)
         self.functions.append(name)
         self.lines.append(f"const _{name} = Ref(C_NULL)")
         comma = "," if len(types) == 1 else ""
-        self.lines.append(f"{name}({', '.join(names)}) = ccall(_{name}[], {result}, ({', '.join(types)}{comma}), {', '.join(names)})".replace(", )", ")"))
+        self.lines.append(
+            f"{name}({', '.join(names)}) = ccall(_{name}[], {result}, ({', '.join(types)}{comma}), {', '.join(names)})".replace(
+                ", )", ")"
+            )
+        )
         if name.endswith("_init"):
-            self.lines.append(f"init({names[0]}::{types[0][4:-1]}) = {name}({names[0]}, sizeof({names[0]}))")
+            self.lines.append(
+                f"init({names[0]}::{types[0][4:-1]}) = {name}({names[0]}, sizeof({names[0]}))"
+            )
 
     def declaration(self, node: c_ast.Node) -> None:
         if isinstance(node, c_ast.Typedef):

@@ -57,5 +57,9 @@ sab_status sab_py_readahead_new(sab_stream *source, sab_readahead_stream_options
 
 builder = cffi.FFI()
 builder.cdef((HERE / "libsab" / "include" / "sab_cdef.h").read_text() + EXTRA)
-builder.set_source("sab._sab", "#include <sab.h>\n#include <stdlib.h>\n#include <string.h>\n" + (HERE / "streams.c").read_text())
+builder.set_source(
+    "sab._sab",
+    "#include <sab.h>\n#include <stdlib.h>\n#include <string.h>\n"
+    + (HERE / "streams.c").read_text(),
+)
 builder.emit_c_code(sys.argv[1])

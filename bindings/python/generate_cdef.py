@@ -6,7 +6,28 @@ import re
 import sys
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
-ROOMS = ["base", "sizes", "plan", "sampler", "balance", "pack", "memory", "stream", "group", "cache", "torch"]
+ROOMS = [
+    "base",
+    "sizes",
+    "plan",
+    "sampler",
+    "balance",
+    "pack",
+    "memory",
+    "stream",
+    "group",
+    "cache",
+    "torch",
+]
+
+
+def one_line_each(text: str) -> str:
+    """The text without the line breaks inside parentheses."""
+    depth, parts = 0, []
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        parts.append(" " if character == "\n" and depth > 0 else character)
+    return "".join(parts)
 
 
 def declarations(header: str) -> str:
@@ -16,7 +37,8 @@ def declarations(header: str) -> str:
     text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
     text = re.sub(r'extern "C" \{', "", text)
     text = re.sub(r"^\}\s*$", "", text, flags=re.M)
-    text = re.sub(r"SAB_API(_EXPERIMENTAL)? | SAB_NOEXCEPT", "", text)
+    text = re.sub(r"SAB_API(_EXPERIMENTAL)? |\s+SAB_NOEXCEPT", "", text)
+    text = one_line_each(text)
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" $", "", text, flags=re.M)
     text = re.sub(r"\n\s*\n+", "\n", text).strip()
@@ -26,7 +48,11 @@ def declarations(header: str) -> str:
 
 def generate() -> str:
     parts = [declarations((INCLUDE / "sab" / f"{room}.h").read_text()) for room in ROOMS]
-    return "/* Generated from the public headers by generate_cdef.py: do not edit. */\n" + "\n".join(parts) + "\n"
+    return (
+        "/* Generated from the public headers by generate_cdef.py: do not edit. */\n"
+        + "\n".join(parts)
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

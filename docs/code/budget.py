@@ -24,14 +24,18 @@ def step(count, length):
     optimizer.step()
 
 
-device = sab.Probe("cpu", total_bytes=16 << 20)  # emulates a device of 16 MiB; for a real one: device = "cuda:0"
+device = sab.Probe(
+    "cpu", total_bytes=16 << 20
+)  # emulates a device of 16 MiB; for a real one: device = "cuda:0"
 model = sab.MemoryModel.learn(step, sizes.min(), sizes.max(), device, budget=14 << 20, points=8)
 print(f"{model.info.margin:.1%} margin, {len(model.terms)} terms")
 plan = sab.plan(sizes, cost=model, budget=14 << 20)  # bytes
 # [end]
 
 # [verify]
-worst = plan.verify(lambda batch: step(batch.count, batch.padded_length), device, count=3)  # the costliest batches, before training
+worst = plan.verify(
+    lambda batch: step(batch.count, batch.padded_length), device, count=3
+)  # the costliest batches, before training
 print(f"largest peak {worst.peak / 2**20:.1f} MiB of 14")
 assert worst.peak <= 14 << 20
 # [end]
@@ -39,10 +43,14 @@ assert worst.peak <= 14 << 20
 # [guard]
 sampler = sab.BucketSampler(plan, seed=0)
 samples = 0
-with sab.MemoryGuard(sampler, device, limit=16 << 20) as guard:  # reduce="torch" where ranks train together
+with sab.MemoryGuard(
+    sampler, device, limit=16 << 20
+) as guard:  # reduce="torch" where ranks train together
     for batch in sampler.batches():
 
-        def part(first, count, weight):  # the whole batch, or, where memory runs out, halves of it: weight is the part's share
+        def part(
+            first, count, weight
+        ):  # the whole batch, or, where memory runs out, halves of it: weight is the part's share
             data = torch.rand(count, int(batch.padded_length), 64)
             (layer(data).mean() * weight).backward()
 

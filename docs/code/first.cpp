@@ -11,7 +11,9 @@
 template <auto free>
 struct Free {
     template <class Handle>
-    void operator()(Handle *handle) const { free(handle); }
+    void operator()(Handle* handle) const {
+        free(handle);
+    }
 };
 using Sizes = std::unique_ptr<sab_sizes, Free<sab_sizes_free>>;
 using Plan = std::unique_ptr<sab_plan, Free<sab_plan_free>>;
@@ -23,17 +25,17 @@ void check(sab_status status) {
 
 int main() {
     const std::vector<std::int32_t> tokens = {12, 7, 30, 8, 9, 31, 7, 12, 29, 8};
-    sab_sizes *sizes = nullptr;
+    sab_sizes* sizes = nullptr;
     check(sab_sizes_new(tokens.data(), tokens.size(), SAB_INT32, nullptr, &sizes));
     const Sizes sizes_owner(sizes);
 
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.budget = 64;
-    sab_plan *plan = nullptr;
+    sab_plan* plan = nullptr;
     check(sab_plan_new(sizes, &options, &plan));
     const Plan plan_owner(plan);
 
-    sab_sampler *sampler = nullptr;
+    sab_sampler* sampler = nullptr;
     check(sab_bucket_sampler_new(plan, nullptr, &sampler));
     const Sampler sampler_owner(sampler);
 

@@ -21,14 +21,18 @@ batch = [torch.rand(length, 8) for length in lengths[:256]]
 grouping = sab.Grouping.by_thresholds(([len(sample) for sample in batch], thresholds))
 outputs = []
 for padded, mask in zip(grouping.pad(batch), grouping.masks([len(sample) for sample in batch])):
-    outputs.append((padded.sum(2) * mask).sum(1))  # a model of the group; padded to the group's longest
+    outputs.append(
+        (padded.sum(2) * mask).sum(1)
+    )  # a model of the group; padded to the group's longest
 in_order = grouping.join(outputs)
 assert torch.allclose(in_order, torch.stack([sample.sum() for sample in batch]), rtol=1e-4)
 # [end]
 print([tuple(padded.shape) for padded in grouping.pad(batch)])
 
 # [collection]
-collection = sab.Collection(batch, "(B, L_word, 8)")  # several tensors a sample: dictionaries and tuples of these
+collection = sab.Collection(
+    batch, "(B, L_word, 8)"
+)  # several tensors a sample: dictionaries and tuples of these
 grouped = collection.group(collection.grouping(word=thresholds))
 sums = grouped.apply(lambda group, mask: (group.sum(2) * mask).sum(1), output="(B)", mask="word")
 assert torch.allclose(sums.join(), in_order)

@@ -12,7 +12,9 @@ for padding in (0.03, 0.1, 0.3):
     plan = sab.plan(sizes, budget=8192, padding=padding)
     report = plan.report()
     buckets, mates = len(plan.buckets), report.partners
-    print(f"{padding}: {report.padding:.2%} padding, {buckets} buckets, {mates:,.0f} possible mates, {report.meet_again:.1%} meet again")
+    print(
+        f"{padding}: {report.padding:.2%} padding, {buckets} buckets, {mates:,.0f} possible mates, {report.meet_again:.1%} meet again"
+    )
 # [end]
 
 # [kinds]
@@ -57,6 +59,8 @@ assert (outputs == sizes).all()
 
 # [greedy]
 order = random.permutation(len(sizes))
-for indices in sab.SizeAwareSampler(order, sizes, max_total_size=8192):  # cut where the sum of sizes would exceed 8,192
+for indices in sab.SizeAwareSampler(
+    order, sizes, max_total_size=8192
+):  # cut where the sum of sizes would exceed 8,192
     assert sizes[indices].sum() <= 8192
 # [end]

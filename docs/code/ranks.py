@@ -8,7 +8,9 @@ random = np.random.default_rng(0)
 sizes = np.minimum(random.lognormal(3, 0.7, 20_000).astype(int) + 1, 500)
 
 # [ranks]
-rank, world_size = sab.ranks()  # of torch.distributed, torchrun, SLURM or MPI; (0, 1) in a process of its own
+rank, world_size = (
+    sab.ranks()
+)  # of torch.distributed, torchrun, SLURM or MPI; (0, 1) in a process of its own
 sampler = sab.BucketSampler(sab.plan(sizes, budget=4096), seed=0, rank=rank, world_size=world_size)
 # [end]
 assert (rank, world_size) == (0, 1)
@@ -21,19 +23,28 @@ assert len(steps) == 1  # all ranks take as many steps
 seen = np.concatenate([indices for sampler in samplers for indices in sampler])
 assert sorted(seen.tolist()) == list(range(20_000))  # each sample on one rank
 # [end]
-print(f"{steps.pop()} steps, costliest rank over mean: {plan.report(world_size=8).rank_imbalance:.4f}")
+print(
+    f"{steps.pop()} steps, costliest rank over mean: {plan.report(world_size=8).rank_imbalance:.4f}"
+)
 
 # [balanced]
-sampler = sab.BalancedSampler(sizes, max_total=8192, cost="quadratic", micro_batches=2, rank=0, world_size=8)
+sampler = sab.BalancedSampler(
+    sizes, max_total=8192, cost="quadratic", micro_batches=2, rank=0, world_size=8
+)
 report = sampler.report()
 assert report.rank_imbalance < 1.01
 for batch in sampler.batches():
     assert sizes[batch.indices].sum() <= 8192
     assert batch.cu_seqlens[-1] == sizes[batch.indices].sum()  # edges for variable-length attention
-    weight = 8 / batch.step_total  # of the sum of its tokens' losses: DDP's mean of that is the mean over the step's tokens
+    weight = (
+        8 / batch.step_total
+    )  # of the sum of its tokens' losses: DDP's mean of that is the mean over the step's tokens
 # [end]
 print(f"balanced, quadratic: {report.rank_imbalance:.4f}, fill {report.fill:.1%}")
 
 # [mesh]
-assert sab.data_rank({"pp": 2, "dp": 4, "tp": 8}, rank=45) == (1, 4)  # ranks of one model-parallel group take the same samples
+assert sab.data_rank({"pp": 2, "dp": 4, "tp": 8}, rank=45) == (
+    1,
+    4,
+)  # ranks of one model-parallel group take the same samples
 # [end]

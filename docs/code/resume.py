@@ -18,7 +18,9 @@ state = sampler.state_dict()  # goes into the checkpoint beside the model
 sampler = sab.BucketSampler(plan, seed=0)  # in a new process
 sampler.load_state_dict(state)
 rest = list(sampler)
-assert sorted(np.concatenate(first + rest).tolist()) == list(range(10_000))  # nothing lost, nothing twice
+assert sorted(np.concatenate(first + rest).tolist()) == list(
+    range(10_000)
+)  # nothing lost, nothing twice
 # [end]
 
 # [elastic]

@@ -11,7 +11,8 @@ int main(void) {
     sab_sampler *sampler = NULL;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.budget = 64;
-    if (sab_sizes_new(tokens, 10, SAB_INT32, NULL, &sizes) < 0 || sab_plan_new(sizes, &options, &plan) < 0 ||
+    if (sab_sizes_new(tokens, 10, SAB_INT32, NULL, &sizes) < 0 ||
+        sab_plan_new(sizes, &options, &plan) < 0 ||
         sab_bucket_sampler_new(plan, NULL, &sampler) < 0) {
         fprintf(stderr, "%s\n", sab_last_error_message());
         return 1;

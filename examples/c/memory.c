@@ -1,5 +1,6 @@
-/* A trainer that finds out by itself how large its batches may be: measures a few steps, fits a model, plans an epoch of batches by predicted bytes, and
- * runs it under a guard. Its device is an arena of 64 MiB; on a GPU only the six functions of the device change. */
+/* A trainer that finds out by itself how large its batches may be: measures a few steps, fits a
+ * model, plans an epoch of batches by predicted bytes, and runs it under a guard. Its device is an
+ * arena of 64 MiB; on a GPU only the six functions of the device change. */
 #include <sab.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,12 +39,15 @@ static int take(struct arena *arena, int64_t bytes) {
     return 1;
 }
 
-static void give_back(struct arena *arena, int64_t bytes) { arena->held -= bytes; }
+static void give_back(struct arena *arena, int64_t bytes) {
+    arena->held -= bytes;
+}
 
 /* ---- The model that is trained: activations and attention, as a transformer's ---- */
 
 static int32_t train(struct arena *arena, uint64_t count, double length) {
-    const int64_t activations = (int64_t)(4 * 64 * 10 * (double)count * length), attention = (int64_t)(4 * 2 * (double)count * length * length);
+    const int64_t activations = (int64_t)(4 * 64 * 10 * (double)count * length),
+                  attention = (int64_t)(4 * 2 * (double)count * length * length);
     int32_t code = SAB_OUT_OF_MEMORY;
     if (take(arena, activations)) {
         if (take(arena, attention)) {
@@ -62,7 +66,8 @@ struct trainer {
     const sab_batch *batch; /* of the epoch */
 };
 
-static int32_t measure(void *ctx, uint64_t item, double *features, size_t capacity, size_t *feature_count) {
+static int32_t measure(void *ctx, uint64_t item, double *features, size_t capacity,
+                       size_t *feature_count) {
     const struct trainer *trainer = ctx;
     (void)capacity; /* at least 2 */
     features[0] = (double)trainer->counts[item];
@@ -73,7 +78,8 @@ static int32_t measure(void *ctx, uint64_t item, double *features, size_t capaci
 
 static int32_t run_part(void *ctx, uint64_t first, uint64_t count, double weight) {
     const struct trainer *trainer = ctx;
-    (void)first, (void)weight; /* a real one takes batch->indices[first] to [first + count - 1], and multiplies the loss */
+    /* a real one takes batch->indices[first] to [first + count - 1], and multiplies the loss */
+    (void)first, (void)weight;
     return train(trainer->arena, count, trainer->batch->padded_length);
 }
 
@@ -122,7 +128,8 @@ int main(void) {
     double bytes[POINTS];
     for (size_t i = 0; i < measured.count; ++i) bytes[i] = (double)measured.peaks[i];
     sab_memory_model *model;
-    check(sab_memory_model_fit(measured.features, measured.count, measured.feature_count, bytes, NULL, &model));
+    check(sab_memory_model_fit(measured.features, measured.count, measured.feature_count, bytes,
+                               NULL, &model));
     sab_peaks_free(peaks);
 
     /* The model is the cost of a plan whose budget is the device. */
@@ -154,8 +161,11 @@ int main(void) {
     check(status);
     sab_memory_guard_info seen = SAB_MEMORY_GUARD_INFO_INIT;
     check(sab_memory_guard_get_info(guard, &seen));
-    printf("%d samples in %d steps, %d out of memory; the peak is %.1f %% of the device on average, %.1f %% at most\n", SAMPLES, (int)seen.steps,
-           (int)seen.out_of_memory, 100 * seen.mean_peak / (double)arena.total, 100 * (double)seen.peak / (double)arena.total);
+    printf(
+        "%d samples in %d steps, %d out of memory; the peak is %.1f %% of the device on average, "
+        "%.1f %% at most\n",
+        SAMPLES, (int)seen.steps, (int)seen.out_of_memory,
+        100 * seen.mean_peak / (double)arena.total, 100 * (double)seen.peak / (double)arena.total);
 
     sab_memory_guard_free(guard);
     sab_sampler_free(sampler);

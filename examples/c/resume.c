@@ -1,4 +1,5 @@
-/* Two ranks train, stop in the middle of an epoch, and four go on: no sample is lost and none is seen twice. */
+/* Two ranks train, stop in the middle of an epoch, and four go on: no sample is lost and none is
+ * seen twice. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,8 +15,10 @@ static void check(sab_status status) {
 
 static int seen[SAMPLES];
 
-/* One rank takes `steps` steps (or all that are left) from `state` on, and leaves its own state there. */
-static void train(const sab_plan *plan, uint64_t rank, uint64_t world_size, uint64_t steps, const unsigned char *from, unsigned char *to) {
+/* One rank takes `steps` steps (or all that are left) from `state` on, and leaves its own state
+ * there. */
+static void train(const sab_plan *plan, uint64_t rank, uint64_t world_size, uint64_t steps,
+                  const unsigned char *from, unsigned char *to) {
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     options.rank = rank;
     options.world_size = world_size;

@@ -1,5 +1,6 @@
-/// A LibTorch trainer that finds out by itself how large its batches may be, on a device of 64 MiB: emulated here, a GPU with "cuda:0".
-/// Links libtorch_cpu, libc10 and libsab; SAB_TORCH_LIBRARY names libsab_torch.so.0 where it is not beside libsab.
+/// A LibTorch trainer that finds out by itself how large its batches may be, on a device of 64 MiB:
+/// emulated here, a GPU with "cuda:0". Links libtorch_cpu, libc10 and libsab; SAB_TORCH_LIBRARY
+/// names libsab_torch.so.0 where it is not beside libsab.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <sab.h>
@@ -29,11 +30,13 @@ public:
     void clear() {
         for (at::Tensor* weights : {&all_, &out_}) weights->mutable_grad() = at::Tensor();
     }
-    /// Forward and backward; an exception when the device is full. What the samples are does not matter to the memory they take.
+    /// Forward and backward; an exception when the device is full. What the samples are does not
+    /// matter to the memory they take.
     void part(int64_t count, int64_t length, double weight) {
         const at::Tensor data = at::randn({count, length, width});
         const auto parts = at::matmul(data, all_).chunk(3, 2);
-        const at::Tensor scores = at::softmax(at::matmul(parts[0], parts[1].transpose(1, 2)) / 6, -1);
+        const at::Tensor scores =
+            at::softmax(at::matmul(parts[0], parts[1].transpose(1, 2)) / 6, -1);
         const at::Tensor told = at::matmul(at::matmul(scores, parts[2]), out_);
         ((told - data).square().mean() * weight).backward();
     }
@@ -80,17 +83,20 @@ int main() {
         range.max_count = 10000;
         range.model = model;
         range.budget = total_bytes;
-        check(sab_measurement_points(&range, job.counts.size(), job.counts.data(), job.lengths.data()));
+        check(sab_measurement_points(&range, job.counts.size(), job.counts.data(),
+                                     job.lengths.data()));
         sab_collect_peak_options collect = SAB_COLLECT_PEAK_OPTIONS_INIT;
         collect.item_count = job.counts.size();
         collect.ctx = &job;
-        collect.work = [](void* ctx, uint64_t item, double* features, size_t, size_t* count) -> int32_t {
+        collect.work = [](void* ctx, uint64_t item, double* features, size_t,
+                          size_t* count) -> int32_t {
             Job& job = *static_cast<Job*>(ctx);
             features[0] = static_cast<double>(job.counts[item]);
             features[1] = job.lengths[item];
             *count = 2;
             job.trainer.clear();
-            job.trainer.part(static_cast<int64_t>(job.counts[item]), static_cast<int64_t>(job.lengths[item]), 1);
+            job.trainer.part(static_cast<int64_t>(job.counts[item]),
+                             static_cast<int64_t>(job.lengths[item]), 1);
             return 0;
         };
         sab_peaks* peaks = nullptr;
@@ -100,7 +106,8 @@ int main() {
         check(sab_peaks_get(peaks, &measured));
         const std::vector<double> bytes(measured.peaks, measured.peaks + measured.count);
         sab_memory_model_free(model);
-        check(sab_memory_model_fit(measured.features, measured.count, measured.feature_count, bytes.data(), &fit, &model));
+        check(sab_memory_model_fit(measured.features, measured.count, measured.feature_count,
+                                   bytes.data(), &fit, &model));
         sab_peaks_free(peaks);
     }
 
@@ -127,7 +134,8 @@ int main() {
     };
     step.chunk = [](void* ctx, uint64_t, uint64_t count, double weight) -> int32_t {
         const Job& job = *static_cast<Job*>(ctx);
-        job.trainer.part(static_cast<int64_t>(count), static_cast<int64_t>(job.batch->padded_length), weight);
+        job.trainer.part(static_cast<int64_t>(count),
+                         static_cast<int64_t>(job.batch->padded_length), weight);
         return 0;
     };
     sab_batch batch = SAB_BATCH_INIT;
@@ -138,9 +146,11 @@ int main() {
     }
     sab_memory_guard_info seen = SAB_MEMORY_GUARD_INFO_INIT;
     check(sab_memory_guard_get_info(guard, &seen));
-    std::printf("%zu samples in %d steps, %d out of memory; the peak is %.1f %% of the device on average, %.1f %% at most\n", tokens.size(),
-                static_cast<int>(seen.steps), static_cast<int>(seen.out_of_memory), 100 * seen.mean_peak / total_bytes,
-                100 * static_cast<double>(seen.peak) / total_bytes);
+    std::printf(
+        "%zu samples in %d steps, %d out of memory; the peak is %.1f %% of the device on average, "
+        "%.1f %% at most\n",
+        tokens.size(), static_cast<int>(seen.steps), static_cast<int>(seen.out_of_memory),
+        100 * seen.mean_peak / total_bytes, 100 * static_cast<double>(seen.peak) / total_bytes);
     sab_memory_guard_free(guard);
     sab_sampler_free(sampler);
     sab_plan_free(plan);

@@ -24,13 +24,19 @@ class Model(nn.Module):
         super().__init__()
         self.words = nn.Embedding(WORDS, width, padding_idx=0)
         self.places = nn.Embedding(longest, width)
-        self.layer = nn.TransformerEncoderLayer(width, 2, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
+        self.layer = nn.TransformerEncoderLayer(
+            width, 2, 2 * width, dropout=0.0, batch_first=True, norm_first=True
+        )
         self.tell = nn.Linear(width, WORDS)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         length = words.shape[1]
         before = torch.full((length, length), float("-inf"), device=words.device).triu(1)
-        return self.tell(self.layer(self.words(words) + self.places(torch.arange(length, device=words.device)), before))
+        return self.tell(
+            self.layer(
+                self.words(words) + self.places(torch.arange(length, device=words.device)), before
+            )
+        )
 
 
 class Trainer:
@@ -45,7 +51,9 @@ class Trainer:
         """Forward and backward of a part of a batch, its loss weighted."""
         words = words.to(self.device)
         told = self.model(words[:, :-1])
-        loss = nn.functional.cross_entropy(told.flatten(0, 1), words[:, 1:].flatten(), ignore_index=0)
+        loss = nn.functional.cross_entropy(
+            told.flatten(0, 1), words[:, 1:].flatten(), ignore_index=0
+        )
         (loss * weight).backward()
         self.loss += float(loss.detach()) * weight
 
@@ -109,8 +117,12 @@ def by_memory(trainer: Trainer, words: "list[np.ndarray]", probe: sab.Probe, rar
     run = Run()
     lengths = np.array([len(each) for each in words])
     start = time.perf_counter()
-    model = sab.MemoryModel.learn(trainer.trial, float(lengths.min()), float(lengths.max()), probe, cleanup=trainer.clear)
-    print(f"memory model, from 25 steps in {time.perf_counter() - start:.1f} s: {model}", flush=True)
+    model = sab.MemoryModel.learn(
+        trainer.trial, float(lengths.min()), float(lengths.max()), probe, cleanup=trainer.clear
+    )
+    print(
+        f"memory model, from 25 steps in {time.perf_counter() - start:.1f} s: {model}", flush=True
+    )
     plan = sab.plan(lengths, cost=model, budget=probe.stats().total)
     sampler = sab.BucketSampler(plan, seed=0)
     sizes = [bucket.batch_size for bucket in plan.buckets]
@@ -119,7 +131,11 @@ def by_memory(trainer: Trainer, words: "list[np.ndarray]", probe: sab.Probe, rar
     with sab.MemoryGuard(sampler, probe) as guard:
         for batch in sampler.batches():
             data = pad([words[i] for i in batch.indices])
-            guard.step(batch, lambda first, count, weight: trainer.part(data[first : first + count], weight), begin=trainer.clear)
+            guard.step(
+                batch,
+                lambda first, count, weight: trainer.part(data[first : first + count], weight),
+                begin=trainer.clear,
+            )
             trainer.optimizer.step()
             run.samples += batch.count
             run.peaks.append(probe.stats().peak)
@@ -132,18 +148,33 @@ def by_memory(trainer: Trainer, words: "list[np.ndarray]", probe: sab.Probe, rar
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--glosses", type=int, default=6000, help="glosses of the epoch (default: 6000)")
+    parser.add_argument(
+        "--glosses", type=int, default=6000, help="glosses of the epoch (default: 6000)"
+    )
     parser.add_argument("--device", default="cpu", help="cpu: emulated; cuda:N")
-    parser.add_argument("--mebibytes", type=int, default=1024, help="memory of the device (default: 1024)")
+    parser.add_argument(
+        "--mebibytes", type=int, default=1024, help="memory of the device (default: 1024)"
+    )
     options = parser.parse_args()
     texts = glosses()
     ids: "dict[str, int]" = {}
     chosen = np.random.default_rng(0).permutation(len(texts))[: options.glosses]
-    words = [np.array([1] + [2 + ids.setdefault(word, len(ids)) % (WORDS - 2) for word in texts[i][0].lower().split()]) for i in chosen]
+    words = [
+        np.array(
+            [1]
+            + [
+                2 + ids.setdefault(word, len(ids)) % (WORDS - 2)
+                for word in texts[i][0].lower().split()
+            ]
+        )
+        for i in chosen
+    ]
     words = [each for each in words if len(each) > 1]
     lengths = np.array([len(each) for each in words])
     rare = float(np.quantile(lengths, 0.99))
-    print(f"{len(words):,} glosses of {lengths.min()} to {lengths.max()} words, {lengths.mean():.1f} on average; device of {options.mebibytes:,} MiB")
+    print(
+        f"{len(words):,} glosses of {lengths.min()} to {lengths.max()} words, {lengths.mean():.1f} on average; device of {options.mebibytes:,} MiB"
+    )
     rows = []
     for name, train in (("static, never fails", static), ("libsab, by memory", by_memory)):
         with sab.Probe(options.device, total_bytes=options.mebibytes << 20) as probe:
@@ -152,13 +183,21 @@ def main() -> None:
             rows.append((name, train(trainer, words, probe, rare)))
             trainer.clear()
             del trainer
-    print(f"{'':<20}{'batch size':>14}{'steps':>8}{'out of memory':>15}{'mean peak':>11}{'common':>10}{'largest':>10}{'seconds':>9}{'samples/s':>11}")
+    print(
+        f"{'':<20}{'batch size':>14}{'steps':>8}{'out of memory':>15}{'mean peak':>11}{'common':>10}{'largest':>10}{'seconds':>9}{'samples/s':>11}"
+    )
     for name, run in rows:
         shares = (np.mean(run.peaks) / total, np.mean(run.common) / total, max(run.peaks) / total)
         cells = "".join(f"{100 * share:>{width}.1f} %" for share, width in zip(shares, (9, 8, 8)))
-        print(f"{name:<20}{run.size:>14}{len(run.peaks):>8}{run.failed:>15}{cells}{run.seconds:>9.1f}{run.samples / run.seconds:>11.1f}")
-    print("peaks: share of the device's memory; common: of the steps without the longest 1 % of the glosses.")
-    print(f"libsab trains {(rows[1][1].samples / rows[1][1].seconds) / (rows[0][1].samples / rows[0][1].seconds):.2f} times as many samples a second.")
+        print(
+            f"{name:<20}{run.size:>14}{len(run.peaks):>8}{run.failed:>15}{cells}{run.seconds:>9.1f}{run.samples / run.seconds:>11.1f}"
+        )
+    print(
+        "peaks: share of the device's memory; common: of the steps without the longest 1 % of the glosses."
+    )
+    print(
+        f"libsab trains {(rows[1][1].samples / rows[1][1].seconds) / (rows[0][1].samples / rows[0][1].seconds):.2f} times as many samples a second."
+    )
 
 
 if __name__ == "__main__":

@@ -56,7 +56,10 @@ def run(batches, words, parts, test):
     seconds = time.perf_counter() - start
     model.eval()
     with torch.no_grad():
-        right = sum(int((model(pad([words[i] for i in indices])).argmax(1) == parts[indices]).sum()) for indices in test)
+        right = sum(
+            int((model(pad([words[i] for i in indices])).argmax(1) == parts[indices]).sum())
+            for indices in test
+        )
     return seconds, 1 - real / padded, right / sum(map(len, test))
 
 
@@ -69,7 +72,16 @@ def main() -> None:
     texts = glosses()
     chosen = np.random.default_rng(0).permutation(len(texts))[: options.glosses]
     ids: "dict[str, int]" = {}
-    words = [np.array([1 + ids.setdefault(word, len(ids)) % (WORDS - 1) for word in texts[i][0].lower().split()] or [1]) for i in chosen]
+    words = [
+        np.array(
+            [
+                1 + ids.setdefault(word, len(ids)) % (WORDS - 1)
+                for word in texts[i][0].lower().split()
+            ]
+            or [1]
+        )
+        for i in chosen
+    ]
     parts = torch.tensor([texts[i][1] for i in chosen])
     sizes = np.array([len(each) for each in words])
     held_out = len(sizes) // 10
@@ -88,7 +100,10 @@ def main() -> None:
     seconds = {}
     for name, batches in ((f"static batches of {static_size}", static), ("libsab", ours)):
         seconds[name], padding, accuracy = run(batches, words, parts, test)
-        print(f"{name:<24}{len(batches):>10,}{seconds[name]:>10.1f}{100 * padding:>9.1f}%{100 * accuracy:>9.1f}%", flush=True)
+        print(
+            f"{name:<24}{len(batches):>10,}{seconds[name]:>10.1f}{100 * padding:>9.1f}%{100 * accuracy:>9.1f}%",
+            flush=True,
+        )
     static_seconds, our_seconds = seconds.values()
     print(f"libsab's epoch took {static_seconds / our_seconds:.1f} times less time.")
 

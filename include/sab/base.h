@@ -1,5 +1,5 @@
 /** @file base.h
- *  Status, the last error message, version, log and progress callbacks.
+ * Status, the last error message, version, log and progress callbacks.
  */
 #ifndef SAB_BASE_H
 #define SAB_BASE_H
@@ -15,8 +15,10 @@
 #define SAB_API
 #endif
 
-/** Marks functions that a later minor version may change or take back, with the structs that only they take. All others stay as they are
- *  until the major version of the binary interface changes, which is the number in `libsab.so.N`. */
+/** Marks functions that a later minor version may change or take back, with the structs that only
+ * they take. All others stay as they are until the major version of the binary interface changes,
+ * which is the number in `libsab.so.N`.
+ */
 #define SAB_API_EXPERIMENTAL SAB_API
 
 #ifdef __cplusplus
@@ -26,89 +28,110 @@ extern "C" {
 #define SAB_NOEXCEPT
 #endif
 
-/** Outcome of a call: 0 success, positive a normal outcome, negative a failure. Values are never reused. */
+/** Outcome of a call: 0 success, positive a normal outcome, negative a failure. Values are never
+ * reused.
+ */
 typedef int32_t sab_status;
 
-#define SAB_OK 0              /**< done */
-#define SAB_END 1             /**< nothing is left: the epoch has no more batches */
-#define SAB_E_ARGUMENT (-1)   /**< an argument or a size breaks a rule; the message names it, its value and the rule */
-#define SAB_E_NO_MEMORY (-2)  /**< memory could not be had */
-#define SAB_E_CALLBACK (-3)   /**< the caller's callback failed; sab_last_callback_code() has its code. Never used otherwise */
-#define SAB_E_CANCELLED (-4)  /**< the progress callback asked to stop; sab_last_callback_code() has its code */
-#define SAB_E_IO (-5)         /**< a file could not be opened, read or written */
-#define SAB_E_FORMAT (-6)     /**< bytes are truncated, corrupted or of another format or version */
-#define SAB_E_MISMATCH (-7)   /**< a state is well formed but belongs to another plan, seed or sampler; both values are shown */
-#define SAB_E_UNSUPPORTED (-8) /**< this kind of handle cannot do that, stated in its header */
-#define SAB_E_INTERNAL (-9)   /**< a fault of the library itself; please report the message */
-#define SAB_E_DEVICE_MEMORY (-10) /**< the device's memory does not suffice even for a batch of one */
-#define SAB_E_TIMEOUT (-11) /**< another rank did not come in time; the message says which */
+/** done */
+#define SAB_OK 0
+/** nothing is left: the epoch has no more batches */
+#define SAB_END 1
+/** an argument or a size breaks a rule; the message names it, its value and the rule */
+#define SAB_E_ARGUMENT (-1)
+/** memory could not be had */
+#define SAB_E_NO_MEMORY (-2)
+/** the caller's callback failed; sab_last_callback_code() has its code. Never used otherwise */
+#define SAB_E_CALLBACK (-3)
+/** the progress callback asked to stop; sab_last_callback_code() has its code */
+#define SAB_E_CANCELLED (-4)
+/** a file could not be opened, read or written */
+#define SAB_E_IO (-5)
+/** bytes are truncated, corrupted or of another format or version */
+#define SAB_E_FORMAT (-6)
+/** a state is well formed but belongs to another plan, seed or sampler; both values are shown */
+#define SAB_E_MISMATCH (-7)
+/** this kind of handle cannot do that, stated in its header */
+#define SAB_E_UNSUPPORTED (-8)
+/** a fault of the library itself; please report the message */
+#define SAB_E_INTERNAL (-9)
+/** the device's memory does not suffice even for a batch of one */
+#define SAB_E_DEVICE_MEMORY (-10)
+/** another rank did not come in time; the message says which */
+#define SAB_E_TIMEOUT (-11)
 
 /** Name of a status, such as "SAB_E_ARGUMENT".
  *
- *  @param status  any value
- *  @return a static string, "unknown status" for a value this library does not use
+ * @param status  any value
+ * @return a static string, "unknown status" for a value this library does not use
  */
 SAB_API const char *sab_status_name(sab_status status) SAB_NOEXCEPT;
 
 /** What went wrong in the last call of this thread that failed: argument, value, rule.
  *
- *  Only meaningful right after a failure. At most 1,023 bytes, UTF-8 where the caller's own text was.
+ * Only meaningful right after a failure. At most 1,023 bytes, UTF-8 where the caller's own text
+ * was.
  *
- *  @return never NULL, "" before the first failure; belongs to the thread and is overwritten by its next failing call
+ * @return never NULL, "" before the first failure; belongs to the thread and is overwritten by its
+ *     next failing call
  */
 SAB_API const char *sab_last_error_message(void) SAB_NOEXCEPT;
 
-/** The code that the caller's callback returned when the last failing call of this thread was SAB_E_CALLBACK or
- *  SAB_E_CANCELLED.
+/** The code that the caller's callback returned when the last failing call of this thread was
+ * SAB_E_CALLBACK or SAB_E_CANCELLED.
  *
- *  @return that code unchanged; 0 when the last failure was another
+ * @return that code unchanged; 0 when the last failure was another
  */
 SAB_API int32_t sab_last_callback_code(void) SAB_NOEXCEPT;
 
-/** Version of the binary interface: major * 1000 + minor. The major part is the number in `libsab.so.N`.
+/** Version of the binary interface: major * 1000 + minor. The major part is the number in
+ * `libsab.so.N`.
  *
- *  @return for example 1 for 0.1
+ * @return for example 1 for 0.1
  */
 SAB_API uint32_t sab_abi_version(void) SAB_NOEXCEPT;
 
 /** Version of the library.
  *
- *  @return a static string such as "0.1.0"
+ * @return a static string such as "0.1.0"
  */
 SAB_API const char *sab_version_string(void) SAB_NOEXCEPT;
 
 /** Weight of a log line. */
 typedef int32_t sab_log_level;
-#define SAB_LOG_WARNING 1 /**< something was left out or changed that the caller may not expect, such as skipped samples */
-#define SAB_LOG_INFO 2    /**< a fact about a build */
+/** something was left out or changed that the caller may not expect, such as skipped samples */
+#define SAB_LOG_WARNING 1
+/** a fact about a build */
+#define SAB_LOG_INFO 2
 
 /** Receives a line of the log.
  *
- *  @param ctx      the pointer given with the callback
- *  @param level    SAB_LOG_WARNING or SAB_LOG_INFO
- *  @param message  one line without a newline; dies when the callback returns
+ * @param ctx      the pointer given with the callback
+ * @param level    SAB_LOG_WARNING or SAB_LOG_INFO
+ * @param message  one line without a newline; dies when the callback returns
  */
 typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
 
 /** Sets the process's log callback. Without one the library is silent.
  *
- *  Called in the thread whose call has something to say, so possibly in several at once. To retire a callback, set another or
- *  NULL and let the calls that are under way return before `ctx` dies.
+ * Called in the thread whose call has something to say, so possibly in several at once. To retire a
+ * callback, set another or NULL and let the calls that are under way return before `ctx` dies.
  *
- *  @param callback  NULL for silence
- *  @param ctx       handed to each call; stays the caller's
+ * @param callback  NULL for silence
+ * @param ctx       handed to each call; stays the caller's
  */
 SAB_API void sab_set_log_callback(sab_log_fn callback, void *ctx) SAB_NOEXCEPT;
 
 /** Follows a long call and may stop it.
  *
- *  Called some hundred times in a long call, always in the calling thread; another thread cancels by setting a flag that this
- *  callback reads.
+ * Called some hundred times in a long call, always in the calling thread; another thread cancels by
+ * setting a flag that this callback reads.
  *
- *  @param ctx    the pointer given with the callback
- *  @param done   work done, in the unit of `total`
- *  @param total  all work of this call; may differ from call to call
- *  @return 0 to go on; anything else ends the call with SAB_E_CANCELLED and is kept for sab_last_callback_code()
+ * @param ctx    the pointer given with the callback
+ * @param done   work done, in the unit of `total`
+ * @param total  all work of this call; may differ from call to call
+ * @return 0 to go on; anything else ends the call with SAB_E_CANCELLED and is kept for
+ *     sab_last_callback_code()
  */
 typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
 

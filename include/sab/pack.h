@@ -1,16 +1,21 @@
 /** @file pack.h
- *  Packing: samples laid end to end in rows (bins) of a fixed capacity, for training without padding.
+ * Packing: samples laid end to end in rows (bins) of a fixed capacity, for training without
+ * padding.
  *
- *  sab_packed_sampler_new() decides which lengths share a bin, once, and gives a sampler of which each batch is one bin: its samples, and where each
- *  begins and ends in the row (`cu_seqlens`, as the variable-length attention kernels take it). Each epoch deals the samples of equal length out
- *  to the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as full. A bin is a pure function
- *  of (sizes, options, seed, epoch, position), as a batch of the native order is: it resumes at any step with any number of ranks.
+ * sab_packed_sampler_new() decides which lengths share a bin, once, and gives a sampler of which
+ * each batch is one bin: its samples, and where each begins and ends in the row (`cu_seqlens`, as
+ * the variable-length attention kernels take it). Each epoch deals the samples of equal length out
+ * to the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as
+ * full. A bin is a pure function of (sizes, options, seed, epoch, position), as a batch of the
+ * native order is: it resumes at any step with any number of ranks.
  *
- *  What a bin costs is the sum of the squares of its lengths (attention inside each sequence), and bins of near-equal cost make a step, so that no rank waits.
+ * What a bin costs is the sum of the squares of its lengths (attention inside each sequence), and
+ * bins of near-equal cost make a step, so that no rank waits.
  *
- *  Of sab_batch: `count` sequences of `longest` and `total` tokens; `padded_length` and `padded_total` are both the capacity, what a row of fixed size
- *  takes; `cu_seqlens`; and with `split`, `starts`. A last step that is split between ranks deals out the sequences of its bins. The sequences of a
- *  bin stand longest first.
+ * Of sab_batch: `count` sequences of `longest` and `total` tokens; `padded_length` and
+ * `padded_total` are both the capacity, what a row of fixed size takes; `cu_seqlens`; and with
+ * `split`, `starts`. A last step that is split between ranks deals out the sequences of its bins.
+ * The sequences of a bin stand longest first.
  */
 #ifndef SAB_PACK_H
 #define SAB_PACK_H
@@ -26,90 +31,123 @@ extern "C" {
 
 /** Which bin a sequence goes into. */
 typedef int32_t sab_pack_method;
-#define SAB_PACK_BEST_FIT 0  /**< longest first, each into the fullest bin that has room for it: best-fit decreasing, the fewest bins. Of bins equally full
-                                  that with the most sequences */
-#define SAB_PACK_HISTOGRAM 1 /**< longest first, each into the emptiest bin that has room for it: shortest-pack-first histogram packing (Krell et al.
-                                  2021), which spreads lengths more evenly over the bins. A bin is opened only where none has room; under
-                                  `max_sequences` the fewest bins that there must be are open from the beginning, where that needs fewer */
-#define SAB_PACK_FIRST_FIT 2 /**< in the order of the indices, each into the oldest open bin that has room for it, `window` bins open at once:
-                                  online, so samples that are neighbours in the data may only meet lengths of their neighbourhood */
+/** longest first, each into the fullest bin that has room for it: best-fit decreasing, the fewest
+ *  bins. Of bins equally full that with the most sequences */
+#define SAB_PACK_BEST_FIT 0
+/** longest first, each into the emptiest bin that has room for it: shortest-pack-first histogram
+ *  packing (Krell et al. 2021), which spreads lengths more evenly over the bins. A bin is opened
+ *  only where none has room; under `max_sequences` the fewest bins that there must be are open from
+ *  the beginning, where that needs fewer */
+#define SAB_PACK_HISTOGRAM 1
+/** in the order of the indices, each into the oldest open bin that has room for it, `window` bins
+ *  open at once: online, so samples that are neighbours in the data may only meet lengths of their
+ *  neighbourhood */
+#define SAB_PACK_FIRST_FIT 2
 
 /** How to pack. */
 typedef struct sab_pack_options {
-    size_t struct_size;     /**< set by SAB_PACK_OPTIONS_INIT */
-    sab_pack_method method; /**< SAB_PACK_BEST_FIT */
-    uint64_t capacity;      /**< tokens in a bin, 1 to 2^31 - 1; must be given */
-    uint64_t max_sequences; /**< sequences in a bin at most; 0: no limit. Where the limit binds, HISTOGRAM needs fewer bins than BEST_FIT, which leaves many
-                                 short sequences together at the end */
-    int32_t split;          /**< 1: a sample longer than `capacity` is cut into pieces of `capacity`, each a bin of its own, and a remainder that is packed as
-                                 samples are. 0: see `oversize` */
-    sab_oversize oversize;  /**< what becomes of samples longer than `capacity` that are not split: SAB_OVERSIZE_ERROR (default here) or
-                                 SAB_OVERSIZE_SKIP. SAB_OVERSIZE_SINGLE is refused, since no bin holds them */
-    uint64_t window;        /**< FIRST_FIT: bins open at once, 1 to 1,048,576: where one more is needed the oldest closes. A bin that is full closes at
-                                 once. 256 */
-    sab_progress_fn progress; /**< follows and may cancel; NULL */
-    void *progress_ctx;     /**< handed to `progress` */
+    /** set by SAB_PACK_OPTIONS_INIT */
+    size_t struct_size;
+    /** SAB_PACK_BEST_FIT */
+    sab_pack_method method;
+    /** tokens in a bin, 1 to 2^31 - 1; must be given */
+    uint64_t capacity;
+    /** sequences in a bin at most; 0: no limit. Where the limit binds, HISTOGRAM needs fewer bins
+     *  than BEST_FIT, which leaves many short sequences together at the end */
+    uint64_t max_sequences;
+    /** 1: a sample longer than `capacity` is cut into pieces of `capacity`, each a bin of its own,
+     *  and a remainder that is packed as samples are. 0: see `oversize` */
+    int32_t split;
+    /** what becomes of samples longer than `capacity` that are not split: SAB_OVERSIZE_ERROR
+     *  (default here) or SAB_OVERSIZE_SKIP. SAB_OVERSIZE_SINGLE is refused, since no bin holds
+     *  them */
+    sab_oversize oversize;
+    /** FIRST_FIT: bins open at once, 1 to 1,048,576: where one more is needed the oldest closes. A
+     *  bin that is full closes at once. 256 */
+    uint64_t window;
+    /** follows and may cancel; NULL */
+    sab_progress_fn progress;
+    /** handed to `progress` */
+    void *progress_ctx;
 } sab_pack_options;
-#define SAB_PACK_OPTIONS_INIT { sizeof(sab_pack_options), SAB_PACK_BEST_FIT, 0, 0, 0, SAB_OVERSIZE_ERROR, 256, NULL, NULL }
+#define SAB_PACK_OPTIONS_INIT \
+    {sizeof(sab_pack_options), SAB_PACK_BEST_FIT, 0, 0, 0, SAB_OVERSIZE_ERROR, 256, NULL, NULL}
 
 /** Sets the defaults, the same as SAB_PACK_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options      filled; NULL is let be
- *  @param struct_size  sizeof(sab_pack_options), as the caller knows it: so many bytes are written
+ * @param options      filled; NULL is let be
+ * @param struct_size  sizeof(sab_pack_options), as the caller knows it: so many bytes are written
  */
 SAB_API void sab_pack_options_init(sab_pack_options *options, size_t struct_size) SAB_NOEXCEPT;
 
 /** Facts of a packing that no order changes. */
 typedef struct sab_pack_info {
-    size_t struct_size;      /**< set by SAB_PACK_INFO_INIT */
-    uint64_t samples;        /**< samples in the sizes */
-    uint64_t skipped;        /**< of them, left out because they are longer than a bin */
-    uint64_t split;          /**< of them, cut into pieces */
-    uint64_t sequences;      /**< samples and pieces in the bins */
-    uint64_t bins;           /**< bins an epoch on one rank */
-    uint64_t lower_bound;    /**< no packing of these lengths has fewer bins: ceil(total / capacity); one for `max_sequences` sequences; and what is needed
-                                  because long sequences cannot share a bin and leave too little room (the bound L2 of Martello and Toth) */
-    uint64_t most_sequences; /**< in a bin */
-    uint64_t fingerprint;    /**< equal only for equal packings: compare it between ranks and runs */
-    double total;            /**< tokens in the bins */
-    double fill;             /**< total / (bins * capacity) */
+    /** set by SAB_PACK_INFO_INIT */
+    size_t struct_size;
+    /** samples in the sizes */
+    uint64_t samples;
+    /** of them, left out because they are longer than a bin */
+    uint64_t skipped;
+    /** of them, cut into pieces */
+    uint64_t split;
+    /** samples and pieces in the bins */
+    uint64_t sequences;
+    /** bins an epoch on one rank */
+    uint64_t bins;
+    /** no packing of these lengths has fewer bins: ceil(total / capacity); one for `max_sequences`
+     *  sequences; and what is needed because long sequences cannot share a bin and leave too little
+     *  room (the bound L2 of Martello and Toth) */
+    uint64_t lower_bound;
+    /** in a bin */
+    uint64_t most_sequences;
+    /** equal only for equal packings: compare it between ranks and runs */
+    uint64_t fingerprint;
+    /** tokens in the bins */
+    double total;
+    /** total / (bins * capacity) */
+    double fill;
 } sab_pack_info;
-#define SAB_PACK_INFO_INIT { sizeof(sab_pack_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SAB_PACK_INFO_INIT {sizeof(sab_pack_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Packs, and gives the bins of an epoch one by one.
  *
- *  Time: about that of sorting the sizes by counting, since equal lengths are packed together (FIRST_FIT looks at each sample). Memory: 4 bytes
- *  a sample, and while packing some 160 for each distinct length (FIRST_FIT: 12 bytes more a sample). That is little for texts; with as many lengths as
- *  samples, such as bytes of files, each costs by the logarithm of the open bins and misses the cache: ten million distinct lengths up to 2^31 - 1 take
- *  minutes and 1.6 GB. A sample of length 0 is a sequence that takes no room.
+ * Time: about that of sorting the sizes by counting, since equal lengths are packed together
+ * (FIRST_FIT looks at each sample). Memory: 4 bytes a sample, and while packing some 160 for each
+ * distinct length (FIRST_FIT: 12 bytes more a sample). That is little for texts; with as many
+ * lengths as samples, such as bytes of files, each costs by the logarithm of the open bins and
+ * misses the cache: ten million distinct lengths up to 2^31 - 1 take minutes and 1.6 GB. A sample
+ * of length 0 is a sequence that takes no room.
  *
- *  @param sizes    lengths: whole numbers, since `cu_seqlens` are; read during the call only
- *  @param pack     see sab_pack_options; NULL is refused, since a capacity is needed
- *  @param options  `worst_first` begins the epoch with the costliest bins; NULL: seed 0, one rank
- *  @param sampler  the new handle; free with sab_sampler_free()
- *  @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, a sample longer than the capacity that is neither split nor skipped, more than
- *          4,294,967,295 pieces, and when no sample is left; SAB_E_CANCELLED from `progress`
+ * @param sizes    lengths: whole numbers, since `cu_seqlens` are; read during the call only
+ * @param pack     see sab_pack_options; NULL is refused, since a capacity is needed
+ * @param options  `worst_first` begins the epoch with the costliest bins; NULL: seed 0, one rank
+ * @param sampler  the new handle; free with sab_sampler_free()
+ * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, a sample longer than the
+ *     capacity that is neither split nor skipped, more than 4,294,967,295 pieces, and when no
+ *     sample is left; SAB_E_CANCELLED from `progress`
  */
-SAB_API sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack, const sab_sampler_options *options,
-                                          sab_sampler **sampler) SAB_NOEXCEPT;
+SAB_API sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack,
+                                          const sab_sampler_options *options, sab_sampler **sampler)
+    SAB_NOEXCEPT;
 
 /** Facts of the packing.
  *
- *  @param sampler  made by sab_packed_sampler_new()
- *  @param info     filled on SAB_OK; its struct_size must be set
- *  @return SAB_OK; SAB_E_ARGUMENT, also for another sampler
+ * @param sampler  made by sab_packed_sampler_new()
+ * @param info     filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT, also for another sampler
  */
 SAB_API sab_status sab_pack_get_info(const sab_sampler *sampler, sab_pack_info *info) SAB_NOEXCEPT;
 
 /** The samples that were left out, by ascending size.
  *
- *  @param sampler   made by sab_packed_sampler_new()
- *  @param indices   room for `capacity` indices
- *  @param capacity  how many to write at most
- *  @param count     filled with how many there are
- *  @return SAB_OK; SAB_E_ARGUMENT, also for another sampler
+ * @param sampler   made by sab_packed_sampler_new()
+ * @param indices   room for `capacity` indices
+ * @param capacity  how many to write at most
+ * @param count     filled with how many there are
+ * @return SAB_OK; SAB_E_ARGUMENT, also for another sampler
  */
-SAB_API sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count) SAB_NOEXCEPT;
+SAB_API sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity,
+                                    size_t *count) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,14 @@
 /** @file plan.h
- *  sab_plan: which batches there are, decided once, before training.
+ * sab_plan: which batches there are, decided once, before training.
  *
- *  A plan sorts the samples by size, cuts the sorted order into buckets and decides how many samples make a batch in each bucket, so
- *  that no batch costs more than the budget. It is immutable, shareable, needs 4 bytes a sample (plus 12 a distinct size), and can be
- *  saved to a file that all processes of a machine map.
+ * A plan sorts the samples by size, cuts the sorted order into buckets and decides how many samples
+ * make a batch in each bucket, so that no batch costs more than the budget. It is immutable,
+ * shareable, needs 4 bytes a sample (plus 12 a distinct size), and can be saved to a file that all
+ * processes of a machine map.
  *
- *  A batch of `count` samples, the longest of length `longest`, is padded to `padded_length`: `longest` rounded up to a multiple of
- *  `length_multiple`. Its cost is cost(count, padded_length); its padding is count * padded_length minus the sum of its sizes.
+ * A batch of `count` samples, the longest of length `longest`, is padded to `padded_length`:
+ * `longest` rounded up to a multiple of `length_multiple`. Its cost is cost(count, padded_length);
+ * its padding is count * padded_length minus the sum of its sizes.
  */
 #ifndef SAB_PLAN_H
 #define SAB_PLAN_H
@@ -23,102 +25,181 @@ typedef struct sab_plan sab_plan;
 
 /** Where the bucket edges come from. */
 typedef int32_t sab_buckets;
-#define SAB_BUCKETS_AUTO 0       /**< buckets of whole batches, as large as `padding_target` allows; the fewest batches for their size */
-#define SAB_BUCKETS_BOUNDARIES 1 /**< the caller's `boundaries`: [b0, b1), [b1, b2), ... */
-#define SAB_BUCKETS_OPTIMAL 2    /**< the `bucket_count` intervals of size that pad least: exact, by dynamic programming over the distinct
-                                      sizes, when each sample is padded to its bucket's longest */
-#define SAB_BUCKETS_RANK 3       /**< runs of `bucket_batches` whole batches in the sorted order, longest first; no tail but in the
-                                      bucket of the shortest samples */
+/** buckets of whole batches, as large as `padding_target` allows; the fewest batches for their
+ *  size */
+#define SAB_BUCKETS_AUTO 0
+/** the caller's `boundaries`: [b0, b1), [b1, b2), ... */
+#define SAB_BUCKETS_BOUNDARIES 1
+/** the `bucket_count` intervals of size that pad least: exact, by dynamic programming over the
+ *  distinct sizes, when each sample is padded to its bucket's longest */
+#define SAB_BUCKETS_OPTIMAL 2
+/** runs of `bucket_batches` whole batches in the sorted order, longest first; no tail but in the
+ *  bucket of the shortest samples */
+#define SAB_BUCKETS_RANK 3
 
 /** What a batch costs. `length` is the padded length. Never decreasing in either argument. */
 typedef int32_t sab_cost;
-#define SAB_COST_PADDED 0     /**< count * length: padded tokens */
-#define SAB_COST_QUADRATIC 1  /**< count * length^2: attention */
-#define SAB_COST_POLYNOMIAL 2 /**< c[0] + count * (c[1] + c[2] * length + c[3] * length^2 + ...) with `coefficients` c, none negative */
-#define SAB_COST_CALLBACK 3   /**< `cost_fn`, called only while the plan is made */
-#define SAB_COST_TERMS 4      /**< the sum of `cost_terms`, which must not fall with the count; the cost of a memory model, see sab_memory_model_cost_terms() */
+/** count * length: padded tokens */
+#define SAB_COST_PADDED 0
+/** count * length^2: attention */
+#define SAB_COST_QUADRATIC 1
+/** c[0] + count * (c[1] + c[2] * length + c[3] * length^2 + ...) with `coefficients` c, none
+ *  negative */
+#define SAB_COST_POLYNOMIAL 2
+/** `cost_fn`, called only while the plan is made */
+#define SAB_COST_CALLBACK 3
+/** the sum of `cost_terms`, which must not fall with the count; the cost of a memory model, see
+ *  sab_memory_model_cost_terms() */
+#define SAB_COST_TERMS 4
 
 /** One term of a cost: coefficient * count^count_power * length^length_power. */
 typedef struct sab_cost_term {
-    double coefficient;    /**< finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no length of the plan is so short that its
-                                cost falls with the count */
-    uint32_t count_power;  /**< at most 8 */
-    uint32_t length_power; /**< at most 8 */
+    /** finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no length
+     *  of the plan is so short that its cost falls with the count */
+    double coefficient;
+    /** at most 8 */
+    uint32_t count_power;
+    /** at most 8 */
+    uint32_t length_power;
 } sab_cost_term;
 
 /** What becomes of the samples of a bucket that do not fill a last batch. */
 typedef int32_t sab_tail;
-#define SAB_TAIL_KEEP 0  /**< a smaller last batch */
-#define SAB_TAIL_MERGE 1 /**< the longest of them move into the next bucket up, across a boundary if need be; the last bucket keeps its tail */
-#define SAB_TAIL_DROP 2  /**< not in this epoch; which samples, changes from epoch to epoch (drop_last) */
-#define SAB_TAIL_WRAP 3  /**< the last batch is filled with samples of the same bucket that then appear twice in the epoch; a bucket of fewer
-                              samples than a batch is one smaller batch */
+/** a smaller last batch */
+#define SAB_TAIL_KEEP 0
+/** the longest of them move into the next bucket up, across a boundary if need be; the last bucket
+ *  keeps its tail */
+#define SAB_TAIL_MERGE 1
+/** not in this epoch; which samples, changes from epoch to epoch (drop_last) */
+#define SAB_TAIL_DROP 2
+/** the last batch is filled with samples of the same bucket that then appear twice in the epoch; a
+ *  bucket of fewer samples than a batch is one smaller batch */
+#define SAB_TAIL_WRAP 3
 
 /** What becomes of samples that are outside the boundaries, or cost more than the budget alone. */
 typedef int32_t sab_oversize;
-#define SAB_OVERSIZE_SKIP 0   /**< left out, counted, listed by sab_plan_skipped(), and said once on the log */
-#define SAB_OVERSIZE_ERROR 1  /**< the plan is refused; the message names the first such sample */
-#define SAB_OVERSIZE_SINGLE 2 /**< each alone in a batch, the only batches that may cost more than the budget; padded to its own length, or,
-                                   under `max_shapes`, to one of the lengths chosen for such samples */
+/** left out, counted, listed by sab_plan_skipped(), and said once on the log */
+#define SAB_OVERSIZE_SKIP 0
+/** the plan is refused; the message names the first such sample */
+#define SAB_OVERSIZE_ERROR 1
+/** each alone in a batch, the only batches that may cost more than the budget; padded to its own
+ *  length, or, under `max_shapes`, to one of the lengths chosen for such samples */
+#define SAB_OVERSIZE_SINGLE 2
 
 /** Says what a batch costs.
  *
- *  @param ctx     the pointer given with the callback
- *  @param count   samples in the batch, at least 1
- *  @param length  padded length of the batch
- *  @param cost    to be filled, in the unit of the budget; finite, not negative, never decreasing in `count` or `length`
- *  @return 0; anything else is a failure and comes back unchanged through sab_last_callback_code()
+ * @param ctx     the pointer given with the callback
+ * @param count   samples in the batch, at least 1
+ * @param length  padded length of the batch
+ * @param cost    to be filled, in the unit of the budget; finite, not negative, never decreasing in
+ *     `count` or `length`
+ * @return 0; anything else is a failure and comes back unchanged through sab_last_callback_code()
  */
 typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, double length, double *cost);
 
-/** How to make a plan. Either `budget` or `batch_sizes` must be given; with both, the smaller batch wins. */
+/** How to make a plan. Either `budget` or `batch_sizes` must be given; with both, the smaller batch
+ * wins.
+ */
 typedef struct sab_plan_options {
-    size_t struct_size;          /**< set by SAB_PLAN_OPTIONS_INIT */
-    sab_buckets buckets;         /**< where the edges come from; SAB_BUCKETS_AUTO */
-    sab_cost cost;               /**< what a batch costs; SAB_COST_PADDED */
-    double budget;               /**< largest cost of a batch, in the unit of the cost; > 0. 0: none */
-    double padding_target;       /**< AUTO: the largest share, in (0, 1), of padding among padded positions (each sample padded to its bucket's longest),
-                                      and, under a budget, of batches over the lower bound. 0.01. Missed only if no buckets with the
-                                      fewest batches that `bucket_batches` allows reach it. sab_report.target_met and nearest_target report this */
-    const double *boundaries;    /**< BOUNDARIES: at least 2, in any order, no two equal; read during the call */
-    size_t boundary_count;       /**< number of `boundaries` */
-    size_t bucket_count;         /**< OPTIMAL: number of buckets, at least 1. Time while planning: bucket_count * distinct sizes. Memory while planning:
-                                      4 * bucket_count * distinct sizes bytes; where that is more than 64 MiB,
-                                      12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
-    uint64_t bucket_batches;     /**< RANK: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch mates change from
-                                      epoch to epoch; buckets that begin among the longest 1 % of the samples may have a quarter of it (but not fewer than 4).
-                                      0: 16, fewer (down to 4) where `padding_target` is out of reach with 16, and at most a sixteenth of all
-                                      batches. What the target leaves over goes to larger buckets. If the target is missed, the default is the largest of
-                                      16, 8 and 4 that wastes at most a quarter more than the least found. RANK with the number that the plan
-                                      takes never has both less padding and fewer batches; RANK with a smaller one may */
-    const uint64_t *batch_sizes; /**< samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL: by the budget */
-    size_t batch_size_count;     /**< number of `batch_sizes` */
-    uint64_t max_batch_size;     /**< no batch has more samples; 0: no limit */
-    uint64_t batch_size_multiple; /**< batch sizes from the budget are rounded down to a multiple, where at least one multiple fits; 1 */
-    double length_multiple;      /**< lengths are padded to a multiple of this, such as 8 for tensor cores; 0: as they are */
-    const double *coefficients;  /**< POLYNOMIAL: c[0], c[1], ...; read during the call */
-    size_t coefficient_count;    /**< number of `coefficients`, at least 2 */
-    const sab_cost_term *cost_terms; /**< TERMS: read during the call */
-    size_t cost_term_count;      /**< number of `cost_terms`, 1 to 64 */
-    sab_cost_fn cost_fn;         /**< CALLBACK: the cost */
-    void *cost_ctx;              /**< handed to `cost_fn` */
-    sab_tail tail;               /**< SAB_TAIL_KEEP */
-    sab_oversize oversize;       /**< SAB_OVERSIZE_SKIP */
-    size_t max_shapes;           /**< AUTO only: at most this many distinct (count, padded length), with the least padding; batches are then
-                                      padded to their bucket's length. SAB_TAIL_KEEP and SAB_TAIL_MERGE need one for the tail, samples of
-                                      SAB_OVERSIZE_SINGLE at least one. 0: no limit. A last step that is split between ranks, or a lowered budget,
-                                      may add shapes */
-    sab_progress_fn progress;    /**< follows and may cancel; NULL */
-    void *progress_ctx;          /**< handed to `progress` */
+    /** set by SAB_PLAN_OPTIONS_INIT */
+    size_t struct_size;
+    /** where the edges come from; SAB_BUCKETS_AUTO */
+    sab_buckets buckets;
+    /** what a batch costs; SAB_COST_PADDED */
+    sab_cost cost;
+    /** largest cost of a batch, in the unit of the cost; > 0. 0: none */
+    double budget;
+    /** AUTO: the largest share, in (0, 1), of padding among padded positions (each sample padded to
+     *  its bucket's longest), and, under a budget, of batches over the lower bound. 0.01. Missed
+     *  only if no buckets with the fewest batches that `bucket_batches` allows reach it.
+     *  sab_report.target_met and nearest_target report this */
+    double padding_target;
+    /** BOUNDARIES: at least 2, in any order, no two equal; read during the call */
+    const double *boundaries;
+    /** number of `boundaries` */
+    size_t boundary_count;
+    /** OPTIMAL: number of buckets, at least 1. Time while planning: bucket_count * distinct sizes.
+     *  Memory while planning: 4 * bucket_count * distinct sizes bytes; where that is more than 64
+     *  MiB, 12 * sqrt(bucket_count) * distinct sizes bytes, and twice the time */
+    size_t bucket_count;
+    /** RANK: batches in a bucket, at least 1. AUTO: the fewest batches in a bucket, so that batch
+     *  mates change from epoch to epoch; buckets that begin among the longest 1 % of the samples
+     *  may have a quarter of it (but not fewer than 4). 0: 16, fewer (down to 4) where
+     *  `padding_target` is out of reach with 16, and at most a sixteenth of all batches. What the
+     *  target leaves over goes to larger buckets. If the target is missed, the default is the
+     *  largest of 16, 8 and 4 that wastes at most a quarter more than the least found. RANK with
+     *  the number that the plan takes never has both less padding and fewer batches; RANK with a
+     *  smaller one may */
+    uint64_t bucket_batches;
+    /** samples a batch: one number for all buckets, or (BOUNDARIES) one a bucket, ascending; NULL:
+     *  by the budget */
+    const uint64_t *batch_sizes;
+    /** number of `batch_sizes` */
+    size_t batch_size_count;
+    /** no batch has more samples; 0: no limit */
+    uint64_t max_batch_size;
+    /** batch sizes from the budget are rounded down to a multiple, where at least one multiple
+     *  fits; 1 */
+    uint64_t batch_size_multiple;
+    /** lengths are padded to a multiple of this, such as 8 for tensor cores; 0: as they are */
+    double length_multiple;
+    /** POLYNOMIAL: c[0], c[1], ...; read during the call */
+    const double *coefficients;
+    /** number of `coefficients`, at least 2 */
+    size_t coefficient_count;
+    /** TERMS: read during the call */
+    const sab_cost_term *cost_terms;
+    /** number of `cost_terms`, 1 to 64 */
+    size_t cost_term_count;
+    /** CALLBACK: the cost */
+    sab_cost_fn cost_fn;
+    /** handed to `cost_fn` */
+    void *cost_ctx;
+    /** SAB_TAIL_KEEP */
+    sab_tail tail;
+    /** SAB_OVERSIZE_SKIP */
+    sab_oversize oversize;
+    /** AUTO only: at most this many distinct (count, padded length), with the least padding;
+     *  batches are then padded to their bucket's length. SAB_TAIL_KEEP and SAB_TAIL_MERGE need one
+     *  for the tail, samples of SAB_OVERSIZE_SINGLE at least one. 0: no limit. A last step that is
+     *  split between ranks, or a lowered budget, may add shapes */
+    size_t max_shapes;
+    /** follows and may cancel; NULL */
+    sab_progress_fn progress;
+    /** handed to `progress` */
+    void *progress_ctx;
 } sab_plan_options;
-#define SAB_PLAN_OPTIONS_INIT \
-    { sizeof(sab_plan_options), SAB_BUCKETS_AUTO, SAB_COST_PADDED, 0.0, 0.01, NULL, 0, 0, 0, NULL, 0, 0, 1, 0.0, NULL, 0, NULL, 0, NULL, NULL, \
-      SAB_TAIL_KEEP, SAB_OVERSIZE_SKIP, 0, NULL, NULL }
+#define SAB_PLAN_OPTIONS_INIT  \
+    {sizeof(sab_plan_options), \
+     SAB_BUCKETS_AUTO,         \
+     SAB_COST_PADDED,          \
+     0.0,                      \
+     0.01,                     \
+     NULL,                     \
+     0,                        \
+     0,                        \
+     0,                        \
+     NULL,                     \
+     0,                        \
+     0,                        \
+     1,                        \
+     0.0,                      \
+     NULL,                     \
+     0,                        \
+     NULL,                     \
+     0,                        \
+     NULL,                     \
+     NULL,                     \
+     SAB_TAIL_KEEP,            \
+     SAB_OVERSIZE_SKIP,        \
+     0,                        \
+     NULL,                     \
+     NULL}
 
 /** Sets the defaults, the same as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.
  *
- *  @param options      filled; NULL is let be
- *  @param struct_size  sizeof(sab_plan_options), as the caller knows it: so many bytes are written
+ * @param options      filled; NULL is let be
+ * @param struct_size  sizeof(sab_plan_options), as the caller knows it: so many bytes are written
  */
 SAB_API void sab_plan_options_init(sab_plan_options *options, size_t struct_size) SAB_NOEXCEPT;
 
@@ -136,122 +217,144 @@ typedef struct sab_bucket {
     uint64_t batch_size;  /**< samples in a full batch */
     uint64_t batches;     /**< batches an epoch */
 } sab_bucket;
-#define SAB_BUCKET_INIT { sizeof(sab_bucket), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SAB_BUCKET_INIT {sizeof(sab_bucket), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Facts of a plan that no order changes. */
 typedef struct sab_plan_info {
-    size_t struct_size;   /**< set by SAB_PLAN_INFO_INIT */
-    uint64_t samples;     /**< samples in the sizes */
-    uint64_t skipped;     /**< of them, left out by the oversize policy */
-    uint64_t buckets;     /**< buckets, empty ones included */
-    uint64_t batches;     /**< batches an epoch on one rank */
-    uint64_t lower_bound; /**< no plan of these samples under this budget has fewer batches: the sum of each sample's share of the budget, rounded
-                               up (padded and quadratic cost: ceil(total cost without padding / budget)) */
-    uint64_t fingerprint; /**< equal only for equal plans: compare it between ranks and runs */
-    double total;         /**< sum of the sizes of the samples not skipped */
-    double budget;        /**< as given, 0 when none was */
+    /** set by SAB_PLAN_INFO_INIT */
+    size_t struct_size;
+    /** samples in the sizes */
+    uint64_t samples;
+    /** of them, left out by the oversize policy */
+    uint64_t skipped;
+    /** buckets, empty ones included */
+    uint64_t buckets;
+    /** batches an epoch on one rank */
+    uint64_t batches;
+    /** no plan of these samples under this budget has fewer batches: the sum of each sample's share
+     *  of the budget, rounded up (padded and quadratic cost: ceil(total cost without padding /
+     *  budget)) */
+    uint64_t lower_bound;
+    /** equal only for equal plans: compare it between ranks and runs */
+    uint64_t fingerprint;
+    /** sum of the sizes of the samples not skipped */
+    double total;
+    /** as given, 0 when none was */
+    double budget;
 } sab_plan_info;
-#define SAB_PLAN_INFO_INIT { sizeof(sab_plan_info), 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info), 0, 0, 0, 0, 0, 0, 0, 0}
 
-/** Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each, none wider than `max_width`.
+/** Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each,
+ * none wider than `max_width`.
  *
- *  Starting at the smallest size, an interval grows by one distinct size at a time until it holds `min_bucket_count` samples or would
- *  become wider than `max_width`; a gap wider than `max_width` gives empty intervals of exactly `max_width`. The intervals are
- *  [boundaries[i], boundaries[i + 1]). This is `create_buckets` of bionemo-size-aware-batching 1.0.0.
+ * Starting at the smallest size, an interval grows by one distinct size at a time until it holds
+ * `min_bucket_count` samples or would become wider than `max_width`; a gap wider than `max_width`
+ * gives empty intervals of exactly `max_width`. The intervals are [boundaries[i], boundaries[i +
+ * 1]). This is `create_buckets` of bionemo-size-aware-batching 1.0.0.
  *
- *  Call it with NULL arrays and a capacity of 0 to learn the count, then again.
+ * Call it with NULL arrays and a capacity of 0 to learn the count, then again.
  *
- *  @param sizes             an integer dtype; at least one sample
- *  @param max_width         widest interval, at least 1
- *  @param min_bucket_count  samples an interval should hold, at least 1
- *  @param boundaries        room for `capacity` + 1 numbers: the edges, ascending
- *  @param bucket_sizes      room for `capacity` numbers: the samples in each interval
- *  @param capacity          number of intervals there is room for
- *  @param bucket_count      always filled with the number of intervals, on SAB_OK
- *  @return SAB_OK (nothing is written to the arrays when `capacity` is smaller than the count); SAB_E_ARGUMENT
+ * @param sizes             an integer dtype; at least one sample
+ * @param max_width         widest interval, at least 1
+ * @param min_bucket_count  samples an interval should hold, at least 1
+ * @param boundaries        room for `capacity` + 1 numbers: the edges, ascending
+ * @param bucket_sizes      room for `capacity` numbers: the samples in each interval
+ * @param capacity          number of intervals there is room for
+ * @param bucket_count      always filled with the number of intervals, on SAB_OK
+ * @return SAB_OK (nothing is written to the arrays when `capacity` is smaller than the count);
+ *     SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries,
-                                      int64_t *bucket_sizes, size_t capacity, size_t *bucket_count) SAB_NOEXCEPT;
+SAB_API sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width,
+                                      int64_t min_bucket_count, int64_t *boundaries,
+                                      int64_t *bucket_sizes, size_t capacity, size_t *bucket_count)
+    SAB_NOEXCEPT;
 
 /** Makes a plan. Time: about that of sorting the sizes by counting.
  *
- *  @param sizes    read during the call only
- *  @param options  see sab_plan_options; NULL is refused, since a budget or a batch size is needed
- *  @param plan     the new handle; free with sab_plan_free()
- *  @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, and when no sample is left; SAB_E_CALLBACK from `cost_fn`;
- *          SAB_E_CANCELLED from `progress`
+ * @param sizes    read during the call only
+ * @param options  see sab_plan_options; NULL is refused, since a budget or a batch size is needed
+ * @param plan     the new handle; free with sab_plan_free()
+ * @return SAB_OK; SAB_E_ARGUMENT for options or sizes that break a rule, and when no sample is
+ *     left; SAB_E_CALLBACK from `cost_fn`; SAB_E_CANCELLED from `progress`
  */
-SAB_API sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan) SAB_NOEXCEPT;
+SAB_API sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options,
+                                sab_plan **plan) SAB_NOEXCEPT;
 
 /** Facts of the plan.
  *
- *  @param plan  a handle
- *  @param info  filled on SAB_OK; its struct_size must be set
- *  @return SAB_OK; SAB_E_ARGUMENT
+ * @param plan  a handle
+ * @param info  filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT
  */
 SAB_API sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info) SAB_NOEXCEPT;
 
 /** One bucket, in ascending order of size.
  *
- *  @param plan    a handle
- *  @param index   below sab_plan_info.buckets
- *  @param bucket  filled on SAB_OK; its struct_size must be set
- *  @return SAB_OK; SAB_E_ARGUMENT
+ * @param plan    a handle
+ * @param index   below sab_plan_info.buckets
+ * @param bucket  filled on SAB_OK; its struct_size must be set
+ * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket) SAB_NOEXCEPT;
+SAB_API sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket)
+    SAB_NOEXCEPT;
 
 /** The samples that were left out, by ascending size.
  *
- *  @param plan      a handle
- *  @param indices   room for `capacity` indices
- *  @param capacity  how many to write at most
- *  @param count     filled with how many there are
- *  @return SAB_OK; SAB_E_ARGUMENT
+ * @param plan      a handle
+ * @param indices   room for `capacity` indices
+ * @param capacity  how many to write at most
+ * @param count     filled with how many there are
+ * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity, size_t *count) SAB_NOEXCEPT;
+SAB_API sab_status sab_plan_skipped(const sab_plan *plan, int64_t *indices, size_t capacity,
+                                    size_t *count) SAB_NOEXCEPT;
 
-/** Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the new one.
+/** Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the new
+ * one.
  *
- *  @param plan  a handle
- *  @param path  file name, in the system's encoding
- *  @return SAB_OK; SAB_E_IO
+ * @param plan  a handle
+ * @param path  file name, in the system's encoding
+ * @return SAB_OK; SAB_E_IO
  */
 SAB_API sab_status sab_plan_save(const sab_plan *plan, const char *path) SAB_NOEXCEPT;
 
-/** Maps a plan that sab_plan_save() wrote. All processes that open it share its memory. Its checksum is verified.
+/** Maps a plan that sab_plan_save() wrote. All processes that open it share its memory. Its
+ * checksum is verified.
  *
- *  While the handle or a sampler on it lives, do not truncate the file: a read behind its end stops the process with SIGBUS. Do not overwrite it
- *  either: sampler calls then fail with SAB_E_FORMAT, or give other samples. To replace it, rename a new file over the old one, as sab_plan_save()
- *  does. sab_plan_read() copies instead.
+ * While the handle or a sampler on it lives, do not truncate the file: a read behind its end stops
+ * the process with SIGBUS. Do not overwrite it either: sampler calls then fail with SAB_E_FORMAT,
+ * or give other samples. To replace it, rename a new file over the old one, as sab_plan_save()
+ * does. sab_plan_read() copies instead.
  *
- *  @param path  file name, in the system's encoding
- *  @param plan  the new handle; free with sab_plan_free()
- *  @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated, corrupted or foreign file
+ * @param path  file name, in the system's encoding
+ * @param plan  the new handle; free with sab_plan_free()
+ * @return SAB_OK; SAB_E_IO; SAB_E_FORMAT for a truncated, corrupted or foreign file
  */
 SAB_API sab_status sab_plan_open(const char *path, sab_plan **plan) SAB_NOEXCEPT;
 
 /** Writes the plan's file image to memory.
  *
- *  @param plan      a handle
- *  @param buffer    room for `capacity` bytes; may be NULL when `capacity` is 0
- *  @param capacity  nothing is written when it is smaller than `size`
- *  @param size      filled with the number of bytes of the image
- *  @return SAB_OK; SAB_E_ARGUMENT
+ * @param plan      a handle
+ * @param buffer    room for `capacity` bytes; may be NULL when `capacity` is 0
+ * @param capacity  nothing is written when it is smaller than `size`
+ * @param size      filled with the number of bytes of the image
+ * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size) SAB_NOEXCEPT;
+SAB_API sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size)
+    SAB_NOEXCEPT;
 
 /** Makes a plan from a file image, which is copied.
  *
- *  @param data  what sab_plan_write() wrote
- *  @param size  its length in bytes
- *  @param plan  the new handle; free with sab_plan_free()
- *  @return SAB_OK; SAB_E_FORMAT
+ * @param data  what sab_plan_write() wrote
+ * @param size  its length in bytes
+ * @param plan  the new handle; free with sab_plan_free()
+ * @return SAB_OK; SAB_E_FORMAT
  */
 SAB_API sab_status sab_plan_read(const void *data, size_t size, sab_plan **plan) SAB_NOEXCEPT;
 
 /** Gives the handle back. Samplers on the plan live on.
  *
- *  @param plan  a handle or NULL
+ * @param plan  a handle or NULL
  */
 SAB_API void sab_plan_free(sab_plan *plan) SAB_NOEXCEPT;
 

@@ -14,30 +14,42 @@
 namespace sab {
 namespace {
 
-constexpr double heavy_share = 1.0 / 8;   // of a micro-batch's mean cost
-constexpr double band_width = 0.99;       // sizes in a band, to the largest
-constexpr double rounding_of_sums = 1e-9; // of sums of as many numbers as there may be samples in a micro-batch
-constexpr uint64_t ahead_count = 1024;    // units permuted at once
+constexpr double heavy_share = 1.0 / 8;  // of a micro-batch's mean cost
+constexpr double band_width = 0.99;      // sizes in a band, to the largest
+// of sums of as many numbers as there may be samples in a micro-batch
+constexpr double rounding_of_sums = 1e-9;
+constexpr uint64_t ahead_count = 1024;  // units permuted at once
 
 /// What a micro-batch needs by the caller's terms: a constant, and so much for each sample.
 class Memory {
 public:
-    explicit Memory(const sab_balanced_options& balanced) : terms_(balanced.memory_terms, balanced.memory_term_count) {
+    explicit Memory(const sab_balanced_options& balanced)
+        : terms_(balanced.memory_terms, balanced.memory_term_count) {
         require(balanced.memory_terms, "balanced.memory_terms");
         const Cost checked(SAB_COST_TERMS, Cost::coefficients_of(terms_), nullptr, nullptr);
         for (std::size_t i = 0; i < terms_.size(); ++i)
-            if (terms_[i].count_power != 1 && !(terms_[i].count_power == 0 && terms_[i].length_power == 0))
-                fail(SAB_E_ARGUMENT, "balanced.memory_terms[", i, "].count_power = ", terms_[i].count_power,
-                     ": must be 1, or 0 with a length_power of 0: what a batch without padding needs is a sum over its samples");
-        check(std::isfinite(balanced.memory_budget) && balanced.memory_budget > checked.constant(), "balanced.memory_budget", balanced.memory_budget,
-              "must be finite and more than the constant of balanced.memory_terms, ", checked.constant());
+            if (terms_[i].count_power != 1 &&
+                !(terms_[i].count_power == 0 && terms_[i].length_power == 0))
+                fail(SAB_E_ARGUMENT, "balanced.memory_terms[", i,
+                     "].count_power = ", terms_[i].count_power,
+                     ": must be 1, or 0 with a length_power of 0: what a batch without padding "
+                     "needs is a sum over its samples");
+        check(std::isfinite(balanced.memory_budget) && balanced.memory_budget > checked.constant(),
+              "balanced.memory_budget", balanced.memory_budget,
+              "must be finite and more than the constant of balanced.memory_terms, ",
+              checked.constant());
         capacity_ = balanced.memory_budget - checked.constant();
     }
     double capacity() const { return capacity_; }
     double of_sample(double size) const {
         double sum = 0;
-        for (const sab_cost_term& term : terms_) sum += term.count_power == 1 ? term.coefficient * std::pow(size, static_cast<int>(term.length_power)) : 0;
-        if (!(sum >= 0 && std::isfinite(sum))) fail(SAB_E_ARGUMENT, "balanced.memory_terms: a sample of length ", size, " needs ", sum, ": must be finite and not negative");
+        for (const sab_cost_term& term : terms_)
+            sum += term.count_power == 1
+                       ? term.coefficient * std::pow(size, static_cast<int>(term.length_power))
+                       : 0;
+        if (!(sum >= 0 && std::isfinite(sum)))
+            fail(SAB_E_ARGUMENT, "balanced.memory_terms: a sample of length ", size, " needs ", sum,
+                 ": must be finite and not negative");
         return sum;
     }
 
@@ -48,21 +60,36 @@ private:
 
 }  // namespace
 
-BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced, const sab_sampler_options& options)
-    : options_(options), micro_batches_(balanced.micro_batches), samples_(balanced.samples), share_(balanced.fill), method_(balanced.method) {
+BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced,
+                                 const sab_sampler_options& options)
+    : options_(options),
+      micro_batches_(balanced.micro_batches),
+      samples_(balanced.samples),
+      share_(balanced.fill),
+      method_(balanced.method) {
     check_sampler_options(options);
-    check(balanced.micro_batches >= 1 && balanced.micro_batches <= most_parts, "balanced.micro_batches", balanced.micro_batches, "must be from 1 to ", most_parts);
-    check(options.world_size <= most_parts / balanced.micro_batches, "options.world_size", options.world_size, "times balanced.micro_batches = ",
-          balanced.micro_batches, " must be at most ", most_parts);
-    check(balanced.max_total >= 0 && std::isfinite(balanced.max_total), "balanced.max_total", balanced.max_total, "must be finite and above 0 (0: no cap)");
-    check(balanced.fill > 0 && balanced.fill <= 1, "balanced.fill", balanced.fill, "must be above 0 and at most 1");
-    check(balanced.method >= SAB_PARTITION_KARMARKAR_KARP && balanced.method <= SAB_PARTITION_LONGEST_FIRST, "balanced.method", balanced.method,
+    check(balanced.micro_batches >= 1 && balanced.micro_batches <= most_parts,
+          "balanced.micro_batches", balanced.micro_batches, "must be from 1 to ", most_parts);
+    check(options.world_size <= most_parts / balanced.micro_batches, "options.world_size",
+          options.world_size, "times balanced.micro_batches = ", balanced.micro_batches,
+          " must be at most ", most_parts);
+    check(balanced.max_total >= 0 && std::isfinite(balanced.max_total), "balanced.max_total",
+          balanced.max_total, "must be finite and above 0 (0: no cap)");
+    check(balanced.fill > 0 && balanced.fill <= 1, "balanced.fill", balanced.fill,
+          "must be above 0 and at most 1");
+    check(balanced.method >= SAB_PARTITION_KARMARKAR_KARP &&
+              balanced.method <= SAB_PARTITION_LONGEST_FIRST,
+          "balanced.method", balanced.method,
           "must be SAB_PARTITION_KARMARKAR_KARP (0) or SAB_PARTITION_LONGEST_FIRST (1)");
-    check(balanced.oversize == SAB_OVERSIZE_SKIP || balanced.oversize == SAB_OVERSIZE_ERROR, "balanced.oversize", balanced.oversize,
+    check(balanced.oversize == SAB_OVERSIZE_SKIP || balanced.oversize == SAB_OVERSIZE_ERROR,
+          "balanced.oversize", balanced.oversize,
           "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1)");
     if (balanced.samples == 0 && balanced.max_total == 0 && balanced.memory_term_count == 0)
-        fail(SAB_E_ARGUMENT, "balanced.samples = 0 and balanced.max_total = 0: samples of a step, or a cap, must be given");
-    check(balanced.samples == 0 || balanced.samples >= parts(), "balanced.samples", balanced.samples, "must be at least the number of micro-batches of a step, ", parts());
+        fail(SAB_E_ARGUMENT,
+             "balanced.samples = 0 and balanced.max_total = 0: samples of a step, or a cap, must "
+             "be given");
+    check(balanced.samples == 0 || balanced.samples >= parts(), "balanced.samples",
+          balanced.samples, "must be at least the number of micro-batches of a step, ", parts());
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     const Cost cost = Cost::of(balanced, "balanced");
 
@@ -71,8 +98,10 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     weigh(balanced, cost);
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
-    XXH3_64bits_update(&hash, sorted_.level_size.data(), sorted_.level_size.size() * sizeof(double));
-    XXH3_64bits_update(&hash, sorted_.level_first.data(), sorted_.level_first.size() * sizeof(uint32_t));
+    XXH3_64bits_update(&hash, sorted_.level_size.data(),
+                       sorted_.level_size.size() * sizeof(double));
+    XXH3_64bits_update(&hash, sorted_.level_first.data(),
+                       sorted_.level_first.size() * sizeof(uint32_t));
     XXH3_64bits_update(&hash, sorted_.order.get(), sorted_.count * sizeof(uint32_t));
     fingerprint_ = XXH3_64bits_digest(&hash);
     rules_ = rules();
@@ -90,12 +119,15 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
     if (balanced.memory_term_count > 0)
         memory.emplace(balanced);
     else
-        check(balanced.memory_budget == 0, "balanced.memory_budget", balanced.memory_budget, "goes with balanced.memory_terms only");
+        check(balanced.memory_budget == 0, "balanced.memory_budget", balanced.memory_budget,
+              "goes with balanced.memory_terms only");
     const double most = balanced.max_total;
     const bool has_both = most > 0 && memory;
     capacity_ = has_both ? 1 : most > 0 ? most : memory ? memory->capacity() : 0;
-    // Sums of whole numbers are exact. Others are rounded, differently in each order: a little room sees to it that none of them is over the cap.
-    has_whole_sizes_ = std::ranges::all_of(sorted_.level_size, [](double size) { return size == std::floor(size); });
+    // Sums of whole numbers are exact. Others are rounded, differently in each order: a little room
+    // sees to it that none of them is over the cap.
+    has_whole_sizes_ = std::ranges::all_of(sorted_.level_size,
+                                           [](double size) { return size == std::floor(size); });
     if (memory || !has_whole_sizes_) capacity_ *= 1 - rounding_of_sums;
 
     kept_ = sorted_.count;
@@ -112,22 +144,32 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
             continue;
         }
         Level level{cost(1, size), size};
-        if (!(level.cost >= 0 && std::isfinite(level.cost))) fail(SAB_E_ARGUMENT, "balanced.cost: a sample of length ", size, " costs ", level.cost, ": must be finite and not negative");
+        if (!(level.cost >= 0 && std::isfinite(level.cost)))
+            fail(SAB_E_ARGUMENT, "balanced.cost: a sample of length ", size, " costs ", level.cost,
+                 ": must be finite and not negative");
         // Where the sum of the larger shares keeps to 1, each sum of shares does.
-        if (memory) level.weight = has_both ? std::max(size / most, needs / memory->capacity()) : needs;
+        if (memory)
+            level.weight = has_both ? std::max(size / most, needs / memory->capacity()) : needs;
         if (capacity_ > 0) level.weight = std::min(level.weight, capacity_);
         levels_.push_back(level);
         if (i > 0 && (level.cost < levels_[i - 1].cost || level.weight < levels_[i - 1].weight))
-            fail(SAB_E_ARGUMENT, "balanced.cost: length ", size, " costs or needs less than length ", sorted_.level_size[i - 1], ": must never decrease");
+            fail(SAB_E_ARGUMENT, "balanced.cost: length ", size,
+                 " costs or needs less than length ", sorted_.level_size[i - 1],
+                 ": must never decrease");
         all_cost += level.cost * (end - begin);
         all_weight += level.weight * (end - begin);
     }
     const uint64_t over = sorted_.count - kept_;
     if (over > 0 && (balanced.oversize == SAB_OVERSIZE_ERROR || kept_ == 0))
-        fail(SAB_E_ARGUMENT, "sizes[", sorted_.order[kept_], "] = ", sorted_.level_size[level_of_[kept_]], ": must be at most ",
-             most > 0 ? "balanced.max_total" : "balanced.memory_budget", " alone (", over, " of ", sorted_.count, " samples are not)");
-    if (over > 0) log(SAB_LOG_WARNING, "skipped ", over, " of ", sorted_.count, " samples: each over the cap of a micro-batch alone");
-    if (!std::isfinite(all_cost)) fail(SAB_E_ARGUMENT, "balanced.cost: costs must have a finite sum");
+        fail(SAB_E_ARGUMENT, "sizes[", sorted_.order[kept_],
+             "] = ", sorted_.level_size[level_of_[kept_]], ": must be at most ",
+             most > 0 ? "balanced.max_total" : "balanced.memory_budget", " alone (", over, " of ",
+             sorted_.count, " samples are not)");
+    if (over > 0)
+        log(SAB_LOG_WARNING, "skipped ", over, " of ", sorted_.count,
+            " samples: each over the cap of a micro-batch alone");
+    if (!std::isfinite(all_cost))
+        fail(SAB_E_ARGUMENT, "balanced.cost: costs must have a finite sum");
     mean_cost_ = all_cost / static_cast<double>(kept_);
     mean_weight_ = all_weight / static_cast<double>(kept_);
 }
@@ -136,8 +178,11 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
 uint64_t BalancedSampler::rules() const {
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
-    for (const uint64_t number : {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), kept_}) XXH3_64bits_update(&hash, &number, sizeof number);
-    for (const double number : {share_, capacity_}) XXH3_64bits_update(&hash, &number, sizeof number);
+    for (const uint64_t number :
+         {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), kept_})
+        XXH3_64bits_update(&hash, &number, sizeof number);
+    for (const double number : {share_, capacity_})
+        XXH3_64bits_update(&hash, &number, sizeof number);
     XXH3_64bits_update(&hash, levels_.data(), levels_.size() * sizeof(Level));
     return XXH3_64bits_digest(&hash);
 }
@@ -154,20 +199,26 @@ uint64_t BalancedSampler::heavy_of(uint64_t cohort) const {
     if (step_samples == 0) step_samples = static_cast<double>(kept_);  // samples that take no room
     const double least = heavy_share * mean_cost_ * step_samples / all_parts;
     const auto kept_levels = std::span(levels_).first(level_of_[kept_ - 1] + std::size_t{1});
-    const auto first = std::ranges::partition_point(kept_levels, [&](const Level& each) { return each.cost <= least; });
-    const uint64_t place = sorted_.level_first[static_cast<std::size_t>(first - kept_levels.begin())];
+    const auto first = std::ranges::partition_point(
+        kept_levels, [&](const Level& each) { return each.cost <= least; });
+    const uint64_t place =
+        sorted_.level_first[static_cast<std::size_t>(first - kept_levels.begin())];
     return place < kept_ ? (kept_ - place) / cohort * cohort : 0;
 }
 
 /// The permutations of the epoch.
 void BalancedSampler::arrange() {
-    const auto key = [&](Purpose purpose, uint64_t which) { return permutation_key(options_.seed, run_.epoch, purpose, which); };
+    const auto key = [&](Purpose purpose, uint64_t which) {
+        return permutation_key(options_.seed, run_.epoch, purpose, which);
+    };
     bands_.clear();
     for (uint64_t rank = 0; rank < run_.heavy;) {
         // By size, not by cost: whoever goes on with another cost must find the same order.
         const double least = band_width * sorted_.level_size[level_of_[run_.kept - 1 - rank]];
-        const auto first = std::ranges::lower_bound(sorted_.level_size, least) - sorted_.level_size.begin();
-        const uint64_t end = std::min<uint64_t>(run_.heavy, run_.kept - sorted_.level_first[static_cast<std::size_t>(first)]);
+        const auto first =
+            std::ranges::lower_bound(sorted_.level_size, least) - sorted_.level_size.begin();
+        const uint64_t end = std::min<uint64_t>(
+            run_.heavy, run_.kept - sorted_.level_first[static_cast<std::size_t>(first)]);
         bands_.push_back({end, Permutation(end - rank, key(Purpose::cohorts, bands_.size()))});
         rank = end;
     }
@@ -186,7 +237,8 @@ uint32_t BalancedSampler::permuted(uint64_t unit) {
     return ahead_[unit - ahead_first_];
 }
 
-/// Takes what is left of a unit, or the first `most` samples of that, into places_: but for those that are too large now.
+/// Takes what is left of a unit, or the first `most` samples of that, into places_: but for those
+/// that are too large now.
 void BalancedSampler::append(Place& at, uint64_t most) {
     const uint32_t unit = permuted(at.unit % units());
     const bool is_cohort = unit < cohorts();
@@ -211,11 +263,15 @@ double BalancedSampler::weight_from(std::size_t first) const {
     return sum;
 }
 
-/// Where the step that begins at a place ends: its samples are then in places_. Says whether more would have fitted.
+/// Where the step that begins at a place ends: its samples are then in places_. Says whether more
+/// would have fitted.
 BalancedSampler::Place BalancedSampler::next_start(Place at, bool& is_full) {
     const Place begin = at;
-    const uint64_t all = parts(), end_unit = options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : units();
-    const uint64_t most = samples_ > 0 ? samples_ : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept_, all) : kept_;
+    const uint64_t all = parts(),
+                   end_unit = options_.last_step == SAB_LAST_STEP_WRAP ? ~uint64_t{0} : units();
+    const uint64_t most = samples_ > 0                               ? samples_
+                          : options_.last_step == SAB_LAST_STEP_WRAP ? std::max(kept_, all)
+                                                                     : kept_;
     places_.clear();
     double weight = 0, largest = 0;
     is_full = false;
@@ -233,21 +289,28 @@ BalancedSampler::Place BalancedSampler::next_start(Place at, bool& is_full) {
                 at = before;
             }
             if (is_full) break;
-            // Every micro-batch gets something: what there is, or one for each that would have nothing, which always fits.
+            // Every micro-batch gets something: what there is, or one for each that would have
+            // nothing, which always fits.
             if (places_.size() == count) {
                 append(at, std::min(most - count, all - count));
                 more = weight_from(count);
             }
         }
         weight += more;
-        for (std::size_t i = count; i < places_.size(); ++i) largest = std::max(largest, level(places_[i]).weight);
+        for (std::size_t i = count; i < places_.size(); ++i)
+            largest = std::max(largest, level(places_[i]).weight);
     }
-    is_full = is_full || (samples_ > 0 && places_.size() == samples_) || (capacity_ > 0 && weight + mean_weight_ > room());
-    // The least loaded micro-batch holds at most the mean, so that any sample finds a place where the mean and the largest do not exceed the capacity together.
-    if (capacity_ > 0 && places_.size() > all && weight / static_cast<double>(all) + largest > capacity_) {
+    is_full = is_full || (samples_ > 0 && places_.size() == samples_) ||
+              (capacity_ > 0 && weight + mean_weight_ > room());
+    // The least loaded micro-batch holds at most the mean, so that any sample finds a place where
+    // the mean and the largest do not exceed the capacity together.
+    if (capacity_ > 0 && places_.size() > all &&
+        weight / static_cast<double>(all) + largest > capacity_) {
         const std::size_t taken = places_.size();
         std::size_t count = taken;
-        while (count > all && !assign()) places_.resize(count = std::max<std::size_t>(all, count - std::max<std::size_t>(1, count / 32)));
+        while (count > all && !assign())
+            places_.resize(
+                count = std::max<std::size_t>(all, count - std::max<std::size_t>(1, count / 32)));
         if (count < taken) {
             is_full = true;
             places_.clear();
@@ -265,14 +328,19 @@ void BalancedSampler::cut(const Progress& progress) {
     for (Place at = run_.first; at.unit < end;) {
         bool is_full = false;
         at = next_start(at, is_full);
-        if (at.unit >= end && (places_.empty() || (options_.last_step == SAB_LAST_STEP_DROP && !is_full))) break;
+        if (at.unit >= end &&
+            (places_.empty() || (options_.last_step == SAB_LAST_STEP_DROP && !is_full)))
+            break;
         starts_.push_back(at);
         if (starts_.size() % 64 == 0) progress.report(std::min(at.unit, end), end);
-        if (at.unit >= end && !is_full && samples_ == 0 && options_.last_step == SAB_LAST_STEP_SPLIT && starts_.size() > 2) even_out();
+        if (at.unit >= end && !is_full && samples_ == 0 &&
+            options_.last_step == SAB_LAST_STEP_SPLIT && starts_.size() > 2)
+            even_out();
     }
 }
 
-/// A last step of a few samples would be uneven: it shares those of the step before, half of the weight each.
+/// A last step of a few samples would be uneven: it shares those of the step before, half of the
+/// weight each.
 void BalancedSampler::even_out() {
     Place& middle = starts_[starts_.size() - 2];
     const Place begin = starts_[starts_.size() - 3], end = starts_.back(), before = middle;
@@ -316,17 +384,23 @@ void BalancedSampler::load(uint64_t step) {
     total_ = 0;
     for (const uint32_t place : places_) total_ += sorted_.level_size[level_of_[place]];
 
-    // Parts in random order, so that no rank always gets the costliest; several of a rank so that ranks are even, too.
+    // Parts in random order, so that no rank always gets the costliest; several of a rank so that
+    // ranks are even, too.
     const auto all = static_cast<uint32_t>(parts());
     part_costs_.assign(all, 0);
     for (std::size_t i = 0; i < places_.size(); ++i) part_costs_[part_of_[i]] += costs_[i];
     rank_of_part_.resize(all);
-    const Permutation shuffled(all, permutation_key(options_.seed, run_.epoch, Purpose::parts, run_.first_step + step));
+    const Permutation shuffled(
+        all, permutation_key(options_.seed, run_.epoch, Purpose::parts, run_.first_step + step));
     if (micro_batches_ == 1 || options_.world_size == 1) {
-        for (uint32_t part = 0; part < all; ++part) rank_of_part_[part] = static_cast<uint32_t>(shuffled(part) / micro_batches_);
+        for (uint32_t part = 0; part < all; ++part)
+            rank_of_part_[part] = static_cast<uint32_t>(shuffled(part) / micro_batches_);
     } else {
-        partitioner_.partition(part_costs_, {}, {method_, options_.world_size, true, 0}, rank_of_part_);
-        const Permutation ranks(options_.world_size, permutation_key(options_.seed, run_.epoch, Purpose::parts, ~(run_.first_step + step)));
+        partitioner_.partition(part_costs_, {}, {method_, options_.world_size, true, 0},
+                               rank_of_part_);
+        const Permutation ranks(
+            options_.world_size,
+            permutation_key(options_.seed, run_.epoch, Purpose::parts, ~(run_.first_step + step)));
         for (uint32_t& rank : rank_of_part_) rank = static_cast<uint32_t>(ranks(rank));
     }
     slot_of_part_.resize(all);
@@ -341,7 +415,8 @@ void BalancedSampler::load(uint64_t step) {
     std::partial_sum(slot_begin_.begin(), slot_begin_.end(), slot_begin_.begin());
     dealt_.resize(places_.size());
     std::vector<std::size_t> to(slot_begin_.begin(), slot_begin_.end() - 1);
-    for (std::size_t i = 0; i < places_.size(); ++i) dealt_[to[slot_of_part_[part_of_[i]]]++] = places_[i];
+    for (std::size_t i = 0; i < places_.size(); ++i)
+        dealt_[to[slot_of_part_[part_of_[i]]]++] = places_[i];
     loaded_ = step;
 }
 
@@ -364,7 +439,10 @@ void BalancedSampler::fill(uint64_t position, PlacedBatch& placed) {
     batch.cu_seqlens.clear();
     if (has_whole_sizes_ && batch.total <= std::numeric_limits<int32_t>::max()) {
         batch.cu_seqlens.push_back(0);
-        for (std::size_t i = begin; i < end; ++i) batch.cu_seqlens.push_back(batch.cu_seqlens.back() + static_cast<int32_t>(sorted_.level_size[level_of_[dealt_[i]]]));
+        for (std::size_t i = begin; i < end; ++i)
+            batch.cu_seqlens.push_back(
+                batch.cu_seqlens.back() +
+                static_cast<int32_t>(sorted_.level_size[level_of_[dealt_[i]]]));
     }
     placed.epoch = run_.epoch;
     placed.step = run_.first_step + step;
@@ -382,18 +460,23 @@ bool BalancedSampler::next(PlacedBatch& batch) {
 }
 
 void BalancedSampler::at(uint64_t position, PlacedBatch& batch) {
-    check(position >= run_.first_position, "position", position, "must not be before position ", run_.first_position, ", at which other options took over");
-    check(position < batch_count(), "position", position, "must be below the number of micro-batches, ", batch_count());
+    check(position >= run_.first_position, "position", position, "must not be before position ",
+          run_.first_position, ", at which other options took over");
+    check(position < batch_count(), "position", position,
+          "must be below the number of micro-batches, ", batch_count());
     fill(position, batch);
 }
 
 void BalancedSampler::seek(uint64_t position) {
-    check(position >= run_.first_position, "position", position, "must not be before position ", run_.first_position, ", at which other options took over");
-    check(position <= batch_count(), "position", position, "must be at most the number of micro-batches, ", batch_count());
+    check(position >= run_.first_position, "position", position, "must not be before position ",
+          run_.first_position, ", at which other options took over");
+    check(position <= batch_count(), "position", position,
+          "must be at most the number of micro-batches, ", batch_count());
     position_ = position;
 }
 
-BatchBlock BalancedSampler::next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) {
+BatchBlock BalancedSampler::next_block(PlacedBatch& scratch, std::size_t most,
+                                       std::span<int64_t> indices, uint64_t* offsets) {
     if (position_ >= batch_count()) return {0, true};
     BatchBlock block;
     uint64_t position = position_;  // moves when all of them are there
@@ -405,7 +488,8 @@ BatchBlock BalancedSampler::next_block(PlacedBatch& scratch, std::size_t most, s
             if (block.count == 0) offsets[1] = count;
             break;
         }
-        std::copy_n(scratch.batch.buffer.begin(), count, indices.begin() + static_cast<std::ptrdiff_t>(used));
+        std::copy_n(scratch.batch.buffer.begin(), count,
+                    indices.begin() + static_cast<std::ptrdiff_t>(used));
         offsets[++block.count] = used + count;
     }
     position_ = position;
@@ -462,15 +546,21 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
     match_sampler(state, Order::balanced, fingerprint_, options_);
     const uint64_t micro_batches = state.lead_batches >> 32;
     const Place place{state.start_position, state.lead_batches & 0xFFFFFFFFu};
-    check_place(micro_batches >= 1 && micro_batches <= most_parts && state.group >= 1 && state.group <= most_parts && state.world_size >= 1);
-    check_place(state.budget >= 1 && state.budget <= static_cast<double>(sorted_.count) && state.budget == std::floor(state.budget));
+    check_place(micro_batches >= 1 && micro_batches <= most_parts && state.group >= 1 &&
+                state.group <= most_parts && state.world_size >= 1);
+    check_place(state.budget >= 1 && state.budget <= static_cast<double>(sorted_.count) &&
+                state.budget == std::floor(state.budget));
     const auto kept = static_cast<uint64_t>(state.budget);
-    check_place(state.worst_first <= kept && state.worst_first % state.group == 0 && place.offset < state.group);
-    check_place(state.step >= state.start_step && state.step <= uint64_t{1} << 62 && state.lead_position <= state.step);
-    const bool is_alike = state.lead_first == rules_ && state.world_size == options_.world_size && micro_batches == micro_batches_;
+    check_place(state.worst_first <= kept && state.worst_first % state.group == 0 &&
+                place.offset < state.group);
+    check_place(state.step >= state.start_step && state.step <= uint64_t{1} << 62 &&
+                state.lead_position <= state.step);
+    const bool is_alike = state.lead_first == rules_ && state.world_size == options_.world_size &&
+                          micro_batches == micro_batches_;
     const uint64_t inside = (state.step - state.start_step) % micro_batches;
     if (!is_alike && inside != 0)
-        fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ", micro_batches,
+        fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ",
+             micro_batches,
              ": another world size, or other options, can only go on from between two steps");
 
     attempt([&] {
@@ -478,9 +568,11 @@ void BalancedSampler::restore(std::span<const std::byte> bytes) {
         arrange();
         check_place(place.offset == 0 || permuted(place.unit % units()) < cohorts());
         position_ = state.step;
-        if (is_alike && state.start_step == 0) {  // nothing took over yet: all of the epoch can be reached
+        // nothing took over yet: all of the epoch can be reached
+        if (is_alike && state.start_step == 0) {
             cut({});
-            check_place(state.step <= batch_count() && starts_[(state.step - state.start_step) / micro_batches_] == place);
+            check_place(state.step <= batch_count() &&
+                        starts_[(state.step - state.start_step) / micro_batches_] == place);
         } else {
             run_.first = place;
             run_.first_step = state.lead_position;
@@ -512,8 +604,10 @@ void BalancedSampler::report(const Progress& progress, sab_balance_report& repor
             rank_costs[slot_of_part_[part] / micro_batches_] += part_costs_[part];
             sum += part_costs_[part];
         }
-        const double slowest = std::ranges::max(rank_costs), costliest = std::ranges::max(part_costs_);
-        const double imbalance = sum > 0 ? slowest * static_cast<double>(options_.world_size) / sum : 1;
+        const double slowest = std::ranges::max(rank_costs),
+                     costliest = std::ranges::max(part_costs_);
+        const double imbalance =
+            sum > 0 ? slowest * static_cast<double>(options_.world_size) / sum : 1;
         rank_imbalance += imbalance;
         report.largest_rank_imbalance = std::max(report.largest_rank_imbalance, imbalance);
         micro_batch_imbalance += sum > 0 ? costliest * static_cast<double>(parts()) / sum : 1;
@@ -521,7 +615,9 @@ void BalancedSampler::report(const Progress& progress, sab_balance_report& repor
         cost += sum;
     }
     const auto steps = static_cast<double>(std::max<uint64_t>(report.steps, 1));
-    report.dropped = options_.last_step == SAB_LAST_STEP_DROP && run_.first_position == 0 ? kept_ - seen : 0;  // what came before is not known
+    // what came before is not known
+    report.dropped =
+        options_.last_step == SAB_LAST_STEP_DROP && run_.first_position == 0 ? kept_ - seen : 0;
     report.fill = capacity_ > 0 ? weight / (capacity_ * static_cast<double>(parts()) * steps) : 0;
     report.rank_imbalance = rank_imbalance / steps;
     report.micro_batch_imbalance = micro_batch_imbalance / steps;

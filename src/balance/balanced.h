@@ -13,11 +13,14 @@
 
 namespace sab {
 
-/// The order of an epoch is a permutation of units: most are one sample; of the samples that cost much, so many neighbours in size as a step has micro-batches
-/// are one, so that each gets one of them. A step takes the next samples of the order until it is full. ARCHITECTURE.md tells it as a whole.
+/// The order of an epoch is a permutation of units: most are one sample; of the samples that cost
+/// much, so many neighbours in size as a step has micro-batches are one, so that each gets one of
+/// them. A step takes the next samples of the order until it is full. ARCHITECTURE.md tells it as a
+/// whole.
 class BalancedSampler : public Sampler {
 public:
-    BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced, const sab_sampler_options& options);
+    BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced,
+                    const sab_sampler_options& options);
 
     bool next(PlacedBatch& batch) override;
     void set_epoch(uint64_t epoch) override;
@@ -25,9 +28,12 @@ public:
     uint64_t step() const override { return position_; }
     uint64_t skipped() const override { return sorted_.count - kept_; }
     uint64_t rank() const override { return options_.rank; }
-    uint64_t batch_count() const override { return run_.first_position + (starts_.size() - 1) * micro_batches_; }
+    uint64_t batch_count() const override {
+        return run_.first_position + (starts_.size() - 1) * micro_batches_;
+    }
     void seek(uint64_t position) override;
-    BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) override;
+    BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
+                          uint64_t* offsets) override;
     void at(uint64_t position, PlacedBatch& batch) override;
     void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
     void restore(std::span<const std::byte> state) override;
@@ -41,7 +47,8 @@ private:
         double weight;
     };
 
-    /// A place in the order: a unit, and samples of it that are before the place. SAB_LAST_STEP_WRAP goes on past the last unit with the first.
+    /// A place in the order: a unit, and samples of it that are before the place.
+    /// SAB_LAST_STEP_WRAP goes on past the last unit with the first.
     struct Place {
         uint64_t unit = 0;
         uint64_t offset = 0;
@@ -51,16 +58,19 @@ private:
     /// How an epoch is laid out, and where these options took over.
     struct Run {
         uint64_t epoch = 0;
-        uint64_t cohort = 1;          ///< micro-batches of a step, over all ranks, of those who began the epoch
-        uint64_t heavy = 0;           ///< samples in cohorts, a multiple of that
-        uint64_t kept = 0;            ///< sorted places below were not too large for those
-        Place first;                  ///< of what can be reached
+        /// micro-batches of a step, over all ranks, of those who began the epoch
+        uint64_t cohort = 1;
+        uint64_t heavy = 0;  ///< samples in cohorts, a multiple of that
+        uint64_t kept = 0;   ///< sorted places below were not too large for those
+        Place first;         ///< of what can be reached
         uint64_t first_step = 0;
         uint64_t first_position = 0;  ///< micro-batches that each rank had taken
-        uint64_t took_over = 0;       ///< position at which these options took over: first_position, or before it
+        /// position at which these options took over: first_position, or before it
+        uint64_t took_over = 0;
     };
 
-    /// Samples of nearly the same size, by descending size up to `end`: they change places from epoch to epoch.
+    /// Samples of nearly the same size, by descending size up to `end`: they change places from
+    /// epoch to epoch.
     struct Band {
         uint64_t end;
         Permutation places;
@@ -91,31 +101,31 @@ private:
 
     sab_sampler_options options_;
     uint64_t micro_batches_;
-    uint64_t samples_;                ///< of a step; 0: as many as there is room for
-    double share_;                    ///< of the room that a step may fill
-    double capacity_ = 0;             ///< of a micro-batch; 0: no cap
+    uint64_t samples_;     ///< of a step; 0: as many as there is room for
+    double share_;         ///< of the room that a step may fill
+    double capacity_ = 0;  ///< of a micro-batch; 0: no cap
     sab_partition_method method_;
-    uint64_t rules_ = 0;              ///< hash of all that says where steps end
-    uint64_t fingerprint_ = 0;        ///< of the samples
+    uint64_t rules_ = 0;        ///< hash of all that says where steps end
+    uint64_t fingerprint_ = 0;  ///< of the samples
     Sorted sorted_;
     std::vector<uint32_t> level_of_;  ///< by sorted place
     std::vector<Level> levels_;
-    uint64_t kept_ = 0;               ///< sorted places below are not too large for these caps
+    uint64_t kept_ = 0;  ///< sorted places below are not too large for these caps
     double mean_cost_ = 0, mean_weight_ = 0;
     bool has_whole_sizes_ = false;
 
     Run run_;
     std::vector<Band> bands_;
     Permutation units_;
-    std::vector<Place> starts_;       ///< of the steps from run_.first on; one more at the end
+    std::vector<Place> starts_;  ///< of the steps from run_.first on; one more at the end
     uint64_t position_ = 0;
-    std::vector<uint32_t> ahead_;     ///< permuted units from ahead_first_ on
+    std::vector<uint32_t> ahead_;  ///< permuted units from ahead_first_ on
     uint64_t ahead_first_ = 0;
 
     // The step at hand:
     Partitioner partitioner_;
     std::optional<uint64_t> loaded_;
-    std::vector<uint32_t> places_;    ///< its samples, in the order of the epoch
+    std::vector<uint32_t> places_;  ///< its samples, in the order of the epoch
     std::vector<double> costs_, weights_, part_costs_;
     std::vector<uint32_t> part_of_, rank_of_part_, slot_of_part_, dealt_;
     std::vector<std::size_t> slot_begin_;

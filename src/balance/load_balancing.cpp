@@ -15,7 +15,8 @@ void Batches::add(const int64_t* batch, std::size_t count) {
         require(batch, "indices");
         for (std::size_t i = 0; i < count; ++i)
             if (batch[i] < 0 || static_cast<uint64_t>(batch[i]) >= samples)
-                fail(SAB_E_ARGUMENT, "indices[", i, "] = ", batch[i], ": must be from 0 to below the number of samples, ", samples);
+                fail(SAB_E_ARGUMENT, "indices[", i, "] = ", batch[i],
+                     ": must be from 0 to below the number of samples, ", samples);
     } catch (const Error& error) {
         if (!refusal) refusal = error;
         throw;
@@ -24,19 +25,22 @@ void Batches::add(const int64_t* batch, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) indices.push_back(static_cast<uint32_t>(batch[i]));
 }
 
-LoadBalancing::LoadBalancing(Order order, const Sizes& complexity, const sab_load_balancing_options& options)
+LoadBalancing::LoadBalancing(Order order, const Sizes& complexity,
+                             const sab_load_balancing_options& options)
     : order_(order), options_(options), complexity_(complexity.count()) {
     complexity.visit([&](auto view) {
-        for (std::size_t i = 0; i < complexity_.size(); ++i) complexity_[i] = checked_size(view[i], i, "complexity");
+        for (std::size_t i = 0; i < complexity_.size(); ++i)
+            complexity_[i] = checked_size(view[i], i, "complexity");
     });
     if (!complexity_.empty()) {
         const auto [least, most] = std::ranges::minmax_element(complexity_);
         noise_ = static_cast<uint64_t>((*most - *least) * options.random_level + 1);
         if (options.max_total > 0)
-            check(*most <= options.max_total, "balancing.max_total", options.max_total, "sample ", most - complexity_.begin(),
-                  " alone has complexity ", *most);
+            check(*most <= options.max_total, "balancing.max_total", options.max_total, "sample ",
+                  most - complexity_.begin(), " alone has complexity ", *most);
     }
-    const double facts[] = {static_cast<double>(options.shuffle), static_cast<double>(options.drop_last), options.random_level,
+    const double facts[] = {static_cast<double>(options.shuffle),
+                            static_cast<double>(options.drop_last), options.random_level,
                             static_cast<double>(options.batch_size), options.max_total};
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
@@ -52,7 +56,8 @@ LoadBalancing::~LoadBalancing() {
 std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arrangement) const {
     if (now_.arrangement == arrangement) return nullptr;
     const uint64_t ranks = arrangement.group, count = complexity_.size();
-    check(ranks <= most_parts, "options.world_size", ranks, "load is balanced over at most ", most_parts, " ranks");
+    check(ranks <= most_parts, "options.world_size", ranks, "load is balanced over at most ",
+          most_parts, " ranks");
     const bool drops_samples = order_ == Order::load_balancing && options_.drop_last != 0;
     Dealt dealt;
     dealt.arrangement = arrangement;
@@ -69,9 +74,12 @@ std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arra
     }
     dealt.samples.reserve(ranks * dealt.per_rank);
     for (uint64_t rank = 0; rank < ranks; ++rank)
-        for (const uint32_t chunk : chunks) dealt.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
+        for (const uint32_t chunk : chunks)
+            dealt.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
     if (order_ == Order::load_balancing)
-        dealt.batches = (dealt.per_rank / options_.batch_size + (dealt.per_rank % options_.batch_size != 0)) * ranks;
+        dealt.batches =
+            (dealt.per_rank / options_.batch_size + (dealt.per_rank % options_.batch_size != 0)) *
+            ranks;
     else
         make_batches(dealt);
     return std::make_unique<LayoutOf<Dealt>>(std::move(dealt));
@@ -86,10 +94,13 @@ std::vector<uint32_t> LoadBalancing::sorted(MersenneTwister& generator) const {
     std::vector<Keyed> keyed;
     keyed.reserve(complexity_.size());
     for (const double each : complexity_) {
-        const double more = options_.shuffle != 0 ? static_cast<double>(torch_below(generator, noise_)) : 0;
+        const double more =
+            options_.shuffle != 0 ? static_cast<double>(torch_below(generator, noise_)) : 0;
         keyed.push_back({each + more, static_cast<uint32_t>(keyed.size())});
     }
-    std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) { return a.key != b.key ? a.key < b.key : a.index < b.index; });
+    std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) {
+        return a.key != b.key ? a.key < b.key : a.index < b.index;
+    });
     std::vector<uint32_t> indices;
     indices.reserve(keyed.size());
     for (const Keyed& each : keyed) indices.push_back(each.index);
@@ -103,7 +114,8 @@ void LoadBalancing::make_batches(Dealt& dealt) const {
     uint64_t least = ~uint64_t{0}, most = 0;
     std::size_t poorest = 0;
     for (uint64_t rank = 0; rank < ranks; ++rank) {
-        const auto samples = std::span(dealt.samples).subspan(rank * dealt.per_rank, dealt.per_rank);
+        const auto samples =
+            std::span(dealt.samples).subspan(rank * dealt.per_rank, dealt.per_rank);
         make_batches(std::vector<int64_t>(samples.begin(), samples.end()), batches);
         if (batches.impl.refusal) throw *batches.impl.refusal;
         const uint64_t made = batches.impl.stretches.size() - (ends.empty() ? 0 : ends.back());
@@ -113,18 +125,23 @@ void LoadBalancing::make_batches(Dealt& dealt) const {
         most = std::max(most, made);
     }
     if (options_.drop_last == 0 && least == 0 && most > 0)
-        fail(SAB_E_ARGUMENT, "the batch callback made no batch for rank ", poorest, " and ", most, " for another: there is none to see again");
+        fail(SAB_E_ARGUMENT, "the batch callback made no batch for rank ", poorest, " and ", most,
+             " for another: there is none to see again");
     const uint64_t per_rank = options_.drop_last != 0 ? least : most;
     dealt.batches = per_rank * ranks;
     dealt.made.resize(dealt.batches);
     for (uint64_t rank = 0, first = 0; rank < ranks; first = ends[rank++])
-        for (uint64_t i = 0; i < per_rank; ++i) dealt.made[i * ranks + rank] = batches.impl.stretches[first + i % (ends[rank] - first)];
+        for (uint64_t i = 0; i < per_rank; ++i)
+            dealt.made[i * ranks + rank] = batches.impl.stretches[first + i % (ends[rank] - first)];
     dealt.samples = std::move(batches.impl.indices);
 }
 
 void LoadBalancing::make_batches(std::span<const int64_t> indices, sab_batches& batches) const {
     if (options_.make_batches != nullptr) {
-        call_back("the batch callback", [&] { return options_.make_batches(options_.make_batches_ctx, indices.data(), indices.size(), &batches); });
+        call_back("the batch callback", [&] {
+            return options_.make_batches(options_.make_batches_ctx, indices.data(), indices.size(),
+                                         &batches);
+        });
         return;
     }
     double total = 0;
@@ -144,7 +161,8 @@ void LoadBalancing::make_batches(std::span<const int64_t> indices, sab_batches& 
 Batches::Stretch LoadBalancing::stretch(uint64_t position) const {
     if (!now_.made.empty()) return now_.made[position];
     const uint64_t ranks = now_.arrangement->group, first = position / ranks * options_.batch_size;
-    return {position % ranks * now_.per_rank + first, std::min(options_.batch_size, now_.per_rank - first)};
+    return {position % ranks * now_.per_rank + first,
+            std::min(options_.batch_size, now_.per_rank - first)};
 }
 
 double LoadBalancing::total(uint64_t position) const {

@@ -1,5 +1,6 @@
 #pragma once
-/// Samples sorted by complexity and dealt out in shuffled chunks, as Bagua's contrib package does it, seed for seed, without torch.
+/// Samples sorted by complexity and dealt out in shuffled chunks, as Bagua's contrib package does
+/// it, seed for seed, without torch.
 
 #include <optional>
 
@@ -18,10 +19,10 @@ struct Batches {
         uint64_t first;
         uint64_t count;
     };
-    uint64_t samples;               ///< indices are below
+    uint64_t samples;  ///< indices are below
     std::vector<uint32_t> indices;
     std::vector<Stretch> stretches;
-    std::optional<Error> refusal;   ///< of a batch that broke a rule
+    std::optional<Error> refusal;  ///< of a batch that broke a rule
 
     void add(const int64_t* batch, std::size_t count);
 };
@@ -39,7 +40,9 @@ public:
     uint64_t skipped() const override { return 0; }
     uint64_t batches() const override { return now_.batches; }
     std::unique_ptr<Sequence::Layout> lay_out(const Arrangement& arrangement) const override;
-    void exchange(Sequence::Layout& layout) noexcept override { std::swap(now_, static_cast<LayoutOf<Dealt>&>(layout).value); }
+    void exchange(Sequence::Layout& layout) noexcept override {
+        std::swap(now_, static_cast<LayoutOf<Dealt>&>(layout).value);
+    }
     uint64_t samples(uint64_t position) const override { return stretch(position).count; }
     double cost(uint64_t position) const override { return total(position); }
     double total(uint64_t position) const override;
@@ -50,9 +53,11 @@ private:
     struct Dealt {
         std::optional<Arrangement> arrangement;  ///< none: nothing is dealt out
         uint64_t batches = 0;
-        uint64_t per_rank = 0;                   ///< samples of a rank
-        std::vector<uint32_t> samples;           ///< rank by rank; of batches that were made, in the order they were made in
-        std::vector<Batches::Stretch> made;      ///< by position, of a sequence whose batches are made
+        uint64_t per_rank = 0;  ///< samples of a rank
+        /// rank by rank; of batches that were made, in the order they were made in
+        std::vector<uint32_t> samples;
+        /// by position, of a sequence whose batches are made
+        std::vector<Batches::Stretch> made;
     };
     std::vector<uint32_t> sorted(MersenneTwister& generator) const;
     void make_batches(Dealt& dealt) const;
@@ -63,7 +68,7 @@ private:
     sab_load_balancing_options options_;
     bool owns_ctx_ = false;
     std::vector<double> complexity_;
-    uint64_t noise_ = 1;                         ///< is drawn below
+    uint64_t noise_ = 1;  ///< is drawn below
     uint64_t fingerprint_ = 0;
     Dealt now_;
 };

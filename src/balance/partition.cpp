@@ -15,8 +15,8 @@ namespace {
 
 constexpr uint32_t no_item = 0xFFFFFFFFu;
 constexpr std::size_t most_work = std::size_t{1} << 26;  // a second or two
-constexpr std::size_t most_skipped = 8;   // parts without room, an item
-constexpr std::size_t most_singles = 64;  // items tried against runs of others
+constexpr std::size_t most_skipped = 8;                  // parts without room, an item
+constexpr std::size_t most_singles = 64;                 // items tried against runs of others
 
 /// Whole numbers whose sum is exact in any order.
 bool are_whole(std::span<const double> numbers) {
@@ -31,14 +31,18 @@ public:
     struct Load {
         double load;
         uint32_t part;
-        bool operator<(const Load& other) const { return load != other.load ? load > other.load : part > other.part; }
+        bool operator<(const Load& other) const {
+            return load != other.load ? load > other.load : part > other.part;
+        }
     };
 
     explicit LeastLoads(const std::vector<double>& loads) : loads_(loads) {
-        for (const double load : loads) heap_.push_back({load, static_cast<uint32_t>(heap_.size())});
+        for (const double load : loads)
+            heap_.push_back({load, static_cast<uint32_t>(heap_.size())});
     }
 
-    /// Puts the part with the least load first, without those that are not open; false when none is left.
+    /// Puts the part with the least load first, without those that are not open; false when none is
+    /// left.
     template <class IsOpen>
     bool settle(IsOpen&& is_open) {
         while (!heap_.empty()) {
@@ -72,18 +76,23 @@ private:
     std::vector<Load> heap_;
 };
 
-/// What a sum of some of so many numbers, added in any order and taken from again, may be off by, as a share of the largest sum.
-double rounding(std::size_t count) { return 0x1p-50 * static_cast<double>(count + 1); }
+/// What a sum of some of so many numbers, added in any order and taken from again, may be off by,
+/// as a share of the largest sum.
+double rounding(std::size_t count) {
+    return 0x1p-50 * static_cast<double>(count + 1);
+}
 
 }  // namespace
 
 bool is_impossible(std::span<const double> weights, uint64_t parts, double capacity) {
     if (std::ranges::any_of(weights, [&](double each) { return each > capacity; })) return true;
-    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0), room = static_cast<double>(parts) * capacity;
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0),
+                 room = static_cast<double>(parts) * capacity;
     return sum > room && (are_whole(weights) || sum - room > room * rounding(weights.size()));
 }
 
-bool Partitioner::partition(std::span<const double> costs, std::span<const double> weights, const PartitionRules& rules, std::span<uint32_t> part_of) {
+bool Partitioner::partition(std::span<const double> costs, std::span<const double> weights,
+                            const PartitionRules& rules, std::span<uint32_t> part_of) {
     if (!weights.empty() && is_impossible(weights, rules.parts, rules.capacity)) return false;
     costs_ = costs;
     weights_ = weights;
@@ -95,8 +104,10 @@ bool Partitioner::partition(std::span<const double> costs, std::span<const doubl
     slack_ = are_whole(weights) ? 0 : rules.capacity * rounding(weights.size());
     if (parts_.size() < rules.parts) parts_.resize(rules.parts);
 
-    bool is_found = rules.method == SAB_PARTITION_LONGEST_FIRST ? longest_first() || differencing() : differencing() || longest_first();
-    for (const double slack : {0.0, slack_}) {  // without, a tight cap may be found that only rounding stands against
+    bool is_found = rules.method == SAB_PARTITION_LONGEST_FIRST ? longest_first() || differencing()
+                                                                : differencing() || longest_first();
+    // without, a tight cap may be found that only rounding stands against
+    for (const double slack : {0.0, slack_}) {
         if (is_found) break;
         if (!best_fit(slack)) continue;
         gather();
@@ -125,7 +136,8 @@ void Partitioner::in_stretches(Block&& block) {
     }
 }
 
-/// By radix, as sorting would otherwise be the most of the work: falling costs are rising complements of their bits, since no cost is negative.
+/// By radix, as sorting would otherwise be the most of the work: falling costs are rising
+/// complements of their bits, since no cost is negative.
 void Partitioner::sort_by_cost() {
     const std::size_t count = costs_.size();
     std::array<std::array<uint32_t, 256>, 8> digits{};
@@ -139,11 +151,13 @@ void Partitioner::sort_by_cost() {
         }
     });
     for (std::size_t d = 0; d < digits.size(); ++d) {
-        if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;  // all alike in this digit
+        // all alike in this digit
+        if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;
         std::array<uint32_t, 256> next{};
         for (std::size_t k = 1; k < next.size(); ++k) next[k] = next[k - 1] + digits[d][k - 1];
         in_stretches([&](uint32_t first, uint32_t end) {
-            for (uint32_t k = first; k < end; ++k) sorted_[next[(keyed_[k].key >> (8 * d)) & 255]++] = keyed_[k];
+            for (uint32_t k = first; k < end; ++k)
+                sorted_[next[(keyed_[k].key >> (8 * d)) & 255]++] = keyed_[k];
         });
         keyed_.swap(sorted_);
     }
@@ -151,12 +165,15 @@ void Partitioner::sort_by_cost() {
     std::ranges::transform(keyed_, by_cost_.begin(), &Keyed::item);
 }
 
-// Karmarkar and Karp's largest differencing method. Only parts that have items are kept, so the many joins of a growing state with one more item cost
-// next to nothing; there is never more than one state that has fewer parts than asked for and more than one (its spread is its costliest part, which
-// no item still to come exceeds), so the blocks are about as many as the items fill. A full state is a heap, so what it takes in costs by its own size.
+// Karmarkar and Karp's largest differencing method. Only parts that have items are kept, so the
+// many joins of a growing state with one more item cost next to nothing; there is never more than
+// one state that has fewer parts than asked for and more than one (its spread is its costliest
+// part, which no item still to come exceeds), so the blocks are about as many as the items fill. A
+// full state is a heap, so what it takes in costs by its own size.
 
-/// False when the assignment, also repaired, is not under the capacity. With equal counts, where differencing begins with whole rows of neighbours,
-/// longest first is often the better start, and costs little.
+/// False when the assignment, also repaired, is not under the capacity. With equal counts, where
+/// differencing begins with whole rows of neighbours, longest first is often the better start, and
+/// costs little.
 bool Partitioner::differencing() {
     difference();
     if (weights_.empty() && !rules_.equal_counts) return true;
@@ -186,7 +203,8 @@ void Partitioner::difference() {
     free_blocks_.clear();
     heap_.clear();
 
-    // Joined first: the largest spread, then the largest part, then the most parts; then by block, which is any order that is always the same.
+    // Joined first: the largest spread, then the largest part, then the most parts; then by block,
+    // which is any order that is always the same.
     const auto after = [](const State& a, const State& b) {
         if (a.spread != b.spread) return a.spread < b.spread;
         if (a.largest != b.largest) return a.largest < b.largest;
@@ -208,26 +226,33 @@ void Partitioner::difference() {
     if (rules_.equal_counts) {
         for (; single < count; single += parts) {
             const uint32_t block = new_block();
-            std::reverse_copy(by_cost_.begin() + single, by_cost_.begin() + single + parts, slots_of(block));
+            std::reverse_copy(by_cost_.begin() + single, by_cost_.begin() + single + parts,
+                              slots_of(block));
             push(full(block, costs_[by_cost_[single]], true));
         }
     }
     const auto spread_of_single = [&] { return parts > 1 ? costs_[by_cost_[single]] : 0; };
-    const auto is_single_first = [&] { return single < count && (heap_.empty() || spread_of_single() > heap_.front().spread); };
+    const auto is_single_first = [&] {
+        return single < count && (heap_.empty() || spread_of_single() > heap_.front().spread);
+    };
     const auto open_single = [&] {
         const uint32_t block = new_block(), item = by_cost_[single++];
         *slots_of(block) = item;
-        return parts == 1 ? full(block, costs_[item], true) : State{costs_[item], costs_[item], 1, block, true};
+        return parts == 1 ? full(block, costs_[item], true)
+                          : State{costs_[item], costs_[item], 1, block, true};
     };
     while (heap_.size() + (count - single) > 1) {
         const State first = is_single_first() ? open_single() : pop();
         worked(1);
-        push(heap_.empty() || is_single_first() ? merge(first, by_cost_[single++]) : merge(first, pop()));
+        push(heap_.empty() || is_single_first() ? merge(first, by_cost_[single++])
+                                                : merge(first, pop()));
     }
     const State all = heap_.empty() ? open_single() : heap_.front();
-    std::sort(slots_of(all.block), slots_of(all.block) + all.slots, [&](uint32_t a, uint32_t b) { return before(a, b); });
+    std::sort(slots_of(all.block), slots_of(all.block) + all.slots,
+              [&](uint32_t a, uint32_t b) { return before(a, b); });
     for (uint32_t slot = 0; slot < all.slots; ++slot) {
-        for (uint32_t item = slots_[std::size_t{all.block} * width_ + slot]; item != no_item; item = next_[item]) {
+        for (uint32_t item = slots_[std::size_t{all.block} * width_ + slot]; item != no_item;
+             item = next_[item]) {
             part_of_[item] = slot;
             worked(1);
         }
@@ -244,12 +269,17 @@ uint32_t Partitioner::new_block() {
     return static_cast<uint32_t>(slots_.size() / width_ - 1);
 }
 
-bool Partitioner::before(uint32_t a, uint32_t b) const { return sum_[a] != sum_[b] ? sum_[a] > sum_[b] : a < b; }
+bool Partitioner::before(uint32_t a, uint32_t b) const {
+    return sum_[a] != sum_[b] ? sum_[a] > sum_[b] : a < b;
+}
 
-uint32_t* Partitioner::slots_of(uint32_t block) { return slots_.data() + std::size_t{block} * width_; }
+uint32_t* Partitioner::slots_of(uint32_t block) {
+    return slots_.data() + std::size_t{block} * width_;
+}
 
 Partitioner::State Partitioner::full(uint32_t block, double largest, bool is_sorted) {
-    return {largest - sum_[*slots_of(block)], largest, static_cast<uint32_t>(rules_.parts), block, is_sorted};
+    return {largest - sum_[*slots_of(block)], largest, static_cast<uint32_t>(rules_.parts), block,
+            is_sorted};
 }
 
 void Partitioner::join(uint32_t part, uint32_t other) {
@@ -281,7 +311,8 @@ Partitioner::State Partitioner::merge(const State& state, uint32_t item) {
         return full(state.block, std::max(state.largest, sum_[part]), false);
     }
     slots[state.slots] = item;
-    if (state.slots + 1 < rules_.parts) return {state.spread, state.largest, state.slots + 1, state.block, true};
+    if (state.slots + 1 < rules_.parts)
+        return {state.spread, state.largest, state.slots + 1, state.block, true};
     std::reverse(slots, slots + rules_.parts);
     return full(state.block, state.largest, true);
 }
@@ -320,17 +351,22 @@ Partitioner::State Partitioner::merge(const State& a, const State& b) {
     return full(large.block, std::max(large.largest, largest), false);
 }
 
-/// Each item to the part that costs least so far and has room; to the lightest, once too many were without room.
+/// Each item to the part that costs least so far and has room; to the lightest, once too many were
+/// without room.
 bool Partitioner::longest_first() {
     const auto parts = static_cast<uint32_t>(rules_.parts);
     std::vector<double> cost(parts), held(weights_.empty() ? 0 : parts);
-    std::vector<uint32_t> places(rules_.equal_counts ? parts : 0, static_cast<uint32_t>(costs_.size() / parts));
+    std::vector<uint32_t> places(rules_.equal_counts ? parts : 0,
+                                 static_cast<uint32_t>(costs_.size() / parts));
     std::size_t work = most_skipped * costs_.size();
     LeastLoads by_cost(cost), by_weight(held);
     std::vector<LeastLoads::Load> without_room;
     const auto is_open = [&](uint32_t part) { return places.empty() || places[part] > 0; };
     for (const uint32_t item : by_cost_) {
-        const auto fits = [&](uint32_t part) { return held.empty() || held[part] == 0 || held[part] + weights_[item] + slack_ <= rules_.capacity; };
+        const auto fits = [&](uint32_t part) {
+            return held.empty() || held[part] == 0 ||
+                   held[part] + weights_[item] + slack_ <= rules_.capacity;
+        };
         bool is_found = by_cost.settle(is_open);
         while (is_found && work > 0 && !fits(by_cost.first().part)) {
             without_room.push_back(by_cost.take());
@@ -363,15 +399,19 @@ void Partitioner::move(Ranking& ranking, uint32_t part, double from, double to, 
 /// Each item, heaviest first, to the part with the least room that suffices: balance comes later.
 bool Partitioner::best_fit(double slack) {
     std::vector<uint32_t> by_weight = by_cost_;
-    std::ranges::stable_sort(by_weight, [&](uint32_t a, uint32_t b) { return weights_[a] > weights_[b]; });
+    std::ranges::stable_sort(by_weight,
+                             [&](uint32_t a, uint32_t b) { return weights_[a] > weights_[b]; });
     const auto last = static_cast<uint32_t>(rules_.parts - 1);
-    Ranking open;  // of parts counted from the last, so that the first one is found among those equally full
+    // of parts counted from the last, so that the first one is found among those equally full
+    Ranking open;
     for (uint32_t part = 0; part <= last; ++part) open.emplace_hint(open.end(), 0, part);
-    std::vector<uint64_t> places(rules_.parts, rules_.equal_counts ? costs_.size() / rules_.parts : costs_.size());
+    std::vector<uint64_t> places(
+        rules_.parts, rules_.equal_counts ? costs_.size() / rules_.parts : costs_.size());
     for (const uint32_t item : by_weight) {
         const double weight = weights_[item];
         auto after = open.upper_bound({rules_.capacity - slack - weight, last});
-        while (after != open.begin() && std::prev(after)->first + weight + slack > rules_.capacity) after = open.lower_bound({std::prev(after)->first, 0});
+        while (after != open.begin() && std::prev(after)->first + weight + slack > rules_.capacity)
+            after = open.lower_bound({std::prev(after)->first, 0});
         if (after == open.begin()) after = open.upper_bound({0, last});  // alone it is no sum
         if (after == open.begin()) return false;
         const auto [held, part] = *std::prev(after);
@@ -387,7 +427,8 @@ bool Partitioner::best_fit(double slack) {
 void Partitioner::gather() {
     for (Part& part : open_parts()) part.items.clear();
     in_stretches([&](uint32_t first, uint32_t end) {
-        for (uint32_t k = first; k < end; ++k) parts_[part_of_[by_cost_[k]]].items.push_back(by_cost_[k]);
+        for (uint32_t k = first; k < end; ++k)
+            parts_[part_of_[by_cost_[k]]].items.push_back(by_cost_[k]);
     });
     for (Part& part : open_parts()) {
         count(part);
@@ -403,10 +444,12 @@ void Partitioner::count(Part& part) const {
     }
 }
 
-std::span<Partitioner::Part> Partitioner::open_parts() { return std::span(parts_).first(rules_.parts); }
+std::span<Partitioner::Part> Partitioner::open_parts() {
+    return std::span(parts_).first(rules_.parts);
+}
 
 /// Parts that cost, or weigh, least first.
-Partitioner::Ranking Partitioner::ranked(double Part::*load) {
+Partitioner::Ranking Partitioner::ranked(double Part::* load) {
     std::vector<std::pair<double, uint32_t>> parts(rules_.parts);
     for (uint32_t part = 0; part < rules_.parts; ++part) parts[part] = {parts_[part].*load, part};
     std::ranges::sort(parts);
@@ -434,20 +477,25 @@ bool Partitioner::is_held(const Part& part) const {
 }
 
 void Partitioner::put(uint32_t item, Part& part) {
-    const auto is_before = [&](uint32_t a, uint32_t b) { return costs_[a] != costs_[b] ? costs_[a] > costs_[b] : a < b; };
+    const auto is_before = [&](uint32_t a, uint32_t b) {
+        return costs_[a] != costs_[b] ? costs_[a] > costs_[b] : a < b;
+    };
     const auto place = std::ranges::lower_bound(part.items, item, is_before);
     part.items.insert(place, item);
     part_of_[item] = static_cast<uint32_t>(&part - parts_.data());
 }
 
-void Partitioner::apply(const Exchange& exchange, uint32_t from, uint32_t to, double Part::*load, Ranking& ranking) {
+void Partitioner::apply(const Exchange& exchange, uint32_t from, uint32_t to, double Part::* load,
+                        Ranking& ranking) {
     const auto cut = [](Part& part, const Run& run) {
-        const auto first = part.items.begin() + static_cast<std::ptrdiff_t>(run.first), end = first + static_cast<std::ptrdiff_t>(run.count);
+        const auto first = part.items.begin() + static_cast<std::ptrdiff_t>(run.first),
+                   end = first + static_cast<std::ptrdiff_t>(run.count);
         const std::vector<uint32_t> items(first, end);
         part.items.erase(first, end);
         return items;
     };
-    const std::vector<uint32_t> given = cut(parts_[from], exchange.given), taken = cut(parts_[to], exchange.taken);
+    const std::vector<uint32_t> given = cut(parts_[from], exchange.given),
+                                taken = cut(parts_[to], exchange.taken);
     for (const uint32_t item : taken) put(item, parts_[from]);
     for (const uint32_t item : given) put(item, parts_[to]);
     for (const uint32_t part : {from, to}) {
@@ -457,30 +505,40 @@ void Partitioner::apply(const Exchange& exchange, uint32_t from, uint32_t to, do
     }
 }
 
-/// Lowers the costliest part while that can be done, by an item at a time that goes to a cheaper part, perhaps for a smaller one. Cheapest parts first.
+/// Lowers the costliest part while that can be done, by an item at a time that goes to a cheaper
+/// part, perhaps for a smaller one. Cheapest parts first.
 void Partitioner::improve() {
     const std::span<Part> parts = open_parts();
-    const double mean = std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(parts.size());
-    const double enough = std::max(mean * 1e-5, whole_ ? 1.0 : 0.0);  // less is of no use, or cannot be had of whole numbers
+    const double mean =
+        std::accumulate(costs_.begin(), costs_.end(), 0.0) / static_cast<double>(parts.size());
+    // less is of no use, or cannot be had of whole numbers
+    const double enough = std::max(mean * 1e-5, whole_ ? 1.0 : 0.0);
     if (largest_cost() - mean < enough) return;
-    std::size_t work = std::min((weights_.empty() ? 64 : 512) * (costs_.size() + parts.size()), most_work);  // items looked at
-    const std::size_t try_work = std::bit_width(parts.size()), exchange_work = try_work * try_work;  // memory is the less at hand, the more there is
+    // items looked at
+    std::size_t work =
+        std::min((weights_.empty() ? 64 : 512) * (costs_.size() + parts.size()), most_work);
+    // memory is the less at hand, the more there is
+    const std::size_t try_work = std::bit_width(parts.size()), exchange_work = try_work * try_work;
     Ranking by_cost = ranked(&Part::cost);
     for (bool lowered = true; lowered;) {
         const uint32_t costliest = by_cost.rbegin()->second;
         const Part& from = parts[costliest];
         if (from.cost - mean < enough) return;
-        if (from.items.size() <= 1) return;                               // one item that costs most
+        // one item that costs most
+        if (from.items.size() <= 1) return;
         lowered = false;
         for (const auto& [cost, cheap] : by_cost) {
             const Part& to = parts[cheap];
-            const std::size_t ours = from.items.size(), theirs = to.items.size(), looked_at = ours + theirs + try_work;
+            const std::size_t ours = from.items.size(), theirs = to.items.size(),
+                              looked_at = ours + theirs + try_work;
             if (cost >= from.cost || work < looked_at) break;
             work -= looked_at;
             worked(looked_at);
             Exchange exchange = best_exchange(from, to);
-            const std::size_t pairs = std::min(ours, most_singles) * theirs + std::min(theirs, most_singles) * ours;
-            if (!exchange.is_found() && !weights_.empty() && !rules_.equal_counts && pairs <= work) {
+            const std::size_t pairs =
+                std::min(ours, most_singles) * theirs + std::min(theirs, most_singles) * ours;
+            if (!exchange.is_found() && !weights_.empty() && !rules_.equal_counts &&
+                pairs <= work) {
                 work -= pairs;
                 worked(pairs);
                 exchange = best_exchange_of_runs(from, to);
@@ -494,34 +552,44 @@ void Partitioner::improve() {
     }
 }
 
-/// The exchange after which the costlier of the two parts costs least, if less than before. The difference that changes sides should be half of what
-/// the parts differ by; for each item given, those that differ from it by about that are looked at.
+/// The exchange after which the costlier of the two parts costs least, if less than before. The
+/// difference that changes sides should be half of what the parts differ by; for each item given,
+/// those that differ from it by about that are looked at.
 Partitioner::Exchange Partitioner::best_exchange(const Part& from, const Part& to) const {
     const double gap = from.cost - to.cost;
     const double least = whole_ ? 0 : from.cost * 1e-12;  // a gain below that could be rounding
     Exchange best;
     best.score = gap / 2 - least;  // distance from half of the gap
     const auto consider = [&](std::size_t given, std::size_t taken, std::size_t taken_count) {
-        const double moved = costs_[from.items[given]] - (taken_count > 0 ? costs_[to.items[taken]] : 0);
+        const double moved =
+            costs_[from.items[given]] - (taken_count > 0 ? costs_[to.items[taken]] : 0);
         const double score = std::abs(moved - gap / 2);
         if (score >= best.score) return;
-        const double heavier = weight(from.items[given]) - (taken_count > 0 ? weight(to.items[taken]) : 0);
-        if (!weights_.empty() && std::max(to.weight + heavier, from.weight - heavier) + slack_ > rules_.capacity) return;
+        const double heavier =
+            weight(from.items[given]) - (taken_count > 0 ? weight(to.items[taken]) : 0);
+        if (!weights_.empty() &&
+            std::max(to.weight + heavier, from.weight - heavier) + slack_ > rules_.capacity)
+            return;
         best = {{given, 1}, {taken, taken_count}, score};
     };
-    const std::size_t reach = weights_.empty() ? 1 : 8;  // a neighbour may fit under the cap where the nearest does not
+    // a neighbour may fit under the cap where the nearest does not
+    const std::size_t reach = weights_.empty() ? 1 : 8;
     std::size_t near = 0;
     for (std::size_t given = 0; given < from.items.size(); ++given) {
         if (!rules_.equal_counts) consider(given, 0, 0);
         const double wanted = costs_[from.items[given]] - gap / 2;
-        while (near < to.items.size() && costs_[to.items[near]] > wanted) ++near;  // both are sorted
-        for (std::size_t taken = near < reach ? 0 : near - reach; taken < std::min(near + reach, to.items.size()); ++taken) consider(given, taken, 1);
+        // both are sorted
+        while (near < to.items.size() && costs_[to.items[near]] > wanted) ++near;
+        for (std::size_t taken = near < reach ? 0 : near - reach;
+             taken < std::min(near + reach, to.items.size()); ++taken)
+            consider(given, taken, 1);
     }
     return best;
 }
 
-/// Under a tight cap nothing moves one by one: an item that costs much for its weight goes for several that together weigh about as much and cost
-/// less, or the other way round. Those several are neighbours by cost.
+/// Under a tight cap nothing moves one by one: an item that costs much for its weight goes for
+/// several that together weigh about as much and cost less, or the other way round. Those several
+/// are neighbours by cost.
 Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const Part& to) const {
     const double gap = from.cost - to.cost;
     Exchange best;
@@ -530,7 +598,8 @@ Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const
         const std::size_t stride = singles.items.size() / most_singles + 1;
         for (std::size_t single = 0; single < singles.items.size(); single += stride) {
             const uint32_t one = singles.items[single];
-            const double lightest = runs.weight + weight(one) - rules_.capacity + slack_;  // a run, for both to stay under the cap
+            // a run, for both to stay under the cap
+            const double lightest = runs.weight + weight(one) - rules_.capacity + slack_;
             const double heaviest = rules_.capacity - singles.weight + weight(one) - slack_;
             double run_cost = 0, run_weight = 0;
             std::size_t end = 0;
@@ -540,9 +609,11 @@ Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const
                     run_weight += weight(runs.items[end]);
                 }
                 if (run_weight < lightest) break;
-                const double score = std::abs((gives_single ? costs_[one] - run_cost : run_cost - costs_[one]) - gap / 2);
+                const double score = std::abs(
+                    (gives_single ? costs_[one] - run_cost : run_cost - costs_[one]) - gap / 2);
                 if (run_weight <= heaviest && score < best.score)
-                    best = gives_single ? Exchange{{single, 1}, {first, end - first}, score} : Exchange{{first, end - first}, {single, 1}, score};
+                    best = gives_single ? Exchange{{single, 1}, {first, end - first}, score}
+                                        : Exchange{{first, end - first}, {single, 1}, score};
                 run_cost -= costs_[runs.items[first]];
                 run_weight -= weight(runs.items[first]);
             }
@@ -553,11 +624,13 @@ Partitioner::Exchange Partitioner::best_exchange_of_runs(const Part& from, const
     return best;
 }
 
-/// Brings parts that are too heavy under the cap, as far as the lightest parts have room; false when some stay too heavy.
+/// Brings parts that are too heavy under the cap, as far as the lightest parts have room; false
+/// when some stay too heavy.
 bool Partitioner::repair() {
     constexpr std::size_t tried_parts = 8;
     const std::size_t try_work = std::bit_width(rules_.parts), exchange_work = try_work * try_work;
-    std::size_t work = std::min(256 * costs_.size(), most_work);  // items and pairs of them looked at
+    // items and pairs of them looked at
+    std::size_t work = std::min(256 * costs_.size(), most_work);
     Ranking by_weight = ranked(&Part::weight);
     while (work > 0) {
         const uint32_t heaviest = by_weight.rbegin()->second;
@@ -566,11 +639,14 @@ bool Partitioner::repair() {
         Exchange best;
         uint32_t best_to = 0;
         auto light = by_weight.begin();
-        for (std::size_t tried = 0; tried < tried_parts && light != by_weight.end() && light->first < rules_.capacity; ++tried, ++light) {
+        for (std::size_t tried = 0;
+             tried < tried_parts && light != by_weight.end() && light->first < rules_.capacity;
+             ++tried, ++light) {
             const Part& to = parts_[light->second];
             const std::size_t pairs = from.items.size() * to.items.size();
             const Exchange exchange = best_relief(from, to, pairs <= work);
-            const std::size_t looked_at = from.items.size() + try_work + (pairs <= work ? pairs : 0);
+            const std::size_t looked_at =
+                from.items.size() + try_work + (pairs <= work ? pairs : 0);
             work -= std::min(work, looked_at);
             worked(looked_at);
             if (!exchange.is_found() || (best.is_found() && exchange.score >= best.score)) continue;
@@ -584,22 +660,29 @@ bool Partitioner::repair() {
     return is_held();
 }
 
-/// The exchange that takes most of what `from` weighs too much, and among those that take all of it the one after which the costlier part costs least.
-Partitioner::Exchange Partitioner::best_relief(const Part& from, const Part& to, bool with_swaps) const {
+/// The exchange that takes most of what `from` weighs too much, and among those that take all of it
+/// the one after which the costlier part costs least.
+Partitioner::Exchange Partitioner::best_relief(const Part& from, const Part& to,
+                                               bool with_swaps) const {
     const double excess = from.weight - rules_.capacity;
     Exchange best;
     const auto consider = [&](std::size_t given, std::size_t taken, std::size_t taken_count) {
-        const double lighter = weight(from.items[given]) - (taken_count > 0 ? weight(to.items[taken]) : 0);
+        const double lighter =
+            weight(from.items[given]) - (taken_count > 0 ? weight(to.items[taken]) : 0);
         if (lighter <= 0 || to.weight + lighter + slack_ > rules_.capacity) return;
-        const double moved = costs_[from.items[given]] - (taken_count > 0 ? costs_[to.items[taken]] : 0);
+        const double moved =
+            costs_[from.items[given]] - (taken_count > 0 ? costs_[to.items[taken]] : 0);
         // Costs count from 0 up, what stays too heavy for more than any of them.
-        const double costlier = std::max(from.cost - moved, to.cost + moved) / (from.cost + to.cost + 1);
+        const double costlier =
+            std::max(from.cost - moved, to.cost + moved) / (from.cost + to.cost + 1);
         const double score = costlier + 2 * std::max(0.0, excess - lighter) / excess;
-        if (!best.is_found() || score < best.score) best = {{given, 1}, {taken, taken_count}, score};
+        if (!best.is_found() || score < best.score)
+            best = {{given, 1}, {taken, taken_count}, score};
     };
     for (std::size_t given = 0; given < from.items.size(); ++given) {
         if (!rules_.equal_counts) consider(given, 0, 0);
-        for (std::size_t taken = 0; with_swaps && taken < to.items.size(); ++taken) consider(given, taken, 1);
+        for (std::size_t taken = 0; with_swaps && taken < to.items.size(); ++taken)
+            consider(given, taken, 1);
     }
     return best;
 }

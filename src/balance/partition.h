@@ -20,21 +20,25 @@ struct PartitionRules {
     double capacity = 0;        ///< of the weights of a part; used when there are weights
 };
 
-/// Whether one weight, or all together, are more than the capacity allows, so that no search is needed.
+/// Whether one weight, or all together, are more than the capacity allows, so that no search is
+/// needed.
 bool is_impossible(std::span<const double> weights, uint64_t parts, double capacity);
 
 /// Keeps its scratch memory between calls.
 class Partitioner {
 public:
-    /// Fills `part_of`; false when no assignment under the capacity was found: the weights of a part, added up in the order
-    /// of the items, are never more. Costs and weights are finite and at least 0; no weights: no cap. Throws when the thread's progress asks to stop.
-    bool partition(std::span<const double> costs, std::span<const double> weights, const PartitionRules& rules, std::span<uint32_t> part_of);
+    /// Fills `part_of`; false when no assignment under the capacity was found: the weights of a
+    /// part, added up in the order of the items, are never more. Costs and weights are finite and
+    /// at least 0; no weights: no cap. Throws when the thread's progress asks to stop.
+    bool partition(std::span<const double> costs, std::span<const double> weights,
+                   const PartitionRules& rules, std::span<uint32_t> part_of);
 
 private:
-    /// Karmarkar-Karp: a partial partition. Its parts that have items stand in `slots_`: where all have, as a heap, the cheapest in front; otherwise
-    /// costliest first. A part is named by the first of its items.
+    /// Karmarkar-Karp: a partial partition. Its parts that have items stand in `slots_`: where all
+    /// have, as a heap, the cheapest in front; otherwise costliest first. A part is named by the
+    /// first of its items.
     struct State {
-        double spread;   ///< costliest less cheapest part
+        double spread;  ///< costliest less cheapest part
         double largest;
         uint32_t slots;  ///< parts with items
         uint32_t block;  ///< where in slots_, in blocks of `width_`
@@ -59,11 +63,12 @@ private:
     /// Items that go to another part, perhaps for some that come back.
     struct Exchange {
         Run given, taken;
-        double score = 0;             ///< the lower, the better
+        double score = 0;  ///< the lower, the better
         bool is_found() const { return given.count > 0; }
     };
 
-    /// Counts items looked at. Tells the thread's progress about every 2^16 of them, so that a caller can stop a long call within milliseconds.
+    /// Counts items looked at. Tells the thread's progress about every 2^16 of them, so that a
+    /// caller can stop a long call within milliseconds.
     void worked(std::size_t items) {
         unreported_ += items;
         if (unreported_ >= reported_work) tell();
@@ -89,7 +94,7 @@ private:
     static void move(Ranking& ranking, uint32_t part, double from, double to, bool stays = true);
     void gather();
     std::span<Part> open_parts();
-    Ranking ranked(double Part::*load);
+    Ranking ranked(double Part::* load);
     double largest_cost();
     bool is_held();
     bool is_held(const Part& part) const;
@@ -98,7 +103,8 @@ private:
     Exchange best_exchange(const Part& from, const Part& to) const;
     Exchange best_exchange_of_runs(const Part& from, const Part& to) const;
     Exchange best_relief(const Part& from, const Part& to, bool with_swaps) const;
-    void apply(const Exchange& exchange, uint32_t from, uint32_t to, double Part::*load, Ranking& ranking);
+    void apply(const Exchange& exchange, uint32_t from, uint32_t to, double Part::* load,
+               Ranking& ranking);
     void put(uint32_t item, Part& part);
     void count(Part& part) const;
 
@@ -108,20 +114,21 @@ private:
     std::span<const double> costs_, weights_;
     std::span<uint32_t> part_of_;
     PartitionRules rules_;
-    bool whole_ = false;                   ///< costs are whole numbers whose sum is exact
-    double slack_ = 0;                     ///< of the capacity, where sums of weights may be rounded
+    bool whole_ = false;  ///< costs are whole numbers whose sum is exact
+    /// of the capacity, where sums of weights may be rounded
+    double slack_ = 0;
     static constexpr std::size_t reported_work = std::size_t{1} << 16;
     std::size_t unreported_ = 0;
-    uint64_t done_ = 0;                    ///< items looked at
+    uint64_t done_ = 0;  ///< items looked at
 
     struct Keyed {
         uint64_t key;
         uint32_t item;
     };
     std::vector<Keyed> keyed_, sorted_;
-    std::vector<uint32_t> by_cost_;        ///< items, costliest first, then by index
-    std::vector<uint32_t> next_, last_;    ///< lists of items; last_ by the first item of a list
-    std::vector<double> sum_;              ///< by the first item of a list
+    std::vector<uint32_t> by_cost_;      ///< items, costliest first, then by index
+    std::vector<uint32_t> next_, last_;  ///< lists of items; last_ by the first item of a list
+    std::vector<double> sum_;            ///< by the first item of a list
     std::vector<uint32_t> slots_, free_blocks_;
     std::vector<State> heap_;
     uint32_t width_ = 1;

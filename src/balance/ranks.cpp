@@ -16,7 +16,8 @@ uint64_t number_in(const char* name, const char* value) {
     uint64_t number = 0;
     const char* const end = value + std::strlen(value);
     const auto [rest, error] = std::from_chars(value, end, number);
-    if (error != std::errc() || rest != end || value == end) fail(SAB_E_ARGUMENT, name, " = \"", value, "\": must be a whole number");
+    if (error != std::errc() || rest != end || value == end)
+        fail(SAB_E_ARGUMENT, name, " = \"", value, "\": must be a whole number");
     return number;
 }
 
@@ -46,38 +47,50 @@ constexpr Field fields[] = {
     {"epoch", [](const State& s) { return s.epoch; }},
     {"step", [](const State& s) { return s.step; }},
     {"last_step", [](const State& s) -> uint64_t { return s.last_step; }},
-    {"worst_first", [](const State& s) { return s.order == static_cast<uint32_t>(Order::balanced) ? 0 : s.worst_first; }},
-    {"checksum of its other options (budget, cost, caps and the like)", [](const State& s) { return s.checksum; }},
+    {"worst_first",
+     [](const State& s) {
+         return s.order == static_cast<uint32_t>(Order::balanced) ? 0 : s.worst_first;
+     }},
+    {"checksum of its other options (budget, cost, caps and the like)",
+     [](const State& s) { return s.checksum; }},
 };
 
 /// "rank 2 has seed 8, the others 7": those that differ from what most have.
 std::string odd_ones(const char* name, const std::vector<uint64_t>& values) {
-    if (std::ranges::all_of(values, [&](uint64_t value) { return value == values[0]; })) return {};  // without an allocation, which could fail on one rank alone
+    // without an allocation, which could fail on one rank alone
+    if (std::ranges::all_of(values, [&](uint64_t value) { return value == values[0]; })) return {};
     std::map<uint64_t, std::size_t> times;
     for (const uint64_t value : values) ++times[value];
-    const uint64_t usual = std::ranges::max_element(times, {}, [](const auto& each) { return each.second; })->first;
+    const uint64_t usual =
+        std::ranges::max_element(times, {}, [](const auto& each) { return each.second; })->first;
     constexpr std::size_t most_named = 4;
     std::string named;
     std::size_t count = 0;
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
         if (values[rank] == usual) continue;
-        if (++count <= most_named) named += text(named.empty() ? "" : ", ", "rank ", rank, " has ", name, " ", values[rank]);
+        if (++count <= most_named)
+            named +=
+                text(named.empty() ? "" : ", ", "rank ", rank, " has ", name, " ", values[rank]);
     }
     if (count > most_named) named += text(" and ", count - most_named, " more ranks differ");
-    return text(std::string_view(named), ", ", values.size() - count == 1 ? "the other" : "the others", " ", usual);
+    return text(std::string_view(named), ", ",
+                values.size() - count == 1 ? "the other" : "the others", " ", usual);
 }
 
 }  // namespace
 
 std::pair<uint64_t, uint64_t> ranks_from_environment() {
-    static constexpr const char* pairs[][2] = {
-        {"RANK", "WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}};
+    static constexpr const char* pairs[][2] = {{"RANK", "WORLD_SIZE"},
+                                               {"SLURM_PROCID", "SLURM_NTASKS"},
+                                               {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                               {"PMI_RANK", "PMI_SIZE"}};
     for (const auto& [rank_name, size_name] : pairs) {
         const char* const rank = std::getenv(rank_name);
         const char* const size = std::getenv(size_name);
         if (rank == nullptr && size == nullptr) continue;
         if (rank == nullptr || size == nullptr)
-            fail(SAB_E_ARGUMENT, "the environment has ", rank != nullptr ? rank_name : size_name, " and no ", rank != nullptr ? size_name : rank_name, ": both must be set");
+            fail(SAB_E_ARGUMENT, "the environment has ", rank != nullptr ? rank_name : size_name,
+                 " and no ", rank != nullptr ? size_name : rank_name, ": both must be set");
         const uint64_t own = number_in(rank_name, rank), all = number_in(size_name, size);
         check(own < all, rank_name, own, "must be below ", size_name, " = ", all);
         return {own, all};
@@ -85,13 +98,17 @@ std::pair<uint64_t, uint64_t> ranks_from_environment() {
     return {0, 1};
 }
 
-std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is_data, std::size_t axes, uint64_t rank) {
+std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is_data,
+                                        std::size_t axes, uint64_t rank) {
     check(axes >= 1, "axes", axes, "must be at least 1");
     uint64_t all = 1;
     for (std::size_t i = 0; i < axes; ++i) {
         if (shape[i] < 1) fail(SAB_E_ARGUMENT, "shape[", i, "] = 0: must be at least 1");
-        if (is_data[i] != 0 && is_data[i] != 1) fail(SAB_E_ARGUMENT, "is_data[", i, "] = ", is_data[i], ": must be 0 or 1");
-        if (shape[i] > largest_world_size / all) fail(SAB_E_ARGUMENT, "shape[", i, "] = ", shape[i], ": the mesh must have fewer than 2^32 processes");
+        if (is_data[i] != 0 && is_data[i] != 1)
+            fail(SAB_E_ARGUMENT, "is_data[", i, "] = ", is_data[i], ": must be 0 or 1");
+        if (shape[i] > largest_world_size / all)
+            fail(SAB_E_ARGUMENT, "shape[", i, "] = ", shape[i],
+                 ": the mesh must have fewer than 2^32 processes");
         all *= shape[i];
     }
     check(rank < all, "rank", rank, "must be below the number of processes in the mesh, ", all);
@@ -106,13 +123,21 @@ std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is
 
 namespace {
 
-/// The same on all ranks, since they have the same greetings: no rank goes on where another stops. So nothing is allocated where all is well.
+/// The same on all ranks, since they have the same greetings: no rank goes on where another stops.
+/// So nothing is allocated where all is well.
 void check_greetings(std::span<const Greeting> greetings) {
     for (std::size_t i = 0; i < greetings.size(); ++i) {
-        if (greetings[i].rank != i) fail(SAB_E_MISMATCH, "ranks: the one that all_gather puts at place ", i, " says that it is rank ", greetings[i].rank);
-        if (greetings[i].status != SAB_OK) fail(SAB_E_MISMATCH, "ranks: rank ", i, " cannot say where its sampler stands: ", sab_status_name(greetings[i].status));
+        if (greetings[i].rank != i)
+            fail(SAB_E_MISMATCH, "ranks: the one that all_gather puts at place ", i,
+                 " says that it is rank ", greetings[i].rank);
+        if (greetings[i].status != SAB_OK)
+            fail(SAB_E_MISMATCH, "ranks: rank ", i,
+                 " cannot say where its sampler stands: ", sab_status_name(greetings[i].status));
     }
-    if (std::ranges::all_of(greetings, [&](const Greeting& each) { return each.order_version == greetings[0].order_version; })) return;
+    if (std::ranges::all_of(greetings, [&](const Greeting& each) {
+            return each.order_version == greetings[0].order_version;
+        }))
+        return;
     std::vector<uint64_t> versions;
     for (const Greeting& each : greetings) versions.push_back(each.order_version);
     fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd_ones("order version", versions)));
@@ -126,16 +151,18 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
     std::vector<Told> told;
     std::vector<Greeting> greetings;
     std::vector<uint64_t> values, seen_at;
-    const std::exception_ptr failure = caught([&] {
-        greetings.resize(ranks.world_size);
-        told.resize(ranks.world_size);
-        values.resize(ranks.world_size);
-        seen_at.resize(ranks.world_size, ranks.world_size);
-        std::array<std::byte, SAB_STATE_SIZE> bytes{};
-        sampler.save(bytes);
-        std::memcpy(&mine.state, bytes.data(), sizeof mine.state);
-        mine.rank = sampler.rank();
-    }, greeting.status);
+    const std::exception_ptr failure = caught(
+        [&] {
+            greetings.resize(ranks.world_size);
+            told.resize(ranks.world_size);
+            values.resize(ranks.world_size);
+            seen_at.resize(ranks.world_size, ranks.world_size);
+            std::array<std::byte, SAB_STATE_SIZE> bytes{};
+            sampler.save(bytes);
+            std::memcpy(&mine.state, bytes.data(), sizeof mine.state);
+            mine.rank = sampler.rank();
+        },
+        greeting.status);
     if (failure) {
         ranks.tell(greeting, greetings);
         std::rethrow_exception(failure);
@@ -145,16 +172,24 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
     ranks.gather<Told>({&mine, 1}, told);
 
     for (const Field& field : fields) {
-        std::ranges::transform(told, values.begin(), [&](const Told& each) { return field.value(each.state); });
-        if (const std::string odd = odd_ones(field.name, values); !odd.empty()) fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
+        std::ranges::transform(told, values.begin(),
+                               [&](const Told& each) { return field.value(each.state); });
+        if (const std::string odd = odd_ones(field.name, values); !odd.empty())
+            fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
     }
-    if (mine.state.order == static_cast<uint32_t>(Order::sharded)) return;  // each has a shard of its own
+    // each has a shard of its own
+    if (mine.state.order == static_cast<uint32_t>(Order::sharded)) return;
     if (mine.state.world_size != ranks.world_size)
-        fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.state.world_size, ", but there are ", ranks.world_size, " ranks");
+        fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.state.world_size,
+             ", but there are ", ranks.world_size, " ranks");
     for (std::size_t i = 0; i < told.size(); ++i) {
-        if (told[i].rank >= ranks.world_size) fail(SAB_E_MISMATCH, "all_gather: place ", i, " holds rank ", told[i].rank, " of ", ranks.world_size, ", which no rank gave");
+        if (told[i].rank >= ranks.world_size)
+            fail(SAB_E_MISMATCH, "all_gather: place ", i, " holds rank ", told[i].rank, " of ",
+                 ranks.world_size, ", which no rank gave");
         uint64_t& other = seen_at[told[i].rank];
-        if (other < ranks.world_size) fail(SAB_E_MISMATCH, "ranks: the samplers of ranks ", other, " and ", i, " were both made with rank ", told[i].rank);
+        if (other < ranks.world_size)
+            fail(SAB_E_MISMATCH, "ranks: the samplers of ranks ", other, " and ", i,
+                 " were both made with rank ", told[i].rank);
         other = i;
     }
 }

@@ -1,4 +1,5 @@
-/// Samples that are spread over the ranks: one plan from their histograms, and as many steps for every shard.
+/// Samples that are spread over the ranks: one plan from their histograms, and as many steps for
+/// every shard.
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -33,21 +34,28 @@ struct Made {
 };
 
 /// Of all that says what the plan is, but for callbacks.
-uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement, const Ranks& ranks) {
+uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement,
+                 const Ranks& ranks) {
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
     const auto add = [&](const auto& value) { XXH3_64bits_update(&hash, &value, sizeof value); };
     const auto add_all = [&](const auto* values, std::size_t count) {
         add(uint64_t{count});
-        if (count > 0 && values != nullptr) XXH3_64bits_update(&hash, values, count * sizeof *values);
+        if (count > 0 && values != nullptr)
+            XXH3_64bits_update(&hash, values, count * sizeof *values);
     };
     add(uint64_t{order_version});
     add(ranks.world_size);
     add(arrangement.seed);
     add(arrangement.epoch);
-    for (const int32_t value : {options.buckets, options.cost, options.tail, options.oversize}) add(value);
-    for (const double value : {options.budget, options.padding_target, options.length_multiple}) add(value);
-    for (const uint64_t value : {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size, options.batch_size_multiple, uint64_t{options.max_shapes}}) add(value);
+    for (const int32_t value : {options.buckets, options.cost, options.tail, options.oversize})
+        add(value);
+    for (const double value : {options.budget, options.padding_target, options.length_multiple})
+        add(value);
+    for (const uint64_t value :
+         {uint64_t{options.bucket_count}, options.bucket_batches, options.max_batch_size,
+          options.batch_size_multiple, uint64_t{options.max_shapes}})
+        add(value);
     add_all(options.boundaries, options.boundary_count);
     add_all(options.batch_sizes, options.batch_size_count);
     add_all(options.coefficients, options.coefficient_count);
@@ -69,9 +77,17 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
     const Shard& mine = shards[ranks.rank];
     uint64_t most_levels = 0;
     for (std::size_t r = 0; r < shards.size(); ++r) {
-        if (shards[r].status != SAB_OK) fail_as(r, shards[r].status, shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH);
-        if (shards[r].options != mine.options) fail(SAB_E_MISMATCH, "plan: its options, the seed, the epoch or the world size are not the same on ranks ", ranks.rank, " and ", r);
-        if (shards[r].levels > largest_sample_count) fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", shards[r].levels, " distinct sizes, which no rank gave");
+        if (shards[r].status != SAB_OK)
+            fail_as(r, shards[r].status,
+                    shards[r].status == SAB_E_ARGUMENT ? SAB_E_ARGUMENT : SAB_E_MISMATCH);
+        if (shards[r].options != mine.options)
+            fail(SAB_E_MISMATCH,
+                 "plan: its options, the seed, the epoch or the world size are not the same on "
+                 "ranks ",
+                 ranks.rank, " and ", r);
+        if (shards[r].levels > largest_sample_count)
+            fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", shards[r].levels,
+                 " distinct sizes, which no rank gave");
         most_levels = std::max(most_levels, shards[r].levels);
     }
     check(most_levels > 0, "sizes.count", 0, "must be at least 1 on some rank");
@@ -80,7 +96,8 @@ uint64_t check_shards(std::span<const Shard> shards, const Ranks& ranks) {
 
 class ShardedSequence : public Sequence {
 public:
-    ShardedSequence(Sorted own, std::span<const Bar> bars, std::span<const Shard> shards, const sab_plan_options& options, const Ranks& ranks)
+    ShardedSequence(Sorted own, std::span<const Bar> bars, std::span<const Shard> shards,
+                    const sab_plan_options& options, const Ranks& ranks)
         : ranks_(ranks.world_size), rank_(ranks.rank), own_(std::move(own)) {
         lay_out(bars, shards, options);
         steps_ = arranged({});
@@ -88,7 +105,10 @@ public:
 
     /// Of the plan, and of what only this rank knows: which of its samples have which size.
     Made made(std::span<const Bar> bars) const {
-        return {XXH3_64bits_withSeed(bars.data(), bars.size_bytes(), plan_->fingerprint()) | 1, own_.order == nullptr ? 0 : XXH3_64bits(own_.order.get(), own_.count * sizeof(uint32_t))};
+        return {XXH3_64bits_withSeed(bars.data(), bars.size_bytes(), plan_->fingerprint()) | 1,
+                own_.order == nullptr
+                    ? 0
+                    : XXH3_64bits(own_.order.get(), own_.count * sizeof(uint32_t))};
     }
     void set_fingerprint(uint64_t fingerprint) { fingerprint_ = fingerprint; }
 
@@ -96,14 +116,20 @@ public:
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return skipped_; }
     uint64_t batches() const override { return last_step_.empty() ? 0 : last_step_.back(); }
-    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override { return std::make_unique<LayoutOf<Steps>>(arranged(arrangement)); }
-    void exchange(Layout& layout) noexcept override { std::swap(steps_, static_cast<LayoutOf<Steps>&>(layout).value); }
+    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override {
+        return std::make_unique<LayoutOf<Steps>>(arranged(arrangement));
+    }
+    void exchange(Layout& layout) noexcept override {
+        std::swap(steps_, static_cast<LayoutOf<Steps>&>(layout).value);
+    }
 
     bool has_others() const override { return ranks_ > 1; }
     uint64_t step_samples(uint64_t position) const override {
         const Piece piece = find(position);
         uint64_t sum = 0;
-        for (uint64_t r = 0; r < ranks_; ++r) sum += piece.edge(piece.step + 1, counts_[piece.bucket * ranks_ + r]) - piece.edge(piece.step, counts_[piece.bucket * ranks_ + r]);
+        for (uint64_t r = 0; r < ranks_; ++r)
+            sum += piece.edge(piece.step + 1, counts_[piece.bucket * ranks_ + r]) -
+                   piece.edge(piece.step, counts_[piece.bucket * ranks_ + r]);
         return sum;
     }
     uint64_t samples(uint64_t position) const override {
@@ -113,7 +139,8 @@ public:
     }
     double cost(uint64_t position) const override {
         const Bucket& bucket = plan_->buckets()[find(position).bucket];
-        return bucket.cost * static_cast<double>(samples(position)) / static_cast<double>(bucket.batch_size);
+        return bucket.cost * static_cast<double>(samples(position)) /
+               static_cast<double>(bucket.batch_size);
     }
     double total(uint64_t position) const override {
         double sum = 0;
@@ -133,7 +160,10 @@ public:
             batch.longest = std::max(batch.longest, size);
             batch.total += size;
         }
-        batch.padded_length = count == 0 ? 0 : plan_->facts().pads_to_bucket != 0 ? plan_->buckets()[in].padded_length : plan_->padded(batch.longest);
+        batch.padded_length = count == 0 ? 0
+                              : plan_->facts().pads_to_bucket != 0
+                                  ? plan_->buckets()[in].padded_length
+                                  : plan_->padded(batch.longest);
     }
 
 private:
@@ -143,7 +173,9 @@ private:
         Permutation order;
     };
     Steps arranged(const Arrangement& arrangement) const {
-        return {arrangement, Permutation(batches(), permutation_key(arrangement.seed, arrangement.epoch, Purpose::steps, 0))};
+        return {arrangement,
+                Permutation(batches(), permutation_key(arrangement.seed, arrangement.epoch,
+                                                       Purpose::steps, 0))};
     }
 
     /// A step of a bucket: each rank takes the same part of its own samples.
@@ -154,7 +186,8 @@ private:
         uint64_t edge(uint64_t step_, uint64_t samples) const { return step_ * samples / steps; }
     };
 
-    void lay_out(std::span<const Bar> all, std::span<const Shard> shards, const sab_plan_options& options) {
+    void lay_out(std::span<const Bar> all, std::span<const Shard> shards,
+                 const sab_plan_options& options) {
         const std::size_t width = all.size() / ranks_;
         std::map<double, uint64_t> sums;
         uint64_t count = 0;
@@ -162,41 +195,51 @@ private:
             for (std::size_t i = 0; i < shards[r].levels; ++i) {
                 const Bar& bar = all[r * width + i];
                 const bool ascends = i == 0 || bar.size > all[r * width + i - 1].size;
-                if (!(bar.size >= 0 && std::isfinite(bar.size) && ascends && bar.count >= 1 && bar.count <= largest_sample_count))
-                    fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", bar.count, " samples of size ", bar.size, ", which no rank gave");
+                if (!(bar.size >= 0 && std::isfinite(bar.size) && ascends && bar.count >= 1 &&
+                      bar.count <= largest_sample_count))
+                    fail(SAB_E_MISMATCH, "all_gather: place ", r, " holds ", bar.count,
+                         " samples of size ", bar.size, ", which no rank gave");
                 sums[bar.size] += bar.count;
                 count += bar.count;
-                check(count <= largest_sample_count, "sizes.count", count, "must be at most 4294967295 over all ranks");
+                check(count <= largest_sample_count, "sizes.count", count,
+                      "must be at most 4294967295 over all ranks");
             }
         Sorted sorted;
         sorted.count = count;
         sorted.level_first.push_back(0);
         for (const auto& [size, samples] : sums) {
             sorted.level_size.push_back(size);
-            sorted.level_first.push_back(sorted.level_first.back() + static_cast<uint32_t>(samples));
+            sorted.level_first.push_back(sorted.level_first.back() +
+                                         static_cast<uint32_t>(samples));
         }
         plan_ = Plan::make(std::move(sorted), options);
 
-        // Samples of one size stand in the order of their ranks, so that a bucket may begin inside a size.
+        // Samples of one size stand in the order of their ranks, so that a bucket may begin inside
+        // a size.
         const std::span<const Bucket> buckets = plan_->buckets();
         counts_.assign(buckets.size() * ranks_, 0);
         own_begin_.assign(buckets.size(), 0);
         uint64_t kept = 0;
-        std::vector<uint64_t> before(plan_->level_size().size());  // samples of the size on lower ranks
+        // samples of the size on lower ranks
+        std::vector<uint64_t> before(plan_->level_size().size());
         for (std::size_t r = 0; r < ranks_; ++r) {
             uint64_t own = 0;  // samples of the rank that stand before
             std::size_t b = 0;
             for (std::size_t i = 0, level = 0; i < shards[r].levels; ++i) {
                 const Bar& bar = all[r * width + i];
                 while (plan_->level_size()[level] != bar.size) ++level;
-                const uint64_t begin = plan_->level_first()[level] + before[level], end = begin + bar.count;
+                const uint64_t begin = plan_->level_first()[level] + before[level],
+                               end = begin + bar.count;
                 before[level] += bar.count;
                 while (b < buckets.size() && buckets[b].end <= begin) ++b;
-                for (std::size_t each = b; each < buckets.size() && buckets[each].begin < end; ++each) {
-                    const uint64_t from = std::max<uint64_t>(begin, buckets[each].begin), to = std::min<uint64_t>(end, buckets[each].end);
+                for (std::size_t each = b; each < buckets.size() && buckets[each].begin < end;
+                     ++each) {
+                    const uint64_t from = std::max<uint64_t>(begin, buckets[each].begin),
+                                   to = std::min<uint64_t>(end, buckets[each].end);
                     if (from >= to) continue;
                     uint64_t& samples = counts_[each * ranks_ + r];
-                    if (r == rank_ && samples == 0) own_begin_[each] = static_cast<uint32_t>(own + (from - begin));
+                    if (r == rank_ && samples == 0)
+                        own_begin_[each] = static_cast<uint32_t>(own + (from - begin));
                     samples += to - from;
                     if (r == rank_) kept += to - from;
                 }
@@ -206,7 +249,9 @@ private:
         skipped_ = own_.count - kept;
         uint64_t steps = 0;
         for (std::size_t b = 0; b < buckets.size(); ++b) {
-            const uint64_t most = *std::max_element(counts_.begin() + static_cast<std::ptrdiff_t>(b * ranks_), counts_.begin() + static_cast<std::ptrdiff_t>((b + 1) * ranks_));
+            const uint64_t most =
+                *std::max_element(counts_.begin() + static_cast<std::ptrdiff_t>(b * ranks_),
+                                  counts_.begin() + static_cast<std::ptrdiff_t>((b + 1) * ranks_));
             steps += (most + buckets[b].batch_size - 1) / buckets[b].batch_size;
             last_step_.push_back(steps);
         }
@@ -227,14 +272,17 @@ private:
         places_.resize(count);
         if (count == 0) return places_;
         const uint64_t own = own_count(piece.bucket);
-        const Permutation permutation(own, permutation_key(steps_.arrangement.seed, steps_.arrangement.epoch, Purpose::samples, piece.bucket));
+        const Permutation permutation(
+            own, permutation_key(steps_.arrangement.seed, steps_.arrangement.epoch,
+                                 Purpose::samples, piece.bucket));
         permutation.fill(piece.edge(piece.step, own) + first, places_);
         for (uint32_t& place : places_) place += own_begin_[piece.bucket];
         return places_;
     }
 
     double size_at(uint32_t place) const {
-        const auto level = std::ranges::upper_bound(own_.level_first, place) - own_.level_first.begin() - 1;
+        const auto level =
+            std::ranges::upper_bound(own_.level_first, place) - own_.level_first.begin() - 1;
         return own_.level_size[static_cast<std::size_t>(level)];
     }
 
@@ -252,22 +300,31 @@ private:
 
 }  // namespace
 
-std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes, const sab_plan_options& options, const sab_sampler_options& given, const Ranks& ranks) {
-    // A rank that fails reports its status in the next gathering, so that the others do not wait for it. The memory for their answers is there before.
+std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes,
+                                                  const sab_plan_options& options,
+                                                  const sab_sampler_options& given,
+                                                  const Ranks& ranks) {
+    // A rank that fails reports its status in the next gathering, so that the others do not wait
+    // for it. The memory for their answers is there before.
     Shard mine{SAB_OK, 0, hash_of(options, {given.seed, given.epoch}, ranks)};
     Sorted own;
     std::vector<Shard> shards;
     std::vector<Made> plans;
     std::vector<int64_t> statuses;
-    std::exception_ptr failure = caught([&] {
-        check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail, "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
-        check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize, "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
-        shards.resize(ranks.world_size);
-        statuses.resize(ranks.world_size);
-        plans.resize(ranks.world_size);
-        if (sizes.count() > 0) own = sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx));
-        mine.levels = own.level_size.size();
-    }, mine.status);
+    std::exception_ptr failure = caught(
+        [&] {
+            check(options.tail == SAB_TAIL_KEEP, "plan.tail", options.tail,
+                  "must be SAB_TAIL_KEEP (0) for samples that are spread over ranks");
+            check(options.oversize != SAB_OVERSIZE_SINGLE, "plan.oversize", options.oversize,
+                  "must not be SAB_OVERSIZE_SINGLE (2) for samples that are spread over ranks");
+            shards.resize(ranks.world_size);
+            statuses.resize(ranks.world_size);
+            plans.resize(ranks.world_size);
+            if (sizes.count() > 0)
+                own = sort_by_size(sizes, true, Progress(options.progress, options.progress_ctx));
+            mine.levels = own.level_size.size();
+        },
+        mine.status);
     if (failure) {
         ranks.tell(mine, shards);
         std::rethrow_exception(failure);
@@ -277,35 +334,46 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes, const sab_
 
     std::vector<Bar> bars, all;
     int64_t status = SAB_OK;
-    failure = caught([&] {
-        bars.resize(most_levels);
-        all.resize(most_levels * ranks.world_size);
-    }, status);
+    failure = caught(
+        [&] {
+            bars.resize(most_levels);
+            all.resize(most_levels * ranks.world_size);
+        },
+        status);
     ranks.gather<int64_t>({&status, 1}, statuses);
     if (failure) std::rethrow_exception(failure);
     for (std::size_t r = 0; r < statuses.size(); ++r)
         if (statuses[r] != SAB_OK) fail_as(r, statuses[r], SAB_E_MISMATCH);
-    for (std::size_t i = 0; i < own.level_size.size(); ++i) bars[i] = {own.level_size[i], own.level_first[i + 1] - own.level_first[i]};
+    for (std::size_t i = 0; i < own.level_size.size(); ++i)
+        bars[i] = {own.level_size[i], own.level_first[i + 1] - own.level_first[i]};
     ranks.gather<Bar>(bars, all);
 
-    // All that the sampler needs is made before the last gathering: after it no rank can fail alone.
+    // All that the sampler needs is made before the last gathering: after it no rank can fail
+    // alone.
     std::unique_ptr<sab_sampler> sampler;
     ShardedSequence* sequence = nullptr;
     Made made{0, 0};
-    failure = caught([&] {
-        auto owned = std::make_unique<ShardedSequence>(std::move(own), all, shards, options, ranks);
-        sequence = owned.get();
-        sab_sampler_options alone SAB_SAMPLER_OPTIONS_INIT;  // no other rank takes samples of this shard
-        alone.seed = given.seed;
-        alone.epoch = given.epoch;
-        sampler.reset(new sab_sampler{std::make_unique<Cursor>(std::move(owned), alone), {}});
-        made = sequence->made(all);
-    }, status);
+    failure = caught(
+        [&] {
+            auto owned =
+                std::make_unique<ShardedSequence>(std::move(own), all, shards, options, ranks);
+            sequence = owned.get();
+            // no other rank takes samples of this shard
+            sab_sampler_options alone SAB_SAMPLER_OPTIONS_INIT;
+            alone.seed = given.seed;
+            alone.epoch = given.epoch;
+            sampler.reset(new sab_sampler{std::make_unique<Cursor>(std::move(owned), alone), {}});
+            made = sequence->made(all);
+        },
+        status);
     ranks.gather<Made>({&made, 1}, plans);
     if (failure) std::rethrow_exception(failure);
     for (std::size_t r = 0; r < plans.size(); ++r)
         if (plans[r].plan != made.plan)
-            fail(SAB_E_MISMATCH, "plan: rank ", r, plans[r].plan == 0 ? " could not make it" : " made another one; options match; check that the cost is the same on all ranks");
+            fail(SAB_E_MISMATCH, "plan: rank ", r,
+                 plans[r].plan == 0 ? " could not make it"
+                                    : " made another one; options match; check that the cost is "
+                                      "the same on all ranks");
     sequence->set_fingerprint(XXH3_64bits(plans.data(), plans.size() * sizeof(Made)));
     return sampler;
 }

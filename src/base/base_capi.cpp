@@ -14,17 +14,19 @@
 namespace sab {
 namespace {
 
-/// Plain arrays without destructors, so that a thread may end at any time and the library may be unloaded.
+/// Plain arrays without destructors, so that a thread may end at any time and the library may be
+/// unloaded.
 thread_local char last_message[1024] = "";
 thread_local int32_t last_callback_code = 0;
 
-/// The log callback and its ctx belong together: a sequence lock lets any thread read the pair without waiting, also in a child after
-/// fork(). An odd count means that a writer is at work.
+/// The log callback and its ctx belong together: a sequence lock lets any thread read the pair
+/// without waiting, also in a child after fork(). An odd count means that a writer is at work.
 std::atomic<uint64_t> log_sequence{0};
 std::atomic<sab_log_fn> log_callback{nullptr};
 std::atomic<void*> log_ctx{nullptr};
 
-/// The writer that was at work when another thread forked is not in the child, which drops what was half written.
+/// The writer that was at work when another thread forked is not in the child, which drops what was
+/// half written.
 void drop_half_written() {
     const uint64_t count = log_sequence.load();
     if (count % 2 == 0) return;
@@ -32,7 +34,8 @@ void drop_half_written() {
     log_sequence.store(count + 1);
 }
 
-/// For a thread that ends in a callback of a call. Functions of the C ABI are noexcept, so the exception that ends the thread would abort the process.
+/// For a thread that ends in a callback of a call. Functions of the C ABI are noexcept, so the
+/// exception that ends the thread would abort the process.
 [[noreturn]] void sleep_until_exit() {
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
@@ -43,7 +46,8 @@ sab_status set_last_error(sab_status status, const char* message, int32_t callba
     std::size_t length = std::strlen(message);
     if (length > sizeof last_message - 1) {
         length = sizeof last_message - 1;
-        while (length > 0 && (static_cast<unsigned char>(message[length]) & 0xC0) == 0x80) --length;  // do not cut a UTF-8 character
+        // do not cut a UTF-8 character
+        while (length > 0 && (static_cast<unsigned char>(message[length]) & 0xC0) == 0x80) --length;
     }
     std::memcpy(last_message, message, length);
     last_message[length] = '\0';
@@ -109,20 +113,29 @@ const char* sab_status_name(sab_status status) noexcept {
     }
 }
 
-const char* sab_last_error_message(void) noexcept { return sab::last_message; }
+const char* sab_last_error_message(void) noexcept {
+    return sab::last_message;
+}
 
-int32_t sab_last_callback_code(void) noexcept { return sab::last_callback_code; }
+int32_t sab_last_callback_code(void) noexcept {
+    return sab::last_callback_code;
+}
 
-uint32_t sab_abi_version(void) noexcept { return SAB_ABI_MAJOR * 1000 + SAB_ABI_MINOR; }
+uint32_t sab_abi_version(void) noexcept {
+    return SAB_ABI_MAJOR * 1000 + SAB_ABI_MINOR;
+}
 
-const char* sab_version_string(void) noexcept { return SAB_VERSION; }
+const char* sab_version_string(void) noexcept {
+    return SAB_VERSION;
+}
 
 void sab_set_log_callback(sab_log_fn callback, void* ctx) noexcept {
     static std::atomic<bool> is_watching{false};
     if (!is_watching.exchange(true)) pthread_atfork(nullptr, nullptr, sab::drop_half_written);
     // Writers take turns: one makes the count odd, the others wait for it to be even again.
     uint64_t count = sab::log_sequence.load(std::memory_order_relaxed) & ~uint64_t{1};
-    while (!sab::log_sequence.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel)) count &= ~uint64_t{1};
+    while (!sab::log_sequence.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel))
+        count &= ~uint64_t{1};
     sab::log_callback.store(callback, std::memory_order_release);
     sab::log_ctx.store(ctx, std::memory_order_release);
     sab::log_sequence.store(count + 2, std::memory_order_release);

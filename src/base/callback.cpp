@@ -8,9 +8,14 @@ namespace {
 thread_local const Progress* progress_of_thread = nullptr;
 }
 
-const Progress* current_progress() noexcept { return progress_of_thread; }
-CurrentProgress::CurrentProgress(const Progress* progress) noexcept : before_(std::exchange(progress_of_thread, progress)) {}
-CurrentProgress::~CurrentProgress() { progress_of_thread = before_; }
+const Progress* current_progress() noexcept {
+    return progress_of_thread;
+}
+CurrentProgress::CurrentProgress(const Progress* progress) noexcept
+    : before_(std::exchange(progress_of_thread, progress)) {}
+CurrentProgress::~CurrentProgress() {
+    progress_of_thread = before_;
+}
 
 void fail_as_thrown(std::string_view what) {
     try {
@@ -24,6 +29,8 @@ void fail_as_thrown(std::string_view what) {
     }
 }
 
-void fail_with_code(std::string_view what, int32_t code) { throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code); }
+void fail_with_code(std::string_view what, int32_t code) {
+    throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
+}
 
 }  // namespace sab

@@ -12,7 +12,8 @@
 
 namespace sab {
 
-/// glibc ends a thread (pthread_exit) by this exception. Handlers must rethrow it. Python ends threads this way after the interpreter has exited.
+/// glibc ends a thread (pthread_exit) by this exception. Handlers must rethrow it. Python ends
+/// threads this way after the interpreter has exited.
 #if defined(__GLIBCXX__) && defined(__GLIBC__)
 using ThreadEnd = abi::__forced_unwind;
 #else
@@ -21,8 +22,9 @@ class ThreadEnd {};
 
 class Progress;
 
-/// What is told of a call that takes long, by the thread that is in it: of the stream that is asked, or whether a thread is to stop. None in a callback: runtimes whose
-/// tasks share a thread may let another call in there begin, and end after this one.
+/// What is told of a call that takes long, by the thread that is in it: of the stream that is
+/// asked, or whether a thread is to stop. None in a callback: runtimes whose tasks share a thread
+/// may let another call in there begin, and end after this one.
 const Progress* current_progress() noexcept;
 class CurrentProgress {
 public:
@@ -38,7 +40,8 @@ private:
 /// In a handler: the failure of a callback whose C++ exception is being handled.
 [[noreturn, gnu::cold]] void fail_as_thrown(std::string_view what);
 
-/// Runs a caller's callback: its code. A C++ exception that leaves it is a failure of the callback, its text in the message.
+/// Runs a caller's callback: its code. A C++ exception that leaves it is a failure of the callback,
+/// its text in the message.
 template <class Call>
 int32_t called_back(std::string_view what, Call&& call) {
     const CurrentProgress none(nullptr);

@@ -1,7 +1,8 @@
 #include "base/error.h"
 
 #include <charconv>
-// libc++ does not set the macro, since its from_chars lacks numbers with fractions; on Apple's systems it is the system's age that counts.
+// libc++ does not set the macro, since its from_chars lacks numbers with fractions; on Apple's
+// systems it is the system's age that counts.
 #if defined(__cpp_lib_to_chars) || (defined(_LIBCPP_VERSION) && !defined(__APPLE__))
 #define SAB_HAS_TO_CHARS
 #else
@@ -49,6 +50,8 @@ std::string joined(std::initializer_list<TextPart> parts) {
     return out;
 }
 
-void fail_with(sab_status status, std::initializer_list<TextPart> parts) { throw Error(status, joined(parts)); }
+void fail_with(sab_status status, std::initializer_list<TextPart> parts) {
+    throw Error(status, joined(parts));
+}
 
 }  // namespace sab

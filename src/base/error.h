@@ -13,8 +13,8 @@
 
 namespace sab {
 
-/// A part of a message: text or a number. Messages are everywhere and failures rare, so a caller only notes its parts, in few instructions,
-/// and text is made of them out of line.
+/// A part of a message: text or a number. Messages are everywhere and failures rare, so a caller
+/// only notes its parts, in few instructions, and text is made of them out of line.
 class TextPart {
 public:
     TextPart(std::string_view text) : kind_(Kind::text), text_(text) {}
@@ -24,7 +24,9 @@ public:
     TextPart(double number) : kind_(Kind::float64), float64_(number) {}
     template <std::integral Number>
         requires(!std::same_as<Number, bool>)
-    TextPart(Number number) : kind_(std::signed_integral<Number> ? Kind::whole : Kind::natural), natural_(static_cast<uint64_t>(number)) {}
+    TextPart(Number number)
+        : kind_(std::signed_integral<Number> ? Kind::whole : Kind::natural),
+          natural_(static_cast<uint64_t>(number)) {}
 
     /// Numbers are written by to_chars: shortest exact form, whatever the locale says.
     void append_to(std::string& out) const;
@@ -46,7 +48,8 @@ std::string text(const Parts&... parts) {
     return joined({TextPart(parts)...});
 }
 
-/// A failure on its way to the C ABI: status, message, and the caller's own code when a callback failed.
+/// A failure on its way to the C ABI: status, message, and the caller's own code when a callback
+/// failed.
 class Error : public std::exception {
 public:
     Error(sab_status status, std::string message, int32_t callback_code = 0)

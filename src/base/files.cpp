@@ -1,29 +1,32 @@
 #include "base/files.h"
 
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "base/error.h"
 
 namespace sab {
 
 std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
-    const auto refuse = [&](const char* what) { fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(errno)); };
+    const auto refuse = [&](const char* what) {
+        fail(SAB_E_IO, what, " \"", path, "\": ", std::strerror(errno));
+    };
     const int file = ::open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) refuse("cannot open");
     struct Closer {
         int file;
         ~Closer() { ::close(file); }
     } closer{file};
-    struct stat facts {};
+    struct stat facts{};
     if (::fstat(file, &facts) != 0) refuse("cannot read");
-    if (!S_ISREG(facts.st_mode)) fail(SAB_E_IO, "cannot map \"", path, "\": must be a regular file");
+    if (!S_ISREG(facts.st_mode))
+        fail(SAB_E_IO, "cannot map \"", path, "\": must be a regular file");
     const auto length = static_cast<std::size_t>(facts.st_size);
     if (length == 0) return std::make_shared<const std::span<const std::byte>>();
     void* start = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, file, 0);
@@ -42,7 +45,8 @@ std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
 }
 
 void replace_file(const char* path, std::span<const std::span<const std::byte>> parts) {
-    // A neighbour of the file takes its place when it is whole and on the disk. The name differs between processes and threads.
+    // A neighbour of the file takes its place when it is whole and on the disk. The name differs
+    // between processes and threads.
     static std::atomic<uint32_t> counter{0};
     std::string scratch;
     const auto refuse = [&](const char* what) {
@@ -73,9 +77,10 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
     if (::rename(scratch.c_str(), path) != 0) refuse("cannot write");
 }
 
-OpenFile::OpenFile(const std::string& name) : name_(name), file_(::open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
+OpenFile::OpenFile(const std::string& name)
+    : name_(name), file_(::open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (name.find('\0') != name.npos) errno = ENOENT;
-    struct stat facts {};
+    struct stat facts{};
     if (file_ < 0 || name.find('\0') != name.npos || ::fstat(file_, &facts) != 0) {
         const int number = errno;
         if (file_ >= 0) ::close(file_);
@@ -87,16 +92,21 @@ OpenFile::OpenFile(const std::string& name) : name_(name), file_(::open(name.c_s
 #else
     const timespec& time = facts.st_mtim;
 #endif
-    modified_ = static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+    modified_ =
+        static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
-OpenFile::~OpenFile() { ::close(file_); }
+OpenFile::~OpenFile() {
+    ::close(file_);
+}
 
 std::size_t OpenFile::read(uint64_t place, char* to, std::size_t room) const {
     for (;;) {
         const ssize_t count = ::pread(file_, to, room, static_cast<off_t>(place));
         if (count >= 0) return static_cast<std::size_t>(count);
-        if (errno != EINTR) fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ", std::strerror(errno));
+        if (errno != EINTR)
+            fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ",
+                 std::strerror(errno));
     }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Files read by mapping or piece by piece, and replaced as a whole. On Windows, too, names are UTF-8.
+/// Files read by mapping or piece by piece, and replaced as a whole. On Windows, too, names are
+/// UTF-8.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,13 +10,16 @@
 
 namespace sab {
 
-/// Maps the whole file read-only; throws SAB_E_IO. The bytes live as long as a copy of the pointer does.
+/// Maps the whole file read-only; throws SAB_E_IO. The bytes live as long as a copy of the pointer
+/// does.
 std::shared_ptr<const std::span<const std::byte>> map_file(const char* path);
 
-/// Writes the parts, one after the other, to a file that takes the place of `path` in one step; throws SAB_E_IO.
+/// Writes the parts, one after the other, to a file that takes the place of `path` in one step;
+/// throws SAB_E_IO.
 void replace_file(const char* path, std::span<const std::span<const std::byte>> parts);
 
-/// A file that is open for reading. Reads by position: processes that share it do not move each other. Throws SAB_E_IO.
+/// A file that is open for reading. Reads by position: processes that share it do not move each
+/// other. Throws SAB_E_IO.
 class OpenFile {
 public:
     explicit OpenFile(const std::string& name);
@@ -36,7 +40,8 @@ private:
     uint64_t size_ = 0, modified_ = 0;
 };
 
-/// While it lives, no file that is opened becomes standard input, output or error of a process that has closed those: what is printed later would go into it.
+/// While it lives, no file that is opened becomes standard input, output or error of a process that
+/// has closed those: what is printed later would go into it.
 class StandardStreams {
 public:
     StandardStreams() noexcept;

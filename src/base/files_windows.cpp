@@ -24,15 +24,17 @@ constexpr std::size_t most_at_once = 1 << 30;
 std::wstring wide(std::string_view name) {
     const auto length = static_cast<int>(name.size());
     std::wstring units(name.size(), L'\0');
-    units.resize(static_cast<std::size_t>(MultiByteToWideChar(CP_UTF8, 0, name.data(), length, units.data(), length)));
+    units.resize(static_cast<std::size_t>(
+        MultiByteToWideChar(CP_UTF8, 0, name.data(), length, units.data(), length)));
     return units;
 }
 
 }  // namespace
 
 std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
-    struct _stat64 facts {};
-    if (_wstat64(wide(path).c_str(), &facts) == 0 && (facts.st_mode & _S_IFREG) == 0) fail(SAB_E_IO, "cannot map \"", path, "\": must be a regular file");
+    struct _stat64 facts{};
+    if (_wstat64(wide(path).c_str(), &facts) == 0 && (facts.st_mode & _S_IFREG) == 0)
+        fail(SAB_E_IO, "cannot map \"", path, "\": must be a regular file");
     const OpenFile file(path);
     struct Copy {  // what is mapped could not be replaced
         std::vector<std::byte> bytes;
@@ -41,7 +43,10 @@ std::shared_ptr<const std::span<const std::byte>> map_file(const char* path) {
     const auto copy = std::make_shared<Copy>();
     copy->bytes.resize(file.size());
     std::size_t length = 0;
-    while (const std::size_t count = file.read(length, reinterpret_cast<char*>(copy->bytes.data()) + length, copy->bytes.size() - length)) length += count;
+    while (const std::size_t count =
+               file.read(length, reinterpret_cast<char*>(copy->bytes.data()) + length,
+                         copy->bytes.size() - length))
+        length += count;
     copy->view = {copy->bytes.data(), length};
     return {copy, &copy->view};
 }
@@ -52,13 +57,16 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
     int file = -1;
     do {
         scratch = text(path, ".", GetCurrentProcessId(), ".", counter.fetch_add(1), ".part");
-        file = _wopen(wide(scratch).c_str(), _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE);
+        file =
+            _wopen(wide(scratch).c_str(), _O_WRONLY | _O_CREAT | _O_EXCL | _O_BINARY | _O_NOINHERIT,
+                   _S_IREAD | _S_IWRITE);
     } while (file < 0 && errno == EEXIST);
     if (file < 0) fail(SAB_E_IO, "cannot write \"", path, "\": ", std::strerror(errno));
     std::string failure;
     for (std::span<const std::byte> part : parts)
         while (failure.empty() && !part.empty()) {
-            const int written = _write(file, part.data(), static_cast<unsigned>(std::min(part.size(), most_at_once)));
+            const int written = _write(file, part.data(),
+                                       static_cast<unsigned>(std::min(part.size(), most_at_once)));
             if (written < 0)
                 failure = std::strerror(errno);
             else
@@ -66,7 +74,8 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
         }
     if (failure.empty() && _commit(file) != 0) failure = std::strerror(errno);
     _close(file);
-    if (failure.empty() && MoveFileExW(wide(scratch).c_str(), wide(path).c_str(), MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) == 0)
+    if (failure.empty() && MoveFileExW(wide(scratch).c_str(), wide(path).c_str(),
+                                       MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) == 0)
         failure = std::system_category().message(static_cast<int>(GetLastError()));
     if (failure.empty()) return;
     _wunlink(wide(scratch).c_str());
@@ -75,19 +84,26 @@ void replace_file(const char* path, std::span<const std::span<const std::byte>> 
 
 OpenFile::OpenFile(const std::string& name) : name_(name), file_(-1) {
     errno = ENOENT;
-    if (name.find('\0') == name.npos) file_ = _wopen(wide(name).c_str(), _O_RDONLY | _O_BINARY | _O_NOINHERIT);
+    if (name.find('\0') == name.npos)
+        file_ = _wopen(wide(name).c_str(), _O_RDONLY | _O_BINARY | _O_NOINHERIT);
     if (file_ < 0) fail(SAB_E_IO, "cannot open file \"", name, "\": ", std::strerror(errno));
     size_ = static_cast<uint64_t>(_filelengthi64(file_));
-    struct _stat64 facts {};
-    if (_fstat64(file_, &facts) == 0) modified_ = static_cast<uint64_t>(facts.st_mtime) * 1'000'000'000;
+    struct _stat64 facts{};
+    if (_fstat64(file_, &facts) == 0)
+        modified_ = static_cast<uint64_t>(facts.st_mtime) * 1'000'000'000;
 }
 
-OpenFile::~OpenFile() { _close(file_); }
+OpenFile::~OpenFile() {
+    _close(file_);
+}
 
 std::size_t OpenFile::read(uint64_t place, char* to, std::size_t room) const {
     const bool is_there = _lseeki64(file_, static_cast<int64_t>(place), SEEK_SET) >= 0;
-    const int count = is_there ? _read(file_, to, static_cast<unsigned>(std::min(room, most_at_once))) : -1;
-    if (count < 0) fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ", std::strerror(errno));
+    const int count =
+        is_there ? _read(file_, to, static_cast<unsigned>(std::min(room, most_at_once))) : -1;
+    if (count < 0)
+        fail(SAB_E_IO, "cannot read file \"", name_, "\" at byte ", place, ": ",
+             std::strerror(errno));
     return static_cast<std::size_t>(count);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-/// How large each struct of the ABI was when it was first released: up to the end of its last field then. Fields are appended to the structs, rows
-/// here never change, and a new struct gets a row of its own. What is appended begins behind any padding at the old end, which callers leave unset.
+/// How large each struct of the ABI was when it was first released: up to the end of its last field
+/// then. Fields are appended to the structs, rows here never change, and a new struct gets a row of
+/// its own. What is appended begins behind any padding at the old end, which callers leave unset.
 
 #include <cstddef>
 
@@ -11,10 +12,11 @@ namespace sab {
 template <class Struct>
 extern const std::size_t first_size;  // a struct without a row does not link
 
-#define SAB_FIRST_RELEASED(type, last)              \
-    template <>                                     \
-    inline constexpr std::size_t first_size<type> = \
-        (offsetof(type, last) + sizeof(type::last) + alignof(type) - 1) / alignof(type) * alignof(type);
+#define SAB_FIRST_RELEASED(type, last)                                                    \
+    template <>                                                                           \
+    inline constexpr std::size_t first_size<type> =                                       \
+        (offsetof(type, last) + sizeof(type::last) + alignof(type) - 1) / alignof(type) * \
+        alignof(type);
 
 // 0.1
 SAB_FIRST_RELEASED(sab_sizes_options, columns)

@@ -14,19 +14,22 @@ namespace sab {
 /// Keeps the calling thread's last failure; never allocates.
 sab_status set_last_error(sab_status status, const char* message, int32_t callback_code) noexcept;
 
-/// In a handler: what the exception being handled means. Out of line, since every function of the ABI ends in it.
+/// In a handler: what the exception being handled means. Out of line, since every function of the
+/// ABI ends in it.
 [[gnu::cold]] sab_status set_caught_error() noexcept;
 
 /// Sends a line to the process's log callback, if there is one.
 void log_line(sab_log_level level, std::initializer_list<TextPart> parts) noexcept;
 
-/// The same of text and numbers. The line is left out when there is no memory for it: a warning is no reason to fail.
+/// The same of text and numbers. The line is left out when there is no memory for it: a warning is
+/// no reason to fail.
 template <class... Parts>
 void log(sab_log_level level, const Parts&... parts) noexcept {
     log_line(level, {TextPart(parts)...});
 }
 
-/// Runs `body` and turns whatever leaves it into a status and the thread's message. The only place that catches.
+/// Runs `body` and turns whatever leaves it into a status and the thread's message. The only place
+/// that catches.
 template <class Body>
 sab_status guard(Body&& body) noexcept {
     try {
@@ -51,8 +54,9 @@ sab_status guard_new(Handle** handle, std::string_view name, Make&& make) noexce
     });
 }
 
-/// Sets the caller's struct to the defaults: as many bytes as it has, those that this library does not know to zero.
-/// `defaults` must be static: the padding of an automatic object is indeterminate, and it would be copied.
+/// Sets the caller's struct to the defaults: as many bytes as it has, those that this library does
+/// not know to zero. `defaults` must be static: the padding of an automatic object is
+/// indeterminate, and it would be copied.
 template <class Options>
 void init_options(Options* options, std::size_t struct_size, const Options& defaults) noexcept {
     if (options == nullptr || struct_size < sizeof(defaults.struct_size)) return;
@@ -61,32 +65,37 @@ void init_options(Options* options, std::size_t struct_size, const Options& defa
     options->struct_size = struct_size;
 }
 
-/// What the caller's `given` covers, over the defaults. A smaller struct than the first released one is refused; a larger one passes when what this
-/// library does not know is zero.
+/// What the caller's `given` covers, over the defaults. A smaller struct than the first released
+/// one is refused; a larger one passes when what this library does not know is zero.
 template <class Options>
-Options read_options(const Options* given, const Options& defaults, std::string_view name = "options") {
+Options read_options(const Options* given, const Options& defaults,
+                     std::string_view name = "options") {
     Options options = defaults;
     if (given == nullptr) return options;
     const std::size_t size = given->struct_size;
     const auto check_size = [&](bool kept, const auto&... rule) {
         if (!kept) fail(SAB_E_ARGUMENT, name, ".struct_size = ", size, ": ", rule...);
     };
-    check_size(size >= first_size<Options>, "must be at least ", first_size<Options>, " (use the _INIT macro)");
+    check_size(size >= first_size<Options>, "must be at least ", first_size<Options>,
+               " (use the _INIT macro)");
     check_size(size <= 65536, "must be at most 65536 (use the _INIT macro)");
     std::memcpy(&options, given, std::min(size, sizeof(Options)));
     const auto* bytes = reinterpret_cast<const unsigned char*>(given);
     for (std::size_t i = sizeof(Options); i < size; ++i)
-        check_size(bytes[i] == 0, "byte ", i, " is set, but this library knows only the first ", sizeof(Options));
+        check_size(bytes[i] == 0, "byte ", i, " is set, but this library knows only the first ",
+                   sizeof(Options));
     options.struct_size = sizeof(Options);
     return options;
 }
 
-/// Checks that a result struct has room for the first released fields, before any work is done for it.
+/// Checks that a result struct has room for the first released fields, before any work is done for
+/// it.
 template <class Result>
 void check_result(const Result* result, std::string_view name) {
     require(result, name);
     if (result->struct_size < first_size<Result>)
-        fail(SAB_E_ARGUMENT, name, ".struct_size = ", result->struct_size, ": must be at least ", first_size<Result>, " (use the _INIT macro)");
+        fail(SAB_E_ARGUMENT, name, ".struct_size = ", result->struct_size, ": must be at least ",
+             first_size<Result>, " (use the _INIT macro)");
 }
 
 /// Fills as much of the caller's struct as it has room for.

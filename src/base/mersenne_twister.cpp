@@ -8,7 +8,8 @@ namespace sab {
 
 MersenneTwister::MersenneTwister(uint32_t seed) {
     words_[0] = seed;
-    for (uint32_t i = 1; i < size; ++i) words_[i] = 1812433253u * (words_[i - 1] ^ (words_[i - 1] >> 30)) + i;
+    for (uint32_t i = 1; i < size; ++i)
+        words_[i] = 1812433253u * (words_[i - 1] ^ (words_[i - 1] >> 30)) + i;
 }
 
 MersenneTwister::MersenneTwister(std::span<const uint32_t> key) : MersenneTwister(19650218u) {
@@ -20,11 +21,13 @@ MersenneTwister::MersenneTwister(std::span<const uint32_t> key) : MersenneTwiste
         }
     };
     for (std::size_t k = std::max(size, key.size()), j = 0; k > 0; --k, j = (j + 1) % key.size()) {
-        words_[i] = (words_[i] ^ ((words_[i - 1] ^ (words_[i - 1] >> 30)) * 1664525u)) + key[j] + static_cast<uint32_t>(j);
+        words_[i] = (words_[i] ^ ((words_[i - 1] ^ (words_[i - 1] >> 30)) * 1664525u)) + key[j] +
+                    static_cast<uint32_t>(j);
         step();
     }
     for (std::size_t k = size - 1; k > 0; --k) {
-        words_[i] = (words_[i] ^ ((words_[i - 1] ^ (words_[i - 1] >> 30)) * 1566083941u)) - static_cast<uint32_t>(i);
+        words_[i] = (words_[i] ^ ((words_[i - 1] ^ (words_[i - 1] >> 30)) * 1566083941u)) -
+                    static_cast<uint32_t>(i);
         step();
     }
     words_[0] = 0x80000000u;
@@ -37,7 +40,8 @@ uint32_t MersenneTwister::operator()() {
             return (y >> 1) ^ ((low & 1) != 0 ? 0x9908B0DFu : 0u);
         };
         constexpr std::size_t middle = 397;
-        for (std::size_t i = 0; i < size; ++i) words_[i] = words_[(i + middle) % size] ^ twist(words_[i], words_[(i + 1) % size]);
+        for (std::size_t i = 0; i < size; ++i)
+            words_[i] = words_[(i + middle) % size] ^ twist(words_[i], words_[(i + 1) % size]);
         used_ = 0;
     }
     uint32_t y = words_[used_++];
@@ -61,7 +65,8 @@ void MersenneTwister::load(std::span<const uint32_t, state_words> words) {
 std::vector<uint32_t> torch_permutation(MersenneTwister& generator, std::size_t count) {
     std::vector<uint32_t> drawn(count);
     for (uint32_t i = 0; i < count; ++i) drawn[i] = i;
-    for (std::size_t i = 0; i + 1 < count; ++i) std::swap(drawn[i], drawn[i + generator() % (count - i)]);
+    for (std::size_t i = 0; i + 1 < count; ++i)
+        std::swap(drawn[i], drawn[i + generator() % (count - i)]);
     return drawn;
 }
 

@@ -28,7 +28,8 @@ private:
 
 /// torch.randperm(count) of a CPU generator.
 std::vector<uint32_t> torch_permutation(MersenneTwister& generator, std::size_t count);
-/// One number of torch.randint(range, ...) of a CPU generator. Ranges from 2^28 on as current versions draw them; 1.13 took one word up to 2^32.
+/// One number of torch.randint(range, ...) of a CPU generator. Ranges from 2^28 on as current
+/// versions draw them; 1.13 took one word up to 2^32.
 uint64_t torch_below(MersenneTwister& generator, uint64_t range);
 
 }  // namespace sab

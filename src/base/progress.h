@@ -15,8 +15,13 @@ public:
     /// Throws SAB_E_CANCELLED when the callback asks to stop.
     void report(uint64_t done, uint64_t total) const {
         if (callback_ == nullptr) return;
-        if (const int32_t code = called_back("the progress callback", [&] { return callback_(ctx_, done, total); }); code != 0)
-            throw Error(SAB_E_CANCELLED, text("cancelled by the progress callback with code ", code, " at ", done, " of ", total), code);
+        if (const int32_t code =
+                called_back("the progress callback", [&] { return callback_(ctx_, done, total); });
+            code != 0)
+            throw Error(SAB_E_CANCELLED,
+                        text("cancelled by the progress callback with code ", code, " at ", done,
+                             " of ", total),
+                        code);
     }
 
     /// Runs `block(first, last)` over [0, count) in stretches short enough to follow and cancel.

@@ -23,7 +23,10 @@ namespace {
 
 constexpr Clock::duration longest_poll = std::chrono::milliseconds(50);
 
-Clock::duration seconds(double count) { return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(count, 1e8))); }
+Clock::duration seconds(double count) {
+    return std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(std::min(count, 1e8)));
+}
 
 /// Of a frame that this process made.
 View of_frame(std::shared_ptr<const std::string> frame) {
@@ -33,7 +36,8 @@ View of_frame(std::shared_ptr<const std::string> frame) {
 
 }  // namespace
 
-Cache::Cache(Settings settings, std::function<std::unique_ptr<Store>()> open) : settings_(std::move(settings)), open_(std::move(open)) {
+Cache::Cache(Settings settings, std::function<std::unique_ptr<Store>()> open)
+    : settings_(std::move(settings)), open_(std::move(open)) {
     watch_forks();
     try {
         url_ = state().store->url();
@@ -79,11 +83,13 @@ void Cache::before_fork() noexcept {
 
 void Cache::in_child() noexcept {
     new (&making_state_) std::mutex;
-    state_.store(nullptr);  // the parent's, with its locks, connections and buffer, is left as it is
+    // the parent's, with its locks, connections and buffer, is left as it is
+    state_.store(nullptr);
 }
 
 std::string Cache::full(std::string_view key) const {
-    return settings_.dataset_name ? text(std::string_view(*settings_.dataset_name), "_", key) : std::string(key);
+    return settings_.dataset_name ? text(std::string_view(*settings_.dataset_name), "_", key)
+                                  : std::string(key);
 }
 
 void Cache::settle(const Outcome& outcome) {
@@ -104,7 +110,9 @@ std::vector<std::optional<View>> Cache::find(std::span<const std::string> keys) 
         for (std::size_t i = 0; i < keys.size(); ++i) {
             const std::shared_ptr<const std::string>* frame = nullptr;
             for (const Buffer* const buffer : {&own.buffer, &own.under_way})
-                if (const auto it = frame == nullptr ? buffer->find(keys[i]) : buffer->end(); it != buffer->end()) frame = &it->second;
+                if (const auto it = frame == nullptr ? buffer->find(keys[i]) : buffer->end();
+                    it != buffer->end())
+                    frame = &it->second;
             if (frame != nullptr) {
                 found[i] = of_frame(*frame);
             } else {
@@ -145,7 +153,10 @@ View Cache::get_or_load(std::string_view given, const Load& load, const Progress
     const std::string key = full(given);
     const auto start = Clock::now(), deadline = start + seconds(settings_.load_wait);
     const auto wait_report = [&] {
-        const auto in_ms = [](Clock::duration time) { return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()); };
+        const auto in_ms = [](Clock::duration time) {
+            return static_cast<uint64_t>(
+                std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+        };
         progress.report(in_ms(Clock::now() - start), in_ms(deadline - start));
     };
     Store& store = *state().store;
@@ -173,7 +184,8 @@ View Cache::get_or_load(std::string_view given, const Load& load, const Progress
             std::shared_ptr<const std::string>& made;
             const uint64_t generation = fork_generation();
             ~Landing() {
-                if (generation == fork_generation()) flights.land(key, flight, made);  // in a child that was forked by `load` it is the parent's
+                // in a child that was forked by `load` it is the parent's
+                if (generation == fork_generation()) flights.land(key, flight, made);
             }
         } landing{flights, key, flight, made};
         const auto is_made_by_another = [&] {
@@ -185,13 +197,16 @@ View Cache::get_or_load(std::string_view given, const Load& load, const Progress
         };
         // Others, in other processes, may be making it.
         std::unique_ptr<Claim> claim;
-        for (auto pause = Clock::duration(std::chrono::milliseconds(1)); (claim = store.claim(key, std::max(settings_.load_wait, 1.0))) == nullptr && Clock::now() < deadline;
+        for (auto pause = Clock::duration(std::chrono::milliseconds(1));
+             (claim = store.claim(key, std::max(settings_.load_wait, 1.0))) == nullptr &&
+             Clock::now() < deadline;
              pause = std::min<Clock::duration>(pause * 2, longest_poll)) {
             std::this_thread::sleep_for(std::min(pause, deadline - Clock::now()));
             wait_report();
             if (is_made_by_another()) return of_frame(made);
         }
-        if (!is_made_by_another()) made = load_and_keep(key, load);  // it may have been between our look and our claim
+        // it may have been between our look and our claim
+        if (!is_made_by_another()) made = load_and_keep(key, load);
         return of_frame(made);
     }
 }
@@ -258,7 +273,8 @@ void Cache::flush_if_due() {
     if (settings_.writer_buffer_size <= 1) return;
     {
         const std::scoped_lock lock(own.buffering);
-        const bool is_due = !own.buffer.empty() && Clock::now() - own.oldest >= seconds(settings_.flush_interval);
+        const bool is_due =
+            !own.buffer.empty() && Clock::now() - own.oldest >= seconds(settings_.flush_interval);
         if (!is_due && !own.is_left) return;
     }
     flush();
@@ -277,7 +293,9 @@ void Cache::flush() {
     write_under_way(own);
 }
 
-/// Under `flushing`. For lack of memory nothing is lost: the values stay where get() finds them, and the next flush writes them before newer ones. Otherwise they are written, or counted as dropped.
+/// Under `flushing`. For lack of memory nothing is lost: the values stay where get() finds them,
+/// and the next flush writes them before newer ones. Otherwise they are written, or counted as
+/// dropped.
 void Cache::write_under_way(State& own) {
     const auto is_over = [&](bool is_left) {
         const std::scoped_lock lock(own.buffering);

@@ -1,5 +1,6 @@
 #pragma once
-/// A cache over a store: frames with checksums, the buffer, one maker a key, what happens on failure and on fork.
+/// A cache over a store: frames with checksums, the buffer, one maker a key, what happens on
+/// failure and on fork.
 
 #include <atomic>
 #include <chrono>
@@ -71,7 +72,8 @@ private:
     std::mutex making_state_;
     std::atomic<State*> state_{nullptr};
     struct Counters {
-        std::atomic<uint64_t> hits{0}, misses{0}, loads{0}, waits{0}, evictions{0}, damaged{0}, failures{0}, dropped{0}, bytes_read{0}, bytes_written{0};
+        std::atomic<uint64_t> hits{0}, misses{0}, loads{0}, waits{0}, evictions{0}, damaged{0},
+            failures{0}, dropped{0}, bytes_read{0}, bytes_written{0};
     } counters_;
 };
 

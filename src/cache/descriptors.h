@@ -1,5 +1,6 @@
 #pragma once
-/// Sockets and pipes that programs started from here do not inherit. Apple's system can only say so in a second step.
+/// Sockets and pipes that programs started from here do not inherit. Apple's system can only say so
+/// in a second step.
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -29,10 +30,15 @@ constexpr int no_signal = 0;
 
 #else
 
-inline bool new_pipe(int (&ends)[2]) { return pipe2(ends, O_CLOEXEC) == 0; }
+inline bool new_pipe(int (&ends)[2]) {
+    return pipe2(ends, O_CLOEXEC) == 0;
+}
 
-/// A stream socket, -1 on failure; what is sent to a closed one raises no signal when `no_signal` is among the flags.
-inline int new_socket(int family, int protocol) { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, protocol); }
+/// A stream socket, -1 on failure; what is sent to a closed one raises no signal when `no_signal`
+/// is among the flags.
+inline int new_socket(int family, int protocol) {
+    return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, protocol);
+}
 
 constexpr int no_signal = MSG_NOSIGNAL;
 

@@ -28,7 +28,8 @@ public:
         return {std::move(flight), true};
     }
 
-    /// Whether it cannot be over before the calling thread gets on: its pilot is this thread, or waits for it.
+    /// Whether it cannot be over before the calling thread gets on: its pilot is this thread, or
+    /// waits for it.
     bool waits_for_me(const Flight& flight) {
         const std::scoped_lock lock(mutex_);
         for (const Flight* on = &flight; on != nullptr && !on->is_over;) {
@@ -48,7 +49,8 @@ public:
         return is_over;
     }
 
-    void land(const std::string& key, const std::shared_ptr<Flight>& flight, std::shared_ptr<const std::string> value) noexcept {
+    void land(const std::string& key, const std::shared_ptr<Flight>& flight,
+              std::shared_ptr<const std::string> value) noexcept {
         {
             const std::scoped_lock lock(mutex_);
             flight->is_over = true;

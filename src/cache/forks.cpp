@@ -31,25 +31,31 @@ void before() {
     for (Cache* const cache : open.caches) cache->before_fork();
 }
 
-void in_parent() { open_caches().mutex.unlock(); }
+void in_parent() {
+    open_caches().mutex.unlock();
+}
 
 void in_child() {
     generation.fetch_add(1);
     Open& open = open_caches();
-    new (&open.mutex) std::mutex;  // locked by a thread that is not here, or by this one under another name
+    // locked by a thread that is not here, or by this one under another name
+    new (&open.mutex) std::mutex;
     forget_files();
     for (Cache* const cache : open.caches) cache->in_child();
 }
 
 }  // namespace
 
-uint64_t fork_generation() { return generation.load(std::memory_order_acquire); }
+uint64_t fork_generation() {
+    return generation.load(std::memory_order_acquire);
+}
 
 void watch_forks() {
     open_caches();
     [[maybe_unused]] static const bool once = [] {
         forget_files();
-        if (pthread_atfork(before, in_parent, in_child) != 0) throw std::bad_alloc();  // the next call tries again
+        // the next call tries again
+        if (pthread_atfork(before, in_parent, in_child) != 0) throw std::bad_alloc();
         return true;
     }();
 }

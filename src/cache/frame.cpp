@@ -1,4 +1,5 @@
-/// The bytes of a value: "SABV", u32 version 1, u64 XXH3 of the value, seeded by that of its key; then the value.
+/// The bytes of a value: "SABV", u32 version 1, u64 XXH3 of the value, seeded by that of its key;
+/// then the value.
 #include <cstring>
 
 #include "base/xxhash.h"
@@ -9,7 +10,9 @@ namespace {
 
 constexpr char magic[8] = {'S', 'A', 'B', 'V', 1, 0, 0, 0};
 
-uint64_t checksum(std::string_view key, std::string_view value) { return XXH3_64bits_withSeed(value.data(), value.size(), XXH3_64bits(key.data(), key.size())); }
+uint64_t checksum(std::string_view key, std::string_view value) {
+    return XXH3_64bits_withSeed(value.data(), value.size(), XXH3_64bits(key.data(), key.size()));
+}
 
 }  // namespace
 
@@ -24,9 +27,11 @@ std::string framed(std::string_view key, std::string_view value) {
 }
 
 std::optional<std::string_view> unframed(std::string_view key, std::string_view frame) {
-    if (frame.size() < frame_header_size || std::memcmp(frame.data(), magic, sizeof magic) != 0) return std::nullopt;
+    if (frame.size() < frame_header_size || std::memcmp(frame.data(), magic, sizeof magic) != 0)
+        return std::nullopt;
     uint64_t sum = 0;
-    for (std::size_t i = 0; i < 8; ++i) sum |= uint64_t{static_cast<unsigned char>(frame[8 + i])} << (8 * i);
+    for (std::size_t i = 0; i < 8; ++i)
+        sum |= uint64_t{static_cast<unsigned char>(frame[8 + i])} << (8 * i);
     const std::string_view value = frame.substr(frame_header_size);
     if (sum != checksum(key, value)) return std::nullopt;
     return value;

@@ -30,7 +30,8 @@ namespace {
 constexpr uint64_t largest_map = uint64_t{1} << 40;  // of addresses; the file grows as it must
 constexpr uint64_t least_map = uint64_t{1} << 28;
 constexpr unsigned most_readers = 4096;
-constexpr std::size_t most_held = 64;  // states of a file that a process keeps in it; more values are copied
+// states of a file that a process keeps in it; more values are copied
+constexpr std::size_t most_held = 64;
 
 using Clock = std::chrono::steady_clock;
 using Key = std::array<char, 16>;
@@ -43,7 +44,9 @@ Key key_of(std::string_view key) {
     return made;
 }
 
-MDB_val val(const void* data, std::size_t size) { return {size, const_cast<void*>(data)}; }
+MDB_val val(const void* data, std::size_t size) {
+    return {size, const_cast<void*>(data)};
+}
 
 /// Of a call of LMDB's, which allocates, too.
 int checked(int code) {
@@ -54,7 +57,8 @@ int checked(int code) {
 /// As many addresses as the process may map, up to the largest map.
 uint64_t mappable() {
     for (uint64_t size = largest_map; size > least_map; size /= 4) {
-        void* const room = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* const room =
+            mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (room == MAP_FAILED) continue;
         munmap(room, size);
         return size;
@@ -65,12 +69,16 @@ uint64_t mappable() {
 constexpr int replaced = MDB_KEYEXIST + 1;  // no code of LMDB's
 
 std::string why(int code, const std::string& path) {
-    return text("LMDB, \"", std::string_view(path), "\": ", std::string_view(code == replaced ? "it, or the file of its locks, was removed or replaced while it was open" : mdb_strerror(code)));
+    return text("LMDB, \"", std::string_view(path), "\": ",
+                std::string_view(
+                    code == replaced
+                        ? "it, or the file of its locks, was removed or replaced while it was open"
+                        : mdb_strerror(code)));
 }
 
 /// A byte of a file, locked for this process alone, and free again however that ends.
 bool set_lock(int descriptor, off_t place, short kind) {
-    struct flock range {};
+    struct flock range{};
     range.l_type = kind;
     range.l_whence = SEEK_SET;
     range.l_start = place;
@@ -78,7 +86,9 @@ bool set_lock(int descriptor, off_t place, short kind) {
     return fcntl(descriptor, F_SETLK, &range) == 0;
 }
 
-bool is_locked_by_another() { return errno == EAGAIN || errno == EACCES; }
+bool is_locked_by_another() {
+    return errno == EAGAIN || errno == EACCES;
+}
 
 /// What a name of a dataset has in a file.
 struct Database {
@@ -89,11 +99,12 @@ struct Database {
 using Identity = std::pair<dev_t, ino_t>;
 
 Identity identity_of(const std::string& path) {
-    struct stat info {};
+    struct stat info{};
     return stat(path.c_str(), &info) == 0 ? Identity{info.st_dev, info.st_ino} : Identity{};
 }
 
-/// A file that this process has open. LMDB allows one environment a file and process; one that was open before a fork is the parent's.
+/// A file that this process has open. LMDB allows one environment a file and process; one that was
+/// open before a fork is the parent's.
 class File {
 public:
     File(std::string name, unsigned mode) : path(std::move(name)), lock_path_(path + "-lock") {
@@ -122,8 +133,11 @@ public:
         mdb_reader_check(env, &dead);
     }
     const Identity& identity() const { return opened_.first; }
-    /// Whether others who open the path now get another file than this, or do not see that this process uses it.
-    bool is_replaced() const { return opened_ != std::pair{identity_of(path), identity_of(lock_path_)}; }
+    /// Whether others who open the path now get another file than this, or do not see that this
+    /// process uses it.
+    bool is_replaced() const {
+        return opened_ != std::pair{identity_of(path), identity_of(lock_path_)};
+    }
 
     /// A look at what is there now.
     int begin_read(MDB_txn*& txn) {
@@ -154,10 +168,12 @@ public:
     const std::string path;
     const uint64_t generation = fork_generation();
     MDB_env* env = nullptr;
-    int loading = -1;  // bytes of it are locked for the keys whose values are being made, and one while the file is opened
+    // bytes of it are locked for the keys whose values are being made, and one while the file is
+    // opened
+    int loading = -1;
     std::mutex writing;
     std::map<std::string, Database> databases;  // this and the next under `writing`
-    uint64_t written = 0;        // since readers were checked
+    uint64_t written = 0;                       // since readers were checked
     std::atomic<std::size_t> snapshots{0};
 
 private:
@@ -169,8 +185,10 @@ private:
         const StandardStreams streams;
         loading = open(loading_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode);
         const bool is_alone = lock_opening();
-        struct stat info {};
-        if (is_alone && stat(path.c_str(), &info) == 0 && info.st_size == 0) unlink(lock_path_.c_str());  // of a file that was removed
+        struct stat info{};
+        // of a file that was removed
+        if (is_alone && stat(path.c_str(), &info) == 0 && info.st_size == 0)
+            unlink(lock_path_.c_str());
         int code = mdb_env_create(&env);
         if (code == 0) {
             mdb_env_set_maxdbs(env, 1024);
@@ -189,7 +207,9 @@ private:
     }
     /// False where somebody does not get on with it, and where it cannot be known.
     bool lock_opening() const {
-        for (const auto end = Clock::now() + std::chrono::seconds(5); !set_lock(loading, opening_place, F_WRLCK); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+        for (const auto end = Clock::now() + std::chrono::seconds(5);
+             !set_lock(loading, opening_place, F_WRLCK);
+             std::this_thread::sleep_for(std::chrono::milliseconds(1)))
             if (!is_locked_by_another() || Clock::now() >= end) return false;
         return true;
     }
@@ -211,8 +231,10 @@ struct Files {
     std::map<Identity, std::weak_ptr<File>> open;
 };
 
-alignas(Files) unsigned char room_for_files[sizeof(Files)];  // a child makes them anew, which must need no memory
-Files* files = nullptr;                                      // never destroyed: values may outlive all
+// a child makes them anew, which must need no memory
+alignas(Files) unsigned char room_for_files[sizeof(Files)];
+// never destroyed: values may outlive all
+Files* files = nullptr;
 
 void close_file(File* file) {
     if (file->generation != fork_generation()) return delete file;
@@ -242,7 +264,8 @@ class Snapshot {
 public:
     explicit Snapshot(std::shared_ptr<File> file) : file_(std::move(file)) {}
     ~Snapshot() {
-        if (txn == nullptr || file_->generation != fork_generation()) return;  // in a child it is the parent's
+        // in a child it is the parent's
+        if (txn == nullptr || file_->generation != fork_generation()) return;
         file_->end_read(txn);
         --file_->snapshots;
     }
@@ -263,12 +286,14 @@ private:
     const std::shared_ptr<File> file_;
 };
 
-/// A write to a byte of the file of loads: held by this process alone, and gone with it however it ends.
+/// A write to a byte of the file of loads: held by this process alone, and gone with it however it
+/// ends.
 class FileClaim : public Claim {
 public:
     FileClaim(std::shared_ptr<File> file, off_t place) : file_(std::move(file)), place_(place) {}
     ~FileClaim() override {
-        if (is_held_ && file_->generation == fork_generation()) set_lock(file_->loading, place_, F_UNLCK);
+        if (is_held_ && file_->generation == fork_generation())
+            set_lock(file_->loading, place_, F_UNLCK);
     }
     /// False while another process has it.
     bool take() {
@@ -284,7 +309,10 @@ private:
 
 class LmdbStore : public Store {
 public:
-    LmdbStore(const std::string& path, const StoreOptions& options) : name_(options.dataset_name ? "values of " + *options.dataset_name : "values"), capacity_(options.capacity), file_(open_file(path, options.file_mode)) {
+    LmdbStore(const std::string& path, const StoreOptions& options)
+        : name_(options.dataset_name ? "values of " + *options.dataset_name : "values"),
+          capacity_(options.capacity),
+          file_(open_file(path, options.file_mode)) {
         const std::scoped_lock writing(file_->writing);
         const auto [entry, is_new] = file_->databases.try_emplace(name_);
         if (is_new) {
@@ -299,7 +327,8 @@ public:
         flights_ = &entry->second.flights;
     }
 
-    std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) override {
+    std::vector<std::optional<View>> get(std::span<const std::string_view> keys,
+                                         Outcome& outcome) override {
         std::vector<std::optional<View>> found(keys.size());
         const std::scoped_lock lock(reading_);
         const std::shared_ptr<Snapshot> now = current(outcome);
@@ -332,7 +361,9 @@ public:
         }
         if ((code != 0) == is_out_of_reach_) return;
         is_out_of_reach_ = code != 0;
-        log(code != 0 ? SAB_LOG_WARNING : SAB_LOG_INFO, code != 0 ? "cache: values are not kept: " + outcome.failure : "cache: values are kept again: " + url());
+        log(code != 0 ? SAB_LOG_WARNING : SAB_LOG_INFO,
+            code != 0 ? "cache: values are not kept: " + outcome.failure
+                      : "cache: values are kept again: " + url());
     }
 
     uint64_t count(Outcome& outcome) override {
@@ -340,7 +371,8 @@ public:
         const std::shared_ptr<Snapshot> now = current(outcome);
         MDB_stat stat{};
         if (now != nullptr)
-            if (const int code = checked(mdb_stat(now->txn, database_, &stat)); code != 0) outcome.failure = why(code, file_->path);
+            if (const int code = checked(mdb_stat(now->txn, database_, &stat)); code != 0)
+                outcome.failure = why(code, file_->path);
         return stat.ms_entries;
     }
 
@@ -381,11 +413,14 @@ private:
         file_->check_open(code);
     }
 
-    /// What is there now. It goes with the last value that was found in it, so that nothing which nobody looks at keeps its place in the file.
+    /// What is there now. It goes with the last value that was found in it, so that nothing which
+    /// nobody looks at keeps its place in the file.
     std::shared_ptr<Snapshot> current(Outcome& outcome) {
         MDB_envinfo info{};
         mdb_env_info(file_->env, &info);
-        if (auto held = snapshot_.lock(); held != nullptr && mdb_txn_id(held->txn) == info.me_last_txnid) return held;
+        if (auto held = snapshot_.lock();
+            held != nullptr && mdb_txn_id(held->txn) == info.me_last_txnid)
+            return held;
         const auto made = std::make_shared<Snapshot>(file_);
         if (const int code = checked(made->begin()); code != 0) {
             outcome.failure = why(code, file_->path);
@@ -413,7 +448,8 @@ private:
                 continue;
             }
             const Key key = key_of(item.key);
-            MDB_val name = val(key.data(), key.size()), value = val(item.value.data(), item.value.size());
+            MDB_val name = val(key.data(), key.size()),
+                    value = val(item.value.data(), item.value.size());
             code = mdb_put(txn, database_, &name, &value, 0);
             if (code == 0 && capacity_ > 0) code = make_room(txn, key, evictions);
             if (code != 0) break;
@@ -432,7 +468,10 @@ private:
     /// Evicts at random while there is more than may be, but not what has just come.
     int make_room(MDB_txn* txn, const Key& latest, uint64_t& evictions) {
         MDB_stat stat{};
-        while (mdb_stat(txn, database_, &stat) == 0 && stat.ms_entries > 1 && (stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages) * stat.ms_psize > capacity_) {
+        while (mdb_stat(txn, database_, &stat) == 0 && stat.ms_entries > 1 &&
+               (stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages) *
+                       stat.ms_psize >
+                   capacity_) {
             MDB_cursor* cursor = nullptr;
             if (const int code = mdb_cursor_open(txn, database_, &cursor); code != 0) return code;
             const uint64_t drawn[2] = {random_(), random_()};  // keys are hashes: evenly spread
@@ -464,17 +503,24 @@ private:
 
 }  // namespace
 
-void forget_files() noexcept { files = new (room_for_files) Files; }
+void forget_files() noexcept {
+    files = new (room_for_files) Files;
+}
 
 std::string resolved_path(const std::string& path, unsigned file_mode) {
     const int made = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode);
-    const std::unique_ptr<char, decltype(&std::free)> whole(made < 0 ? nullptr : realpath(path.c_str(), nullptr), &std::free);
+    const std::unique_ptr<char, decltype(&std::free)> whole(
+        made < 0 ? nullptr : realpath(path.c_str(), nullptr), &std::free);
     const int code = errno;
     if (made >= 0) close(made);
-    if (whole == nullptr && checked(code) != 0) fail(SAB_E_IO, "\"", std::string_view(path), "\": ", std::string_view(std::system_category().message(code)));
+    if (whole == nullptr && checked(code) != 0)
+        fail(SAB_E_IO, "\"", std::string_view(path),
+             "\": ", std::string_view(std::system_category().message(code)));
     return whole.get();
 }
 
-std::unique_ptr<Store> open_lmdb_store(const std::string& path, const StoreOptions& options) { return std::make_unique<LmdbStore>(path, options); }
+std::unique_ptr<Store> open_lmdb_store(const std::string& path, const StoreOptions& options) {
+    return std::make_unique<LmdbStore>(path, options);
+}
 
 }  // namespace sab::cache

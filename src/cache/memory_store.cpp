@@ -13,11 +13,13 @@ class MemoryStore : public Store {
 public:
     explicit MemoryStore(const StoreOptions& options) : capacity_(options.capacity) {}
 
-    std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome&) override {
+    std::vector<std::optional<View>> get(std::span<const std::string_view> keys,
+                                         Outcome&) override {
         std::vector<std::optional<View>> found(keys.size());
         const std::scoped_lock lock(mutex_);
         for (std::size_t i = 0; i < keys.size(); ++i)
-            if (const auto it = entries_.find(std::string(keys[i])); it != entries_.end()) found[i] = View{it->second, *it->second};
+            if (const auto it = entries_.find(std::string(keys[i])); it != entries_.end())
+                found[i] = View{it->second, *it->second};
         return found;
     }
 
@@ -50,7 +52,9 @@ public:
         bytes_ = 0;
     }
 
-    std::unique_ptr<Claim> claim(std::string_view, double) override { return std::make_unique<Claim>(); }
+    std::unique_ptr<Claim> claim(std::string_view, double) override {
+        return std::make_unique<Claim>();
+    }
     Flights& flights() override { return flights_; }
     std::string url() const override { return "memory:"; }
 
@@ -58,7 +62,9 @@ private:
     using Entries = std::unordered_map<std::string, std::shared_ptr<const std::string>>;
     using Node = Entries::node_type;
 
-    static uint64_t size(std::string_view key, std::string_view value) { return key.size() + value.size(); }
+    static uint64_t size(std::string_view key, std::string_view value) {
+        return key.size() + value.size();
+    }
 
     static Node node_of(const Item& item) {
         Entries one;
@@ -69,9 +75,12 @@ private:
     /// At least doubles what it enlarges, since it is called for every put.
     void make_room_for(std::size_t count) {
         const std::size_t needed = entries_.size() + count;
-        if (needed > drawable_.capacity()) drawable_.reserve(std::max(needed, 2 * drawable_.capacity()));
+        if (needed > drawable_.capacity())
+            drawable_.reserve(std::max(needed, 2 * drawable_.capacity()));
         // `>=`: libstdc++ rehashes on the first insertion even with one bucket.
-        if (static_cast<double>(needed) >= entries_.max_load_factor() * static_cast<double>(entries_.bucket_count())) entries_.reserve(2 * needed);
+        if (static_cast<double>(needed) >=
+            entries_.max_load_factor() * static_cast<double>(entries_.bucket_count()))
+            entries_.reserve(2 * needed);
     }
 
     /// Needs no memory after make_room_for().
@@ -114,6 +123,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Store> make_memory_store(const StoreOptions& options) { return std::make_unique<MemoryStore>(options); }
+std::unique_ptr<Store> make_memory_store(const StoreOptions& options) {
+    return std::make_unique<MemoryStore>(options);
+}
 
 }  // namespace sab::cache

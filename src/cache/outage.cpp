@@ -7,7 +7,8 @@
 namespace sab::cache {
 namespace {
 
-constexpr auto first_pause = std::chrono::milliseconds(100), longest_pause = std::chrono::milliseconds(10000);
+constexpr auto first_pause = std::chrono::milliseconds(100),
+               longest_pause = std::chrono::milliseconds(10000);
 
 }  // namespace
 
@@ -34,7 +35,8 @@ void Outage::Turn::failed(const std::string& why) {
     {
         const std::scoped_lock lock(outage->mutex_);
         if (!is_trial_ && outage->number_ != number_) return;  // of an outage that is known
-        outage->pause_ = is_trial_ ? std::min<Clock::duration>(outage->pause_ * 2, longest_pause) : first_pause;
+        outage->pause_ =
+            is_trial_ ? std::min<Clock::duration>(outage->pause_ * 2, longest_pause) : first_pause;
         outage->again_ = Clock::now() + outage->pause_;
         outage->why_.swap(kept);
         outage->is_tried_ = false;
@@ -42,7 +44,8 @@ void Outage::Turn::failed(const std::string& why) {
         if (is_trial_) return;
         ++outage->number_;
     }
-    log(SAB_LOG_WARNING, text(std::string_view(why), "; left alone for 0.1 s, then for ever longer, up to 10 s"));
+    log(SAB_LOG_WARNING,
+        text(std::string_view(why), "; left alone for 0.1 s, then for ever longer, up to 10 s"));
 }
 
 void Outage::Turn::succeeded() {

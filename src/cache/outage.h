@@ -1,5 +1,6 @@
 #pragma once
-/// Something that may be out of reach: left alone for a while after it failed, then tried again by one caller.
+/// Something that may be out of reach: left alone for a while after it failed, then tried again by
+/// one caller.
 
 #include <chrono>
 #include <cstdint>
@@ -20,8 +21,12 @@ public:
     /// The right to use it once. Says how it went, if it knows.
     class Turn {
     public:
-        Turn(Outage& outage, uint64_t number, bool is_trial) : outage_(&outage), number_(number), is_trial_(is_trial) {}
-        Turn(Turn&& other) noexcept : outage_(std::exchange(other.outage_, nullptr)), number_(other.number_), is_trial_(other.is_trial_) {}
+        Turn(Outage& outage, uint64_t number, bool is_trial)
+            : outage_(&outage), number_(number), is_trial_(is_trial) {}
+        Turn(Turn&& other) noexcept
+            : outage_(std::exchange(other.outage_, nullptr)),
+              number_(other.number_),
+              is_trial_(other.is_trial_) {}
         Turn(const Turn&) = delete;
         Turn& operator=(const Turn&) = delete;
         Turn& operator=(Turn&&) = delete;

@@ -22,9 +22,12 @@ namespace sab::cache {
 namespace {
 
 constexpr std::size_t piece = std::size_t{1} << 16;  // to be sent or received at a time
-constexpr std::size_t most_pieces = 16;                // received from a server before the others get their turn
+// received from a server before the others get their turn
+constexpr std::size_t most_pieces = 16;
 
-std::string reason(int code) { return std::system_category().message(code); }
+std::string reason(int code) {
+    return std::system_category().message(code);
+}
 
 void append_word(std::string& out, std::string_view word) {
     out += "$";
@@ -38,13 +41,16 @@ void append_word(std::string& out, std::string_view word) {
 bool is_connected_to_itself(int socket) {
     sockaddr_storage here{}, there{};
     socklen_t size_here = sizeof here, size_there = sizeof there;
-    return getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size_here) == 0 && getpeername(socket, reinterpret_cast<sockaddr*>(&there), &size_there) == 0 &&
+    return getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size_here) == 0 &&
+           getpeername(socket, reinterpret_cast<sockaddr*>(&there), &size_there) == 0 &&
            size_here == size_there && std::memcmp(&here, &there, size_here) == 0;
 }
 
 }  // namespace
 
-Command::Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more, ReplyBounds largest_answer) : count_(words.size()), more_(std::move(more)), bounds_(largest_answer) {
+Command::Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more,
+                 ReplyBounds largest_answer)
+    : count_(words.size()), more_(std::move(more)), bounds_(largest_answer) {
     std::copy(words.begin(), words.end(), words_.begin());
 }
 
@@ -53,7 +59,8 @@ void Command::append_to(std::string& out) const {
     std::size_t size = 32;
     for (const auto& part : parts)
         for (const std::string_view word : part) size += word.size() + 32;
-    if (out.capacity() - out.size() < size) out.reserve(std::max(out.size() + size, 2 * out.capacity()));
+    if (out.capacity() - out.size() < size)
+        out.reserve(std::max(out.size() + size, 2 * out.capacity()));
     out += "*";
     TextPart(count_ + more_.size()).append_to(out);
     out += "\r\n";
@@ -74,11 +81,17 @@ bool Connection::open(int family, int protocol) {
 
 bool Connection::is_idle() const {
     char byte = 0;
-    return recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    return recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
 RedisServer::RedisServer(std::string host_, uint16_t port_, RedisLogin login_)
-    : host(std::move(host_)), port(port_), name(text("Redis ", host.find(':') == host.npos ? "" : "[", std::string_view(host), host.find(':') == host.npos ? "" : "]", ":", port)), login(std::move(login_)), reach(name),
+    : host(std::move(host_)),
+      port(port_),
+      name(text("Redis ", host.find(':') == host.npos ? "" : "[", std::string_view(host),
+                host.find(':') == host.npos ? "" : "]", ":", port)),
+      login(std::move(login_)),
+      reach(name),
       writes(name + ", writing") {}
 
 std::unique_ptr<Connection> RedisServer::take() {
@@ -104,16 +117,20 @@ void RedisServer::close_idle() {
 std::string RedisServer::readable(std::string_view error) const {
     std::string out(error);
     const std::string& secret = login.password;
-    for (std::size_t at = 0; !secret.empty() && (at = out.find(secret, at)) != out.npos; at += 3) out.replace(at, secret.size(), "...");
+    for (std::size_t at = 0; !secret.empty() && (at = out.find(secret, at)) != out.npos; at += 3)
+        out.replace(at, secret.size(), "...");
     out.resize(std::min<std::size_t>(out.size(), 200));
     for (char& c : out)
         if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
     return out;
 }
 
-void Exchange::FreeAddresses::operator()(addrinfo* list) const { freeaddrinfo(list); }
+void Exchange::FreeAddresses::operator()(addrinfo* list) const {
+    freeaddrinfo(list);
+}
 
-Exchange::Exchange(RedisServer& server, std::vector<Command> commands) : server_(&server), commands_(std::move(commands)) {}
+Exchange::Exchange(RedisServer& server, std::vector<Command> commands)
+    : server_(&server), commands_(std::move(commands)) {}
 Exchange::Exchange(Exchange&&) noexcept = default;
 Exchange::~Exchange() = default;
 
@@ -130,16 +147,21 @@ void Exchange::run(std::span<Exchange> all, const Deadline& deadline) {
         for (Exchange& each : all) {
             if (each.phase_ == over) continue;
             const bool is_writing = each.phase_ == connecting || each.has_to_send();
-            sockets.push_back({each.connection_->socket(), static_cast<short>(is_writing ? POLLIN | POLLOUT : POLLIN), 0});
+            sockets.push_back({each.connection_->socket(),
+                               static_cast<short>(is_writing ? POLLIN | POLLOUT : POLLIN), 0});
             waiting.push_back(&each);
             first = std::min(first, each.until_);
         }
         if (waiting.empty()) return;
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
-        poll(sockets.data(), sockets.size(), static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000'000)));  // when it fails nothing has come
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
+        // when it fails nothing has come
+        poll(sockets.data(), sockets.size(),
+             static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000'000)));
         for (std::size_t i = 0; i < waiting.size(); ++i) {
             if (sockets[i].revents != 0) waiting[i]->proceed(sockets[i].revents);
-            if (waiting[i]->phase_ != over && Clock::now() >= waiting[i]->until_) waiting[i]->late();
+            if (waiting[i]->phase_ != over && Clock::now() >= waiting[i]->until_)
+                waiting[i]->late();
         }
     }
 }
@@ -186,7 +208,8 @@ void Exchange::connect() {
         }
         connection_ = std::move(made);
         phase_ = connecting;
-        if (::connect(connection_->socket(), address_->ai_addr, address_->ai_addrlen) == 0) return connected();
+        if (::connect(connection_->socket(), address_->ai_addr, address_->ai_addrlen) == 0)
+            return connected();
         if (errno == EINPROGRESS || errno == EINTR) return;
         code = errno;
     }
@@ -230,9 +253,11 @@ void Exchange::send() {
         if (sent_ == out_.size()) {
             out_.clear();
             sent_ = 0;
-            while (next_ < commands_.size() && out_.size() < piece) commands_[next_++].append_to(out_);
+            while (next_ < commands_.size() && out_.size() < piece)
+                commands_[next_++].append_to(out_);
         }
-        const ssize_t count = ::send(connection_->socket(), out_.data() + sent_, out_.size() - sent_, no_signal | MSG_DONTWAIT);
+        const ssize_t count = ::send(connection_->socket(), out_.data() + sent_,
+                                     out_.size() - sent_, no_signal | MSG_DONTWAIT);
         if (count < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -244,7 +269,8 @@ void Exchange::send() {
     renew();
 }
 
-/// Not everything that has come: a server that sends without end must not keep the others, and the deadline, waiting.
+/// Not everything that has come: a server that sends without end must not keep the others, and the
+/// deadline, waiting.
 void Exchange::receive() {
     for (std::size_t i = 0; i < most_pieces; ++i) {
         const ssize_t count = recv(connection_->socket(), received_.get(), piece, MSG_DONTWAIT);
@@ -263,8 +289,10 @@ void Exchange::read(std::string_view bytes) {
     ReplyReader& reader = connection_->reader();
     while (!bytes.empty()) {
         if (phase_ == over) return connection_.reset();  // nobody asked for what comes now
-        if (phase_ == talking && replies.size() >= next_) return fail("sent more than was asked for");
-        const ReplyReader::Result result = reader.read(bytes, phase_ == greeting ? a_line : commands_[replies.size()].bounds());
+        if (phase_ == talking && replies.size() >= next_)
+            return fail("sent more than was asked for");
+        const ReplyReader::Result result =
+            reader.read(bytes, phase_ == greeting ? a_line : commands_[replies.size()].bounds());
         if (result == ReplyReader::wrong) return fail("sent what is no answer to the command");
         if (result == ReplyReader::more) return;
         keep(reader.take());
@@ -288,12 +316,14 @@ void Exchange::keep(Reply reply) {
 void Exchange::proceed(short events) {
     if (phase_ == connecting) return connected();
     if ((events & POLLOUT) != 0 && has_to_send()) send();
-    if ((phase_ == greeting || phase_ == talking) && (events & (POLLIN | POLLERR | POLLHUP)) != 0) receive();
+    if ((phase_ == greeting || phase_ == talking) && (events & (POLLIN | POLLERR | POLLHUP)) != 0)
+        receive();
 }
 
 void Exchange::late() {
     const double seconds = std::chrono::duration<double>(server_->login.timeout).count();
-    if (call_->is_over()) return fail(text("not done within ", call_->seconds, " s, the call_timeout"));
+    if (call_->is_over())
+        return fail(text("not done within ", call_->seconds, " s, the call_timeout"));
     if (phase_ == connecting && address_->ai_next != nullptr) {
         address_ = address_->ai_next;
         renew();

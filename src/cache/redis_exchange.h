@@ -1,5 +1,6 @@
 #pragma once
-/// Requests to Redis servers and their answers, at several servers at once, bounded in bytes and in time whatever the servers do.
+/// Requests to Redis servers and their answers, at several servers at once, bounded in bytes and in
+/// time whatever the servers do.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +23,10 @@ namespace sab::cache {
 
 /// When a call must be over.
 struct Deadline {
-    explicit Deadline(double count) : seconds(count), end(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count))) {}
+    explicit Deadline(double count)
+        : seconds(count),
+          end(Clock::now() +
+              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count))) {}
     bool is_over() const { return Clock::now() >= end; }
     double seconds;
     Clock::time_point end;
@@ -33,7 +37,8 @@ constexpr ReplyBounds a_line{std::size_t{1} << 17, 0, std::size_t{1} << 17};
 /// Words that others keep.
 class Command {
 public:
-    Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more = {}, ReplyBounds largest_answer = a_line);
+    Command(std::initializer_list<std::string_view> words, std::vector<std::string_view> more = {},
+            ReplyBounds largest_answer = a_line);
     void append_to(std::string& out) const;
     const ReplyBounds& bounds() const { return bounds_; }
 
@@ -78,13 +83,14 @@ public:
     const uint16_t port;
     const std::string name;  // for messages
     const RedisLogin login;
-    Outage reach, writes;                  // it may answer, but refuse to be written to
+    Outage reach, writes;                   // it may answer, but refuse to be written to
     std::atomic<bool> has_many_keys{true};  // whether this user may name many keys in one command
 
     std::unique_ptr<Connection> take();
     void put_back(std::unique_ptr<Connection> connection);
     void close_idle();
-    /// An error of the server's for a message: one line, not too long, without the password, which some servers repeat.
+    /// An error of the server's for a message: one line, not too long, without the password, which
+    /// some servers repeat.
     std::string readable(std::string_view error) const;
 
 private:
@@ -92,7 +98,8 @@ private:
     std::vector<std::unique_ptr<Connection>> idle_;
 };
 
-/// Commands for one server, in order, and what it answered. All are such that they may be sent twice.
+/// Commands for one server, in order, and what it answered. All are such that they may be sent
+/// twice.
 class Exchange {
 public:
     Exchange(RedisServer& server, std::vector<Command> commands);
@@ -100,7 +107,8 @@ public:
     ~Exchange();
     RedisServer& server() const { return *server_; }
 
-    /// Carries all out at once, each at its own server. A server has its timeout to connect, for each answer, and for each 64 KiB of a long one, and all of them until the deadline.
+    /// Carries all out at once, each at its own server. A server has its timeout to connect, for
+    /// each answer, and for each 64 KiB of a long one, and all of them until the deadline.
     static void run(std::span<Exchange> all, const Deadline& deadline);
 
     std::vector<Reply> replies;  // to as many commands as were answered
@@ -116,11 +124,15 @@ private:
     void send();
     void receive();
     void keep(Reply reply);
-    bool has_to_send() const { return sent_ < out_.size() || (phase_ == talking && next_ < commands_.size()); }
+    bool has_to_send() const {
+        return sent_ < out_.size() || (phase_ == talking && next_ < commands_.size());
+    }
     void proceed(short events);
     void late();
     void read(std::string_view bytes);
-    void renew() { until_ = std::min(Clock::now() + server_->login.timeout, call_->end), moved_ = 0; }
+    void renew() {
+        until_ = std::min(Clock::now() + server_->login.timeout, call_->end), moved_ = 0;
+    }
     void progress(std::size_t bytes);
     void broken(const std::string& why);
     void fail(const std::string& why);

@@ -8,8 +8,10 @@ namespace sab::cache {
 namespace {
 
 constexpr std::size_t longest_line = std::size_t{1} << 16;
-constexpr std::size_t deepest = 8;                                                           // arrays within arrays
-constexpr std::size_t first_bytes = std::size_t{1} << 20, first_elements = std::size_t{1} << 10;  // room for what is announced but has not come
+// arrays within arrays
+constexpr std::size_t deepest = 8;
+// room for what is announced but has not come
+constexpr std::size_t first_bytes = std::size_t{1} << 20, first_elements = std::size_t{1} << 10;
 
 bool read_number(std::string_view text, int64_t& number) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -30,7 +32,9 @@ ReplyReader::Result ReplyReader::read(std::string_view& bytes, const ReplyBounds
     return more;
 }
 
-Reply ReplyReader::take() { return std::exchange(done_, Reply{}); }
+Reply ReplyReader::take() {
+    return std::exchange(done_, Reply{});
+}
 
 ReplyReader::Result ReplyReader::read_line(std::string_view& bytes, const ReplyBounds& bounds) {
     const std::size_t end = bytes.find('\n'), size = std::min(end, bytes.size());
@@ -47,7 +51,8 @@ ReplyReader::Result ReplyReader::read_line(std::string_view& bytes, const ReplyB
 ReplyReader::Result ReplyReader::begin(std::string_view line, const ReplyBounds& bounds) {
     const char kind = line[0];
     const std::string_view rest = line.substr(1);
-    if (kind == '+' || kind == '-') return add({kind == '+' ? Reply::status : Reply::error, std::string(rest)});
+    if (kind == '+' || kind == '-')
+        return add({kind == '+' ? Reply::status : Reply::error, std::string(rest)});
     int64_t number = 0;
     if (!read_number(rest, number)) return wrong;
     if (kind == ':') return add({Reply::integer, {}, number});
@@ -76,7 +81,8 @@ ReplyReader::Result ReplyReader::read_string(std::string_view& bytes) {
     string_ += bytes.substr(0, size);
     bytes.remove_prefix(size);
     string_left_ -= size;
-    for (; !bytes.empty() && string_left_ > 0 && string_left_ <= 2; bytes.remove_prefix(1), --string_left_)
+    for (; !bytes.empty() && string_left_ > 0 && string_left_ <= 2;
+         bytes.remove_prefix(1), --string_left_)
         if (bytes.front() != (string_left_ == 2 ? '\r' : '\n')) return wrong;
     return string_left_ > 0 ? more : add({Reply::string, std::exchange(string_, {})});
 }

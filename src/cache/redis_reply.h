@@ -1,5 +1,6 @@
 #pragma once
-/// Answers of Redis servers (RESP2), read as they come in. A server may send anything, so each answer is bounded, and memory grows only with the bytes that have come.
+/// Answers of Redis servers (RESP2), read as they come in. A server may send anything, so each
+/// answer is bounded, and memory grows only with the bytes that have come.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,8 @@ struct ReplyBounds {
 class ReplyReader {
 public:
     enum Result { more, whole, wrong };
-    /// Reads one answer from the front of `bytes`, and removes what it has read. `wrong`: the bytes break the protocol or the bounds; the reader cannot be used again.
+    /// Reads one answer from the front of `bytes`, and removes what it has read. `wrong`: the bytes
+    /// break the protocol or the bounds; the reader cannot be used again.
     Result read(std::string_view& bytes, const ReplyBounds& bounds);
     /// The answer, after `whole`.
     Reply take();
@@ -44,8 +46,9 @@ private:
 
     std::string line_;
     std::string string_;
-    std::size_t string_left_ = 0;  // bytes of the string to come, with its line end; 0: a line comes next
-    std::vector<Open> open_;       // arrays, each within the one before it
+    // bytes of the string to come, with its line end; 0: a line comes next
+    std::size_t string_left_ = 0;
+    std::vector<Open> open_;  // arrays, each within the one before it
     Reply done_;
     std::size_t used_ = 0, elements_ = 0;  // by the answer so far
 };

@@ -17,22 +17,29 @@
 namespace sab::cache {
 namespace {
 
-constexpr std::size_t largest_frame = std::size_t{1} << 29;                // Redis's own bound
-constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;  // of one command: others are sent while it is answered
-constexpr std::size_t most_values = 16;                                    // of one answer: it has 8 GiB at most
-constexpr std::size_t most_rounds = 6;                                     // of redirections
-constexpr ReplyBounds a_value{largest_frame + 64, 0, largest_frame}, some_keys{largest_frame, std::size_t{1} << 20, largest_frame},
+constexpr std::size_t largest_frame = std::size_t{1} << 29;  // Redis's own bound
+// of one command: others are sent while it is answered
+constexpr std::size_t most_keys = 128, most_bytes = std::size_t{1} << 16;
+// of one answer: it has 8 GiB at most
+constexpr std::size_t most_values = 16;
+constexpr std::size_t most_rounds = 6;  // of redirections
+constexpr ReplyBounds a_value{largest_frame + 64, 0, largest_frame},
+    some_keys{largest_frame, std::size_t{1} << 20, largest_frame},
     a_map{std::size_t{1} << 26, std::size_t{1} << 20, std::size_t{1} << 16};
 constexpr std::size_t most_servers = 4096;  // that a cluster may name
 
-// Names on the servers are keys, but for those that begin with "sab:": that of a claim is "sab:loading:" and the key, that of a value "sab:value:" and the key.
+// Names on the servers are keys, but for those that begin with "sab:": that of a claim is
+// "sab:loading:" and the key, that of a value "sab:value:" and the key.
 constexpr std::string_view reserved = "sab:", claims = "sab:loading:", values = "sab:value:";
 
-std::string name_of(std::string_view key) { return text(key.starts_with(reserved) ? values : "", key); }
+std::string name_of(std::string_view key) {
+    return text(key.starts_with(reserved) ? values : "", key);
+}
 
 /// A key and what to do with it.
 struct Task {
-    enum Kind { read, write, other } kind = other;  // a read or write that is refused says how the server is, others only what this user may do
+    // a read or write that is refused says how the server is, others only what this user may do
+    enum Kind { read, write, other } kind = other;
     std::string_view key{}, value{};
     std::vector<std::string_view> words{};  // of the command, for `other`
     RedisServer* server = nullptr;
@@ -50,11 +57,15 @@ struct Task {
 };
 
 bool begins_with_any(std::string_view text, std::initializer_list<std::string_view> all) {
-    return std::any_of(all.begin(), all.end(), [&](std::string_view each) { return text.starts_with(each); });
+    return std::any_of(all.begin(), all.end(),
+                       [&](std::string_view each) { return text.starts_with(each); });
 }
 
 /// Whether an error says that the server answers nothing for now.
-bool is_of_server(std::string_view error) { return begins_with_any(error, {"LOADING", "NOAUTH", "WRONGPASS", "BUSY", "MASTERDOWN", "CLUSTERDOWN The cluster", "ERR max number of clients"}); }
+bool is_of_server(std::string_view error) {
+    return begins_with_any(error, {"LOADING", "NOAUTH", "WRONGPASS", "BUSY", "MASTERDOWN",
+                                   "CLUSTERDOWN The cluster", "ERR max number of clients"});
+}
 
 std::string escaped(std::string_view name) {
     std::string out;
@@ -65,8 +76,12 @@ std::string escaped(std::string_view name) {
     return out;
 }
 
-bool is_value(const Reply& reply) { return reply.kind == Reply::string || reply.kind == Reply::nothing; }
-bool is_error(const Reply& reply) { return reply.kind == Reply::error; }
+bool is_value(const Reply& reply) {
+    return reply.kind == Reply::string || reply.kind == Reply::nothing;
+}
+bool is_error(const Reply& reply) {
+    return reply.kind == Reply::error;
+}
 
 /// Servers that a store has, by name: never removed, so that they may be kept.
 class Servers {
@@ -90,23 +105,33 @@ private:
     std::map<std::pair<std::string, uint16_t>, std::unique_ptr<RedisServer>> all_;
 };
 
-RedisLogin login_of(const RedisHost& host, const RedisAddress& address, const StoreOptions& options) {
-    return {host.user, host.password, address.database, std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.timeout))};
+RedisLogin login_of(const RedisHost& host, const RedisAddress& address,
+                    const StoreOptions& options) {
+    return {host.user, host.password, address.database,
+            std::chrono::duration_cast<Clock::duration>(
+                std::chrono::duration<double>(options.timeout))};
 }
 
 class RedisStore : public Store {
 public:
     RedisStore(const RedisAddress& address, const StoreOptions& options)
-        : address_(address), prefix_(options.dataset_name ? name_of(*options.dataset_name + "_") : ""), call_timeout_(options.call_timeout), is_cluster_(options.is_cluster), servers_(login_of(address.hosts[0], address, options)) {
-        for (const RedisHost& host : address.hosts) seeds_.push_back(&servers_.at(host.name, host.port, login_of(host, address, options)));
+        : address_(address),
+          prefix_(options.dataset_name ? name_of(*options.dataset_name + "_") : ""),
+          call_timeout_(options.call_timeout),
+          is_cluster_(options.is_cluster),
+          servers_(login_of(address.hosts[0], address, options)) {
+        for (const RedisHost& host : address.hosts)
+            seeds_.push_back(&servers_.at(host.name, host.port, login_of(host, address, options)));
     }
 
-    std::vector<std::optional<View>> get(std::span<const std::string_view> keys, Outcome& outcome) override {
+    std::vector<std::optional<View>> get(std::span<const std::string_view> keys,
+                                         Outcome& outcome) override {
         const Deadline deadline(call_timeout_);
         std::deque<std::string> names;  // that tasks keep
         std::vector<Task> tasks;
         tasks.reserve(keys.size());
-        for (const std::string_view key : keys) tasks.push_back({Task::read, names.emplace_back(name_of(key)), {}});
+        for (const std::string_view key : keys)
+            tasks.push_back({Task::read, names.emplace_back(name_of(key)), {}});
         perform(tasks, outcome, deadline);
         std::vector<std::optional<View>> found(keys.size());
         for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -136,13 +161,16 @@ public:
     uint64_t count(Outcome& outcome) override {
         const Deadline deadline(call_timeout_);
         std::map<const RedisServer*, std::vector<uint64_t>> seen;  // a walk may come to a key twice
-        walk(outcome, deadline, [&](const RedisServer& server, const std::vector<std::string>& keys) {
-            for (const std::string& key : keys) seen[&server].push_back(XXH3_64bits(key.data(), key.size()));
-        });
+        walk(outcome, deadline,
+             [&](const RedisServer& server, const std::vector<std::string>& keys) {
+                 for (const std::string& key : keys)
+                     seen[&server].push_back(XXH3_64bits(key.data(), key.size()));
+             });
         uint64_t keys = 0;
         for (auto& [server, hashes] : seen) {
             std::sort(hashes.begin(), hashes.end());
-            keys += static_cast<uint64_t>(std::unique(hashes.begin(), hashes.end()) - hashes.begin());
+            keys +=
+                static_cast<uint64_t>(std::unique(hashes.begin(), hashes.end()) - hashes.begin());
         }
         return keys;
     }
@@ -152,7 +180,9 @@ public:
         walk(outcome, deadline, [&](RedisServer& server, const std::vector<std::string>& keys) {
             std::vector<Task> tasks;
             tasks.reserve(keys.size());
-            for (const std::string& key : keys) tasks.push_back({Task::other, key, {}, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
+            for (const std::string& key : keys)
+                tasks.push_back(
+                    {Task::other, key, {}, {"UNLINK", key}, is_cluster_ ? nullptr : &server});
             perform(tasks, outcome, deadline);
             server.writes.try_again();  // there is room now
         });
@@ -165,7 +195,8 @@ public:
     void check(Outcome& outcome) override {
         const Deadline deadline(call_timeout_);
         std::vector<Task> tasks;
-        for (RedisServer* const server : is_cluster_ ? masters(outcome, deadline) : seeds_) tasks.push_back({Task::other, {}, {}, {"PING"}, server});
+        for (RedisServer* const server : is_cluster_ ? masters(outcome, deadline) : seeds_)
+            tasks.push_back({Task::other, {}, {}, {"PING"}, server});
         perform(tasks, outcome, deadline);
     }
 
@@ -182,13 +213,16 @@ private:
         std::optional<Outage::Turn> turn{}, write_turn{};
         std::string trouble{}, refusal{};
     };
-    std::vector<Task*> carry_out(std::span<Task* const> tasks, bool& is_map_old, const Deadline& deadline);
+    std::vector<Task*> carry_out(std::span<Task* const> tasks, bool& is_map_old,
+                                 const Deadline& deadline);
     std::vector<Command> commands_of(Part& part) const;
     void read(Part& part, Exchange& exchange, std::vector<Task*>& again, bool& is_map_old);
-    void read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again, bool& is_map_old);
+    void read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again,
+                    bool& is_map_old);
     bool follow(Task& task, std::string_view error);
     RedisServer* server_of(std::string_view key, std::string& failure, const Deadline& deadline);
-    void walk(Outcome& outcome, const Deadline& deadline, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found);
+    void walk(Outcome& outcome, const Deadline& deadline,
+              const std::function<void(RedisServer&, const std::vector<std::string>&)>& found);
 
     // A cluster's map.
     std::vector<RedisServer*> masters(Outcome& outcome, const Deadline& deadline);
@@ -199,7 +233,8 @@ private:
     const RedisAddress address_;
     const std::string prefix_;  // of the names of its values
     const double call_timeout_;
-    // Of its claims. The store makes a key's value once at a time, so a claim of its own that is there was left behind: sent twice, or not given up for lack of memory.
+    // Of its claims. The store makes a key's value once at a time, so a claim of its own that is
+    // there was left behind: sent twice, or not given up for lack of memory.
     const std::string token_ = random_word();
     const bool is_cluster_;
     Servers servers_;
@@ -212,8 +247,10 @@ private:
     Outage cover_{"Redis Cluster"};  // of the slots
 };
 
-RedisServer* RedisStore::server_of(std::string_view key, std::string& failure, const Deadline& deadline) {
-    if (!is_cluster_) return seeds_[seeds_.size() == 1 ? 0 : XXH64(key.data(), key.size(), 0) % seeds_.size()];
+RedisServer* RedisStore::server_of(std::string_view key, std::string& failure,
+                                   const Deadline& deadline) {
+    if (!is_cluster_)
+        return seeds_[seeds_.size() == 1 ? 0 : XXH64(key.data(), key.size(), 0) % seeds_.size()];
     const auto& owner = owner_[slot_of(key)];
     if (RedisServer* const server = owner.load()) return server;
     const uint64_t known = maps_.load();
@@ -253,16 +290,20 @@ void RedisStore::perform(std::vector<Task>& tasks, Outcome& outcome, const Deadl
         }
     }
     for (Task* const task : left)
-        if (task->failure.empty()) task->failure = text(std::string_view(task->server->name), ": ", most_rounds, " redirections lead nowhere");
+        if (task->failure.empty())
+            task->failure = text(std::string_view(task->server->name), ": ", most_rounds,
+                                 " redirections lead nowhere");
     for (const Task& task : tasks)
         if (!task.failure.empty()) outcome.failure = task.failure;
 }
 
 /// One request to each server. Gives the tasks that are to be carried out elsewhere, or otherwise.
-std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old, const Deadline& deadline) {
+std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_map_old,
+                                         const Deadline& deadline) {
     std::deque<Part> parts;
     for (Task* const task : tasks) {
-        auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& each) { return each.server == task->server; });
+        auto part = std::find_if(parts.begin(), parts.end(),
+                                 [&](const Part& each) { return each.server == task->server; });
         if (part == parts.end()) {
             parts.emplace_back();
             part = std::prev(parts.end());
@@ -279,7 +320,8 @@ std::vector<Task*> RedisStore::carry_out(std::span<Task* const> tasks, bool& is_
         std::string why;
         if (auto turn = part.server->reach.turn(why)) part.turn.emplace(std::move(*turn));
         if (part.kind == Task::write && part.turn)
-            if (auto turn = part.server->writes.turn(why)) part.write_turn.emplace(std::move(*turn));
+            if (auto turn = part.server->writes.turn(why))
+                part.write_turn.emplace(std::move(*turn));
         if (!part.turn || (part.kind == Task::write && !part.write_turn)) {
             for (Task* const task : part.tasks) task->failure = why;
             continue;
@@ -315,7 +357,9 @@ std::vector<Command> RedisStore::commands_of(Part& part) const {
     const bool is_bundled = !is_cluster_ && part.kind != Task::other && part.server->has_many_keys;
     for (std::size_t at = 0; at < part.tasks.size(); at += part.bundles.back()) {
         std::size_t count = 1;
-        for (std::size_t bytes = part.tasks[at]->value.size(); is_bundled && count < most && at + count < part.tasks.size() && bytes < most_bytes; ++count)
+        for (std::size_t bytes = part.tasks[at]->value.size();
+             is_bundled && count < most && at + count < part.tasks.size() && bytes < most_bytes;
+             ++count)
             bytes += part.tasks[at + count]->value.size();
         part.bundles.push_back(count);
         if (part.tasks[at]->is_asking) commands.push_back({"ASKING"});
@@ -331,7 +375,8 @@ std::vector<Command> RedisStore::commands_of(Part& part) const {
         if (part.kind == Task::write)
             commands.push_back({{"MSET"}, std::move(words)});
         else
-            commands.push_back({{"MGET"}, std::move(words), {count * a_value.bytes, count, a_value.string}});
+            commands.push_back(
+                {{"MGET"}, std::move(words), {count * a_value.bytes, count, a_value.string}});
     }
     return commands;
 }
@@ -349,7 +394,8 @@ void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again,
             continue;
         }
         Reply reply = std::move(exchange.replies[place++]);
-        if (count > 1 && is_error(reply) && begins_with_any(reply.text, {"NOPERM", "ERR unknown command"})) {
+        if (count > 1 && is_error(reply) &&
+            begins_with_any(reply.text, {"NOPERM", "ERR unknown command"})) {
             part.server->has_many_keys = false;
             again.insert(again.end(), tasks.begin(), tasks.end());
         } else if (is_error(reply)) {
@@ -357,27 +403,35 @@ void RedisStore::read(Part& part, Exchange& exchange, std::vector<Task*>& again,
             if (count == 1) tasks[0]->reply = std::move(reply);
         } else if (part.kind == Task::write && reply.kind == Reply::status) {
             for (Task* const task : tasks) task->is_written = true;
-        } else if (part.kind == Task::other || (part.kind == Task::read && count == 1 && is_value(reply))) {
+        } else if (part.kind == Task::other ||
+                   (part.kind == Task::read && count == 1 && is_value(reply))) {
             tasks[0]->reply = std::move(reply);
-        } else if (part.kind == Task::read && count > 1 && reply.elements.size() == count && std::all_of(reply.elements.begin(), reply.elements.end(), is_value)) {
+        } else if (part.kind == Task::read && count > 1 && reply.elements.size() == count &&
+                   std::all_of(reply.elements.begin(), reply.elements.end(), is_value)) {
             for (std::size_t i = 0; i < count; ++i) tasks[i]->reply = std::move(reply.elements[i]);
         } else {
-            part.trouble = text(std::string_view(part.server->name), ": sent what is no answer to the command");
+            part.trouble = text(std::string_view(part.server->name),
+                                ": sent what is no answer to the command");
             for (Task* const task : tasks) task->failure = part.trouble;
         }
     }
 }
 
-void RedisStore::read_error(Part& part, Task& task, std::string_view error, std::vector<Task*>& again, bool& is_map_old) {
+void RedisStore::read_error(Part& part, Task& task, std::string_view error,
+                            std::vector<Task*>& again, bool& is_map_old) {
     if (error.starts_with("WRONGTYPE")) return;
-    const bool is_elsewhere = begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
+    const bool is_elsewhere =
+        begins_with_any(error, {"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN Hash slot"});
     if (is_cluster_ && is_elsewhere) {
         is_map_old |= !error.starts_with("ASK ");
         if (follow(task, error)) return again.push_back(&task);
     }
-    const bool is_trouble = is_of_server(error) || task.kind == Task::read, is_refusal = !is_trouble && task.kind == Task::write;
-    task.failure = text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ", std::string_view(part.server->readable(error)),
-                        !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
+    const bool is_trouble = is_of_server(error) || task.kind == Task::read,
+               is_refusal = !is_trouble && task.kind == Task::write;
+    task.failure =
+        text(std::string_view(part.server->name), is_refusal ? ", writing: " : ": ",
+             std::string_view(part.server->readable(error)),
+             !is_cluster_ && is_elsewhere ? " (of a Redis Cluster, which is_cluster is for)" : "");
     if (is_cluster_ && is_elsewhere) return;
     if (is_trouble) part.trouble = task.failure;
     if (is_refusal) part.refusal = task.failure;
@@ -385,10 +439,14 @@ void RedisStore::read_error(Part& part, Task& task, std::string_view error, std:
 
 /// Where a redirection leads: "MOVED SLOT HOST:PORT". False when that cannot be read.
 bool RedisStore::follow(Task& task, std::string_view error) {
-    const std::size_t first = error.find(' '), second = error.find(' ', first + 1), colon = error.rfind(':');
+    const std::size_t first = error.find(' '), second = error.find(' ', first + 1),
+                      colon = error.rfind(':');
     uint16_t port = 0;
     if (second == error.npos || colon == error.npos || colon < second) return false;
-    if (std::from_chars(error.data() + colon + 1, error.data() + error.size(), port).ec != std::errc() || port == 0) return false;
+    if (std::from_chars(error.data() + colon + 1, error.data() + error.size(), port).ec !=
+            std::errc() ||
+        port == 0)
+        return false;
     const std::string_view host = error.substr(second + 1, colon - second - 1);
     if (host == "?" || servers_.is_full()) return false;
     task.server = &servers_.at(host.empty() ? task.server->host : std::string(host), port);
@@ -400,18 +458,22 @@ bool RedisStore::follow(Task& task, std::string_view error) {
 std::vector<RedisServer*> RedisStore::owners() const {
     std::vector<RedisServer*> all;
     for (const auto& owner : owner_)
-        if (RedisServer* const server = owner.load(); server != nullptr && (all.empty() || all.back() != server)) all.push_back(server);
+        if (RedisServer* const server = owner.load();
+            server != nullptr && (all.empty() || all.back() != server))
+            all.push_back(server);
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     return all;
 }
 
 std::vector<RedisServer*> RedisStore::masters(Outcome& outcome, const Deadline& deadline) {
-    if (const std::string failure = read_map(maps_.load(), deadline); !failure.empty()) outcome.failure = failure;
+    if (const std::string failure = read_map(maps_.load(), deadline); !failure.empty())
+        outcome.failure = failure;
     return owners();
 }
 
-/// Asks servers for the map until one knows it, unless somebody has done so since `known`: why none does.
+/// Asks servers for the map until one knows it, unless somebody has done so since `known`: why none
+/// does.
 std::string RedisStore::read_map(uint64_t known, const Deadline& deadline) {
     const std::scoped_lock lock(reading_map_);
     if (maps_.load() != known) return "";
@@ -423,18 +485,23 @@ std::string RedisStore::read_map(uint64_t known, const Deadline& deadline) {
     for (std::size_t at = 0; at < all.size(); at += 3) {  // few at once: some may hang
         std::vector<Exchange> exchanges;
         std::vector<Outage::Turn> turns;
-        for (RedisServer* const server : std::span(all).subspan(at, std::min<std::size_t>(3, all.size() - at)))
+        for (RedisServer* const server :
+             std::span(all).subspan(at, std::min<std::size_t>(3, all.size() - at)))
             if (auto turn = server->reach.turn(failure)) {
                 turns.push_back(std::move(*turn));
-                exchanges.emplace_back(*server, std::vector<Command>{Command{{"CLUSTER", "SLOTS"}, {}, a_map}});
+                exchanges.emplace_back(
+                    *server, std::vector<Command>{Command{{"CLUSTER", "SLOTS"}, {}, a_map}});
             }
         Exchange::run(exchanges, deadline);
         bool is_known = false;
         for (std::size_t i = 0; i < exchanges.size(); ++i) {
             std::string why = exchanges[i].failure;
             const RedisServer& server = exchanges[i].server();
-            if (why.empty() && is_error(exchanges[i].replies[0])) why = text(std::string_view(server.name), ": ", std::string_view(server.readable(exchanges[i].replies[0].text)));
-            if (why.empty() && !is_known && !(is_known = take_map(exchanges[i].replies[0], server))) why = text(std::string_view(server.name), ": knows of no slots");
+            if (why.empty() && is_error(exchanges[i].replies[0]))
+                why = text(std::string_view(server.name), ": ",
+                           std::string_view(server.readable(exchanges[i].replies[0].text)));
+            if (why.empty() && !is_known && !(is_known = take_map(exchanges[i].replies[0], server)))
+                why = text(std::string_view(server.name), ": knows of no slots");
             if (why.empty())
                 turns[i].succeeded();
             else
@@ -448,21 +515,28 @@ std::string RedisStore::read_map(uint64_t known, const Deadline& deadline) {
     return failure;
 }
 
-/// The answer to CLUSTER SLOTS: (first slot, last slot, (host, port, ...), replicas...) of each stretch.
+/// The answer to CLUSTER SLOTS: (first slot, last slot, (host, port, ...), replicas...) of each
+/// stretch.
 bool RedisStore::take_map(const Reply& reply, const RedisServer& teller) {
     std::vector<RedisServer*> read(slots, nullptr);
     bool is_any = false;
     for (const Reply& stretch : reply.elements) {
-        if (stretch.elements.size() < 3 || stretch.elements[0].kind != Reply::integer || stretch.elements[1].kind != Reply::integer) return false;
+        if (stretch.elements.size() < 3 || stretch.elements[0].kind != Reply::integer ||
+            stretch.elements[1].kind != Reply::integer)
+            return false;
         const Reply& node = stretch.elements[2];
         if (node.elements.size() < 2 || node.elements[1].kind != Reply::integer) return false;
-        const int64_t first = stretch.elements[0].number, last = stretch.elements[1].number, port = node.elements[1].number;
+        const int64_t first = stretch.elements[0].number, last = stretch.elements[1].number,
+                      port = node.elements[1].number;
         if (first < 0 || last >= slots || port <= 0 || port > 65535) return false;
-        const std::string host = node.elements[0].kind == Reply::string ? node.elements[0].text : "";
+        const std::string host =
+            node.elements[0].kind == Reply::string ? node.elements[0].text : "";
         if (host == "?") continue;
         if (servers_.is_full()) return false;
-        RedisServer& server = servers_.at(host.empty() ? teller.host : host, static_cast<uint16_t>(port));
-        for (int64_t slot = first; slot <= last; ++slot) read[static_cast<std::size_t>(slot)] = &server;
+        RedisServer& server =
+            servers_.at(host.empty() ? teller.host : host, static_cast<uint16_t>(port));
+        for (int64_t slot = first; slot <= last; ++slot)
+            read[static_cast<std::size_t>(slot)] = &server;
         is_any = true;
     }
     if (is_any) std::copy(read.begin(), read.end(), owner_.begin());
@@ -470,35 +544,49 @@ bool RedisStore::take_map(const Reply& reply, const RedisServer& teller) {
 }
 
 /// Shows `found` all keys of the dataset, those of one answer at a time; some perhaps twice.
-void RedisStore::walk(Outcome& outcome, const Deadline& deadline, const std::function<void(RedisServer&, const std::vector<std::string>&)>& found) {
+void RedisStore::walk(
+    Outcome& outcome, const Deadline& deadline,
+    const std::function<void(RedisServer&, const std::vector<std::string>&)>& found) {
     struct Walk {
         RedisServer* server;
         std::string cursor = "0";
     };
     std::deque<Walk> walks;  // their cursors are kept by commands
-    for (RedisServer* const server : is_cluster_ ? masters(outcome, deadline) : seeds_) walks.push_back({server});
+    for (RedisServer* const server : is_cluster_ ? masters(outcome, deadline) : seeds_)
+        walks.push_back({server});
     const std::string pattern = escaped(prefix_) + "*";
     while (!walks.empty()) {
         if (deadline.is_over()) {
-            outcome.failure = text(std::string_view(walks.front().server->name), ": SCAN not done within ", deadline.seconds, " s, the call_timeout");
+            outcome.failure =
+                text(std::string_view(walks.front().server->name), ": SCAN not done within ",
+                     deadline.seconds, " s, the call_timeout");
             return;
         }
         std::vector<Task> tasks;
-        for (const Walk& each : walks) tasks.push_back({.kind = Task::other, .words = {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"}, .server = each.server, .largest_answer = some_keys});
+        for (const Walk& each : walks)
+            tasks.push_back({.kind = Task::other,
+                             .words = {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"},
+                             .server = each.server,
+                             .largest_answer = some_keys});
         perform(tasks, outcome, deadline);
         std::deque<Walk> next;
         for (const Task& task : tasks) {
             if (!task.failure.empty()) continue;
             const Reply& reply = *task.reply;
-            if (reply.elements.size() != 2 || reply.elements[0].kind != Reply::string || reply.elements[1].kind != Reply::array) {
-                outcome.failure = text(std::string_view(task.server->name), ": sent what is no answer to SCAN");
+            if (reply.elements.size() != 2 || reply.elements[0].kind != Reply::string ||
+                reply.elements[1].kind != Reply::array) {
+                outcome.failure =
+                    text(std::string_view(task.server->name), ": sent what is no answer to SCAN");
                 continue;
             }
             std::vector<std::string> keys;
             for (const Reply& key : reply.elements[1].elements)
-                if (key.kind == Reply::string && key.text.starts_with(prefix_) && !key.text.starts_with(claims)) keys.push_back(key.text);
+                if (key.kind == Reply::string && key.text.starts_with(prefix_) &&
+                    !key.text.starts_with(claims))
+                    keys.push_back(key.text);
             if (!keys.empty()) found(*task.server, keys);
-            if (reply.elements[0].text != "0") next.push_back({task.server, reply.elements[0].text});
+            if (reply.elements[0].text != "0")
+                next.push_back({task.server, reply.elements[0].text});
         }
         walks.swap(next);
     }
@@ -514,7 +602,9 @@ public:
     ~Held() override {
         if (!may_be_held_ || generation_ != fork_generation()) return;
         try {
-            constexpr std::string_view script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+            constexpr std::string_view script =
+                "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) "
+                "end return 0";
             const Deadline deadline(store_.call_timeout_);
             std::vector<Task> tasks;
             tasks.push_back({Task::other, name_, {}, {"EVAL", script, "1", name_, store_.token_}});
@@ -533,9 +623,11 @@ private:
 
 bool RedisStore::Held::take(double seconds) {
     const Deadline deadline(store_.call_timeout_);
-    const std::string milliseconds = text(static_cast<uint64_t>(std::clamp(seconds, 0.001, 1e9) * 1000));
+    const std::string milliseconds =
+        text(static_cast<uint64_t>(std::clamp(seconds, 0.001, 1e9) * 1000));
     std::vector<Task> tasks;
-    tasks.push_back({Task::other, name_, {}, {"SET", name_, store_.token_, "NX", "PX", milliseconds}});
+    tasks.push_back(
+        {Task::other, name_, {}, {"SET", name_, store_.token_, "NX", "PX", milliseconds}});
     Outcome outcome;
     may_be_held_ = true;  // also when what follows throws
     store_.perform(tasks, outcome, deadline);
@@ -546,7 +638,8 @@ bool RedisStore::Held::take(double seconds) {
     if (tasks[0].reply->kind == Reply::status) return true;
     tasks[0] = {Task::read, name_, {}};
     store_.perform(tasks, outcome, deadline);
-    may_be_held_ = tasks[0].reply && tasks[0].reply->kind == Reply::string && tasks[0].reply->text == store_.token_;
+    may_be_held_ = tasks[0].reply && tasks[0].reply->kind == Reply::string &&
+                   tasks[0].reply->text == store_.token_;
     return may_be_held_;
 }
 
@@ -562,7 +655,8 @@ std::unique_ptr<Store> open_redis_store(const RedisAddress& address, const Store
     if (options.is_cluster && address.database != 0) {
         RedisAddress shown_address = address;
         for (RedisHost& host : shown_address.hosts) host.user.clear(), host.password.clear();
-        fail(SAB_E_ARGUMENT, "url = \"", std::string_view(shown_address.url()), "\": a Redis Cluster has database 0 only");
+        fail(SAB_E_ARGUMENT, "url = \"", std::string_view(shown_address.url()),
+             "\": a Redis Cluster has database 0 only");
     }
     return std::make_unique<RedisStore>(address, options);
 }

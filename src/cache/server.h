@@ -10,7 +10,8 @@ namespace sab::cache {
 
 class Server {
 public:
-    /// Starts `program` on a free port of the address and waits until it answers; throws Error(SAB_E_IO).
+    /// Starts `program` on a free port of the address and waits until it answers; throws
+    /// Error(SAB_E_IO).
     Server(const std::string& program, const std::string& bind, uint64_t capacity, double timeout);
     ~Server();
     Server(const Server&) = delete;

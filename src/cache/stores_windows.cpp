@@ -7,17 +7,29 @@
 namespace sab::cache {
 namespace {
 
-[[noreturn]] void refuse(std::string_view scheme) { fail(SAB_E_UNSUPPORTED, "url = \"", scheme, "...\": not on Windows"); }
+[[noreturn]] void refuse(std::string_view scheme) {
+    fail(SAB_E_UNSUPPORTED, "url = \"", scheme, "...\": not on Windows");
+}
 
 }  // namespace
 
-std::string resolved_path(const std::string&, unsigned) { refuse("lmdb:"); }
-std::unique_ptr<Store> open_lmdb_store(const std::string&, const StoreOptions&) { refuse("lmdb:"); }
-std::unique_ptr<Store> open_redis_store(const RedisAddress&, const StoreOptions&) { refuse("redis:"); }
-Server::Server(const std::string&, const std::string&, uint64_t, double) { refuse("redis-server:"); }
+std::string resolved_path(const std::string&, unsigned) {
+    refuse("lmdb:");
+}
+std::unique_ptr<Store> open_lmdb_store(const std::string&, const StoreOptions&) {
+    refuse("lmdb:");
+}
+std::unique_ptr<Store> open_redis_store(const RedisAddress&, const StoreOptions&) {
+    refuse("redis:");
+}
+Server::Server(const std::string&, const std::string&, uint64_t, double) {
+    refuse("redis-server:");
+}
 Server::~Server() = default;
 
-uint64_t fork_generation() { return 0; }
+uint64_t fork_generation() {
+    return 0;
+}
 void watch_forks() {}
 void add_to_open(Cache*) {}
 void remove_from_open(Cache*) {}

@@ -8,12 +8,18 @@
 namespace sab::cache {
 namespace {
 
-constexpr std::string_view schemes = "must begin with \"lmdb:\", \"redis://\", \"redis-server:\" or \"memory:\"";
+constexpr std::string_view schemes =
+    "must begin with \"lmdb:\", \"redis://\", \"redis-server:\" or \"memory:\"";
 
-[[noreturn]] void refuse(std::string_view shown, std::string_view rule) { fail(SAB_E_ARGUMENT, "url = \"", shown, "\": ", rule); }
+[[noreturn]] void refuse(std::string_view shown, std::string_view rule) {
+    fail(SAB_E_ARGUMENT, "url = \"", shown, "\": ", rule);
+}
 
-/// Nothing of the URL itself is shown: a password may be anywhere in it, where its @ is missing or it has an @ of its own.
-[[noreturn]] void refuse_host(std::size_t number, std::string_view rule) { fail(SAB_E_ARGUMENT, "url = \"redis://...\": host ", number, ": ", rule); }
+/// Nothing of the URL itself is shown: a password may be anywhere in it, where its @ is missing or
+/// it has an @ of its own.
+[[noreturn]] void refuse_host(std::size_t number, std::string_view rule) {
+    fail(SAB_E_ARGUMENT, "url = \"redis://...\": host ", number, ": ", rule);
+}
 
 template <class Number>
 bool read(std::string_view text, Number& number) {
@@ -34,8 +40,11 @@ std::string decoded(std::string_view text, std::size_t host) {
             out += text[i];
             continue;
         }
-        const int high = i + 2 < text.size() ? hex(text[i + 1]) : -1, low = i + 2 < text.size() ? hex(text[i + 2]) : -1;
-        if (high < 0 || low < 0) refuse_host(host, "a % of user and password must be followed by two hexadecimal digits");
+        const int high = i + 2 < text.size() ? hex(text[i + 1]) : -1,
+                  low = i + 2 < text.size() ? hex(text[i + 2]) : -1;
+        if (high < 0 || low < 0)
+            refuse_host(host,
+                        "a % of user and password must be followed by two hexadecimal digits");
         out += static_cast<char>(high * 16 + low);
         i += 2;
     }
@@ -47,7 +56,9 @@ std::string encoded(std::string_view text) {
     std::string out;
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);
-        const bool is_plain = (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || c == '-' || c == '_' || c == '.' || c == '~';
+        const bool is_plain = (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
+                              (byte >= 'a' && byte <= 'z') || c == '-' || c == '_' || c == '.' ||
+                              c == '~';
         if (is_plain)
             out += c;
         else
@@ -60,7 +71,8 @@ RedisAddress parse_redis(std::string_view rest) {
     RedisAddress address;
     if (const std::size_t slash = rest.find('/'); slash != rest.npos) {
         const std::string_view number = rest.substr(slash + 1);
-        if (!number.empty() && !read(number, address.database)) refuse("redis://...", "the number of the database must be a whole number");
+        if (!number.empty() && !read(number, address.database))
+            refuse("redis://...", "the number of the database must be a whole number");
         rest = rest.substr(0, slash);
     }
     RedisHost host;  // user and password stay for the next
@@ -70,14 +82,19 @@ RedisAddress parse_redis(std::string_view rest) {
         if (const std::size_t at = one.rfind('@'); at != one.npos) {
             const std::string_view who = one.substr(0, at);
             const std::size_t colon = who.find(':');
-            if (colon == who.npos) refuse_host(number, "what stands before @ must be USER:PASSWORD, either of which may be empty");
+            if (colon == who.npos)
+                refuse_host(
+                    number,
+                    "what stands before @ must be USER:PASSWORD, either of which may be empty");
             host.user = decoded(who.substr(0, colon), number);
             host.password = decoded(who.substr(colon + 1), number);
             one = one.substr(at + 1);
         }
         if (!one.empty() && one.front() == '[') {
             const std::size_t end = one.find(']');
-            if (end == one.npos || (end + 1 < one.size() && one[end + 1] != ':')) refuse_host(number, "an address in brackets must end with ] and may be followed by :PORT");
+            if (end == one.npos || (end + 1 < one.size() && one[end + 1] != ':'))
+                refuse_host(number,
+                            "an address in brackets must end with ] and may be followed by :PORT");
             host.name = one.substr(1, end - 1);
             port = one.substr(end + 1);
         } else {
@@ -85,9 +102,14 @@ RedisAddress parse_redis(std::string_view rest) {
             port = one.substr(host.name.size());
         }
         host.port = 6379;
-        const bool is_name = std::none_of(host.name.begin(), host.name.end(), [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127 || std::string_view("/[]").find(c) != std::string_view::npos; });
-        if (host.name.empty() || !is_name) refuse_host(number, "a host must have a name, without spaces, slashes and brackets");
-        if (!port.empty() && (!read(port.substr(1), host.port) || host.port == 0)) refuse_host(number, "a port must be from 1 to 65535");
+        const bool is_name = std::none_of(host.name.begin(), host.name.end(), [](char c) {
+            return static_cast<unsigned char>(c) <= ' ' || c == 127 ||
+                   std::string_view("/[]").find(c) != std::string_view::npos;
+        });
+        if (host.name.empty() || !is_name)
+            refuse_host(number, "a host must have a name, without spaces, slashes and brackets");
+        if (!port.empty() && (!read(port.substr(1), host.port) || host.port == 0))
+            refuse_host(number, "a port must be from 1 to 65535");
         address.hosts.push_back(host);
         if (comma == rest.npos) return address;
         rest = rest.substr(comma + 1);
@@ -101,10 +123,15 @@ std::string RedisAddress::url() const {
     for (std::size_t i = 0; i < hosts.size(); ++i) {
         const RedisHost& host = hosts[i];
         if (i > 0) out += ',';
-        const bool is_new = i == 0 ? !host.user.empty() || !host.password.empty() : host.user != hosts[i - 1].user || host.password != hosts[i - 1].password;
-        if (is_new) out += text(std::string_view(encoded(host.user)), ":", std::string_view(encoded(host.password)), "@");
+        const bool is_new =
+            i == 0 ? !host.user.empty() || !host.password.empty()
+                   : host.user != hosts[i - 1].user || host.password != hosts[i - 1].password;
+        if (is_new)
+            out += text(std::string_view(encoded(host.user)), ":",
+                        std::string_view(encoded(host.password)), "@");
         const bool is_v6 = host.name.find(':') != std::string::npos;
-        out += text(is_v6 ? "[" : "", std::string_view(host.name), is_v6 ? "]" : "", ":", host.port);
+        out +=
+            text(is_v6 ? "[" : "", std::string_view(host.name), is_v6 ? "]" : "", ":", host.port);
     }
     return database == 0 ? out : text(std::string_view(out), "/", database);
 }
@@ -120,14 +147,19 @@ Url parse_url(std::string_view text) {
         return {Url::lmdb, std::string(rest("lmdb:")), "", {}};
     }
     if (text.starts_with("redis-server:")) {
-        const std::string_view all = rest("redis-server:"), program = all.substr(0, all.find('@')), bind = all.substr(program.size());
+        const std::string_view all = rest("redis-server:"), program = all.substr(0, all.find('@')),
+                               bind = all.substr(program.size());
         if (bind == "@") refuse(text, "@ must be followed by an address of this machine");
-        return {Url::redis_server, program.empty() ? "redis-server" : std::string(program), bind.empty() ? "127.0.0.1" : std::string(bind.substr(1)), {}};
+        return {Url::redis_server,
+                program.empty() ? "redis-server" : std::string(program),
+                bind.empty() ? "127.0.0.1" : std::string(bind.substr(1)),
+                {}};
     }
     if (text.starts_with("redis://")) return {Url::redis, "", "", parse_redis(rest("redis://"))};
     // Of another URL only the scheme, since it may have a password.
     const std::size_t colon = text.find(':');
-    const std::string_view scheme = text.substr(0, colon == text.npos ? std::size_t{40} : std::min<std::size_t>(colon, 40));
+    const std::string_view scheme =
+        text.substr(0, colon == text.npos ? std::size_t{40} : std::min<std::size_t>(colon, 40));
     refuse(text.find('@') < colon ? "..." : scheme, schemes);
 }
 

@@ -10,14 +10,17 @@ namespace {
 
 constexpr std::size_t most_dimensions = 64;
 
-sab::Samples read_samples(const sab_ragged* samples, const int64_t* indices, std::size_t count, const int64_t* shape) {
+sab::Samples read_samples(const sab_ragged* samples, const int64_t* indices, std::size_t count,
+                          const int64_t* shape) {
     sab::require(samples, "samples");
     const auto given = sab::read_options(samples, sab_ragged SAB_RAGGED_INIT, "samples");
     if (given.rank > 0) sab::require(shape, "shape");
     return {given, indices, count};
 }
 
-void check_groups(std::size_t groups) { sab::check(groups <= sab::largest_sample_count, "groups", groups, "must be at most 4294967295"); }
+void check_groups(std::size_t groups) {
+    sab::check(groups <= sab::largest_sample_count, "groups", groups, "must be at most 4294967295");
+}
 
 }  // namespace
 
@@ -28,12 +31,15 @@ void sab_thresholds_options_init(sab_thresholds_options* options, size_t struct_
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_find_thresholds(const sab_sizes* lengths, uint64_t k, const sab_thresholds_options* options, double* thresholds, sab_thresholds_info* info) noexcept {
+sab_status sab_find_thresholds(const sab_sizes* lengths, uint64_t k,
+                               const sab_thresholds_options* options, double* thresholds,
+                               sab_thresholds_info* info) noexcept {
     return sab::guard([&] {
         sab::require(lengths, "lengths");
         sab::require(thresholds, "thresholds");
         if (info != nullptr) sab::check_result(info, "info");
-        const auto given = sab::read_options(options, sab_thresholds_options SAB_THRESHOLDS_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_thresholds_options SAB_THRESHOLDS_OPTIONS_INIT);
         sab_thresholds_info own SAB_THRESHOLDS_INFO_INIT;
         const std::vector<double> found = sab::find_thresholds(lengths->impl, k, given, own);
         std::ranges::copy(found, thresholds);
@@ -41,32 +47,38 @@ sab_status sab_find_thresholds(const sab_sizes* lengths, uint64_t k, const sab_t
     });
 }
 
-sab_status sab_grouping_thresholds_new(const sab_grouping_dimension* dimensions, size_t count, sab_grouping** grouping) noexcept {
+sab_status sab_grouping_thresholds_new(const sab_grouping_dimension* dimensions, size_t count,
+                                       sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         sab::require(dimensions, "dimensions");
-        sab::check(count >= 1 && count <= most_dimensions, "count", count, "must be from 1 to ", most_dimensions);
+        sab::check(count >= 1 && count <= most_dimensions, "count", count, "must be from 1 to ",
+                   most_dimensions);
         return new sab_grouping{sab::group_by_thresholds({dimensions, count})};
     });
 }
 
 sab_status sab_grouping_uni_new(size_t samples, sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
-        sab::check(samples <= sab::largest_sample_count, "samples", samples, "must be at most 4294967295");
+        sab::check(samples <= sab::largest_sample_count, "samples", samples,
+                   "must be at most 4294967295");
         const uint64_t all = samples;
         return new sab_grouping{sab::group_consecutively({&all, 1})};
     });
 }
 
-sab_status sab_grouping_predefined_new(const int64_t* group_of, size_t samples, size_t groups, sab_grouping** grouping) noexcept {
+sab_status sab_grouping_predefined_new(const int64_t* group_of, size_t samples, size_t groups,
+                                       sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (samples > 0) sab::require(group_of, "group_of");
-        sab::check(samples <= sab::largest_sample_count, "samples", samples, "must be at most 4294967295");
+        sab::check(samples <= sab::largest_sample_count, "samples", samples,
+                   "must be at most 4294967295");
         check_groups(groups);
         return new sab_grouping{sab::group_by_numbers({group_of, samples}, groups)};
     });
 }
 
-sab_status sab_grouping_partition_new(const int64_t* indices, const uint64_t* counts, size_t groups, sab_grouping** grouping) noexcept {
+sab_status sab_grouping_partition_new(const int64_t* indices, const uint64_t* counts, size_t groups,
+                                      sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (groups > 0) sab::require(counts, "counts");
         check_groups(groups);
@@ -74,7 +86,8 @@ sab_status sab_grouping_partition_new(const int64_t* indices, const uint64_t* co
     });
 }
 
-sab_status sab_grouping_consecutive_new(const uint64_t* counts, size_t groups, sab_grouping** grouping) noexcept {
+sab_status sab_grouping_consecutive_new(const uint64_t* counts, size_t groups,
+                                        sab_grouping** grouping) noexcept {
     return sab::guard_new(grouping, "grouping", [&] {
         if (groups > 0) sab::require(counts, "counts");
         check_groups(groups);
@@ -87,50 +100,62 @@ sab_status sab_grouping_get(const sab_grouping* grouping, sab_groups* groups) no
         sab::require(grouping, "grouping");
         sab::check_result(groups, "groups");
         const sab::Grouping& own = grouping->impl;
-        sab::write_result(sab_groups{0, own.permutation.size(), own.groups(), own.dimensions, own.offsets.data(), own.permutation.data(), own.inverse.data(), own.group_of.data(),
-                                     own.dimensions > 0 ? own.intervals.data() : nullptr},
-                          groups);
+        sab::write_result(
+            sab_groups{0, own.permutation.size(), own.groups(), own.dimensions, own.offsets.data(),
+                       own.permutation.data(), own.inverse.data(), own.group_of.data(),
+                       own.dimensions > 0 ? own.intervals.data() : nullptr},
+            groups);
     });
 }
 
-void sab_grouping_free(sab_grouping* grouping) noexcept { delete grouping; }
+void sab_grouping_free(sab_grouping* grouping) noexcept {
+    delete grouping;
+}
 
 void sab_pad_options_init(sab_pad_options* options, size_t struct_size) noexcept {
     static constexpr sab_pad_options defaults = SAB_PAD_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_padded_shape(const sab_ragged* samples, const int64_t* indices, size_t count, int64_t* shape) noexcept {
+sab_status sab_padded_shape(const sab_ragged* samples, const int64_t* indices, size_t count,
+                            int64_t* shape) noexcept {
     return sab::guard([&] {
         const sab::Samples given = read_samples(samples, indices, count, shape);
         std::copy_n(given.longest().begin(), given.rank(), shape);
     });
 }
 
-sab_status sab_pad(const sab_ragged* samples, const int64_t* indices, size_t count, const int64_t* shape, const sab_pad_options* options, void* padded) noexcept {
+sab_status sab_pad(const sab_ragged* samples, const int64_t* indices, size_t count,
+                   const int64_t* shape, const sab_pad_options* options, void* padded) noexcept {
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
-        sab::pad(given, shape, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT), padded);
+        sab::pad(given, shape, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT),
+                 padded);
     });
 }
 
-sab_status sab_unpad(const void* padded, const int64_t* shape, const int64_t* indices, size_t count, const sab_pad_options* options, const sab_ragged* samples) noexcept {
+sab_status sab_unpad(const void* padded, const int64_t* shape, const int64_t* indices, size_t count,
+                     const sab_pad_options* options, const sab_ragged* samples) noexcept {
     return sab::guard([&] {
         sab::Samples given = read_samples(samples, indices, count, shape);
         given.need_memory();
-        sab::unpad(padded, shape, nullptr, sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT), given);
+        sab::unpad(padded, shape, nullptr,
+                   sab::read_options(options, sab_pad_options SAB_PAD_OPTIONS_INIT), given);
     });
 }
 
-sab_status sab_length_mask(const int64_t* lengths, size_t count, const int64_t* shape, size_t dimensions, sab_mask_rule rule, uint8_t* mask) noexcept {
+sab_status sab_length_mask(const int64_t* lengths, size_t count, const int64_t* shape,
+                           size_t dimensions, sab_mask_rule rule, uint8_t* mask) noexcept {
     return sab::guard([&] {
-        sab::check(dimensions >= 1 && dimensions <= sab::largest_rank, "dimensions", dimensions, "must be from 1 to ", sab::largest_rank);
+        sab::check(dimensions >= 1 && dimensions <= sab::largest_rank, "dimensions", dimensions,
+                   "must be from 1 to ", sab::largest_rank);
         sab::check(count <= std::size_t{1} << 48, "count", count, "must be at most 2^48");
         sab::require(shape, "shape");
         if (count > 0) {
             sab::require(lengths, "lengths");
-            if (std::find(shape, shape + dimensions, 0) == shape + dimensions) sab::require(mask, "mask");
+            if (std::find(shape, shape + dimensions, 0) == shape + dimensions)
+                sab::require(mask, "mask");
         }
         sab::fill_length_mask({lengths, count * dimensions}, {shape, dimensions}, rule, mask);
     });

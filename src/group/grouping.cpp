@@ -11,14 +11,18 @@ namespace {
 
 std::vector<double> read_thresholds(const sab_grouping_dimension& dimension, std::size_t number) {
     const std::string name = text("dimensions[", number, "].threshold");
-    check(dimension.threshold_count >= 1 && dimension.threshold_count < largest_sample_count, name + "_count", dimension.threshold_count, "must be from 1 to below 4294967295");
+    check(dimension.threshold_count >= 1 && dimension.threshold_count < largest_sample_count,
+          name + "_count", dimension.threshold_count, "must be from 1 to below 4294967295");
     require(dimension.thresholds, name + "s");
-    std::vector<double> thresholds(dimension.thresholds, dimension.thresholds + dimension.threshold_count);
+    std::vector<double> thresholds(dimension.thresholds,
+                                   dimension.thresholds + dimension.threshold_count);
     for (std::size_t i = 0; i < thresholds.size(); ++i)
-        if (std::isnan(thresholds[i])) fail(SAB_E_ARGUMENT, name, "s[", i, "] = nan: must be a number");
+        if (std::isnan(thresholds[i]))
+            fail(SAB_E_ARGUMENT, name, "s[", i, "] = nan: must be a number");
     std::ranges::sort(thresholds);
     if (const auto twin = std::ranges::adjacent_find(thresholds); twin != thresholds.end())
-        fail(SAB_E_ARGUMENT, name, "s holds ", *twin, " twice: thresholds must differ from each other");
+        fail(SAB_E_ARGUMENT, name, "s holds ", *twin,
+             " twice: thresholds must differ from each other");
     return thresholds;
 }
 
@@ -29,7 +33,8 @@ std::vector<int64_t> offsets_of(std::span<const uint64_t> counts) {
     uint64_t sum = 0;
     for (std::size_t group = 0; group < counts.size(); ++group) {
         if (counts[group] > largest_sample_count - sum)
-            fail(SAB_E_ARGUMENT, "counts[", group, "] = ", counts[group], ": there must be at most 4294967295 samples, with ", sum, " in the groups before");
+            fail(SAB_E_ARGUMENT, "counts[", group, "] = ", counts[group],
+                 ": there must be at most 4294967295 samples, with ", sum, " in the groups before");
         sum += counts[group];
         offsets.push_back(static_cast<int64_t>(sum));
     }
@@ -42,14 +47,16 @@ void invert(Grouping& made) {
     made.group_of.resize(made.permutation.size());
     for (std::size_t group = 0; group < made.groups(); ++group)
         for (int64_t place = made.offsets[group]; place < made.offsets[group + 1]; ++place) {
-            const auto sample = static_cast<std::size_t>(made.permutation[static_cast<std::size_t>(place)]);
+            const auto sample =
+                static_cast<std::size_t>(made.permutation[static_cast<std::size_t>(place)]);
             made.inverse[sample] = place;
             made.group_of[sample] = static_cast<int64_t>(group);
         }
 }
 
 /// `order`, sorted by `key` of its samples, equal ones as they stood.
-std::vector<uint32_t> sorted_by(const std::vector<uint32_t>& order, const std::vector<uint32_t>& key, std::size_t keys) {
+std::vector<uint32_t> sorted_by(const std::vector<uint32_t>& order,
+                                const std::vector<uint32_t>& key, std::size_t keys) {
     std::vector<uint32_t> next(keys + 1), sorted(order.size());
     for (const uint32_t sample : order) ++next[key[sample] + 1];
     std::partial_sum(next.begin(), next.end(), next.begin());
@@ -66,25 +73,33 @@ Grouping group_by_thresholds(std::span<const sab_grouping_dimension> dimensions)
         require(dimensions[d].lengths, text("dimensions[", d, "].lengths"));
         const Sizes& lengths = dimensions[d].lengths->impl;
         const std::size_t count = lengths.count();
-        check(count <= largest_sample_count, text("dimensions[", d, "].lengths.count"), count, "must be at most 4294967295");
-        if (d > 0) check(count == interval[0].size(), text("dimensions[", d, "].lengths.count"), count, "must be that of dimensions[0], ", interval[0].size());
+        check(count <= largest_sample_count, text("dimensions[", d, "].lengths.count"), count,
+              "must be at most 4294967295");
+        if (d > 0)
+            check(count == interval[0].size(), text("dimensions[", d, "].lengths.count"), count,
+                  "must be that of dimensions[0], ", interval[0].size());
         const std::vector<double> thresholds = read_thresholds(dimensions[d], d);
         widths.push_back(thresholds.size() + 1);
         interval[d].resize(count);
         lengths.visit([&](auto view) {
             for (std::size_t i = 0; i < count; ++i)
-                interval[d][i] = static_cast<uint32_t>(std::ranges::lower_bound(thresholds, checked_size(view[i], i)) - thresholds.begin());
+                interval[d][i] = static_cast<uint32_t>(
+                    std::ranges::lower_bound(thresholds, checked_size(view[i], i)) -
+                    thresholds.begin());
         });
     }
     std::vector<uint32_t> order(interval[0].size());
     std::iota(order.begin(), order.end(), 0u);
-    for (std::size_t d = dimensions.size(); d-- > 0;) order = sorted_by(order, interval[d], widths[d]);
+    for (std::size_t d = dimensions.size(); d-- > 0;)
+        order = sorted_by(order, interval[d], widths[d]);
 
     Grouping made;
     made.dimensions = dimensions.size();
     made.permutation.assign(order.begin(), order.end());
     for (std::size_t place = 0; place < order.size(); ++place) {
-        const auto differs = [&](const std::vector<uint32_t>& key) { return key[order[place]] != key[order[place - 1]]; };
+        const auto differs = [&](const std::vector<uint32_t>& key) {
+            return key[order[place]] != key[order[place - 1]];
+        };
         if (place > 0 && std::ranges::none_of(interval, differs)) continue;
         made.offsets.push_back(static_cast<int64_t>(place));
         for (const auto& key : interval) made.intervals.push_back(key[order[place]]);
@@ -98,7 +113,8 @@ Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups)
     std::vector<uint64_t> counts(groups);
     for (std::size_t i = 0; i < group_of.size(); ++i) {
         if (group_of[i] < 0 || static_cast<uint64_t>(group_of[i]) >= groups)
-            fail(SAB_E_ARGUMENT, "group_of[", i, "] = ", group_of[i], ": must be at least 0 and below the number of groups, ", groups);
+            fail(SAB_E_ARGUMENT, "group_of[", i, "] = ", group_of[i],
+                 ": must be at least 0 and below the number of groups, ", groups);
         ++counts[static_cast<std::size_t>(group_of[i])];
     }
     Grouping made;
@@ -106,7 +122,8 @@ Grouping group_by_numbers(std::span<const int64_t> group_of, std::size_t groups)
     made.permutation.resize(group_of.size());
     std::vector<int64_t> next = made.offsets;
     for (std::size_t i = 0; i < group_of.size(); ++i)
-        made.permutation[static_cast<std::size_t>(next[static_cast<std::size_t>(group_of[i])]++)] = static_cast<int64_t>(i);
+        made.permutation[static_cast<std::size_t>(next[static_cast<std::size_t>(group_of[i])]++)] =
+            static_cast<int64_t>(i);
     invert(made);
     return made;
 }
@@ -119,8 +136,11 @@ Grouping group_by_partition(const int64_t* indices, std::span<const uint64_t> co
     std::vector<bool> is_taken(samples);
     for (std::size_t place = 0; place < samples; ++place) {
         if (indices[place] < 0 || static_cast<uint64_t>(indices[place]) >= samples)
-            fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place], ": must be at least 0 and below the number of samples, ", samples);
-        if (is_taken[static_cast<std::size_t>(indices[place])]) fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place], ": stands there for the second time");
+            fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place],
+                 ": must be at least 0 and below the number of samples, ", samples);
+        if (is_taken[static_cast<std::size_t>(indices[place])])
+            fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place],
+                 ": stands there for the second time");
         is_taken[static_cast<std::size_t>(indices[place])] = true;
     }
     made.permutation.assign(indices, indices + samples);

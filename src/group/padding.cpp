@@ -20,7 +20,9 @@ int64_t elements(const int64_t* shape, std::size_t rank) {
     return product;
 }
 
-bool is_empty(const int64_t* shape, std::size_t rank) { return std::find(shape, shape + rank, 0) != shape + rank; }
+bool is_empty(const int64_t* shape, std::size_t rank) {
+    return std::find(shape, shape + rank, 0) != shape + rank;
+}
 
 /// The product, or -1 where it is more than memory can be.
 int64_t checked_product(int64_t product, const int64_t* factors, std::size_t count) {
@@ -32,18 +34,25 @@ int64_t checked_product(int64_t product, const int64_t* factors, std::size_t cou
     return product;
 }
 
-/// Runs `body(begin, end)` over stretches of [0, count), in threads where there are enough bytes for them.
+/// Runs `body(begin, end)` over stretches of [0, count), in threads where there are enough bytes
+/// for them.
 template <class Body>
 void in_threads(std::size_t count, std::size_t bytes, uint64_t threads, const Body& body) {
     if (threads == 1 || bytes < 2 * bytes_per_thread || count < 2) return body(0, count);
     const uint64_t most = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
-    const std::size_t parts = std::clamp<std::size_t>(bytes / bytes_per_thread, 1, static_cast<std::size_t>(std::min<uint64_t>({most, count, 1024})));
+    const std::size_t parts =
+        std::clamp<std::size_t>(bytes / bytes_per_thread, 1,
+                                static_cast<std::size_t>(std::min<uint64_t>({most, count, 1024})));
     std::vector<std::thread> helpers;
     helpers.reserve(parts - 1);
-    const auto begin_of = [&](std::size_t part) { return count / parts * part + std::min(part, count % parts); };
+    const auto begin_of = [&](std::size_t part) {
+        return count / parts * part + std::min(part, count % parts);
+    };
     std::size_t part = 1;
     try {
-        for (; part < parts; ++part) helpers.emplace_back([&body, begin = begin_of(part), end = begin_of(part + 1)] { body(begin, end); });
+        for (; part < parts; ++part)
+            helpers.emplace_back(
+                [&body, begin = begin_of(part), end = begin_of(part + 1)] { body(begin, end); });
     } catch (const std::exception&) {  // no more threads to be had: this one does the rest
         body(begin_of(part), count);
     }
@@ -52,13 +61,18 @@ void in_threads(std::size_t count, std::size_t bytes, uint64_t threads, const Bo
 }
 
 template <class Element>
-void copy_elements(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(Element));
+void copy_elements(char* to, int64_t to_stride, const char* from, int64_t from_stride,
+                   int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+        std::memcpy(to + i * to_stride, from + i * from_stride, sizeof(Element));
 }
 
 /// Copies an array of `rank` dimensions from one place to another; strides in bytes.
-void copy_array(char* to, const int64_t* to_strides, const char* from, const int64_t* from_strides, const int64_t* shape, std::size_t rank, std::size_t bytes) {
-    while (rank > 0 && to_strides[rank - 1] == static_cast<int64_t>(bytes) && from_strides[rank - 1] == static_cast<int64_t>(bytes)) bytes *= static_cast<std::size_t>(shape[--rank]);
+void copy_array(char* to, const int64_t* to_strides, const char* from, const int64_t* from_strides,
+                const int64_t* shape, std::size_t rank, std::size_t bytes) {
+    while (rank > 0 && to_strides[rank - 1] == static_cast<int64_t>(bytes) &&
+           from_strides[rank - 1] == static_cast<int64_t>(bytes))
+        bytes *= static_cast<std::size_t>(shape[--rank]);
     if (bytes == 0) return;
     if (rank == 0) {
         std::memcpy(to, from, bytes);
@@ -67,16 +81,21 @@ void copy_array(char* to, const int64_t* to_strides, const char* from, const int
     if (rank == 1) {
         switch (bytes) {
             case 1: return copy_elements<char>(to, to_strides[0], from, from_strides[0], shape[0]);
-            case 2: return copy_elements<uint16_t>(to, to_strides[0], from, from_strides[0], shape[0]);
-            case 4: return copy_elements<uint32_t>(to, to_strides[0], from, from_strides[0], shape[0]);
-            case 8: return copy_elements<uint64_t>(to, to_strides[0], from, from_strides[0], shape[0]);
+            case 2:
+                return copy_elements<uint16_t>(to, to_strides[0], from, from_strides[0], shape[0]);
+            case 4:
+                return copy_elements<uint32_t>(to, to_strides[0], from, from_strides[0], shape[0]);
+            case 8:
+                return copy_elements<uint64_t>(to, to_strides[0], from, from_strides[0], shape[0]);
             default:
-                for (int64_t i = 0; i < shape[0]; ++i) std::memcpy(to + i * to_strides[0], from + i * from_strides[0], bytes);
+                for (int64_t i = 0; i < shape[0]; ++i)
+                    std::memcpy(to + i * to_strides[0], from + i * from_strides[0], bytes);
                 return;
         }
     }
     for (int64_t i = 0; i < shape[0]; ++i)
-        copy_array(to + i * to_strides[0], to_strides + 1, from + i * from_strides[0], from_strides + 1, shape + 1, rank - 1, bytes);
+        copy_array(to + i * to_strides[0], to_strides + 1, from + i * from_strides[0],
+                   from_strides + 1, shape + 1, rank - 1, bytes);
 }
 
 /// Writes `count` more copies of the `bytes` at `block` after it.
@@ -85,7 +104,8 @@ void repeat_block(char* block, std::size_t bytes, int64_t count) {
     constexpr std::size_t in_cache = 8192;
     std::size_t written = bytes, left = bytes * static_cast<std::size_t>(count);
     while (left > 0) {
-        const std::size_t next = std::min(left, std::max(bytes, std::min(written, in_cache / bytes * bytes)));
+        const std::size_t next =
+            std::min(left, std::max(bytes, std::min(written, in_cache / bytes * bytes)));
         std::memcpy(block + written, block, next);
         written += next;
         left -= next;
@@ -96,20 +116,30 @@ template <class Element>
 void set_as(char* to, const char* value, std::size_t count) {
     Element element;
     std::memcpy(&element, value, sizeof element);
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * sizeof element, &element, sizeof element);
+    for (std::size_t i = 0; i < count; ++i)
+        std::memcpy(to + i * sizeof element, &element, sizeof element);
 }
 
 /// The padded array: its layout, and what stands in the places that samples do not reach.
 class Padded {
 public:
-    Padded(const Samples& samples, const int64_t* shape, const sab_pad_options& options, bool is_filled)
-        : shape_(shape), rank_(samples.rank()), bytes_(samples.element_size()), count_(samples.count()), batch_dim_(options.batch_dim), padding_(options.padding) {
-        check(options.batch_dim <= rank_, "options.batch_dim", options.batch_dim, "must be at most the rank, ", rank_);
+    Padded(const Samples& samples, const int64_t* shape, const sab_pad_options& options,
+           bool is_filled)
+        : shape_(shape),
+          rank_(samples.rank()),
+          bytes_(samples.element_size()),
+          count_(samples.count()),
+          batch_dim_(options.batch_dim),
+          padding_(options.padding) {
+        check(options.batch_dim <= rank_, "options.batch_dim", options.batch_dim,
+              "must be at most the rank, ", rank_);
         for (std::size_t d = 0; d < rank_; ++d)
-            if (shape[d] < 0) fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
+            if (shape[d] < 0)
+                fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
         const int64_t of_sample = checked_product(static_cast<int64_t>(bytes_), shape, rank_);
         const auto samples_count = static_cast<int64_t>(count_);
-        if (of_sample < 0 || checked_product(of_sample, &samples_count, 1) < 0) fail(SAB_E_ARGUMENT, "shape: ", count_, " samples of it take more than 2^63 bytes");
+        if (of_sample < 0 || checked_product(of_sample, &samples_count, 1) < 0)
+            fail(SAB_E_ARGUMENT, "shape: ", count_, " samples of it take more than 2^63 bytes");
         check_samples(samples);
         bytes_of_all_ = static_cast<std::size_t>(of_sample) * count_;
         if (is_filled) read_value(options, samples, bytes_of_all_ > 0);
@@ -133,11 +163,14 @@ public:
     void set_strides(const int64_t* strides) {
         const auto bytes = static_cast<int64_t>(bytes_);
         batch_stride_ = strides[batch_dim_] * bytes;
-        for (std::size_t d = 0; d < rank_; ++d) strides_[d] = strides[d < batch_dim_ ? d : d + 1] * bytes;
+        for (std::size_t d = 0; d < rank_; ++d)
+            strides_[d] = strides[d < batch_dim_ ? d : d + 1] * bytes;
     }
 
     std::size_t bytes_of_all() const { return bytes_of_all_; }
-    char* place(void* padded, std::size_t place) const { return static_cast<char*>(padded) + static_cast<int64_t>(place) * batch_stride_; }
+    char* place(void* padded, std::size_t place) const {
+        return static_cast<char*>(padded) + static_cast<int64_t>(place) * batch_stride_;
+    }
     const int64_t* strides() const { return strides_.data(); }
 
     /// Fills what a sample of the shape `own` leaves free.
@@ -148,10 +181,16 @@ public:
     }
 
     /// Fills the end of one sample's piece of memory.
-    void fill_end(char* begin, std::size_t bytes) const { set_elements(begin, value_.data(), bytes); }
+    void fill_end(char* begin, std::size_t bytes) const {
+        set_elements(begin, value_.data(), bytes);
+    }
 
-    /// Whether samples begin one after another, and what they leave free lies at their ends and is of one value.
-    bool has_rows() const { return rank_ > 0 && batch_dim_ == 0 && is_cut_in_first_ && last_value_dim_ == 0 && padding_ == SAB_PADDING_CONSTANT; }
+    /// Whether samples begin one after another, and what they leave free lies at their ends and is
+    /// of one value.
+    bool has_rows() const {
+        return rank_ > 0 && batch_dim_ == 0 && is_cut_in_first_ && last_value_dim_ == 0 &&
+               padding_ == SAB_PADDING_CONSTANT;
+    }
 
 private:
     void check_samples(const Samples& samples) {
@@ -160,21 +199,27 @@ private:
             for (std::size_t d = 0; d < rank_; ++d)
                 if (own[d] != shape_[d]) {
                     if (own[d] > shape_[d])
-                        fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape_[d], ": must be at least as large as that of each sample, such as ", own[d], " of sample ", samples.number(place));
+                        fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape_[d],
+                             ": must be at least as large as that of each sample, such as ", own[d],
+                             " of sample ", samples.number(place));
                     is_cut_in_first_ = is_cut_in_first_ && d == 0;
                 }
         }
     }
 
     void read_value(const sab_pad_options& options, const Samples& samples, bool has_elements) {
-        check(padding_ == SAB_PADDING_CONSTANT || padding_ == SAB_PADDING_REPEAT, "options.padding", padding_, "must be SAB_PADDING_CONSTANT or SAB_PADDING_REPEAT");
-        check((options.value_dims >> rank_) == 0, "options.value_dims", options.value_dims, "has a bit beyond the rank, ", rank_);
+        check(padding_ == SAB_PADDING_CONSTANT || padding_ == SAB_PADDING_REPEAT, "options.padding",
+              padding_, "must be SAB_PADDING_CONSTANT or SAB_PADDING_REPEAT");
+        check((options.value_dims >> rank_) == 0, "options.value_dims", options.value_dims,
+              "has a bit beyond the rank, ", rank_);
         int64_t count = 1;
         for (std::size_t d = rank_; d-- > 0;) {
             if ((options.value_dims >> d & 1) == 0) continue;
             for (std::size_t place = 0; place < count_; ++place)
                 if (samples.shape(place)[d] < shape_[d])
-                    fail(SAB_E_ARGUMENT, "options.value_dims = ", options.value_dims, ": sample ", samples.number(place), " is padded along dimension ", d, ", which the value cannot have then");
+                    fail(SAB_E_ARGUMENT, "options.value_dims = ", options.value_dims, ": sample ",
+                         samples.number(place), " is padded along dimension ", d,
+                         ", which the value cannot have then");
             if (!has_elements) continue;
             value_strides_[d] = count * static_cast<int64_t>(bytes_);
             count *= shape_[d];
@@ -188,15 +233,22 @@ private:
 
     /// Whether all dimensions from `d` on lie in one piece.
     bool is_one_piece(std::size_t d) const { return d >= batch_dim_ || count_ == 1; }
-    std::size_t block_bytes(std::size_t d) const { return static_cast<std::size_t>(elements(shape_ + d, rank_ - d)) * bytes_; }
+    std::size_t block_bytes(std::size_t d) const {
+        return static_cast<std::size_t>(elements(shape_ + d, rank_ - d)) * bytes_;
+    }
 
-    void fill_after(char* array, const int64_t* own, std::size_t d, std::size_t padded_dims, const char* value) const {
+    void fill_after(char* array, const int64_t* own, std::size_t d, std::size_t padded_dims,
+                    const char* value) const {
         if (d + 1 < padded_dims)
-            for (int64_t i = 0; i < own[d]; ++i) fill_after(array + i * strides_[d], own, d + 1, padded_dims, value + i * value_strides_[d]);
+            for (int64_t i = 0; i < own[d]; ++i)
+                fill_after(array + i * strides_[d], own, d + 1, padded_dims,
+                           value + i * value_strides_[d]);
         if (own[d] == shape_[d]) return;
         if (padding_ == SAB_PADDING_REPEAT && own[d] > 0) {
             const char* const last = array + (own[d] - 1) * strides_[d];
-            for (int64_t i = own[d]; i < shape_[d]; ++i) copy_array(array + i * strides_[d], strides_.data() + d + 1, last, strides_.data() + d + 1, shape_ + d + 1, rank_ - d - 1, bytes_);
+            for (int64_t i = own[d]; i < shape_[d]; ++i)
+                copy_array(array + i * strides_[d], strides_.data() + d + 1, last,
+                           strides_.data() + d + 1, shape_ + d + 1, rank_ - d - 1, bytes_);
             return;
         }
         set_blocks(array + own[d] * strides_[d], d, shape_[d] - own[d], value);
@@ -224,7 +276,8 @@ private:
         } else if (value_strides_[d] == 0) {
             set_blocks(block, d, shape_[d], value);
         } else {
-            for (int64_t i = 0; i < shape_[d]; ++i) set_block(block + i * strides_[d], d + 1, value + i * value_strides_[d]);
+            for (int64_t i = 0; i < shape_[d]; ++i)
+                set_block(block + i * strides_[d], d + 1, value + i * value_strides_[d]);
         }
     }
 
@@ -258,30 +311,43 @@ private:
 
 }  // namespace
 
-Samples::Samples(const sab_ragged& given, const int64_t* indices, std::size_t count) : given_(given), indices_(indices), count_(count), rank_(given.rank) {
+Samples::Samples(const sab_ragged& given, const int64_t* indices, std::size_t count)
+    : given_(given), indices_(indices), count_(count), rank_(given.rank) {
     check(given.rank <= largest_rank, "samples.rank", given.rank, "must be at most ", largest_rank);
-    check(given.element_size >= 1 && given.element_size <= uint64_t{1} << 32, "samples.element_size", given.element_size, "must be from 1 to 2^32");
-    check(given.samples <= uint64_t{1} << 48, "samples.samples", given.samples, "must be at most 2^48");
+    check(given.element_size >= 1 && given.element_size <= uint64_t{1} << 32,
+          "samples.element_size", given.element_size, "must be from 1 to 2^32");
+    check(given.samples <= uint64_t{1} << 48, "samples.samples", given.samples,
+          "must be at most 2^48");
     if (given.samples > 0 && rank_ > 0) require(given.shapes, "samples.shapes");
-    if (indices == nullptr) check(count == given.samples, "count", count, "must be the number of samples, ", given.samples, ", where there are no indices");
+    if (indices == nullptr)
+        check(count == given.samples, "count", count, "must be the number of samples, ",
+              given.samples, ", where there are no indices");
     for (std::size_t place = 0; place < count; ++place) {
-        if (indices != nullptr && (indices[place] < 0 || static_cast<uint64_t>(indices[place]) >= given.samples))
-            fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place], ": must be at least 0 and below the number of samples, ", given.samples);
+        if (indices != nullptr &&
+            (indices[place] < 0 || static_cast<uint64_t>(indices[place]) >= given.samples))
+            fail(SAB_E_ARGUMENT, "indices[", place, "] = ", indices[place],
+                 ": must be at least 0 and below the number of samples, ", given.samples);
         const int64_t* const own = shape(place);
         for (std::size_t d = 0; d < rank_; ++d)
-            if (own[d] < 0) fail(SAB_E_ARGUMENT, "samples.shapes[", number(place), "][", d, "] = ", own[d], ": must be at least 0");
+            if (own[d] < 0)
+                fail(SAB_E_ARGUMENT, "samples.shapes[", number(place), "][", d, "] = ", own[d],
+                     ": must be at least 0");
     }
 }
 
 void Samples::need_memory() {
     if (given_.data != nullptr) {
-        if (given_.values != nullptr) fail(SAB_E_ARGUMENT, "samples.values and samples.data are both given: one of them is meant");
+        if (given_.values != nullptr)
+            fail(SAB_E_ARGUMENT,
+                 "samples.values and samples.data are both given: one of them is meant");
         for (std::size_t place = 0; place < count_; ++place)
-            if (given_.data[number(place)] == nullptr && !is_empty(shape(place), rank_)) fail(SAB_E_ARGUMENT, "samples.data[", number(place), "] is NULL");
+            if (given_.data[number(place)] == nullptr && !is_empty(shape(place), rank_))
+                fail(SAB_E_ARGUMENT, "samples.data[", number(place), "] is NULL");
         return;
     }
     bool has_elements = false;
-    for (std::size_t place = 0; !has_elements && place < count_; ++place) has_elements = !is_empty(shape(place), rank_);
+    for (std::size_t place = 0; !has_elements && place < count_; ++place)
+        has_elements = !is_empty(shape(place), rank_);
     if (has_elements) require(given_.values, "samples.values");
     if (given_.offsets != nullptr || rank_ == 0) return;
     offsets_.reserve(given_.samples);
@@ -289,10 +355,13 @@ void Samples::need_memory() {
     for (uint64_t i = 0; i < given_.samples; ++i) {
         const int64_t* const own = given_.shapes + i * rank_;
         for (std::size_t d = 0; d < rank_; ++d)
-            if (own[d] < 0) fail(SAB_E_ARGUMENT, "samples.shapes[", i, "][", d, "] = ", own[d], ": must be at least 0");
+            if (own[d] < 0)
+                fail(SAB_E_ARGUMENT, "samples.shapes[", i, "][", d, "] = ", own[d],
+                     ": must be at least 0");
         offsets_.push_back(sum);
         const int64_t count = checked_product(1, own, rank_);
-        if (count < 0 || count > largest - sum) fail(SAB_E_ARGUMENT, "samples.shapes[", i, "]: there must be less than 2^63 elements");
+        if (count < 0 || count > largest - sum)
+            fail(SAB_E_ARGUMENT, "samples.shapes[", i, "]: there must be less than 2^63 elements");
         sum += count;
     }
 }
@@ -303,7 +372,9 @@ Shape Samples::byte_strides(std::size_t place) const {
     int64_t next = static_cast<int64_t>(element_size());
     for (std::size_t d = rank_; d-- > 0;) {
         strides[d] = next;
-        if (given_.strides != nullptr && own[d] > 1) strides[d] = given_.strides[number(place) * rank_ + d] * static_cast<int64_t>(element_size());
+        if (given_.strides != nullptr && own[d] > 1)
+            strides[d] =
+                given_.strides[number(place) * rank_ + d] * static_cast<int64_t>(element_size());
         next *= own[d];
     }
     return strides;
@@ -313,7 +384,9 @@ char* Samples::data(std::size_t place) const {
     const std::size_t sample = number(place);
     if (given_.data != nullptr) return static_cast<char*>(given_.data[sample]);
     if (given_.values == nullptr) return nullptr;
-    const int64_t offset = given_.offsets != nullptr ? given_.offsets[sample] : rank_ == 0 ? static_cast<int64_t>(sample) : offsets_[sample];
+    const int64_t offset = given_.offsets != nullptr ? given_.offsets[sample]
+                           : rank_ == 0              ? static_cast<int64_t>(sample)
+                                                     : offsets_[sample];
     return static_cast<char*>(given_.values) + offset * static_cast<int64_t>(given_.element_size);
 }
 
@@ -324,59 +397,78 @@ Shape Samples::longest() const {
     return longest;
 }
 
-void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& options, void* padded) {
+void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& options,
+         void* padded) {
     const Padded array(samples, shape, options, true);
     if (array.bytes_of_all() == 0) return;
     require(padded, "padded");
     if (array.has_rows() && samples.is_row_major()) {  // the same with less ado, for short samples
-        const std::size_t row = array.bytes_of_all() / samples.count(), unit = row / static_cast<std::size_t>(shape[0]);
-        in_threads(samples.count(), array.bytes_of_all(), options.threads, [&](std::size_t begin, std::size_t end) {
-            char* own = static_cast<char*>(padded) + begin * row;
-            for (std::size_t place = begin; place < end; ++place, own += row) {
-                const std::size_t used = static_cast<std::size_t>(samples.shape(place)[0]) * unit;
-                if (used > 0) std::memcpy(own, samples.data(place), used);
-                array.fill_end(own + used, row - used);
-            }
-        });
+        const std::size_t row = array.bytes_of_all() / samples.count(),
+                          unit = row / static_cast<std::size_t>(shape[0]);
+        in_threads(samples.count(), array.bytes_of_all(), options.threads,
+                   [&](std::size_t begin, std::size_t end) {
+                       char* own = static_cast<char*>(padded) + begin * row;
+                       for (std::size_t place = begin; place < end; ++place, own += row) {
+                           const std::size_t used =
+                               static_cast<std::size_t>(samples.shape(place)[0]) * unit;
+                           if (used > 0) std::memcpy(own, samples.data(place), used);
+                           array.fill_end(own + used, row - used);
+                       }
+                   });
         return;
     }
-    in_threads(samples.count(), array.bytes_of_all(), options.threads, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t place = begin; place < end; ++place) {
-            char* const own = array.place(padded, place);
-            const int64_t* const own_shape = samples.shape(place);
-            if (!is_empty(own_shape, samples.rank()))
-                copy_array(own, array.strides(), samples.data(place), samples.byte_strides(place).data(), own_shape, samples.rank(), samples.element_size());
-            array.fill(own, own_shape);
-        }
-    });
+    in_threads(samples.count(), array.bytes_of_all(), options.threads,
+               [&](std::size_t begin, std::size_t end) {
+                   for (std::size_t place = begin; place < end; ++place) {
+                       char* const own = array.place(padded, place);
+                       const int64_t* const own_shape = samples.shape(place);
+                       if (!is_empty(own_shape, samples.rank()))
+                           copy_array(own, array.strides(), samples.data(place),
+                                      samples.byte_strides(place).data(), own_shape, samples.rank(),
+                                      samples.element_size());
+                       array.fill(own, own_shape);
+                   }
+               });
 }
 
-void unpad(const void* padded, const int64_t* shape, const int64_t* strides, const sab_pad_options& options, const Samples& samples) {
+void unpad(const void* padded, const int64_t* shape, const int64_t* strides,
+           const sab_pad_options& options, const Samples& samples) {
     Padded array(samples, shape, options, false);
     if (array.bytes_of_all() == 0) return;
     require(padded, "padded");
     if (strides != nullptr) array.set_strides(strides);
-    in_threads(samples.count(), array.bytes_of_all(), options.threads, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t place = begin; place < end; ++place)
-            if (!is_empty(samples.shape(place), samples.rank()))
-                copy_array(samples.data(place), samples.byte_strides(place).data(), array.place(const_cast<void*>(padded), place), array.strides(), samples.shape(place), samples.rank(), samples.element_size());
-    });
+    in_threads(samples.count(), array.bytes_of_all(), options.threads,
+               [&](std::size_t begin, std::size_t end) {
+                   for (std::size_t place = begin; place < end; ++place)
+                       if (!is_empty(samples.shape(place), samples.rank()))
+                           copy_array(samples.data(place), samples.byte_strides(place).data(),
+                                      array.place(const_cast<void*>(padded), place),
+                                      array.strides(), samples.shape(place), samples.rank(),
+                                      samples.element_size());
+               });
 }
 
-void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t> shape, sab_mask_rule rule, uint8_t* mask) {
-    check(rule == SAB_MASK_ALL || rule == SAB_MASK_ANY, "rule", rule, "must be SAB_MASK_ALL or SAB_MASK_ANY");
+void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t> shape,
+                      sab_mask_rule rule, uint8_t* mask) {
+    check(rule == SAB_MASK_ALL || rule == SAB_MASK_ANY, "rule", rule,
+          "must be SAB_MASK_ALL or SAB_MASK_ANY");
     const std::size_t rank = shape.size(), count = lengths.size() / rank;
     for (std::size_t d = 0; d < rank; ++d)
-        if (shape[d] < 0) fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
+        if (shape[d] < 0)
+            fail(SAB_E_ARGUMENT, "shape[", d, "] = ", shape[d], ": must be at least 0");
     for (std::size_t i = 0; i < lengths.size(); ++i)
         if (lengths[i] < 0 || lengths[i] > shape[i % rank])
-            fail(SAB_E_ARGUMENT, "lengths[", i / rank, "][", i % rank, "] = ", lengths[i], ": must be from 0 to shape[", i % rank, "], ", shape[i % rank]);
+            fail(SAB_E_ARGUMENT, "lengths[", i / rank, "][", i % rank, "] = ", lengths[i],
+                 ": must be from 0 to shape[", i % rank, "], ", shape[i % rank]);
     const auto samples = static_cast<int64_t>(count);
     const int64_t of_sample = checked_product(1, shape.data(), rank);
-    if (of_sample < 0 || checked_product(of_sample, &samples, 1) < 0) fail(SAB_E_ARGUMENT, "shape: ", count, " masks of it take more than 2^63 bytes");
+    if (of_sample < 0 || checked_product(of_sample, &samples, 1) < 0)
+        fail(SAB_E_ARGUMENT, "shape: ", count, " masks of it take more than 2^63 bytes");
     if (of_sample == 0) return;
-    // Places outside along one dimension are decided by it (all) or by the others (any), those inside by the others (all) or by it (any).
-    const auto fill = [&](auto&& self, const int64_t* own, std::size_t d, uint8_t* block) -> uint8_t* {
+    // Places outside along one dimension are decided by it (all) or by the others (any), those
+    // inside by the others (all) or by it (any).
+    const auto fill = [&](auto&& self, const int64_t* own, std::size_t d,
+                          uint8_t* block) -> uint8_t* {
         const auto bytes = static_cast<std::size_t>(elements(shape.data() + d + 1, rank - d - 1));
         const bool is_last = d + 1 == rank;
         for (int64_t i = 0; i < shape[d]; ++i) {
@@ -395,7 +487,8 @@ void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t>
         }
         return block;
     };
-    for (std::size_t sample = 0; sample < count; ++sample) mask = fill(fill, lengths.data() + sample * rank, 0, mask);
+    for (std::size_t sample = 0; sample < count; ++sample)
+        mask = fill(fill, lengths.data() + sample * rank, 0, mask);
 }
 
 }  // namespace sab

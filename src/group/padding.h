@@ -21,7 +21,9 @@ public:
     std::size_t rank() const { return rank_; }
     std::size_t element_size() const { return given_.element_size; }
     /// Of the sample at a place.
-    std::size_t number(std::size_t place) const { return indices_ == nullptr ? place : static_cast<std::size_t>(indices_[place]); }
+    std::size_t number(std::size_t place) const {
+        return indices_ == nullptr ? place : static_cast<std::size_t>(indices_[place]);
+    }
     const int64_t* shape(std::size_t place) const { return given_.shapes + number(place) * rank_; }
     bool is_row_major() const { return given_.strides == nullptr; }
     /// Of a sample that has elements.
@@ -39,9 +41,12 @@ private:
     std::vector<int64_t> offsets_;  // where the caller gave none
 };
 
-void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& options, void* padded);
+void pad(const Samples& samples, const int64_t* shape, const sab_pad_options& options,
+         void* padded);
 /// `strides` of the whole array, in elements; NULL: it is row-major.
-void unpad(const void* padded, const int64_t* shape, const int64_t* strides, const sab_pad_options& options, const Samples& samples);
-void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t> shape, sab_mask_rule rule, uint8_t* mask);
+void unpad(const void* padded, const int64_t* shape, const int64_t* strides,
+           const sab_pad_options& options, const Samples& samples);
+void fill_length_mask(std::span<const int64_t> lengths, std::span<const int64_t> shape,
+                      sab_mask_rule rule, uint8_t* mask);
 
 }  // namespace sab

@@ -16,31 +16,42 @@
 namespace sab {
 namespace {
 
-constexpr std::size_t most_tabled = 1024;  // distinct lengths of which a callback is asked about all groups
+// distinct lengths of which a callback is asked about all groups
+constexpr std::size_t most_tabled = 1024;
 constexpr uint64_t steps_between_reports = uint64_t{1} << 16;
 
-/// Groups are made of whole levels, the distinct lengths. Thresholds are levels too: group g is the levels after threshold g - 1 up to threshold g.
+/// Groups are made of whole levels, the distinct lengths. Thresholds are levels too: group g is the
+/// levels after threshold g - 1 up to threshold g.
 class Groups {
 public:
-    Groups(Sorted sorted, Cost cost, bool per_sample) : sorted_(std::move(sorted)), cost_(std::move(cost)) {
-        if (cost_.kind() == SAB_COST_CALLBACK && !per_sample) return;  // its answers are checked where they are given
+    Groups(Sorted sorted, Cost cost, bool per_sample)
+        : sorted_(std::move(sorted)), cost_(std::move(cost)) {
+        // its answers are checked where they are given
+        if (cost_.kind() == SAB_COST_CALLBACK && !per_sample) return;
         const int degree = per_sample ? 1 : cost_.count_degree();
         by_count_.resize(static_cast<std::size_t>(degree) + 1);
         for (int power = 0; power <= degree; ++power)
             for (std::size_t level = 0; level < levels(); ++level)
-                by_count_[static_cast<std::size_t>(power)].push_back(!per_sample ? cost_.by_count(power, length(level)) : power == 1 ? cost_(1, length(level)) : 0);
+                by_count_[static_cast<std::size_t>(power)].push_back(
+                    !per_sample  ? cost_.by_count(power, length(level))
+                    : power == 1 ? cost_(1, length(level))
+                                 : 0);
         const double one = of(1, 0), two = of(2, 0);
         if (!(one >= 0 && two >= one))
-            fail(SAB_E_ARGUMENT, "options.cost_terms: cost(1, ", length(0), ") = ", one, " and cost(2, ", length(0), ") = ", two,
+            fail(SAB_E_ARGUMENT, "options.cost_terms: cost(1, ", length(0), ") = ", one,
+                 " and cost(2, ", length(0), ") = ", two,
                  " must not be negative nor decrease: they do not hold for lengths so short");
-        for (std::size_t level = 0; level < levels(); ++level) check_sum(of(static_cast<double>(sorted_.count), level), "of all samples in one group");
+        for (std::size_t level = 0; level < levels(); ++level)
+            check_sum(of(static_cast<double>(sorted_.count), level), "of all samples in one group");
     }
 
     std::size_t levels() const { return sorted_.level_size.size(); }
     double threshold(std::size_t level) const { return sorted_.level_size[level]; }
-    /// By the power of the count what to multiply it by, of each level as the longest; none for a callback.
+    /// By the power of the count what to multiply it by, of each level as the longest; none for a
+    /// callback.
     const std::vector<std::vector<double>>& by_count() const { return by_count_; }
-    const uint32_t* first() const { return sorted_.level_first.data(); }  ///< samples below each level
+    /// samples below each level
+    const uint32_t* first() const { return sorted_.level_first.data(); }
 
     /// Of the levels [begin, end).
     double operator()(std::size_t begin, std::size_t end) const {
@@ -53,21 +64,26 @@ public:
     void check_rising() const {
         for (std::size_t level = 1; !by_count_.empty() && level < levels(); ++level)
             if (const double here = of(1, level), before = of(1, level - 1); here < before)
-                fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(level), ") = ", here, " is less than cost(1, ", length(level - 1), ") = ", before,
+                fail(SAB_E_ARGUMENT, "options.cost: cost(1, ", length(level), ") = ", here,
+                     " is less than cost(1, ", length(level - 1), ") = ", before,
                      ": must never decrease");
     }
 
-    static void check_sum(double cost, std::string_view what) { check(std::isfinite(cost), "options.cost", cost, what, " must be finite"); }
+    static void check_sum(double cost, std::string_view what) {
+        check(std::isfinite(cost), "options.cost", cost, what, " must be finite");
+    }
 
 private:
     double length(std::size_t level) const {
         if (sorted_.level_size[level] > 0) return sorted_.level_size[level];
-        return levels() > 1 ? sorted_.level_size[1] : 1;  // an empty sample takes a row all the same
+        // an empty sample takes a row all the same
+        return levels() > 1 ? sorted_.level_size[1] : 1;
     }
 
     double of(double count, std::size_t level) const {
         double cost = 0;  // Horner's rule
-        for (std::size_t power = by_count_.size(); power-- > 0;) cost = cost * count + by_count_[power][level];
+        for (std::size_t power = by_count_.size(); power-- > 0;)
+            cost = cost * count + by_count_[power][level];
         return cost;
     }
 
@@ -78,13 +94,18 @@ private:
 
 using Levels = std::vector<uint32_t>;  // of the thresholds, ascending
 
-/// Calls `use(rows, cost)` with the group's costs in the form that is fastest to ask for again and again.
+/// Calls `use(rows, cost)` with the group's costs in the form that is fastest to ask for again and
+/// again.
 template <class Use>
 Levels with_costs(const Groups& groups, const Use& use) {
     const std::size_t levels = groups.levels();
     const auto& by_count = groups.by_count();
-    if (by_count.size() == 2) return use(Rows::divided, LinearCost{by_count[0].data(), by_count[1].data(), groups.first()});
-    if (!by_count.empty() || levels > most_tabled) return use(Rows::divided, [&](std::size_t begin, std::size_t end) { return groups(begin, end); });
+    if (by_count.size() == 2)
+        return use(Rows::divided,
+                   LinearCost{by_count[0].data(), by_count[1].data(), groups.first()});
+    if (!by_count.empty() || levels > most_tabled)
+        return use(Rows::divided,
+                   [&](std::size_t begin, std::size_t end) { return groups(begin, end); });
     std::vector<double> table(levels * (levels + 1), -1);  // until it is asked for
     return use(Rows::plain, [&](std::size_t begin, std::size_t end) {
         double& known = table[begin * (levels + 1) + end];
@@ -96,13 +117,16 @@ Levels with_costs(const Groups& groups, const Use& use) {
 Levels thresholds_of(const std::vector<uint32_t>& ends, std::size_t k, std::size_t levels) {
     Levels thresholds(ends.begin(), ends.end());
     for (uint32_t& end : thresholds) --end;
-    thresholds.resize(k, static_cast<uint32_t>(levels - 1));  // a group fewer: its threshold is the longest
+    // a group fewer: its threshold is the longest
+    thresholds.resize(k, static_cast<uint32_t>(levels - 1));
     return thresholds;
 }
 
 Levels least_total(const Groups& groups, std::size_t k, const Progress& progress) {
     return with_costs(groups, [&](Rows rows, const auto& cost) {
-        return thresholds_of(least_cuts(all_ends(groups.levels(), k + 1, true), rows, progress, cost), k, groups.levels());
+        return thresholds_of(
+            least_cuts(all_ends(groups.levels(), k + 1, true), rows, progress, cost), k,
+            groups.levels());
     });
 }
 
@@ -128,28 +152,37 @@ struct Capped {
         return given <= most ? given : std::numeric_limits<double>::infinity();
     }
 
-    /// Where a group that begins at `begin` can end at the latest; there where not even one level fits.
+    /// Where a group that begins at `begin` can end at the latest; there where not even one level
+    /// fits.
     std::size_t latest_end(std::size_t begin) const {
-        return begin + most_that(levels - begin, [&](std::size_t n) { return cost(begin, begin + n) <= most; });
+        return begin + most_that(levels - begin,
+                                 [&](std::size_t n) { return cost(begin, begin + n) <= most; });
     }
 
-    /// Where a group that ends at `end`, above 0, can begin at the earliest; one level is taken to fit.
+    /// Where a group that ends at `end`, above 0, can begin at the earliest; one level is taken to
+    /// fit.
     std::size_t earliest_begin(std::size_t end) const {
-        return end - std::max<std::size_t>(1, most_that(end, [&](std::size_t n) { return cost(end - n, end) <= most; }));
+        return end - std::max<std::size_t>(1, most_that(end, [&](std::size_t n) {
+                                               return cost(end - n, end) <= most;
+                                           }));
     }
 
     bool allows(const std::vector<uint32_t>& ends) const {
         std::size_t begin = 0;
-        return std::ranges::all_of(ends, [&](std::size_t end) { return cost(std::exchange(begin, end), end) <= most; });
+        return std::ranges::all_of(
+            ends, [&](std::size_t end) { return cost(std::exchange(begin, end), end) <= most; });
     }
 
     /// Where each group can end, when those before and those after it all fit.
     std::vector<Ends> ends(std::size_t count) const {
         std::vector<Ends> ends = all_ends(levels, count, true);
         std::size_t end = 0, begin = levels;
-        for (std::size_t group = 0; group + 1 < count; ++group) ends[group].high = std::min(ends[group].high, end = latest_end(end));
-        for (std::size_t group = count - 1; group-- > 0 && begin > 0;) ends[group].low = std::max(ends[group].low, begin = earliest_begin(begin));
-        const bool is_lawful = std::ranges::all_of(ends, [](const Ends& each) { return each.low <= each.high; });
+        for (std::size_t group = 0; group + 1 < count; ++group)
+            ends[group].high = std::min(ends[group].high, end = latest_end(end));
+        for (std::size_t group = count - 1; group-- > 0 && begin > 0;)
+            ends[group].low = std::max(ends[group].low, begin = earliest_begin(begin));
+        const bool is_lawful =
+            std::ranges::all_of(ends, [](const Ends& each) { return each.low <= each.high; });
         return is_lawful ? ends : all_ends(levels, count, true);
     }
 };
@@ -164,7 +197,8 @@ bool are_wide(const std::vector<Ends>& ends) {
 /// The cost of the costliest of `count` groups when that is least.
 template <class CostOf>
 double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) {
-    // Groups as long as `most` allows, from the shortest length on: whether `count` reach the end, the costliest, and the cheapest that was too long.
+    // Groups as long as `most` allows, from the shortest length on: whether `count` reach the end,
+    // the costliest, and the cheapest that was too long.
     struct Walk {
         bool suffices;
         double largest, least_refused;
@@ -174,7 +208,8 @@ double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) 
         std::size_t begin = 0;
         for (std::size_t group = 0; group < count && begin < levels; ++group) {
             const std::size_t end = Capped<CostOf>{cost, levels, most}.latest_end(begin);
-            if (end < levels) found.least_refused = std::min(found.least_refused, cost(begin, end + 1));
+            if (end < levels)
+                found.least_refused = std::min(found.least_refused, cost(begin, end + 1));
             if (end == begin) return found;
             found.largest = std::max(found.largest, cost(begin, end));
             begin = end;
@@ -182,8 +217,8 @@ double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) 
         found.suffices = begin == levels;
         return found;
     };
-    // Numbers from 0 on stand in the order of their bits. What is too little remains so up to the cheapest group refused; enough is never more than the
-    // costliest group made.
+    // Numbers from 0 on stand in the order of their bits. What is too little remains so up to the
+    // cheapest group refused; enough is never more than the costliest group made.
     double low = cost(levels - 1, levels) + 0.0, most = cost(0, levels) + 0.0;
     while (low < most) {
         const uint64_t from = bits_of(low), middle = from + (bits_of(most) - from) / 2;
@@ -199,10 +234,12 @@ double least_largest(const CostOf& cost, std::size_t levels, std::size_t count) 
 Levels least_worst(const Groups& groups, std::size_t k, const Progress& progress) {
     const std::size_t levels = groups.levels();
     return with_costs(groups, [&](Rows rows, const auto& cost) {
-        const Capped<std::decay_t<decltype(cost)>> capped{cost, levels, least_largest(cost, levels, k + 1)};
+        const Capped<std::decay_t<decltype(cost)>> capped{cost, levels,
+                                                          least_largest(cost, levels, k + 1)};
         const std::vector<Ends> ends = capped.ends(k + 1);
         if constexpr (std::is_same_v<std::decay_t<decltype(cost)>, LinearCost>)
-            if (are_wide(ends)) {  // few cuts are ruled out, so that the quick way is likely to keep to the rest
+            // few cuts are ruled out, so that the quick way is likely to keep to the rest
+            if (are_wide(ends)) {
                 const std::vector<uint32_t> found = least_cuts(ends, rows, progress, cost);
                 if (capped.allows(found)) return thresholds_of(found, k, levels);
             }
@@ -216,7 +253,8 @@ enum class Ending { even, repeated, not_tolerated, extreme, narrow };
 /// Finds groups of about the same cost by steps from random thresholds.
 class Search {
 public:
-    Search(const Groups& groups, std::size_t k, uint64_t tolerate, const Progress& progress) : groups_(groups), tolerate_(tolerate), progress_(progress), costs_(k + 1) {}
+    Search(const Groups& groups, std::size_t k, uint64_t tolerate, const Progress& progress)
+        : groups_(groups), tolerate_(tolerate), progress_(progress), costs_(k + 1) {}
 
     Levels at;              ///< where the search began, then where it ended
     double difference = 0;  ///< the largest there
@@ -244,7 +282,9 @@ public:
             };
             if (step > 1 && difference >= difference_before) {
                 if (++tolerated > tolerate_) return back(Ending::not_tolerated);
-                if (before_.size() == 2 && before_[0].threshold == before_[1].threshold && before_[0].is_up != before_[1].is_up) return back(Ending::repeated);
+                if (before_.size() == 2 && before_[0].threshold == before_[1].threshold &&
+                    before_[0].is_up != before_[1].is_up)
+                    return back(Ending::repeated);
             }
             const bool is_up = costs_[j + 1] > costs_[j];
             if (is_up ? j + 1 == k : j == 0) {
@@ -266,7 +306,8 @@ private:
     };
 
     void price(std::size_t group) {
-        costs_[group] = groups_(group == 0 ? 0 : at[group - 1] + 1, group == at.size() ? groups_.levels() : at[group] + 1);
+        costs_[group] = groups_(group == 0 ? 0 : at[group - 1] + 1,
+                                group == at.size() ? groups_.levels() : at[group] + 1);
     }
 
     void move(Step step) {
@@ -281,13 +322,15 @@ private:
     uint64_t tolerate_;
     const Progress& progress_;
     std::vector<double> costs_;
-    std::vector<Step> before_;  ///< the last two steps: when the second takes back the first, the search goes round in circles
+    /// the last two steps: when the second takes back the first, the search goes round in circles
+    std::vector<Step> before_;
 };
 
 /// CPython's `random.sample(range(count), k)`.
 Levels sample(PythonRandom& random, std::size_t count, std::size_t k) {
     double set_size = 21;  // a list of all costs less than a set of those taken
-    if (k > 5) set_size += std::pow(4.0, std::ceil(std::log(static_cast<double>(k) * 3) / std::log(4.0)));
+    if (k > 5)
+        set_size += std::pow(4.0, std::ceil(std::log(static_cast<double>(k) * 3) / std::log(4.0)));
     Levels taken(k);
     if (static_cast<double>(count) <= set_size) {
         Levels pool(count);
@@ -313,24 +356,31 @@ Levels given_start(const uint64_t* start, std::size_t trial, std::size_t levels,
     Levels taken;
     for (std::size_t i = 0; i < k; ++i) {
         if (start[i] >= levels)
-            fail(SAB_E_ARGUMENT, "options.starts[", trial * k + i, "] = ", start[i], ": must be below the number of distinct lengths, ", levels);
+            fail(SAB_E_ARGUMENT, "options.starts[", trial * k + i, "] = ", start[i],
+                 ": must be below the number of distinct lengths, ", levels);
         taken.push_back(static_cast<uint32_t>(start[i]));
     }
     std::ranges::sort(taken);
     if (const auto twin = std::ranges::adjacent_find(taken); twin != taken.end())
-        fail(SAB_E_ARGUMENT, "options.starts holds ", *twin, " twice for search ", trial, ": must differ from each other");
+        fail(SAB_E_ARGUMENT, "options.starts holds ", *twin, " twice for search ", trial,
+             ": must differ from each other");
     return taken;
 }
 
-Levels randomised(const Groups& groups, std::size_t k, const sab_thresholds_options& options, const Progress& progress, sab_thresholds_info& info) {
+Levels randomised(const Groups& groups, std::size_t k, const sab_thresholds_options& options,
+                  const Progress& progress, sab_thresholds_info& info) {
     const std::size_t levels = groups.levels();
-    Search search(groups, k, options.tolerate < 0 ? 2 * levels : static_cast<uint64_t>(options.tolerate), progress);
+    Search search(groups, k,
+                  options.tolerate < 0 ? 2 * levels : static_cast<uint64_t>(options.tolerate),
+                  progress);
     PythonRandom random(options.seed);
     Levels best;
     double least = 0;
     for (std::size_t trial = 0; trial < options.num_trials; ++trial) {
         progress.report(trial, options.num_trials);
-        search.at = options.starts != nullptr ? given_start(options.starts + trial * k, trial, levels, k) : sample(random, levels, k);
+        search.at = options.starts != nullptr
+                        ? given_start(options.starts + trial * k, trial, levels, k)
+                        : sample(random, levels, k);
         std::ranges::sort(search.at);
         switch (search.run(trial, options.num_trials)) {
             case Ending::even: ++info.even; break;
@@ -350,10 +400,13 @@ Levels randomised(const Groups& groups, std::size_t k, const sab_thresholds_opti
 void price(const Groups& groups, const Levels& thresholds, sab_thresholds_info& info) {
     double before = 0;
     for (std::size_t group = 0; group <= thresholds.size(); ++group) {
-        const double cost = groups(group == 0 ? 0 : thresholds[group - 1] + 1, group == thresholds.size() ? groups.levels() : thresholds[group] + 1);
+        const double cost =
+            groups(group == 0 ? 0 : thresholds[group - 1] + 1,
+                   group == thresholds.size() ? groups.levels() : thresholds[group] + 1);
         info.total += cost;
         info.worst = std::max(info.worst, cost);
-        if (group > 0) info.largest_difference = std::max(info.largest_difference, std::abs(cost - before));
+        if (group > 0)
+            info.largest_difference = std::max(info.largest_difference, std::abs(cost - before));
         before = cost;
     }
     Groups::check_sum(info.total, "of all groups");
@@ -361,26 +414,37 @@ void price(const Groups& groups, const Levels& thresholds, sab_thresholds_info& 
 
 }  // namespace
 
-std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k, const sab_thresholds_options& options, sab_thresholds_info& info) {
-    check(options.method >= SAB_THRESHOLDS_LEAST_TOTAL && options.method <= SAB_THRESHOLDS_RANDOMISED, "options.method", options.method,
-          "must be one of SAB_THRESHOLDS_LEAST_TOTAL (0) to SAB_THRESHOLDS_RANDOMISED (2)");
-    check(options.cost_per_sample == 0 || options.cost_per_sample == 1, "options.cost_per_sample", options.cost_per_sample, "must be 0 or 1");
+std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
+                                    const sab_thresholds_options& options,
+                                    sab_thresholds_info& info) {
+    check(
+        options.method >= SAB_THRESHOLDS_LEAST_TOTAL && options.method <= SAB_THRESHOLDS_RANDOMISED,
+        "options.method", options.method,
+        "must be one of SAB_THRESHOLDS_LEAST_TOTAL (0) to SAB_THRESHOLDS_RANDOMISED (2)");
+    check(options.cost_per_sample == 0 || options.cost_per_sample == 1, "options.cost_per_sample",
+          options.cost_per_sample, "must be 0 or 1");
     check(options.num_trials >= 1, "options.num_trials", options.num_trials, "must be at least 1");
-    check(options.tolerate >= -1, "options.tolerate", options.tolerate, "must be at least 0 (-1: twice the number of distinct lengths)");
-    check(options.starts == nullptr || options.method == SAB_THRESHOLDS_RANDOMISED, "options.starts", "given", "goes with SAB_THRESHOLDS_RANDOMISED only");
-    check(lengths.count() >= 1 && lengths.count() <= largest_sample_count, "lengths.count", lengths.count(), "must be from 1 to 4294967295");
+    check(options.tolerate >= -1, "options.tolerate", options.tolerate,
+          "must be at least 0 (-1: twice the number of distinct lengths)");
+    check(options.starts == nullptr || options.method == SAB_THRESHOLDS_RANDOMISED,
+          "options.starts", "given", "goes with SAB_THRESHOLDS_RANDOMISED only");
+    check(lengths.count() >= 1 && lengths.count() <= largest_sample_count, "lengths.count",
+          lengths.count(), "must be from 1 to 4294967295");
     Cost cost = Cost::of(options, "options");
 
     const Progress progress(options.progress, options.progress_ctx);
     Sorted sorted = sort_by_size(lengths, false, progress);
     const std::size_t levels = sorted.level_size.size();
-    check(k >= 1 && k < levels, "k", k, "must be at least 1 and below the number of distinct lengths, ", levels);
+    check(k >= 1 && k < levels, "k", k,
+          "must be at least 1 and below the number of distinct lengths, ", levels);
     const Groups groups(std::move(sorted), std::move(cost), options.cost_per_sample == 1);
     if (options.method != SAB_THRESHOLDS_RANDOMISED) groups.check_rising();
     const auto count = static_cast<std::size_t>(k);
-    const Levels found = options.method == SAB_THRESHOLDS_LEAST_TOTAL   ? least_total(groups, count, progress)
-                         : options.method == SAB_THRESHOLDS_LEAST_WORST ? least_worst(groups, count, progress)
-                                                                        : randomised(groups, count, options, progress, info);
+    const Levels found = options.method == SAB_THRESHOLDS_LEAST_TOTAL
+                             ? least_total(groups, count, progress)
+                         : options.method == SAB_THRESHOLDS_LEAST_WORST
+                             ? least_worst(groups, count, progress)
+                             : randomised(groups, count, options, progress, info);
     price(groups, found, info);
     std::vector<double> thresholds;
     for (const uint32_t level : found) thresholds.push_back(groups.threshold(level));

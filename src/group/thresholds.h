@@ -9,6 +9,8 @@
 namespace sab {
 
 /// `k` thresholds for `lengths`, ascending; fills `info` but for its size.
-std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k, const sab_thresholds_options& options, sab_thresholds_info& info);
+std::vector<double> find_thresholds(const Sizes& lengths, uint64_t k,
+                                    const sab_thresholds_options& options,
+                                    sab_thresholds_info& info);
 
 }  // namespace sab

@@ -2,6 +2,8 @@
 
 namespace sab {
 
-sab_probe_callbacks host_probe() { fail(SAB_E_UNSUPPORTED, "device = \"host\": not on Windows"); }
+sab_probe_callbacks host_probe() {
+    fail(SAB_E_UNSUPPORTED, "device = \"host\": not on Windows");
+}
 
 }  // namespace sab

@@ -11,39 +11,54 @@
 
 namespace sab {
 
-void measurement_points(const sab_measurement_options& options, const MemoryModel* model, std::span<uint64_t> counts, std::span<double> lengths) {
+void measurement_points(const sab_measurement_options& options, const MemoryModel* model,
+                        std::span<uint64_t> counts, std::span<double> lengths) {
     const auto is_length = [](double length) { return length > 0 && std::isfinite(length); };
-    check(is_length(options.shortest), "options.shortest", options.shortest, "must be finite and above 0");
-    check(is_length(options.longest) && options.longest >= options.shortest, "options.longest", options.longest, "must be finite and at least the shortest, ",
-          options.shortest);
+    check(is_length(options.shortest), "options.shortest", options.shortest,
+          "must be finite and above 0");
+    check(is_length(options.longest) && options.longest >= options.shortest, "options.longest",
+          options.longest, "must be finite and at least the shortest, ", options.shortest);
     check(options.max_count >= 2, "options.max_count", options.max_count, "must be at least 2");
-    check(options.degree == 1 || options.degree == 2, "options.degree", options.degree, "must be 1 or 2");
-    check(options.max_padded_total >= 0 && std::isfinite(options.max_padded_total), "options.max_padded_total", options.max_padded_total,
-          "must be finite and at least 0");
+    check(options.degree == 1 || options.degree == 2, "options.degree", options.degree,
+          "must be 1 or 2");
+    check(options.max_padded_total >= 0 && std::isfinite(options.max_padded_total),
+          "options.max_padded_total", options.max_padded_total, "must be finite and at least 0");
     const std::size_t points = counts.size();
-    check(options.max_count <= uint64_t{1} << 53, "options.max_count", options.max_count, "must be at most 2^53");
+    check(options.max_count <= uint64_t{1} << 53, "options.max_count", options.max_count,
+          "must be at most 2^53");
     check(options.longest <= 1e60, "options.longest", options.longest, "must be at most 1e60");
     const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, 2);
-    check(points > terms.size() && points <= 1000, "points", points, "must be from ", terms.size() + 1, " to 1000 for degree ", options.degree);
-    const double most = options.max_padded_total > 0 ? options.max_padded_total : 4 * options.longest;
+    check(points > terms.size() && points <= 1000, "points", points, "must be from ",
+          terms.size() + 1, " to 1000 for degree ", options.degree);
+    const double most =
+        options.max_padded_total > 0 ? options.max_padded_total : 4 * options.longest;
     if (model != nullptr) {
-        check(model->info().feature_count == 2, "options.model", model->info().feature_count, "must be of two features, count and length");
-        check(options.budget > 0 && std::isfinite(options.budget), "options.budget", options.budget, "must be finite and above 0 with a model");
+        check(model->info().feature_count == 2, "options.model", model->info().feature_count,
+              "must be of two features, count and length");
+        check(options.budget > 0 && std::isfinite(options.budget), "options.budget", options.budget,
+              "must be finite and above 0 with a model");
     }
     const auto is_too_large = [&](double count, double length) {
-        return model == nullptr ? count * length > most : model->upper(model->predict(std::array{count, length})) > 0.9 * options.budget;
+        return model == nullptr
+                   ? count * length > most
+                   : model->upper(model->predict(std::array{count, length})) > 0.9 * options.budget;
     };
     const auto is_too_small = [&](double count, double length) {
-        return model != nullptr && model->upper(model->predict(std::array{count, length})) < options.budget / 3;
+        return model != nullptr &&
+               model->upper(model->predict(std::array{count, length})) < options.budget / 3;
     };
 
-    const bool whole = options.shortest == std::floor(options.shortest) && options.longest == std::floor(options.longest);
+    const bool whole = options.shortest == std::floor(options.shortest) &&
+                       options.longest == std::floor(options.longest);
     std::vector<double> grid;
     const int steps = std::max(16, static_cast<int>(std::sqrt(static_cast<double>(points))) * 2);
     for (int i = 0; i <= steps; ++i)
-        for (const double length : {options.shortest + (options.longest - options.shortest) * i / steps,
-                                    options.shortest * std::pow(options.longest / options.shortest, static_cast<double>(i) / steps)})
-            grid.push_back(std::clamp(whole ? std::round(length) : length, options.shortest, options.longest));
+        for (const double length :
+             {options.shortest + (options.longest - options.shortest) * i / steps,
+              options.shortest *
+                  std::pow(options.longest / options.shortest, static_cast<double>(i) / steps)})
+            grid.push_back(
+                std::clamp(whole ? std::round(length) : length, options.shortest, options.longest));
     std::ranges::sort(grid);
     grid.erase(std::unique(grid.begin(), grid.end()), grid.end());
     struct Point {
@@ -52,26 +67,35 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
     };
     std::vector<Point> candidates;
     for (const double length : grid)
-        for (uint64_t count = 1; count <= options.max_count && !is_too_large(static_cast<double>(count), length); count += std::max<uint64_t>(1, count / 8))
-            if (!is_too_small(static_cast<double>(count), length)) candidates.push_back({count, length});
+        for (uint64_t count = 1;
+             count <= options.max_count && !is_too_large(static_cast<double>(count), length);
+             count += std::max<uint64_t>(1, count / 8))
+            if (!is_too_small(static_cast<double>(count), length))
+                candidates.push_back({count, length});
     if (candidates.size() < points && model != nullptr) {
         const double least = model->upper(model->predict(std::array{1.0, options.shortest}));
-        check(least <= 0.9 * options.budget, "options.budget", options.budget, "one sample of length ", options.shortest, " takes ", least, " bytes by the model");
-        const double largest = model->upper(model->predict(std::array{static_cast<double>(options.max_count), options.longest}));
-        check(largest >= options.budget / 3, "options.budget", options.budget, "no batch takes a third of it: ", options.max_count, " samples of length ",
+        check(least <= 0.9 * options.budget, "options.budget", options.budget,
+              "one sample of length ", options.shortest, " takes ", least, " bytes by the model");
+        const double largest = model->upper(
+            model->predict(std::array{static_cast<double>(options.max_count), options.longest}));
+        check(largest >= options.budget / 3, "options.budget", options.budget,
+              "no batch takes a third of it: ", options.max_count, " samples of length ",
               options.longest, " take ", largest, " bytes by the model");
     }
-    check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(), " different points: widen it (of one length alone sab_find_max_batch() says all)");
+    check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(),
+          " different points: widen it (of one length alone sab_find_max_batch() says all)");
 
     const auto size = static_cast<Eigen::Index>(terms.size());
     Eigen::MatrixXd rows(static_cast<Eigen::Index>(candidates.size()), size);
     for (std::size_t i = 0; i < candidates.size(); ++i)
         for (Eigen::Index j = 0; j < size; ++j)
-            rows(static_cast<Eigen::Index>(i), j) = term_value(std::array{static_cast<double>(candidates[i].count), candidates[i].length},
-                                                               terms[static_cast<std::size_t>(j)]);
+            rows(static_cast<Eigen::Index>(i), j) = term_value(
+                std::array{static_cast<double>(candidates[i].count), candidates[i].length},
+                terms[static_cast<std::size_t>(j)]);
     for (Eigen::Index j = 0; j < size; ++j) rows.col(j) /= rows.col(j).cwiseAbs().maxCoeff();
 
-    // Each time the point of which the measurements so far say least: it multiplies the determinant of the information most.
+    // Each time the point of which the measurements so far say least: it multiplies the determinant
+    // of the information most.
     Eigen::MatrixXd information = 1e-6 * Eigen::MatrixXd::Identity(size, size);
     std::vector<std::size_t> chosen;
     std::vector<bool> taken(candidates.size());
@@ -90,7 +114,9 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
         const auto row = rows.row(static_cast<Eigen::Index>(best));
         information += row.transpose() * row;
     }
-    std::ranges::sort(chosen, {}, [&](std::size_t i) { return static_cast<double>(candidates[i].count) * candidates[i].length; });
+    std::ranges::sort(chosen, {}, [&](std::size_t i) {
+        return static_cast<double>(candidates[i].count) * candidates[i].length;
+    });
     for (std::size_t i = 0; i < points; ++i) {
         counts[i] = candidates[chosen[i]].count;
         lengths[i] = candidates[chosen[i]].length;

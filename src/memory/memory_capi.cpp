@@ -12,8 +12,8 @@
 namespace {
 
 /// Runs the worst batches; SAB_E_DEVICE_MEMORY still fills `seen`.
-void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t count, sab_batch_fn run, void* ctx, const sab::Progress& progress,
-            sab_verification& seen) {
+void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t count,
+            sab_batch_fn run, void* ctx, const sab::Progress& progress, sab_verification& seen) {
     sab::check(count >= 1, "count", count, "must be at least 1");
     sab::Cursor worst(sab::make_worst_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
     sab::Probe::Rng rng(probe);
@@ -30,7 +30,8 @@ void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t c
         seen.peak = std::max(seen.peak, measuring.span().most(stats.peak));
         seen.total = stats.total;
         if (code == SAB_OUT_OF_MEMORY)
-            sab::fail(SAB_E_DEVICE_MEMORY, "batch ", placed.step, " of the worst, ", batch.count, " samples padded to ", batch.padded_length,
+            sab::fail(SAB_E_DEVICE_MEMORY, "batch ", placed.step, " of the worst, ", batch.count,
+                      " samples padded to ", batch.padded_length,
                       ", runs out of memory: lower the budget");
         if (code != 0) sab::fail_callback(sab::text("batch ", placed.step, " of the worst"), code);
     }
@@ -61,7 +62,8 @@ void sab_memory_guard_options_init(sab_memory_guard_options* options, size_t str
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_probe_new(const char* device, const sab_probe_options* options, sab_probe** probe) noexcept {
+sab_status sab_probe_new(const char* device, const sab_probe_options* options,
+                         sab_probe** probe) noexcept {
     return sab::guard_new(probe, "probe", [&] {
         sab::require(device, "device");
         const auto given = sab::read_options(options, sab_probe_options SAB_PROBE_OPTIONS_INIT);
@@ -69,10 +71,12 @@ sab_status sab_probe_new(const char* device, const sab_probe_options* options, s
     });
 }
 
-sab_status sab_probe_callbacks_new(const sab_probe_callbacks* callbacks, sab_probe** probe) noexcept {
+sab_status sab_probe_callbacks_new(const sab_probe_callbacks* callbacks,
+                                   sab_probe** probe) noexcept {
     return sab::guard_new(probe, "probe", [&] {
         sab::require(callbacks, "callbacks");
-        const auto given = sab::read_options(callbacks, sab_probe_callbacks SAB_PROBE_CALLBACKS_INIT);
+        const auto given =
+            sab::read_options(callbacks, sab_probe_callbacks SAB_PROBE_CALLBACKS_INIT);
         return new sab_probe{std::make_shared<sab::Probe>(given)};
     });
 }
@@ -99,7 +103,9 @@ sab_status sab_probe_release_cache(sab_probe* probe) noexcept {
     });
 }
 
-void sab_probe_free(sab_probe* probe) noexcept { delete probe; }
+void sab_probe_free(sab_probe* probe) noexcept {
+    delete probe;
+}
 
 void sab_collect_peak_options_init(sab_collect_peak_options* options, size_t struct_size) noexcept {
     static constexpr sab_collect_peak_options defaults = SAB_COLLECT_PEAK_OPTIONS_INIT;
@@ -110,12 +116,14 @@ sab_status sab_peaks_new(sab_peaks** peaks) noexcept {
     return sab::guard_new(peaks, "peaks", [] { return new sab_peaks{}; });
 }
 
-sab_status sab_collect_peak(sab_probe* probe, const sab_collect_peak_options* options, sab_peaks* peaks) noexcept {
+sab_status sab_collect_peak(sab_probe* probe, const sab_collect_peak_options* options,
+                            sab_peaks* peaks) noexcept {
     return sab::guard([&] {
         sab::require(probe, "probe");
         sab::require(options, "options");
         sab::require(peaks, "peaks");
-        const auto given = sab::read_options(options, sab_collect_peak_options SAB_COLLECT_PEAK_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_collect_peak_options SAB_COLLECT_PEAK_OPTIONS_INIT);
         peaks->impl.collect(*std::shared_ptr(probe->impl), given);
     });
 }
@@ -128,15 +136,20 @@ sab_status sab_peaks_get(const sab_peaks* peaks, sab_peaks_view* view) noexcept 
     });
 }
 
-void sab_peaks_free(sab_peaks* peaks) noexcept { delete peaks; }
+void sab_peaks_free(sab_peaks* peaks) noexcept {
+    delete peaks;
+}
 
-sab_status sab_measurement_points(const sab_measurement_options* options, size_t points, uint64_t* counts, double* lengths) noexcept {
+sab_status sab_measurement_points(const sab_measurement_options* options, size_t points,
+                                  uint64_t* counts, double* lengths) noexcept {
     return sab::guard([&] {
         sab::require(options, "options");
         sab::require(counts, "counts");
         sab::require(lengths, "lengths");
-        const auto given = sab::read_options(options, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT);
-        sab::measurement_points(given, given.model == nullptr ? nullptr : given.model->impl.get(), {counts, points}, {lengths, points});
+        const auto given =
+            sab::read_options(options, sab_measurement_options SAB_MEASUREMENT_OPTIONS_INIT);
+        sab::measurement_points(given, given.model == nullptr ? nullptr : given.model->impl.get(),
+                                {counts, points}, {lengths, points});
     });
 }
 
@@ -145,20 +158,25 @@ void sab_memory_model_options_init(sab_memory_model_options* options, size_t str
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_memory_model_fit(const double* features, size_t count, size_t feature_count, const double* peaks,
-                                const sab_memory_model_options* options, sab_memory_model** model) noexcept {
+sab_status sab_memory_model_fit(const double* features, size_t count, size_t feature_count,
+                                const double* peaks, const sab_memory_model_options* options,
+                                sab_memory_model** model) noexcept {
     return sab::guard_new(model, "model", [&] {
         if (count > 0) {
             sab::require(features, "features");
             sab::require(peaks, "peaks");
         }
-        sab::check(feature_count <= 65536 && count <= std::size_t{1} << 32, "count", count, "must be at most 2^32 rows of at most 65536 features");
-        const auto given = sab::read_options(options, sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT);
-        return new sab_memory_model{sab::MemoryModel::fit({features, count * feature_count}, feature_count, {peaks, count}, given)};
+        sab::check(feature_count <= 65536 && count <= std::size_t{1} << 32, "count", count,
+                   "must be at most 2^32 rows of at most 65536 features");
+        const auto given =
+            sab::read_options(options, sab_memory_model_options SAB_MEMORY_MODEL_OPTIONS_INIT);
+        return new sab_memory_model{sab::MemoryModel::fit({features, count * feature_count},
+                                                          feature_count, {peaks, count}, given)};
     });
 }
 
-sab_status sab_memory_model_get_info(const sab_memory_model* model, sab_memory_model_info* info) noexcept {
+sab_status sab_memory_model_get_info(const sab_memory_model* model,
+                                     sab_memory_model_info* info) noexcept {
     return sab::guard([&] {
         sab::require(model, "model");
         sab::check_result(info, "info");
@@ -166,26 +184,30 @@ sab_status sab_memory_model_get_info(const sab_memory_model* model, sab_memory_m
     });
 }
 
-sab_status sab_memory_model_get_term(const sab_memory_model* model, size_t index, double* coefficient, uint32_t* powers) noexcept {
+sab_status sab_memory_model_get_term(const sab_memory_model* model, size_t index,
+                                     double* coefficient, uint32_t* powers) noexcept {
     return sab::guard([&] {
         sab::require(model, "model");
         sab::require(coefficient, "coefficient");
         sab::require(powers, "powers");
         const auto terms = model->impl->terms();
-        sab::check(index < terms.size(), "index", index, "must be below the number of terms, ", terms.size());
+        sab::check(index < terms.size(), "index", index, "must be below the number of terms, ",
+                   terms.size());
         *coefficient = terms[index].coefficient;
         std::ranges::copy(terms[index].powers, powers);
     });
 }
 
-sab_status sab_memory_model_predict(const sab_memory_model* model, const double* features, size_t count, double* predicted, double* upper) noexcept {
+sab_status sab_memory_model_predict(const sab_memory_model* model, const double* features,
+                                    size_t count, double* predicted, double* upper) noexcept {
     return sab::guard([&] {
         sab::require(model, "model");
         if (count > 0) sab::require(features, "features");
         const std::size_t width = model->impl->info().feature_count;
         for (std::size_t i = 0; i < count * width; ++i)
             if (!std::isfinite(features[i]))
-                sab::fail(SAB_E_ARGUMENT, "features[", i / width, "][", i % width, "] = ", features[i], ": must be finite");
+                sab::fail(SAB_E_ARGUMENT, "features[", i / width, "][", i % width,
+                          "] = ", features[i], ": must be finite");
         for (std::size_t i = 0; i < count; ++i) {
             const double peak = model->impl->predict({features + i * width, width});
             if (predicted != nullptr) predicted[i] = peak;
@@ -194,7 +216,8 @@ sab_status sab_memory_model_predict(const sab_memory_model* model, const double*
     });
 }
 
-sab_status sab_memory_model_cost_terms(const sab_memory_model* model, sab_cost_term* terms, size_t capacity, size_t* term_count) noexcept {
+sab_status sab_memory_model_cost_terms(const sab_memory_model* model, sab_cost_term* terms,
+                                       size_t capacity, size_t* term_count) noexcept {
     return sab::guard([&] {
         sab::require(model, "model");
         sab::require(term_count, "term_count");
@@ -220,7 +243,8 @@ sab_status sab_memory_model_open(const char* path, sab_memory_model** model) noe
     });
 }
 
-sab_status sab_memory_model_write(const sab_memory_model* model, void* buffer, size_t capacity, size_t* size) noexcept {
+sab_status sab_memory_model_write(const sab_memory_model* model, void* buffer, size_t capacity,
+                                  size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(model, "model");
         sab::require(size, "size");
@@ -234,30 +258,39 @@ sab_status sab_memory_model_write(const sab_memory_model* model, void* buffer, s
 sab_status sab_memory_model_read(const void* data, size_t size, sab_memory_model** model) noexcept {
     return sab::guard_new(model, "model", [&] {
         if (size > 0) sab::require(data, "data");
-        return new sab_memory_model{sab::MemoryModel::read({static_cast<const std::byte*>(data), size}, "data")};
+        return new sab_memory_model{
+            sab::MemoryModel::read({static_cast<const std::byte*>(data), size}, "data")};
     });
 }
 
-void sab_memory_model_free(sab_memory_model* model) noexcept { delete model; }
+void sab_memory_model_free(sab_memory_model* model) noexcept {
+    delete model;
+}
 
-void sab_find_max_batch_options_init(sab_find_max_batch_options* options, size_t struct_size) noexcept {
+void sab_find_max_batch_options_init(sab_find_max_batch_options* options,
+                                     size_t struct_size) noexcept {
     static constexpr sab_find_max_batch_options defaults = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_find_max_batch(sab_probe* probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options* options, uint64_t* batch_sizes,
+sab_status sab_find_max_batch(sab_probe* probe, sab_trial_fn trial, void* ctx,
+                              const sab_find_max_batch_options* options, uint64_t* batch_sizes,
                               sab_max_batch* result) noexcept {
     return sab::guard([&] {
         sab::require(probe, "probe");
         sab::require(reinterpret_cast<const void*>(trial), "trial");
         sab::check_result(result, "result");
-        const auto given = sab::read_options(options, sab_find_max_batch_options SAB_FIND_MAX_BATCH_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_find_max_batch_options SAB_FIND_MAX_BATCH_OPTIONS_INIT);
         const std::size_t lengths = std::max<std::size_t>(given.length_count, 1);
-        sab::write_result(sab::find_max_batch(*std::shared_ptr(probe->impl), trial, ctx, given, {batch_sizes, batch_sizes == nullptr ? 0 : lengths}), result);
+        sab::write_result(sab::find_max_batch(*std::shared_ptr(probe->impl), trial, ctx, given,
+                                              {batch_sizes, batch_sizes == nullptr ? 0 : lengths}),
+                          result);
     });
 }
 
-sab_status sab_grow_batch(sab_batch_increase_fn increase, void* ctx, uint64_t epoch, uint64_t current, uint64_t maximum, uint64_t* batch_size) noexcept {
+sab_status sab_grow_batch(sab_batch_increase_fn increase, void* ctx, uint64_t epoch,
+                          uint64_t current, uint64_t maximum, uint64_t* batch_size) noexcept {
     return sab::guard([&] {
         sab::require(reinterpret_cast<const void*>(increase), "increase");
         sab::require(batch_size, "batch_size");
@@ -270,7 +303,8 @@ sab_status sab_grow_batch(sab_batch_increase_fn increase, void* ctx, uint64_t ep
     });
 }
 
-sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t* batch_size) noexcept {
+sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period,
+                           uint64_t maximum, uint64_t* batch_size) noexcept {
     return sab::guard([&] {
         sab::require(batch_size, "batch_size");
         sab::check(start >= 1, "start", start, "must be at least 1");
@@ -281,7 +315,8 @@ sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint
     });
 }
 
-sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t* milestones, size_t milestone_count, uint64_t maximum,
+sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t* milestones,
+                             size_t milestone_count, uint64_t maximum,
                              uint64_t* batch_size) noexcept {
     return sab::guard([&] {
         sab::require(batch_size, "batch_size");
@@ -300,18 +335,22 @@ void sab_chunked_step_options_init(sab_chunked_step_options* options, size_t str
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_chunked_step(sab_probe* probe, uint64_t count, const sab_chunked_step_options* options, uint64_t* chunk_size) noexcept {
+sab_status sab_chunked_step(sab_probe* probe, uint64_t count,
+                            const sab_chunked_step_options* options,
+                            uint64_t* chunk_size) noexcept {
     return sab::guard([&] {
         sab::require(probe, "probe");
         sab::require(options, "options");
-        const auto given = sab::read_options(options, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT);
         const auto step = sab::chunked_step(*std::shared_ptr(probe->impl), count, given);
         if (chunk_size != nullptr) *chunk_size = step.chunk_size;
     });
 }
 
-sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t count, sab_batch_fn run, void* ctx, sab_progress_fn progress,
-                           void* progress_ctx, sab_verification* result) noexcept {
+sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t count, sab_batch_fn run,
+                           void* ctx, sab_progress_fn progress, void* progress_ctx,
+                           sab_verification* result) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::require(probe, "probe");
@@ -319,7 +358,8 @@ sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t coun
         sab::check_result(result, "result");
         sab_verification seen = SAB_VERIFICATION_INIT;
         try {
-            verify(plan->impl, *std::shared_ptr(probe->impl), count, run, ctx, sab::Progress(progress, progress_ctx), seen);
+            verify(plan->impl, *std::shared_ptr(probe->impl), count, run, ctx,
+                   sab::Progress(progress, progress_ctx), seen);
         } catch (const sab::Error& error) {
             if (error.status() == SAB_E_DEVICE_MEMORY) sab::write_result(seen, result);
             throw;
@@ -328,21 +368,26 @@ sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t coun
     });
 }
 
-sab_status sab_memory_guard_new(sab_probe* probe, sab_sampler* sampler, const sab_memory_guard_options* options, sab_memory_guard** guard) noexcept {
+sab_status sab_memory_guard_new(sab_probe* probe, sab_sampler* sampler,
+                                const sab_memory_guard_options* options,
+                                sab_memory_guard** guard) noexcept {
     return sab::guard_new(guard, "guard", [&] {
         sab::require(probe, "probe");
         sab::require(sampler, "sampler");
-        const auto given = sab::read_options(options, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT);
         return new sab_memory_guard{sab::MemoryWatch(probe->impl, *sampler, given)};
     });
 }
 
-sab_status sab_memory_guard_step(sab_memory_guard* guard, const sab_batch* batch, const sab_chunked_step_options* options) noexcept {
+sab_status sab_memory_guard_step(sab_memory_guard* guard, const sab_batch* batch,
+                                 const sab_chunked_step_options* options) noexcept {
     return sab::guard([&] {
         sab::require(guard, "guard");
         sab::check_result(batch, "batch");
         sab::require(options, "options");
-        const auto given = sab::read_options(options, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_chunked_step_options SAB_CHUNKED_STEP_OPTIONS_INIT);
         guard->impl.step(*batch, given);
     });
 }
@@ -354,16 +399,19 @@ sab_status sab_memory_guard_begin(sab_memory_guard* guard) noexcept {
     });
 }
 
-sab_status sab_memory_guard_end(sab_memory_guard* guard, const sab_batch* batch, int32_t out_of_memory) noexcept {
+sab_status sab_memory_guard_end(sab_memory_guard* guard, const sab_batch* batch,
+                                int32_t out_of_memory) noexcept {
     return sab::guard([&] {
         sab::require(guard, "guard");
         sab::check_result(batch, "batch");
-        sab::check(out_of_memory == 0 || out_of_memory == 1, "out_of_memory", out_of_memory, "must be 0 or 1");
+        sab::check(out_of_memory == 0 || out_of_memory == 1, "out_of_memory", out_of_memory,
+                   "must be 0 or 1");
         guard->impl.end(*batch, out_of_memory == 1);
     });
 }
 
-sab_status sab_memory_guard_get_info(const sab_memory_guard* guard, sab_memory_guard_info* info) noexcept {
+sab_status sab_memory_guard_get_info(const sab_memory_guard* guard,
+                                     sab_memory_guard_info* info) noexcept {
     return sab::guard([&] {
         sab::require(guard, "guard");
         sab::check_result(info, "info");
@@ -371,6 +419,8 @@ sab_status sab_memory_guard_get_info(const sab_memory_guard* guard, sab_memory_g
     });
 }
 
-void sab_memory_guard_free(sab_memory_guard* guard) noexcept { delete guard; }
+void sab_memory_guard_free(sab_memory_guard* guard) noexcept {
+    delete guard;
+}
 
 }  // extern "C"

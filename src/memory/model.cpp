@@ -23,39 +23,47 @@ constexpr double finest_residual = 1e-5;
 
 struct Problem {
     std::vector<std::vector<uint32_t>> terms;
-    std::vector<double> scale;  ///< of each term: its largest absolute value, so that columns are of one size
-    Matrix design;              ///< a row a measurement, each divided by its peak: relative errors
-    bool is_batch = false;      ///< SAB_MODEL_BATCH: memory must not fall
-    double shortest = 0;        ///< least length measured of batches
+    /// of each term: its largest absolute value, so that columns are of one size
+    std::vector<double> scale;
+    Matrix design;          ///< a row a measurement, each divided by its peak: relative errors
+    bool is_batch = false;  ///< SAB_MODEL_BATCH: memory must not fall
+    double shortest = 0;    ///< least length measured of batches
 };
 
-/// Whether a model of batches could fall by term j. The constant may be negative: it moves the whole curve. So may the term of the count, as long as
-/// the samples of the shortest length still need memory: a step that works on length - 1 places needs count * length - count.
+/// Whether a model of batches could fall by term j. The constant may be negative: it moves the
+/// whole curve. So may the term of the count, as long as the samples of the shortest length still
+/// need memory: a step that works on length - 1 places needs count * length - count.
 bool falls_by(const Problem& problem, const Vector& b, Eigen::Index j) {
     if (!problem.is_batch || j == 0 || b[j] >= 0) return false;
     if (j != 1) return true;
     double of_a_sample = 0;
     for (std::size_t i = 0; i < problem.terms.size(); ++i)
         if (problem.terms[i][0] == 1)
-            of_a_sample += b[static_cast<Eigen::Index>(i)] / problem.scale[i] * term_value(std::array{1.0, problem.shortest}, problem.terms[i]);
+            of_a_sample += b[static_cast<Eigen::Index>(i)] / problem.scale[i] *
+                           term_value(std::array{1.0, problem.shortest}, problem.terms[i]);
     return of_a_sample <= 0;
 }
 
-Problem make_problem(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks, const sab_memory_model_options& options) {
+Problem make_problem(std::span<const double> features, std::size_t feature_count,
+                     std::span<const double> peaks, const sab_memory_model_options& options) {
     Problem problem;
     problem.terms = model_terms(options.kind, options.degree, feature_count);
     problem.is_batch = options.kind == SAB_MODEL_BATCH;
     if (problem.is_batch) {
         problem.shortest = features[1];
-        for (std::size_t i = 3; i < features.size(); i += 2) problem.shortest = std::min(problem.shortest, features[i]);
+        for (std::size_t i = 3; i < features.size(); i += 2)
+            problem.shortest = std::min(problem.shortest, features[i]);
     }
     const auto rows = static_cast<Eigen::Index>(peaks.size());
     const auto columns = static_cast<Eigen::Index>(problem.terms.size());
     problem.design.resize(rows, columns);
     for (Eigen::Index j = 0; j < columns; ++j) {
         for (Eigen::Index i = 0; i < rows; ++i)
-            problem.design(i, j) = term_value(features.subspan(static_cast<std::size_t>(i) * feature_count, feature_count),
-                                              problem.terms[static_cast<std::size_t>(j)]) / peaks[static_cast<std::size_t>(i)];
+            problem.design(i, j) =
+                term_value(
+                    features.subspan(static_cast<std::size_t>(i) * feature_count, feature_count),
+                    problem.terms[static_cast<std::size_t>(j)]) /
+                peaks[static_cast<std::size_t>(i)];
         const double largest = problem.design.col(j).cwiseAbs().maxCoeff();
         problem.scale.push_back(largest > 0 ? largest : 1);
         problem.design.col(j) /= problem.scale.back();
@@ -65,13 +73,15 @@ Problem make_problem(std::span<const double> features, std::size_t feature_count
 
 Matrix columns_of(const Matrix& design, const std::vector<Eigen::Index>& kept) {
     Matrix part(design.rows(), static_cast<Eigen::Index>(kept.size()));
-    for (std::size_t j = 0; j < kept.size(); ++j) part.col(static_cast<Eigen::Index>(j)) = design.col(kept[j]);
+    for (std::size_t j = 0; j < kept.size(); ++j)
+        part.col(static_cast<Eigen::Index>(j)) = design.col(kept[j]);
     return part;
 }
 
 Matrix rows_of(const Matrix& design, const std::vector<Eigen::Index>& kept) {
     Matrix part(static_cast<Eigen::Index>(kept.size()), design.cols());
-    for (std::size_t i = 0; i < kept.size(); ++i) part.row(static_cast<Eigen::Index>(i)) = design.row(kept[i]);
+    for (std::size_t i = 0; i < kept.size(); ++i)
+        part.row(static_cast<Eigen::Index>(i)) = design.row(kept[i]);
     return part;
 }
 
@@ -82,37 +92,50 @@ Eigen::ColPivHouseholderQR<Matrix> decompose(const Matrix& design) {
     return qr;
 }
 
-/// Least squares to ones, by one reflection after the other. qr.solve() and whole products would bring in what is for large matrices, a tenth of the library.
+/// Least squares to ones, by one reflection after the other. qr.solve() and whole products would
+/// bring in what is for large matrices, a tenth of the library.
 Vector solve(const Eigen::ColPivHouseholderQR<Matrix>& qr) {
     Vector ones = Vector::Ones(qr.rows()), scratch(1);
     const Eigen::Index pivots = qr.nonzeroPivots();
     for (Eigen::Index k = 0; k < pivots; ++k) {
         const Eigen::Index below = qr.rows() - k;
-        ones.tail(below).applyHouseholderOnTheLeft(qr.matrixQR().col(k).tail(below - 1), qr.hCoeffs()[k], scratch.data());
+        ones.tail(below).applyHouseholderOnTheLeft(qr.matrixQR().col(k).tail(below - 1),
+                                                   qr.hCoeffs()[k], scratch.data());
     }
     Vector solved = Vector::Zero(qr.cols());
-    solved.head(pivots) = qr.matrixR().topLeftCorner(pivots, pivots).triangularView<Eigen::Upper>().solve(ones.head(pivots));
+    solved.head(pivots) = qr.matrixR()
+                              .topLeftCorner(pivots, pivots)
+                              .triangularView<Eigen::Upper>()
+                              .solve(ones.head(pivots));
     return qr.colsPermutation() * solved;
 }
 
-/// Backward elimination: the term whose loss adds least to the squares goes, as long as that lowers the criterion, or as long as a term is negative that
-/// must not be. Leaving out term j adds b_j^2 / G_jj to the squares (G the inverse of the normal matrix), and changes the others by a rank-one update.
+/// Backward elimination: the term whose loss adds least to the squares goes, as long as that lowers
+/// the criterion, or as long as a term is negative that must not be. Leaving out term j adds b_j^2
+/// / G_jj to the squares (G the inverse of the normal matrix), and changes the others by a rank-one
+/// update.
 std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion) {
     const auto n = static_cast<double>(problem.design.rows());
     const auto qr = decompose(problem.design);
     const Eigen::Index size = problem.design.cols();
     const Matrix r = qr.matrixR().topLeftCorner(size, size).triangularView<Eigen::Upper>();
     Matrix r_inverse(size, size);
-    for (Eigen::Index j = 0; j < size; ++j) r_inverse.col(j) = r.triangularView<Eigen::Upper>().solve(Vector::Unit(size, j));
-    Matrix g = qr.colsPermutation() * Matrix(r_inverse.lazyProduct(r_inverse.transpose())) * qr.colsPermutation().transpose();
+    for (Eigen::Index j = 0; j < size; ++j)
+        r_inverse.col(j) = r.triangularView<Eigen::Upper>().solve(Vector::Unit(size, j));
+    Matrix g = qr.colsPermutation() * Matrix(r_inverse.lazyProduct(r_inverse.transpose())) *
+               qr.colsPermutation().transpose();
     Vector b = solve(qr);
     double squares = (problem.design * b - Vector::Ones(problem.design.rows())).squaredNorm();
 
     std::vector<Eigen::Index> kept(static_cast<std::size_t>(size));
     std::iota(kept.begin(), kept.end(), Eigen::Index{0});
-    const auto criterion = [&](double rss, double terms) { return n * std::log(std::max(rss / n, finest_residual * finest_residual)) + terms * std::log(n); };
+    const auto criterion = [&](double rss, double terms) {
+        return n * std::log(std::max(rss / n, finest_residual * finest_residual)) +
+               terms * std::log(n);
+    };
     while (kept.size() > 1) {
-        const bool has_negative = std::ranges::any_of(kept, [&](Eigen::Index j) { return falls_by(problem, b, j); });
+        const bool has_negative =
+            std::ranges::any_of(kept, [&](Eigen::Index j) { return falls_by(problem, b, j); });
         Eigen::Index worst = -1;
         double least = 0;
         for (const Eigen::Index j : kept) {
@@ -121,7 +144,9 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
             if (worst < 0 || added < least) worst = j, least = added;
         }
         const auto terms = static_cast<double>(kept.size());
-        if (worst < 0 || (!has_negative && (!by_criterion || criterion(squares + least, terms - 1) > criterion(squares, terms)))) break;
+        if (worst < 0 || (!has_negative && (!by_criterion || criterion(squares + least, terms - 1) >
+                                                                 criterion(squares, terms))))
+            break;
         const Vector column = g.col(worst);
         squares += least;
         b -= column * (b[worst] / column[worst]);
@@ -133,27 +158,35 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
 }
 
 /// Says what to measure so that the terms can be told apart.
-[[noreturn]] void refuse_deficient(const Problem& problem, std::span<const double> features, std::size_t feature_count, std::size_t count,
+[[noreturn]] void refuse_deficient(const Problem& problem, std::span<const double> features,
+                                   std::size_t feature_count, std::size_t count,
                                    const sab_memory_model_options& options, Eigen::Index rank) {
     const bool is_batch = options.kind == SAB_MODEL_BATCH;
-    const auto name = [&](std::size_t f) { return is_batch ? std::string(f == 0 ? "count" : "length") : text("feature ", f); };
+    const auto name = [&](std::size_t f) {
+        return is_batch ? std::string(f == 0 ? "count" : "length") : text("feature ", f);
+    };
     std::vector<std::set<double>> values(feature_count);
-    for (std::size_t i = 0; i < count * feature_count; ++i) values[i % feature_count].insert(features[i]);
+    for (std::size_t i = 0; i < count * feature_count; ++i)
+        values[i % feature_count].insert(features[i]);
     for (std::size_t f = 0; f < feature_count; ++f) {
         const std::size_t needed = is_batch && f == 0 ? 2 : options.degree + 1;
         if (values[f].size() >= needed) continue;
         if (values[f].size() == 1)
-            fail(SAB_E_ARGUMENT, "features: ", name(f), " is ", *values[f].begin(), " in all ", count, " measurements: measure at least ", needed,
-                 " different values of it");
-        fail(SAB_E_ARGUMENT, "features: ", name(f), " takes only ", values[f].size(), " values, from ", *values[f].begin(), " to ", *values[f].rbegin(),
-             ": degree ", options.degree, " needs at least ", needed, ": measure another one");
+            fail(SAB_E_ARGUMENT, "features: ", name(f), " is ", *values[f].begin(), " in all ",
+                 count, " measurements: measure at least ", needed, " different values of it");
+        fail(SAB_E_ARGUMENT, "features: ", name(f), " takes only ", values[f].size(),
+             " values, from ", *values[f].begin(), " to ", *values[f].rbegin(), ": degree ",
+             options.degree, " needs at least ", needed, ": measure another one");
     }
-    // The point of the grid of least, middle and largest values that is farthest from what was measured.
+    // The point of the grid of least, middle and largest values that is farthest from what was
+    // measured.
     std::vector<double> best;
     double farthest = 0;
     if (feature_count <= 6) {
         const Matrix transposed = problem.design.transpose();
-        const Eigen::LDLT<Matrix> rows(transposed.lazyProduct(transposed.transpose()) + 1e-12 * Matrix::Identity(transposed.rows(), transposed.rows()));
+        const Eigen::LDLT<Matrix> rows(transposed.lazyProduct(transposed.transpose()) +
+                                       1e-12 *
+                                           Matrix::Identity(transposed.rows(), transposed.rows()));
         std::size_t points = 1;
         for (std::size_t f = 0; f < feature_count; ++f) points *= 3;
         for (std::size_t point = 0; point < points; ++point) {
@@ -164,41 +197,56 @@ std::vector<Eigen::Index> select_terms(const Problem& problem, bool by_criterion
             }
             Vector row(static_cast<Eigen::Index>(problem.terms.size()));
             for (std::size_t j = 0; j < problem.terms.size(); ++j)
-                row[static_cast<Eigen::Index>(j)] = term_value(at, problem.terms[j]) / problem.scale[j];
+                row[static_cast<Eigen::Index>(j)] =
+                    term_value(at, problem.terms[j]) / problem.scale[j];
             row.normalize();
             const double distance = row.dot(rows.solve(row));
             if (distance > farthest) farthest = distance, best = at;
         }
     }
     std::string where;
-    for (std::size_t f = 0; f < best.size(); ++f) where += text(f == 0 ? ": measure also " : ", ", name(f), " = ", best[f]);
-    fail(SAB_E_ARGUMENT, "features: ", count, " measurements tell only ", static_cast<int64_t>(rank), " of ", problem.terms.size(),
-         " terms apart: the features vary together", where.empty() ? std::string(": vary them independently") : where);
+    for (std::size_t f = 0; f < best.size(); ++f)
+        where += text(f == 0 ? ": measure also " : ", ", name(f), " = ", best[f]);
+    fail(SAB_E_ARGUMENT, "features: ", count, " measurements tell only ",
+         static_cast<int64_t>(rank), " of ", problem.terms.size(),
+         " terms apart: the features vary together",
+         where.empty() ? std::string(": vary them independently") : where);
 }
 
-void check_data(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks, const sab_memory_model_options& options) {
-    check(options.kind == SAB_MODEL_BATCH || options.kind == SAB_MODEL_POLYNOMIAL, "options.kind", options.kind,
-          "must be SAB_MODEL_BATCH (0) or SAB_MODEL_POLYNOMIAL (1)");
-    check(options.degree == 1 || options.degree == 2, "options.degree", options.degree, "must be 1 or 2");
-    check(options.coverage > 0 && options.coverage < 1, "options.coverage", options.coverage, "must be between 0 and 1");
-    check(options.select_terms == 0 || options.select_terms == 1, "options.select_terms", options.select_terms, "must be 0 or 1");
+void check_data(std::span<const double> features, std::size_t feature_count,
+                std::span<const double> peaks, const sab_memory_model_options& options) {
+    check(options.kind == SAB_MODEL_BATCH || options.kind == SAB_MODEL_POLYNOMIAL, "options.kind",
+          options.kind, "must be SAB_MODEL_BATCH (0) or SAB_MODEL_POLYNOMIAL (1)");
+    check(options.degree == 1 || options.degree == 2, "options.degree", options.degree,
+          "must be 1 or 2");
+    check(options.coverage > 0 && options.coverage < 1, "options.coverage", options.coverage,
+          "must be between 0 and 1");
+    check(options.select_terms == 0 || options.select_terms == 1, "options.select_terms",
+          options.select_terms, "must be 0 or 1");
     if (options.kind == SAB_MODEL_BATCH)
-        check(feature_count == 2, "feature_count", feature_count, "must be 2 for SAB_MODEL_BATCH: count, then padded length");
+        check(feature_count == 2, "feature_count", feature_count,
+              "must be 2 for SAB_MODEL_BATCH: count, then padded length");
     else
         check(feature_count >= 1, "feature_count", feature_count, "must be at least 1");
     const std::size_t degree = options.degree;
-    check(feature_count <= most_terms && (degree == 1 || (feature_count + 1) * (feature_count + 2) / 2 <= most_terms), "feature_count", feature_count,
-          "gives a model of degree ", degree, " more than ", most_terms, " terms");
+    check(feature_count <= most_terms &&
+              (degree == 1 || (feature_count + 1) * (feature_count + 2) / 2 <= most_terms),
+          "feature_count", feature_count, "gives a model of degree ", degree, " more than ",
+          most_terms, " terms");
     for (std::size_t i = 0; i < features.size(); ++i)
         if (!std::isfinite(features[i]))
-            fail(SAB_E_ARGUMENT, "features[", i / feature_count, "][", i % feature_count, "] = ", features[i], ": must be finite: measure it again");
+            fail(SAB_E_ARGUMENT, "features[", i / feature_count, "][", i % feature_count,
+                 "] = ", features[i], ": must be finite: measure it again");
     for (std::size_t i = 0; i < peaks.size(); ++i)
-        if (!(peaks[i] > 0 && std::isfinite(peaks[i]))) fail(SAB_E_ARGUMENT, "peaks[", i, "] = ", peaks[i], ": must be finite and above 0: measure it again");
+        if (!(peaks[i] > 0 && std::isfinite(peaks[i])))
+            fail(SAB_E_ARGUMENT, "peaks[", i, "] = ", peaks[i],
+                 ": must be finite and above 0: measure it again");
 }
 
 }  // namespace
 
-std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint32_t degree, std::size_t feature_count) {
+std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint32_t degree,
+                                               std::size_t feature_count) {
     if (kind == SAB_MODEL_BATCH) {
         std::vector<std::vector<uint32_t>> terms{{0, 0}, {1, 0}, {1, 1}};
         if (degree == 2) terms.insert(terms.end(), {{1, 2}, {0, 1}, {0, 2}});
@@ -225,13 +273,16 @@ double term_value(std::span<const double> features, std::span<const uint32_t> po
     return product;
 }
 
-std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks,
+std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> features,
+                                                    std::size_t feature_count,
+                                                    std::span<const double> peaks,
                                                     const sab_memory_model_options& options) {
     check_data(features, feature_count, peaks, options);
     const std::size_t n = peaks.size();
     const std::size_t term_count = model_terms(options.kind, options.degree, feature_count).size();
-    check(n > term_count, "count", n, "a model of degree ", options.degree, " of ", feature_count, " features has ", term_count, " terms and needs at least ",
-          term_count + 1, " measurements: measure ", n > term_count ? 0 : term_count + 1 - n, " more");
+    check(n > term_count, "count", n, "a model of degree ", options.degree, " of ", feature_count,
+          " features has ", term_count, " terms and needs at least ", term_count + 1,
+          " measurements: measure ", n > term_count ? 0 : term_count + 1 - n, " more");
     const Problem problem = make_problem(features, feature_count, peaks, options);
     if (const Eigen::Index rank = decompose(problem.design).rank(); rank < problem.design.cols())
         refuse_deficient(problem, features, feature_count, n, options, rank);
@@ -255,7 +306,8 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
     info.term_count = model->terms_.size();
     info.measurements = n;
 
-    // Relative residual of a peak of 1: rows are divided by their peaks. A prediction that is not above zero is as wrong as can be told.
+    // Relative residual of a peak of 1: rows are divided by their peaks. A prediction that is not
+    // above zero is as wrong as can be told.
     const auto residual = [](double predicted) { return 1 / std::max(predicted, 1e-3) - 1; };
     double squares = 0;
     const Vector predicted = design * coefficients;
@@ -272,13 +324,17 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
         std::vector<Eigen::Index> others;
         for (std::size_t i = 0; i < n; ++i)
             if (i % groups != group) others.push_back(static_cast<Eigen::Index>(i));
-        // Terms are selected anew: which ones were kept also depends on the measurement that is held out.
-        Problem part{problem.terms, problem.scale, rows_of(problem.design, others), problem.is_batch, problem.shortest};
+        // Terms are selected anew: which ones were kept also depends on the measurement that is
+        // held out.
+        Problem part{problem.terms, problem.scale, rows_of(problem.design, others),
+                     problem.is_batch, problem.shortest};
         std::vector<Eigen::Index> terms = kept;
-        if (decompose(part.design).rank() == part.design.cols()) terms = select_terms(part, options.select_terms == 1);
+        if (decompose(part.design).rank() == part.design.cols())
+            terms = select_terms(part, options.select_terms == 1);
         const Vector without = solve(decompose(columns_of(part.design, terms)));
         const Matrix whole = columns_of(problem.design, terms);
-        for (std::size_t i = group; i < n; i += groups) held_out[i] = residual(whole.row(static_cast<Eigen::Index>(i)).dot(without));
+        for (std::size_t i = group; i < n; i += groups)
+            held_out[i] = residual(whole.row(static_cast<Eigen::Index>(i)).dot(without));
     }
     squares = 0;
     for (const double each : held_out) squares += each * each;
@@ -294,7 +350,8 @@ std::shared_ptr<const MemoryModel> MemoryModel::fit(std::span<const double> feat
 void MemoryModel::refresh_constant() {
     info_.constant = 0;
     for (const Term& term : terms_)
-        if (std::ranges::all_of(term.powers, [](uint32_t power) { return power == 0; })) info_.constant += term.coefficient;
+        if (std::ranges::all_of(term.powers, [](uint32_t power) { return power == 0; }))
+            info_.constant += term.coefficient;
 }
 
 double MemoryModel::predict(std::span<const double> features) const {
@@ -305,7 +362,8 @@ double MemoryModel::predict(std::span<const double> features) const {
 
 std::vector<sab_cost_term> MemoryModel::cost_terms() const {
     if (info_.feature_count != 2)
-        fail(SAB_E_ARGUMENT, "model: has ", info_.feature_count, " features, only one of count and padded length can be the cost of a plan");
+        fail(SAB_E_ARGUMENT, "model: has ", info_.feature_count,
+             " features, only one of count and padded length can be the cost of a plan");
     std::vector<sab_cost_term> terms;
     const double margin = 1 + info_.margin;
     double constant = 0;
@@ -315,7 +373,8 @@ std::vector<sab_cost_term> MemoryModel::cost_terms() const {
             continue;
         }
         if (term.coefficient < 0 && !(term.powers[0] == 1 && term.powers[1] == 0))
-            fail(SAB_E_ARGUMENT, "model: its term count^", term.powers[0], " * length^", term.powers[1], " has the coefficient ", term.coefficient,
+            fail(SAB_E_ARGUMENT, "model: its term count^", term.powers[0], " * length^",
+                 term.powers[1], " has the coefficient ", term.coefficient,
                  ": a cost must not fall; fit it as SAB_MODEL_BATCH");
         terms.push_back({term.coefficient * margin, term.powers[0], term.powers[1]});
     }

@@ -17,15 +17,20 @@ public:
         std::vector<uint32_t> powers;  ///< one a feature
     };
 
-    static std::shared_ptr<const MemoryModel> fit(std::span<const double> features, std::size_t feature_count, std::span<const double> peaks,
+    static std::shared_ptr<const MemoryModel> fit(std::span<const double> features,
+                                                  std::size_t feature_count,
+                                                  std::span<const double> peaks,
                                                   const sab_memory_model_options& options);
     static std::shared_ptr<const MemoryModel> open(const char* path);
-    static std::shared_ptr<const MemoryModel> read(std::span<const std::byte> image, std::string_view name);
+    static std::shared_ptr<const MemoryModel> read(std::span<const std::byte> image,
+                                                   std::string_view name);
 
     const sab_memory_model_info& info() const { return info_; }
     std::span<const Term> terms() const { return terms_; }
     double predict(std::span<const double> features) const;
-    double upper(double predicted) const { return std::max(predicted, predicted * (1 + info_.margin)); }
+    double upper(double predicted) const {
+        return std::max(predicted, predicted * (1 + info_.margin));
+    }
     std::vector<sab_cost_term> cost_terms() const;
 
     std::vector<std::byte> image() const;
@@ -38,13 +43,15 @@ private:
 };
 
 /// All terms of a kind, degree and number of features, the constant first.
-std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint32_t degree, std::size_t feature_count);
+std::vector<std::vector<uint32_t>> model_terms(sab_memory_model_kind kind, uint32_t degree,
+                                               std::size_t feature_count);
 
 /// The product of the features' powers.
 double term_value(std::span<const double> features, std::span<const uint32_t> powers);
 
 /// See sab_measurement_points().
-void measurement_points(const sab_measurement_options& options, const MemoryModel* model, std::span<uint64_t> counts, std::span<double> lengths);
+void measurement_points(const sab_measurement_options& options, const MemoryModel* model,
+                        std::span<uint64_t> counts, std::span<double> lengths);
 
 }  // namespace sab
 

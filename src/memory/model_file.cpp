@@ -20,8 +20,8 @@ struct Header {
     char magic[8];
     uint32_t byte_order;  ///< reads as byte_order on a machine of the writer's byte order
     uint32_t version;
-    uint64_t checksum;    ///< XXH3 (64 bits) of all that follows it
-    uint64_t length;      ///< of the whole image
+    uint64_t checksum;  ///< XXH3 (64 bits) of all that follows it
+    uint64_t length;    ///< of the whole image
     int32_t kind;
     uint32_t degree;
     uint64_t features;
@@ -79,25 +79,36 @@ void MemoryModel::save(const char* path) const {
     replace_file(path, std::span(&part, 1));
 }
 
-std::shared_ptr<const MemoryModel> MemoryModel::open(const char* path) { return read(*map_file(path), text("\"", path, "\"")); }
+std::shared_ptr<const MemoryModel> MemoryModel::open(const char* path) {
+    return read(*map_file(path), text("\"", path, "\""));
+}
 
-std::shared_ptr<const MemoryModel> MemoryModel::read(std::span<const std::byte> image, std::string_view name) {
-    const auto refuse = [&](const auto&... why) { fail(SAB_E_FORMAT, name, " is not a memory model that can be used: ", why...); };
-    if (image.size() < sizeof magic || std::memcmp(image.data(), magic, sizeof magic) != 0) refuse("it does not begin as one does");
+std::shared_ptr<const MemoryModel> MemoryModel::read(std::span<const std::byte> image,
+                                                     std::string_view name) {
+    const auto refuse = [&](const auto&... why) {
+        fail(SAB_E_FORMAT, name, " is not a memory model that can be used: ", why...);
+    };
+    if (image.size() < sizeof magic || std::memcmp(image.data(), magic, sizeof magic) != 0)
+        refuse("it does not begin as one does");
     if (image.size() < sizeof(Header)) refuse("it is truncated inside its header");
     Header header;
     std::memcpy(&header, image.data(), sizeof header);
-    if (header.byte_order != byte_order) refuse("it was written on a machine of the other byte order");
-    if (header.version != version) refuse("its format version is ", header.version, ", this library reads ", version);
+    if (header.byte_order != byte_order)
+        refuse("it was written on a machine of the other byte order");
+    if (header.version != version)
+        refuse("its format version is ", header.version, ", this library reads ", version);
     if (header.length != image.size()) refuse("it has ", image.size(), " bytes of ", header.length);
     if (header.checksum != checksum_of(image)) refuse("its checksum does not match: it is damaged");
 
     const std::size_t left = image.size() - sizeof header;
-    if (header.features < 1 || header.features > 512 || header.terms < 1 || header.terms > 512 || left != header.terms * (8 + 4 * header.features))
+    if (header.features < 1 || header.features > 512 || header.terms < 1 || header.terms > 512 ||
+        left != header.terms * (8 + 4 * header.features))
         refuse("its terms do not fit its length");
-    for (const double number : {header.margin, header.coverage, header.residual, header.held_out_residual, header.largest_residual})
+    for (const double number : {header.margin, header.coverage, header.residual,
+                                header.held_out_residual, header.largest_residual})
         if (!(number >= 0 && std::isfinite(number))) refuse("one of its numbers is off");
-    if (header.kind < SAB_MODEL_BATCH || header.kind > SAB_MODEL_POLYNOMIAL || (header.kind == SAB_MODEL_BATCH && header.features != 2))
+    if (header.kind < SAB_MODEL_BATCH || header.kind > SAB_MODEL_POLYNOMIAL ||
+        (header.kind == SAB_MODEL_BATCH && header.features != 2))
         refuse("its kind is off");
     auto model = std::make_shared<MemoryModel>();
     const std::byte* at = image.data() + sizeof header;
@@ -107,8 +118,12 @@ std::shared_ptr<const MemoryModel> MemoryModel::read(std::span<const std::byte> 
         at += sizeof term.coefficient;
         std::memcpy(term.powers.data(), at, header.features * sizeof(uint32_t));
         at += header.features * sizeof(uint32_t);
-        if (!std::isfinite(term.coefficient) || std::ranges::any_of(term.powers, [](uint32_t power) { return power > 2; })) refuse("a term is off");
-        if (header.kind == SAB_MODEL_BATCH && term.coefficient < 0 && (term.powers[0] > 1 || term.powers[1] > 0)) refuse("its memory falls");
+        if (!std::isfinite(term.coefficient) ||
+            std::ranges::any_of(term.powers, [](uint32_t power) { return power > 2; }))
+            refuse("a term is off");
+        if (header.kind == SAB_MODEL_BATCH && term.coefficient < 0 &&
+            (term.powers[0] > 1 || term.powers[1] > 0))
+            refuse("its memory falls");
         model->terms_.push_back(std::move(term));
     }
     model->refresh_constant();

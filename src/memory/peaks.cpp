@@ -10,7 +10,8 @@ namespace sab {
 
 void Peaks::collect(Probe& probe, const sab_collect_peak_options& options) {
     require(reinterpret_cast<const void*>(options.work), "options.work");
-    check(options.release_cache == 0 || options.release_cache == 1, "options.release_cache", options.release_cache, "must be 0 or 1");
+    check(options.release_cache == 0 || options.release_cache == 1, "options.release_cache",
+          options.release_cache, "must be 0 or 1");
     const Progress progress(options.progress, options.progress_ctx);
     Probe::Rng rng(probe);
     const uint64_t total = options.item_count == UINT64_MAX ? 0 : options.item_count;
@@ -40,7 +41,9 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
     };
     int32_t code = 0;
     attempt([&] {
-        code = probe.work("work", [&] { return options.work(options.ctx, item, room_.data(), capacity, &count); });
+        code = probe.work("work", [&] {
+            return options.work(options.ctx, item, room_.data(), capacity, &count);
+        });
         sab_memory_stats after = probe.read();
         after.peak = span.most(after.peak);
         if (code == SAB_OUT_OF_MEMORY) {
@@ -49,18 +52,28 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
         }
         if (code == SAB_END) return;
         if (code != 0) fail_callback(text("work on item ", item), code);
-        check(count <= capacity, text("features of item ", item), count, "there is room for ", capacity);
-        check(!has_any_ || count == feature_count_, text("features of item ", item), count, "must be as many as of the items before, ", feature_count_);
+        check(count <= capacity, text("features of item ", item), count, "there is room for ",
+              capacity);
+        check(!has_any_ || count == feature_count_, text("features of item ", item), count,
+              "must be as many as of the items before, ", feature_count_);
         for (std::size_t i = 0; i < count; ++i)
-            if (!std::isfinite(room_[i])) fail(SAB_E_ARGUMENT, "features[", i, "] of item ", item, " = ", room_[i], ": must be finite");
+            if (!std::isfinite(room_[i]))
+                fail(SAB_E_ARGUMENT, "features[", i, "] of item ", item, " = ", room_[i],
+                     ": must be finite");
         if (item >= options.warm_up) add(item, {room_.data(), count}, before, after);
     });
     const bool is_end = !failure && code == SAB_END;
     if (!is_end) {
         if (options.cleanup != nullptr)
-            attempt([&] { Probe::hook([&] { return options.cleanup(options.ctx, item); }, "cleanup after item ", item); });
+            attempt([&] {
+                Probe::hook([&] { return options.cleanup(options.ctx, item); },
+                            "cleanup after item ", item);
+            });
         if (options.collect_garbage != nullptr)
-            attempt([&] { Probe::hook([&] { return options.collect_garbage(options.ctx); }, "collect_garbage after item ", item); });
+            attempt([&] {
+                Probe::hook([&] { return options.collect_garbage(options.ctx); },
+                            "collect_garbage after item ", item);
+            });
         if (options.release_cache == 1) attempt([&] { probe.release_cache(); });
     }
     attempt([&] { probe.reset(); });
@@ -68,13 +81,15 @@ bool Peaks::run(Probe& probe, const sab_collect_peak_options& options, uint64_t 
     return !is_end;
 }
 
-void Peaks::add(uint64_t item, std::span<const double> features, const sab_memory_stats& before, const sab_memory_stats& after) {
+void Peaks::add(uint64_t item, std::span<const double> features, const sab_memory_stats& before,
+                const sab_memory_stats& after) {
     // Room first, so that the columns stay of one length when memory runs out.
     const std::size_t n = items_.size() + 1;
     if (items_.capacity() < n) {
         const std::size_t room = 2 * n + 16;
         items_.reserve(room);
-        for (auto* column : {&before_, &peaks_, &reserved_peaks_, &largest_free_}) column->reserve(room);
+        for (auto* column : {&before_, &peaks_, &reserved_peaks_, &largest_free_})
+            column->reserve(room);
     }
     features_.insert(features_.end(), features.begin(), features.end());
     feature_count_ = features.size();
@@ -87,8 +102,17 @@ void Peaks::add(uint64_t item, std::span<const double> features, const sab_memor
 }
 
 sab_peaks_view Peaks::view() const {
-    return {0, items_.size(), feature_count_, items_.data(), features_.data(), before_.data(), peaks_.data(), reserved_peaks_.data(),
-            largest_free_.data(), out_of_memory_.size(), out_of_memory_.data()};
+    return {0,
+            items_.size(),
+            feature_count_,
+            items_.data(),
+            features_.data(),
+            before_.data(),
+            peaks_.data(),
+            reserved_peaks_.data(),
+            largest_free_.data(),
+            out_of_memory_.size(),
+            out_of_memory_.data()};
 }
 
 }  // namespace sab

@@ -12,16 +12,21 @@ std::atomic<const TorchHooks*> torch_hooks{nullptr};
 
 }  // namespace
 
-void set_torch_hooks(const TorchHooks* hooks) { torch_hooks.store(hooks, std::memory_order_release); }
+void set_torch_hooks(const TorchHooks* hooks) {
+    torch_hooks.store(hooks, std::memory_order_release);
+}
 
-void fail_callback(const std::string& what, int32_t code) { throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code); }
+void fail_callback(const std::string& what, int32_t code) {
+    throw Error(SAB_E_CALLBACK, text(what, " failed with code ", code), code);
+}
 
 Probe::Probe(const sab_probe_callbacks& callbacks) : callbacks_(callbacks) {
     require(reinterpret_cast<const void*>(callbacks.reset), "callbacks.reset");
     require(reinterpret_cast<const void*>(callbacks.current), "callbacks.current");
     require(reinterpret_cast<const void*>(callbacks.peak), "callbacks.peak");
     if ((callbacks.rng_save == nullptr) != (callbacks.rng_restore == nullptr))
-        fail(SAB_E_ARGUMENT, "callbacks.", callbacks.rng_save == nullptr ? "rng_save" : "rng_restore",
+        fail(SAB_E_ARGUMENT, "callbacks.",
+             callbacks.rng_save == nullptr ? "rng_save" : "rng_restore",
              " = NULL: rng_save and rng_restore must be given together");
 }
 
@@ -34,12 +39,15 @@ std::shared_ptr<Probe> Probe::open(const char* device, int64_t total_bytes) {
     sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
     const std::string_view name = device;
     if (name == "host") {
-        if (total_bytes > 0) fail(SAB_E_UNSUPPORTED, "options.total_bytes = ", total_bytes, ": the memory of the host cannot be limited by a probe");
+        if (total_bytes > 0)
+            fail(SAB_E_UNSUPPORTED, "options.total_bytes = ", total_bytes,
+                 ": the memory of the host cannot be limited by a probe");
         callbacks = host_probe();
     } else {
         const TorchHooks* const hooks = torch_hooks.load(std::memory_order_acquire);
         if (hooks == nullptr)
-            fail(SAB_E_UNSUPPORTED, "device = \"", name, "\": only \"host\" is known without LibTorch; call sab_torch_open() first");
+            fail(SAB_E_UNSUPPORTED, "device = \"", name,
+                 "\": only \"host\" is known without LibTorch; call sab_torch_open() first");
         hooks->probe(device, total_bytes, callbacks);
     }
     try {
@@ -74,7 +82,9 @@ Probe::Span::Span(Probe& probe) : probe_(probe) {
     probe.spans_.push_back(this);
 }
 
-Probe::Span::~Span() { std::erase(probe_.spans_, this); }
+Probe::Span::~Span() {
+    std::erase(probe_.spans_, this);
+}
 
 int64_t Probe::peak() {
     int64_t bytes = -1;
@@ -86,7 +96,8 @@ sab_memory_stats Probe::read() {
     sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
     call("current", callbacks_.current, &stats.current);
     call("peak", callbacks_.peak, &stats.peak);
-    if (callbacks_.reserved != nullptr) call("reserved", callbacks_.reserved, &stats.reserved_peak, &stats.largest_free);
+    if (callbacks_.reserved != nullptr)
+        call("reserved", callbacks_.reserved, &stats.reserved_peak, &stats.largest_free);
     if (callbacks_.total != nullptr) call("total", callbacks_.total, &stats.total);
     return stats;
 }
@@ -96,8 +107,10 @@ void Probe::release_cache() {
 }
 
 bool Probe::is_out_of_memory(int32_t code) {
-    if (code == SAB_OUT_OF_MEMORY || callbacks_.is_out_of_memory == nullptr) return code == SAB_OUT_OF_MEMORY;
-    return called_back("the probe's is_out_of_memory", [&] { return callbacks_.is_out_of_memory(callbacks_.ctx, code); }) != 0;
+    if (code == SAB_OUT_OF_MEMORY || callbacks_.is_out_of_memory == nullptr)
+        return code == SAB_OUT_OF_MEMORY;
+    return called_back("the probe's is_out_of_memory",
+                       [&] { return callbacks_.is_out_of_memory(callbacks_.ctx, code); }) != 0;
 }
 
 int32_t Probe::code_of_exception(std::initializer_list<TextPart> what) {
@@ -106,8 +119,10 @@ int32_t Probe::code_of_exception(std::initializer_list<TextPart> what) {
     return called_back(joined(what), []() -> int32_t { throw; });
 }
 
-Probe::Rng::Rng(Probe& probe) : probe_(probe), depth_(probe.rng_depth_), exceptions_(std::uncaught_exceptions()) {
-    if (probe.callbacks_.rng_save != nullptr) probe.call("rng_save", probe.callbacks_.rng_save, depth_);
+Probe::Rng::Rng(Probe& probe)
+    : probe_(probe), depth_(probe.rng_depth_), exceptions_(std::uncaught_exceptions()) {
+    if (probe.callbacks_.rng_save != nullptr)
+        probe.call("rng_save", probe.callbacks_.rng_save, depth_);
     ++probe.rng_depth_;
 }
 
@@ -122,7 +137,8 @@ Probe::Rng::~Rng() {
 }
 
 void Probe::Rng::restore() {
-    if (probe_.callbacks_.rng_restore != nullptr) probe_.call("rng_restore", probe_.callbacks_.rng_restore, depth_);
+    if (probe_.callbacks_.rng_restore != nullptr)
+        probe_.call("rng_restore", probe_.callbacks_.rng_restore, depth_);
 }
 
 Measuring::~Measuring() {

@@ -38,13 +38,15 @@ public:
     sab_memory_stats read();
     int64_t peak();  ///< alone: the allocators' other numbers can be slow to come by
     void release_cache();
-    /// Runs the caller's work on the device: its code, with SAB_OUT_OF_MEMORY for whatever means that, an exception of LibTorch's too.
+    /// Runs the caller's work on the device: its code, with SAB_OUT_OF_MEMORY for whatever means
+    /// that, an exception of LibTorch's too.
     template <class Call>
     int32_t work(const char* what, Call&& call) {
         const int32_t code = run(call, what);
         return code != 0 && is_out_of_memory(code) ? SAB_OUT_OF_MEMORY : code;
     }
-    /// Calls what must not fail: any code but 0 is thrown, unchanged. `what` are the parts of its name, which are put together only where it is told.
+    /// Calls what must not fail: any code but 0 is thrown, unchanged. `what` are the parts of its
+    /// name, which are put together only where it is told.
     template <class Call, class... What>
     static void hook(Call&& call, const What&... what) {
         if (const int32_t code = run(call, what...); code != 0) fail_callback(text(what...), code);
@@ -57,7 +59,8 @@ public:
         ~Span();
         Span(const Span&) = delete;
         Span& operator=(const Span&) = delete;
-        int64_t most(int64_t peak) const { return std::max(peak, seen_); }  ///< of what was seen and the probe's peak now
+        /// of what was seen and the probe's peak now
+        int64_t most(int64_t peak) const { return std::max(peak, seen_); }
 
     private:
         friend Probe;
@@ -65,7 +68,8 @@ public:
         int64_t seen_ = -1;
     };
 
-    /// Keeps the state of the random generators while it lives; an exception that passes brings it back.
+    /// Keeps the state of the random generators while it lives; an exception that passes brings it
+    /// back.
     class Rng {
     public:
         explicit Rng(Probe& probe);

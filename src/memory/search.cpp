@@ -15,31 +15,43 @@ namespace sab {
 namespace {
 
 void check_options(const sab_find_max_batch_options& options) {
-    check(options.search >= SAB_SEARCH_PREDICT && options.search <= SAB_SEARCH_HALVE, "options.search", options.search,
+    check(options.search >= SAB_SEARCH_PREDICT && options.search <= SAB_SEARCH_HALVE,
+          "options.search", options.search,
           "must be one of SAB_SEARCH_PREDICT (0) to SAB_SEARCH_HALVE (3)");
-    check(options.rounding >= SAB_ROUND_NONE && options.rounding <= SAB_ROUND_MULTIPLE, "options.rounding", options.rounding,
+    check(options.rounding >= SAB_ROUND_NONE && options.rounding <= SAB_ROUND_MULTIPLE,
+          "options.rounding", options.rounding,
           "must be one of SAB_ROUND_NONE (0) to SAB_ROUND_MULTIPLE (2)");
-    check(options.rounding != SAB_ROUND_MULTIPLE || options.multiple >= 1, "options.multiple", options.multiple, "must be at least 1");
-    check(options.maximum >= 1 && options.maximum <= uint64_t{1} << 53, "options.maximum", options.maximum, "must be from 1 to 2^53");
+    check(options.rounding != SAB_ROUND_MULTIPLE || options.multiple >= 1, "options.multiple",
+          options.multiple, "must be at least 1");
+    check(options.maximum >= 1 && options.maximum <= uint64_t{1} << 53, "options.maximum",
+          options.maximum, "must be from 1 to 2^53");
     check(options.budget >= 0, "options.budget", options.budget, "must be at least 0");
     if (options.length_count > 0) require(options.lengths, "options.lengths");
     for (std::size_t i = 0; i < options.length_count; ++i)
         if (const double length = options.lengths[i]; !(length > 0 && std::isfinite(length)))
-            fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", length, ": must be finite and above 0");
+            fail(SAB_E_ARGUMENT, "options.lengths[", i, "] = ", length,
+                 ": must be finite and above 0");
 }
 
-/// Runs trials, the same ones on all ranks, and tells what the worst rank saw. A rank that fails reports it in its next call of `reduce`.
+/// Runs trials, the same ones on all ranks, and tells what the worst rank saw. A rank that fails
+/// reports it in its next call of `reduce`.
 class Trials {
 public:
     Trials(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options)
-        : probe_(probe), trial_(trial), ctx_(ctx), options_(options), progress_(options.progress, options.progress_ctx) {}
+        : probe_(probe),
+          trial_(trial),
+          ctx_(ctx),
+          options_(options),
+          progress_(options.progress, options.progress_ctx) {}
 
     void begin() {
         check_options(options_);
         rng_.emplace(probe_);
         const sab_memory_stats stats = probe_.read();
         if (options_.budget == 0 && stats.total < 0)
-            fail(SAB_E_ARGUMENT, "options.budget = 0: the probe does not know the device's total: a budget must be given");
+            fail(SAB_E_ARGUMENT,
+                 "options.budget = 0: the probe does not know the device's total: a budget must be "
+                 "given");
         budget_ = least_of({options_.budget > 0 ? options_.budget : stats.total, 0})[0];
     }
 
@@ -48,7 +60,8 @@ public:
         least_of({0, 0});
     }
 
-    /// In a handler: of a failure that the other ranks have not heard of, since this rank met them last.
+    /// In a handler: of a failure that the other ranks have not heard of, since this rank met them
+    /// last.
     void tell_failure() noexcept {
         if (options_.reduce == nullptr || is_over_) return;
         int64_t failed[3] = {0, 0, 0};
@@ -73,7 +86,8 @@ public:
             const Measuring measuring(probe_);
             ++trials_;
             const int32_t code = probe_.work("trial", [&] { return trial_(ctx_, count, length); });
-            if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("trial of ", count, " samples of length ", length), code);
+            if (code != 0 && code != SAB_OUT_OF_MEMORY)
+                fail_callback(text("trial of ", count, " samples of length ", length), code);
             seen = {code == SAB_OUT_OF_MEMORY ? 0 : 1, -measuring.span().most(probe_.peak())};
         }
         seen = least_of(seen);
@@ -86,13 +100,16 @@ public:
     double budget() const { return static_cast<double>(budget_); }
 
 private:
-    /// The least of what the ranks came to. The first number that crosses says whether a rank has failed: then all fail.
+    /// The least of what the ranks came to. The first number that crosses says whether a rank has
+    /// failed: then all fail.
     std::array<int64_t, 2> least_of(const std::array<int64_t, 2>& own) {
         if (options_.reduce == nullptr) return own;
         is_over_ = true;  // unless all goes well
         int64_t values[3] = {1, own[0], own[1]};
-        Probe::hook([&] { return options_.reduce(options_.reduce_ctx, values, std::size(values)); }, "reduce");
-        if (values[0] != 1) fail(SAB_E_MISMATCH, "another rank failed in its search for the largest batch");
+        Probe::hook([&] { return options_.reduce(options_.reduce_ctx, values, std::size(values)); },
+                    "reduce");
+        if (values[0] != 1)
+            fail(SAB_E_MISMATCH, "another rank failed in its search for the largest batch");
         is_over_ = false;
         return {values[1], values[2]};
     }
@@ -116,7 +133,8 @@ struct Found {
 };
 
 [[noreturn]] void fail_one(const Trials& trials, double length) {
-    fail(SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one: a sample of length ", length, " does not fit ", trials.budget(), " bytes");
+    fail(SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one: a sample of length ",
+         length, " does not fit ", trials.budget(), " bytes");
 }
 
 Found search_binary(Trials& trials, double length, uint64_t maximum) {
@@ -146,7 +164,8 @@ Found search_difference(Trials& trials, double length, uint64_t maximum) {
     const auto two = trials.run(2, length);
     if (!two.fits) return {1, one.peak};
     const double each = std::max(two.peak - one.peak, 1.0);
-    const double count = std::clamp(std::floor(trials.budget() / each), 1.0, static_cast<double>(maximum));
+    const double count =
+        std::clamp(std::floor(trials.budget() / each), 1.0, static_cast<double>(maximum));
     return {static_cast<uint64_t>(count), one.peak + (count - 1) * each};
 }
 
@@ -156,11 +175,16 @@ struct Point {
 
 /// Bytes of one more sample after the last point: by the last two, not less than on average.
 double slope_of(std::span<const Point> points) {
-    const auto between = [](const Point& a, const Point& b) { return (b.peak - a.peak) / (b.count - a.count); };
-    return points.size() < 2 ? 0 : std::max(between(points[points.size() - 2], points.back()), between(points.front(), points.back()));
+    const auto between = [](const Point& a, const Point& b) {
+        return (b.peak - a.peak) / (b.count - a.count);
+    };
+    return points.size() < 2 ? 0
+                             : std::max(between(points[points.size() - 2], points.back()),
+                                        between(points.front(), points.back()));
 }
 
-/// The count at which the curve through the last points reaches the budget: a parabola where it bends upwards, else a line.
+/// The count at which the curve through the last points reaches the budget: a parabola where it
+/// bends upwards, else a line.
 double count_at(double budget, std::span<const Point> points) {
     const Point& last = points.back();
     const double room = budget - last.peak;
@@ -176,15 +200,19 @@ double count_at(double budget, std::span<const Point> points) {
     return std::floor(last.count + 2 * room / (slope + std::sqrt(slope * slope + 4 * bend * room)));
 }
 
-/// Peaks are taken to be the largest of several lines (the phases of a step), none below zero where it begins.
+/// Peaks are taken to be the largest of several lines (the phases of a step), none below zero where
+/// it begins.
 ///   Safe: peak(n) <= peak(m) * n / m for n > m.
 ///   Hoped for: where the curve through the points so far reaches the budget.
-/// Steps go to the safe count, or further: the way to the hoped-for count is divided so that each step is as many times longer than what is known as the
-/// others, and early ones could be much costlier than predicted without running out. The last hundredth is not gone, since it is there that a
-/// prediction that is a little off runs out.
-Found search_predicting(Trials& trials, double length, uint64_t maximum, std::optional<Found> longer) {
+/// Steps go to the safe count, or further: the way to the hoped-for count is divided so that each
+/// step is as many times longer than what is known as the others, and early ones could be much
+/// costlier than predicted without running out. The last hundredth is not gone, since it is there
+/// that a prediction that is a little off runs out.
+Found search_predicting(Trials& trials, double length, uint64_t maximum,
+                        std::optional<Found> longer) {
     constexpr uint64_t planned = 6, most = 30;  // a curve with kinks takes more than planned
-    constexpr double boldest = 16;              // times what is known, where memory has not grown yet
+    // times what is known, where memory has not grown yet
+    constexpr double boldest = 16;
     std::vector<Point> points;
     const double budget = trials.budget();
     double ceiling = static_cast<double>(maximum);  // no count above `ceiling` is looked at
@@ -197,8 +225,10 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
             if (seen.ran_out)
                 has_run_out = true;
             else if (!points.empty() && seen.peak > points.back().peak)
-                ceiling = std::min(ceiling, std::floor(points.back().count + (budget - points.back().peak) * (count - points.back().count) /
-                                                                                 (seen.peak - points.back().peak)));
+                ceiling = std::min(ceiling, std::floor(points.back().count +
+                                                       (budget - points.back().peak) *
+                                                           (count - points.back().count) /
+                                                           (seen.peak - points.back().peak)));
             return false;
         }
         points.push_back({count, seen.peak});
@@ -211,22 +241,26 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
         fail_one(trials, length);
     while (points.back().count < ceiling && trials.trials() - first < most) {
         const Point last = points.back();
-        const auto left = std::max(static_cast<double>(planned) - static_cast<double>(trials.trials() - first), 1.0);
-        const double safe = std::floor(std::min(ceiling, last.count * budget / std::max(last.peak, 1.0)));
+        const auto left = std::max(
+            static_cast<double>(planned) - static_cast<double>(trials.trials() - first), 1.0);
+        const double safe =
+            std::floor(std::min(ceiling, last.count * budget / std::max(last.peak, 1.0)));
         double next = safe;
         if (has_run_out) {
             if (ceiling - last.count <= last.count / 100) break;
             next = last.count + std::ceil((ceiling - last.count) / 2);
         } else if (points.size() == 1) {
             // Only where nothing is known at all may one sample more be one too many.
-            if (slope > 0) next = std::max(next, last.count + std::floor((budget - last.peak) / slope));
+            if (slope > 0)
+                next = std::max(next, last.count + std::floor((budget - last.peak) / slope));
             if (slope == 0) next = std::max(next, last.count + 1);
         } else {
             const double hoped = std::min(ceiling, count_at(budget, points));
             const double aim = hoped <= 50 ? hoped : std::floor(0.99 * hoped);
             if (aim <= last.count && safe <= std::max(hoped, last.count)) break;
             const double known = last.count - points.front().count;
-            const double share = std::max(2.0, std::pow(std::max(aim - last.count, 1.0) / known, 1 / left));
+            const double share =
+                std::max(2.0, std::pow(std::max(aim - last.count, 1.0) / known, 1 / left));
             const double step = known * (slope_of(points) > 0 ? share : std::min(share, boldest));
             next = std::max(next, std::min(aim, last.count + std::floor(step)));
         }
@@ -235,29 +269,42 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum, std::op
         run(next);
     }
     if (trials.trials() - first >= most)
-        log(SAB_LOG_WARNING, "the largest batch of length ", length, " is not settled after ", most, " steps: ", points.back().count, " samples fit, more may");
-    return {static_cast<uint64_t>(points.back().count), points.back().peak, points.size() >= 2 ? slope_of(points) : slope};
+        log(SAB_LOG_WARNING, "the largest batch of length ", length, " is not settled after ", most,
+            " steps: ", points.back().count, " samples fit, more may");
+    return {static_cast<uint64_t>(points.back().count), points.back().peak,
+            points.size() >= 2 ? slope_of(points) : slope};
 }
 
 uint64_t rounded(uint64_t count, const sab_find_max_batch_options& options) {
     if (options.rounding == SAB_ROUND_POWER_OF_TWO) return std::bit_floor(count);
-    if (options.rounding == SAB_ROUND_MULTIPLE && count >= options.multiple) return count - count % options.multiple;
+    if (options.rounding == SAB_ROUND_MULTIPLE && count >= options.multiple)
+        return count - count % options.multiple;
     return count;
 }
 
 /// What was found for each length, in their order.
-std::vector<Found> find_each(Trials& trials, std::span<const double> lengths, const sab_find_max_batch_options& options) {
+std::vector<Found> find_each(Trials& trials, std::span<const double> lengths,
+                             const sab_find_max_batch_options& options) {
     std::vector<std::size_t> longest_first(lengths.size());
     std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
-    std::ranges::stable_sort(longest_first, std::ranges::greater{}, [&](std::size_t i) { return lengths[i]; });
+    std::ranges::stable_sort(longest_first, std::ranges::greater{},
+                             [&](std::size_t i) { return lengths[i]; });
     std::vector<Found> found(lengths.size());
     std::optional<Found> longer;  // what fits for a longer length fits here
     for (const std::size_t i : longest_first) {
         switch (options.search) {
-            case SAB_SEARCH_BINARY: found[i] = search_binary(trials, lengths[i], options.maximum); break;
-            case SAB_SEARCH_HALVE: found[i] = search_halving(trials, lengths[i], options.maximum); break;
-            case SAB_SEARCH_DIFFERENCE: found[i] = search_difference(trials, lengths[i], options.maximum); break;
-            default: found[i] = search_predicting(trials, lengths[i], options.maximum, longer); break;
+            case SAB_SEARCH_BINARY:
+                found[i] = search_binary(trials, lengths[i], options.maximum);
+                break;
+            case SAB_SEARCH_HALVE:
+                found[i] = search_halving(trials, lengths[i], options.maximum);
+                break;
+            case SAB_SEARCH_DIFFERENCE:
+                found[i] = search_difference(trials, lengths[i], options.maximum);
+                break;
+            default:
+                found[i] = search_predicting(trials, lengths[i], options.maximum, longer);
+                break;
         }
         longer = found[i];
     }
@@ -266,10 +313,14 @@ std::vector<Found> find_each(Trials& trials, std::span<const double> lengths, co
 
 }  // namespace
 
-sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options, std::span<uint64_t> batch_sizes) {
+sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx,
+                             const sab_find_max_batch_options& options,
+                             std::span<uint64_t> batch_sizes) {
     Trials trials(probe, trial, ctx, options);
     const double one = 1;
-    const std::span<const double> lengths = options.length_count > 0 ? std::span(options.lengths, options.length_count) : std::span(&one, 1);
+    const std::span<const double> lengths = options.length_count > 0
+                                                ? std::span(options.lengths, options.length_count)
+                                                : std::span(&one, 1);
     std::vector<Found> found;
     try {
         trials.begin();
@@ -279,11 +330,18 @@ sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const 
         trials.tell_failure();
         throw;
     }
-    for (std::size_t i = 0; i < batch_sizes.size(); ++i) batch_sizes[i] = rounded(found[i].count, options);
-    const Found& first = found[static_cast<std::size_t>(std::ranges::max_element(lengths) - lengths.begin())];
+    for (std::size_t i = 0; i < batch_sizes.size(); ++i)
+        batch_sizes[i] = rounded(found[i].count, options);
+    const Found& first =
+        found[static_cast<std::size_t>(std::ranges::max_element(lengths) - lengths.begin())];
     const uint64_t count = rounded(first.count, options);
     // Rounded down, the peak is less; by how much is not known.
-    return {0, count, trials.trials(), trials.out_of_memory(), first.peak, static_cast<int64_t>(trials.budget())};
+    return {0,
+            count,
+            trials.trials(),
+            trials.out_of_memory(),
+            first.peak,
+            static_cast<int64_t>(trials.budget())};
 }
 
 ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_options& options) {
@@ -294,10 +352,13 @@ ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_op
         double sum = 0;
         for (uint64_t i = 0; i < count; ++i) {
             const double weight = options.sample_weights[i];
-            if (!(weight >= 0 && std::isfinite(weight))) fail(SAB_E_ARGUMENT, "options.sample_weights[", i, "] = ", weight, ": must be finite and not negative");
+            if (!(weight >= 0 && std::isfinite(weight)))
+                fail(SAB_E_ARGUMENT, "options.sample_weights[", i, "] = ", weight,
+                     ": must be finite and not negative");
             sum += weight;
         }
-        check(sum > 0 && std::isfinite(sum), "the sum of options.sample_weights", sum, "must be finite and above 0");
+        check(sum > 0 && std::isfinite(sum), "the sum of options.sample_weights", sum,
+              "must be finite and above 0");
         for (uint64_t i = 0; i < count; ++i) weights.push_back(options.sample_weights[i] / sum);
     }
     ChunkedStep step{options.chunk_size == 0 ? count : std::min(options.chunk_size, count), 0};
@@ -312,18 +373,24 @@ ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_op
             if (!weights.empty()) {
                 weight = 0;
                 for (uint64_t i = first; i < first + size; ++i) weight += weights[i];
-                if (weight == 0) continue;  // the mean loss of nothing is no number, and no number times 0 is none
+                // the mean loss of nothing is no number, and no number times 0 is none
+                if (weight == 0) continue;
             }
-            const int32_t code = probe.work("chunk", [&] { return options.chunk(options.ctx, first, size, weight); });
-            if (code != 0 && code != SAB_OUT_OF_MEMORY) fail_callback(text("chunk of ", size, " samples from ", first), code);
+            const int32_t code = probe.work(
+                "chunk", [&] { return options.chunk(options.ctx, first, size, weight); });
+            if (code != 0 && code != SAB_OUT_OF_MEMORY)
+                fail_callback(text("chunk of ", size, " samples from ", first), code);
             fits = code == 0;
         }
         if (fits) return step;
         ++step.out_of_memory;
         probe.release_cache();
         rng.restore();
-        if (step.chunk_size == 1) fail(SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one: a step of ", count, " samples, one at a time, ran out");
-        log(SAB_LOG_WARNING, "a step of ", count, " samples ran out of memory in parts of ", step.chunk_size, ": trying parts of ", step.chunk_size / 2);
+        if (step.chunk_size == 1)
+            fail(SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one: a step of ",
+                 count, " samples, one at a time, ran out");
+        log(SAB_LOG_WARNING, "a step of ", count, " samples ran out of memory in parts of ",
+            step.chunk_size, ": trying parts of ", step.chunk_size / 2);
         step.chunk_size /= 2;
     }
 }

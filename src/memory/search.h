@@ -9,7 +9,9 @@
 namespace sab {
 
 /// Options already checked against struct sizes; `batch_sizes` empty or one a length.
-sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx, const sab_find_max_batch_options& options, std::span<uint64_t> batch_sizes);
+sab_max_batch find_max_batch(Probe& probe, sab_trial_fn trial, void* ctx,
+                             const sab_find_max_batch_options& options,
+                             std::span<uint64_t> batch_sizes);
 
 /// The size of part that fitted, and how often the step ran out of memory.
 struct ChunkedStep {

@@ -23,7 +23,9 @@ Line fit_line(const Points& points, X&& x, Y&& y) {
     const auto n = static_cast<double>(points.size());
     double mean_x = 0, mean_y = 0, xx = 0, xy = 0, squares = 0;
     for (const auto& point : points) mean_x += x(point) / n, mean_y += y(point) / n;
-    for (const auto& point : points) xx += (x(point) - mean_x) * (x(point) - mean_x), xy += (x(point) - mean_x) * (y(point) - mean_y);
+    for (const auto& point : points)
+        xx += (x(point) - mean_x) * (x(point) - mean_x),
+            xy += (x(point) - mean_x) * (y(point) - mean_y);
     const double b = xx > 0 ? xy / xx : 0;
     for (const auto& point : points) {
         const double off = y(point) - mean_y - b * (x(point) - mean_x);
@@ -33,25 +35,35 @@ Line fit_line(const Points& points, X&& x, Y&& y) {
 }
 
 void check_shape(const sab_batch& batch) {
-    check(batch.padded_length >= 0 && std::isfinite(batch.padded_length), "batch.padded_length", batch.padded_length, "must be finite and not negative");
+    check(batch.padded_length >= 0 && std::isfinite(batch.padded_length), "batch.padded_length",
+          batch.padded_length, "must be finite and not negative");
 }
 
 }  // namespace
 
-MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler, const sab_memory_guard_options& options)
+MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler,
+                         const sab_memory_guard_options& options)
     : probe_(std::move(probe)), sampler_(sampler), options_(options), ran_out_cost_(nowhere) {
     check(options.limit >= 0, "options.limit", options.limit, "must be at least 0");
     check(options.interval >= 1, "options.interval", options.interval, "must be at least 1");
-    check(options.window >= 8 && options.window <= 65536, "options.window", options.window, "must be from 8 to 65536");
+    check(options.window >= 8 && options.window <= 65536, "options.window", options.window,
+          "must be from 8 to 65536");
     const Plan* const plan = sampler.impl->plan();
     if (plan == nullptr || plan->facts().cost == SAB_COST_CALLBACK)
-        fail(SAB_E_UNSUPPORTED, "sampler: its budget cannot be lowered: it must be of a plan whose cost is no callback");
+        fail(SAB_E_UNSUPPORTED,
+             "sampler: its budget cannot be lowered: it must be of a plan whose cost is no "
+             "callback");
     const PlanFacts& facts = plan->facts();
-    cost_ = Cost(facts.cost, {plan->coefficients().begin(), plan->coefficients().end()}, nullptr, nullptr);
+    cost_ = Cost(facts.cost, {plan->coefficients().begin(), plan->coefficients().end()}, nullptr,
+                 nullptr);
     in_bytes_ = facts.cost == SAB_COST_TERMS;
-    if (facts.budget == 0) fail(SAB_E_UNSUPPORTED, "sampler: its plan has no budget that could be lowered");
+    if (facts.budget == 0)
+        fail(SAB_E_UNSUPPORTED, "sampler: its plan has no budget that could be lowered");
     limit_ = options.limit > 0 ? options.limit : probe_->read().total;
-    if (limit_ < 0) fail(SAB_E_ARGUMENT, "options.limit = 0: the probe does not know the device's total: a limit must be given");
+    if (limit_ < 0)
+        fail(
+            SAB_E_ARGUMENT,
+            "options.limit = 0: the probe does not know the device's total: a limit must be given");
     window_.reserve(options.window);
 }
 
@@ -68,7 +80,9 @@ void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& o
         if (batch.count > 0) {
             begin();
             const ChunkedStep done = chunked_step(*probe_, batch.count, options);
-            outcome = done.out_of_memory > 0 ? Outcome::ran_out : done.chunk_size < batch.count ? Outcome::in_parts : Outcome::whole;
+            outcome = done.out_of_memory > 0          ? Outcome::ran_out
+                      : done.chunk_size < batch.count ? Outcome::in_parts
+                                                      : Outcome::whole;
         }
     } catch (const Error& error) {
         failure = std::current_exception();
@@ -86,10 +100,15 @@ void MemoryWatch::end(const sab_batch& batch, bool ran_out) {
     } catch (...) {
         failure = std::current_exception();
     }
-    finish(batch, failure ? Outcome::failed : ran_out ? Outcome::ran_out : Outcome::whole, std::move(failure));
+    finish(batch,
+           failure   ? Outcome::failed
+           : ran_out ? Outcome::ran_out
+                     : Outcome::whole,
+           std::move(failure));
 }
 
-/// The other ranks count the step and wait for this one where the budget is judged, so a step that failed is counted and judged, too. The first failure is told.
+/// The other ranks count the step and wait for this one where the budget is judged, so a step that
+/// failed is counted and judged, too. The first failure is told.
 void MemoryWatch::finish(const sab_batch& batch, Outcome outcome, std::exception_ptr failure) {
     const auto attempt = [&](auto&& call) {
         try {
@@ -131,15 +150,21 @@ MemoryWatch::Refit MemoryWatch::refit() const {
         const Line line = fit_line(window_, cost, [](const Step& step) { return step.peak; });
         double peaks = 0, costs = 0;
         for (const Step& step : window_) peaks += step.peak, costs += step.cost;
-        // Where costs are all alike no constant can be told from them: the peak is taken to be a multiple of the cost.
-        fitted = line.b > 0 && line.a >= 0 && line.b > 4 * line.b_error ? Refit{line.a, line.b, 0} : Refit{0, costs > 0 ? peaks / costs : 1, 0};
+        // Where costs are all alike no constant can be told from them: the peak is taken to be a
+        // multiple of the cost.
+        fitted = line.b > 0 && line.a >= 0 && line.b > 4 * line.b_error
+                     ? Refit{line.a, line.b, 0}
+                     : Refit{0, costs > 0 ? peaks / costs : 1, 0};
     }
-    const auto above = [&](const Step& step) { return step.peak - fitted.constant - fitted.slope * step.cost; };
+    const auto above = [&](const Step& step) {
+        return step.peak - fitted.constant - fitted.slope * step.cost;
+    };
     const Line trend = fit_line(window_, [](const Step& step) { return step.number; }, above);
     const double rise = trend.b > 3 * trend.b_error ? trend.b : 0;
     const auto soon = static_cast<double>(steps_ + 2 * options_.interval);
     fitted.creep = -nowhere;
-    for (const Step& step : window_) fitted.creep = std::max(fitted.creep, above(step) + rise * (soon - step.number));
+    for (const Step& step : window_)
+        fitted.creep = std::max(fitted.creep, above(step) + rise * (soon - step.number));
     return fitted;
 }
 
@@ -150,13 +175,15 @@ void MemoryWatch::judge() {
     if (window_.size() >= std::min<std::size_t>(8, options_.window)) {
         const Refit fitted = refit();
         creep_ = fitted.creep;
-        allowed = std::min(allowed, (static_cast<double>(limit_) - fitted.constant - fitted.creep) / fitted.slope);
+        allowed = std::min(
+            allowed, (static_cast<double>(limit_) - fitted.constant - fitted.creep) / fitted.slope);
     }
     // Not below what the cheapest sample alone costs: there is nothing to gain there.
     double floor = nowhere;
     const Plan& plan = *sampler_.impl->plan();
     for (const Bucket& bucket : plan.buckets())
-        if (bucket.batches > 0) floor = std::min(floor, cost_(1, plan.priced(bucket.padded_length)));
+        if (bucket.batches > 0)
+            floor = std::min(floor, cost_(1, plan.priced(bucket.padded_length)));
     allowed = std::max(allowed, std::max(floor, cost_.constant() * (1 + 1e-9)));
 
     auto share = static_cast<int64_t>(std::clamp(allowed / budget, 0.0, 1.0) * parts);
@@ -164,16 +191,22 @@ void MemoryWatch::judge() {
         Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &share, 1); }, "reduce");
     if (static_cast<double>(share) >= 0.998 * parts) return;
     const double least = budget * (static_cast<double>(share) / parts);
-    if (!lower(least)) fail(SAB_E_MISMATCH, "another rank could not lower its budget; all ranks keep theirs");
+    if (!lower(least))
+        fail(SAB_E_MISMATCH, "another rank could not lower its budget; all ranks keep theirs");
     ++lowered_;
-    log(SAB_LOG_WARNING, "memory is scarcer than planned: the budget of the batches to come is lowered from ", budget, " to ", least, " after step ", steps_,
-        " (largest peak ", peak_, " of ", limit_, " bytes)");
+    log(SAB_LOG_WARNING,
+        "memory is scarcer than planned: the budget of the batches to come is lowered from ",
+        budget, " to ", least, " after step ", steps_, " (largest peak ", peak_, " of ", limit_,
+        " bytes)");
 }
 
-/// Lowers the budget on all ranks or, where it fails on one of them, on none: their batches must stay those of one order. False when it failed on another rank.
+/// Lowers the budget on all ranks or, where it fails on one of them, on none: their batches must
+/// stay those of one order. False when it failed on another rank.
 bool MemoryWatch::lower(double budget) {
     int64_t all_can = 1;
-    const auto agree = [&] { Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &all_can, 1); }, "reduce"); };
+    const auto agree = [&] {
+        Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &all_can, 1); }, "reduce");
+    };
     const std::unique_ptr<Sampler::Change> change = [&] {
         try {
             return sampler_.impl->prepare_budget(budget);

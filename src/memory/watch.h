@@ -1,5 +1,6 @@
 #pragma once
-/// Keeps a run within its memory: watches the peaks of its steps and lowers the budget of its sampler in time.
+/// Keeps a run within its memory: watches the peaks of its steps and lowers the budget of its
+/// sampler in time.
 
 #include <exception>
 #include <memory>
@@ -13,7 +14,8 @@ namespace sab {
 
 class MemoryWatch {
 public:
-    MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler, const sab_memory_guard_options& options);
+    MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler,
+                const sab_memory_guard_options& options);
 
     void step(const sab_batch& batch, const sab_chunked_step_options& options);
     void begin();
@@ -42,12 +44,12 @@ private:
     bool in_bytes_;
     int64_t limit_ = 0;
     std::unique_ptr<Probe::Span> span_;  ///< of the step that has begun
-    std::vector<Step> window_;  ///< a ring, of steps that had samples
+    std::vector<Step> window_;           ///< a ring, of steps that had samples
     std::size_t oldest_ = 0;
-    double ran_out_cost_;       ///< least cost of a batch that ran out since the last judgement
+    double ran_out_cost_;  ///< least cost of a batch that ran out since the last judgement
     uint64_t steps_ = 0, out_of_memory_ = 0, lowered_ = 0;
     int64_t peak_ = -1;
-    double peaks_ = 0;           ///< their sum
+    double peaks_ = 0;  ///< their sum
     uint64_t peak_count_ = 0;
     double creep_ = 0;
 };

@@ -4,11 +4,11 @@
 
 namespace {
 
-
 const sab::Packing& packing_of(const sab_sampler* sampler) {
     sab::require(sampler, "sampler");
     const auto* packed = dynamic_cast<const sab::PackedSequence*>(sampler->impl->sequence());
-    if (packed == nullptr) sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_packed_sampler_new");
+    if (packed == nullptr)
+        sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_packed_sampler_new");
     return packed->packing();
 }
 
@@ -21,7 +21,8 @@ void sab_pack_options_init(sab_pack_options* options, size_t struct_size) noexce
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options* pack, const sab_sampler_options* options,
+sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options* pack,
+                                  const sab_sampler_options* options,
                                   sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
@@ -43,7 +44,8 @@ sab_status sab_pack_get_info(const sab_sampler* sampler, sab_pack_info* info) no
     });
 }
 
-sab_status sab_pack_skipped(const sab_sampler* sampler, int64_t* indices, size_t capacity, size_t* count) noexcept {
+sab_status sab_pack_skipped(const sab_sampler* sampler, int64_t* indices, size_t capacity,
+                            size_t* count) noexcept {
     return sab::guard([&] {
         const std::span<const uint32_t> skipped = packing_of(sampler).skipped;
         sab::require(count, "count");

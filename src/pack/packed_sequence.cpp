@@ -7,14 +7,17 @@ namespace sab {
 PackedSequence::PackedSequence(Packing packing) : packing_(std::move(packing)) {
     std::vector<BatchKind> kinds;
     kinds.reserve(packing_.kinds.size());
-    for (const BinKind& kind : packing_.kinds) kinds.push_back({kind.sequences, kind.bins, kind.cost});
+    for (const BinKind& kind : packing_.kinds)
+        kinds.push_back({kind.sequences, kind.bins, kind.cost});
     order_ = CostOrder(std::move(kinds));
 }
 
 /// Those of a length that stand at places `first`, `first` + 1, ... of this epoch.
-std::span<const uint32_t> PackedSequence::sequences(const Length& length, uint64_t first, uint64_t count) const {
+std::span<const uint32_t> PackedSequence::sequences(const Length& length, uint64_t first,
+                                                    uint64_t count) const {
     const Arrangement& arrangement = order_.arrangement();
-    const Permutation permutation(length.count, permutation_key(arrangement.seed, arrangement.epoch, Purpose::sequences, length.length));
+    const Permutation permutation(length.count, permutation_key(arrangement.seed, arrangement.epoch,
+                                                                Purpose::sequences, length.length));
     if (sequences_.size() < count) sequences_.resize(count);
     const std::span<uint32_t> out(sequences_.data(), count);
     permutation.fill(first, out);
@@ -32,21 +35,28 @@ void PackedSequence::fill(uint64_t position, uint64_t first, uint64_t count, Bat
     batch.bucket = -1;
     batch.is_row = true;
     uint64_t done = 0;
-    for (const Part* part = &packing_.parts[packing_.kinds[which].part_begin]; done < count; ++part) {
+    for (const Part* part = &packing_.parts[packing_.kinds[which].part_begin]; done < count;
+         ++part) {
         if (first >= part->count) {
             first -= part->count;
             continue;
         }
         const Length& length = packing_.lengths[part->length];
-        const std::span segments(packing_.segments.data() + length.segment_begin, length.segment_end - length.segment_begin);
+        const std::span segments(packing_.segments.data() + length.segment_begin,
+                                 length.segment_end - length.segment_begin);
         if (done == 0) batch.longest = length.length;
         const uint64_t here = std::min(part->count - first, count - done);
-        for (const uint32_t sequence : sequences(length, part->first + bin * part->count + first, here)) {
+        for (const uint32_t sequence :
+             sequences(length, part->first + bin * part->count + first, here)) {
             const auto segment = std::ranges::upper_bound(segments, sequence, {}, &Segment::end);
-            const uint32_t at = sequence - (segment == segments.begin() ? 0 : std::prev(segment)->end);
+            const uint32_t at =
+                sequence - (segment == segments.begin() ? 0 : std::prev(segment)->end);
             indices[done] = packing_.order[segment->place + at / segment->pieces];
-            if (packing_.splits) batch.starts[done] = static_cast<int64_t>(segment->start + uint64_t{at % segment->pieces} * packing_.capacity);
-            batch.cu_seqlens[done + 1] = batch.cu_seqlens[done] + static_cast<int32_t>(length.length);
+            if (packing_.splits)
+                batch.starts[done] = static_cast<int64_t>(
+                    segment->start + uint64_t{at % segment->pieces} * packing_.capacity);
+            batch.cu_seqlens[done + 1] =
+                batch.cu_seqlens[done] + static_cast<int32_t>(length.length);
             ++done;
         }
         first = 0;

@@ -6,7 +6,8 @@
 
 namespace sab {
 
-/// Bins stand in CostOrder's order. The sequences of each length are permuted anew each epoch, and a bin takes its stretch of them.
+/// Bins stand in CostOrder's order. The sequences of each length are permuted anew each epoch, and
+/// a bin takes its stretch of them.
 class PackedSequence : public Sequence {
 public:
     explicit PackedSequence(Packing packing);
@@ -16,16 +17,24 @@ public:
     uint64_t fingerprint() const override { return packing_.info.fingerprint; }
     uint64_t skipped() const override { return packing_.info.skipped; }
     uint64_t batches() const override { return order_.batches(); }
-    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const override { return order_.turn(step, rank, world); }
-    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override { return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement)); }
-    void exchange(Layout& layout) noexcept override { std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value); }
+    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const override {
+        return order_.turn(step, rank, world);
+    }
+    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override {
+        return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement));
+    }
+    void exchange(Layout& layout) noexcept override {
+        std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value);
+    }
     uint64_t samples(uint64_t position) const override { return found(position).sequences; }
     double cost(uint64_t position) const override { return found(position).cost; }
     double total(uint64_t position) const override { return found(position).total; }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override;
 
 private:
-    const BinKind& found(uint64_t position) const { return packing_.kinds[order_.find(position).kind]; }
+    const BinKind& found(uint64_t position) const {
+        return packing_.kinds[order_.find(position).kind];
+    }
     std::span<const uint32_t> sequences(const Length& length, uint64_t first, uint64_t count) const;
 
     Packing packing_;

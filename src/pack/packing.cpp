@@ -30,7 +30,9 @@ Cuts cuts_of(double size, uint32_t capacity) {
 }
 
 uint32_t most_sequences(const sab_pack_options& options) {
-    return options.max_sequences > 0 ? static_cast<uint32_t>(std::min<uint64_t>(options.max_sequences, unlimited)) : unlimited;
+    return options.max_sequences > 0
+               ? static_cast<uint32_t>(std::min<uint64_t>(options.max_sequences, unlimited))
+               : unlimited;
 }
 
 /// Collects kinds of bins, and gives each its sequences of each length.
@@ -54,15 +56,22 @@ private:
     std::vector<uint32_t> next_;  ///< sequence of each length that is in no bin yet
 };
 
-/// Packs from the longest length down. Bins that were treated alike are a group, and a length goes to whole groups at a time, so that time and memory
-/// follow the distinct lengths. The bins are those that come of placing the sequences one by one: a bin that took one is again the best for the
-/// next of that length as long as it has room.
+/// Packs from the longest length down. Bins that were treated alike are a group, and a length goes
+/// to whole groups at a time, so that time and memory follow the distinct lengths. The bins are
+/// those that come of placing the sequences one by one: a bin that took one is again the best for
+/// the next of that length as long as it has room.
 class GroupPacker {
 public:
     /// `ahead`: bins opened before the first sequence, at most as many as there must be.
-    GroupPacker(const Packing& packing, const sab_pack_options& options, uint64_t ahead, const Progress& progress)
-        : packing_(packing), is_best_fit_(options.method == SAB_PACK_BEST_FIT), most_(most_sequences(options)), shortest_(packing.lengths.back().length) {
-        if (ahead > 0) open_.emplace(key(packing.capacity, 0), Group{static_cast<uint32_t>(ahead), packing.capacity, 0, none});
+    GroupPacker(const Packing& packing, const sab_pack_options& options, uint64_t ahead,
+                const Progress& progress)
+        : packing_(packing),
+          is_best_fit_(options.method == SAB_PACK_BEST_FIT),
+          most_(most_sequences(options)),
+          shortest_(packing.lengths.back().length) {
+        if (ahead > 0)
+            open_.emplace(key(packing.capacity, 0),
+                          Group{static_cast<uint32_t>(ahead), packing.capacity, 0, none});
         for (uint32_t i = 0; i < packing_.lengths.size(); ++i) {
             if (i % 1024 == 0) progress.report(i, packing_.lengths.size());
             place(i);
@@ -82,16 +91,19 @@ public:
         std::vector<uint32_t> chain;
         for (const Group& group : full_) {
             chain.clear();
-            for (uint32_t step = group.last; step != none; step = steps_[step].before) chain.push_back(step);
+            for (uint32_t step = group.last; step != none; step = steps_[step].before)
+                chain.push_back(step);
             collector.begin(group.bins);
-            for (std::size_t i = chain.size(); i-- > 0;) collector.add(steps_[chain[i]].length, steps_[chain[i]].count);
+            for (std::size_t i = chain.size(); i-- > 0;)
+                collector.add(steps_[chain[i]].length, steps_[chain[i]].count);
         }
     }
 
 private:
     static constexpr uint32_t none = 0xFFFFFFFFu;
 
-    /// What bins got, as the end of a chain: `count` sequences of a length after all that `before` says. Groups that split share their chain.
+    /// What bins got, as the end of a chain: `count` sequences of a length after all that `before`
+    /// says. Groups that split share their chain.
     struct Step {
         uint32_t before;
         uint32_t length;
@@ -106,18 +118,25 @@ private:
     using Open = std::multimap<uint64_t, Group>;
 
     /// Fullest first, and among those equally full that with the most sequences.
-    static uint64_t key(uint32_t room, uint32_t sequences) { return uint64_t{room} << 32 | (none - sequences); }
+    static uint64_t key(uint32_t room, uint32_t sequences) {
+        return uint64_t{room} << 32 | (none - sequences);
+    }
 
     void place(uint32_t which) {
         const uint32_t length = packing_.lengths[which].length;
         uint32_t left = packing_.lengths[which].count;
         const Group fresh{unlimited, packing_.capacity, 0, none};
         while (left > 0) {
-            auto found = is_best_fit_ || open_.empty() ? open_.lower_bound(key(length, none)) : std::prev(open_.end());
+            auto found = is_best_fit_ || open_.empty() ? open_.lower_bound(key(length, none))
+                                                       : std::prev(open_.end());
             if (found != open_.end() && found->second.room < length) found = open_.end();
             const Group group = found == open_.end() ? fresh : found->second;
-            const uint32_t fits = length == 0 ? most_ - group.sequences : std::min(most_ - group.sequences, group.room / length);
-            const uint32_t each = is_best_fit_ || found == open_.end() ? std::min(fits, left) : evenly(found, length, fits, left);
+            const uint32_t fits = length == 0
+                                      ? most_ - group.sequences
+                                      : std::min(most_ - group.sequences, group.room / length);
+            const uint32_t each = is_best_fit_ || found == open_.end()
+                                      ? std::min(fits, left)
+                                      : evenly(found, length, fits, left);
             const uint32_t bins = std::min(group.bins, left / each);
             if (found != open_.end() && (found->second.bins -= bins) == 0) open_.erase(found);
             put(group, bins, which, each);
@@ -136,8 +155,10 @@ private:
 
     void put(const Group& group, uint32_t bins, uint32_t which, uint32_t each) {
         Step step{group.last, which, each};
-        if (group.last != none && steps_[group.last].length == which) step = {steps_[group.last].before, which, steps_[group.last].count + each};
-        const Group next{bins, group.room - each * packing_.lengths[which].length, group.sequences + each, static_cast<uint32_t>(steps_.size())};
+        if (group.last != none && steps_[group.last].length == which)
+            step = {steps_[group.last].before, which, steps_[group.last].count + each};
+        const Group next{bins, group.room - each * packing_.lengths[which].length,
+                         group.sequences + each, static_cast<uint32_t>(steps_.size())};
         steps_.push_back(step);
         if (next.room < shortest_ || next.sequences == most_)
             full_.push_back(next);
@@ -154,10 +175,12 @@ private:
     std::vector<Step> steps_;
 };
 
-void pack_from_the_longest(Packing& packing, const sab_pack_options& options, const Progress& progress) {
+void pack_from_the_longest(Packing& packing, const sab_pack_options& options,
+                           const Progress& progress) {
     const GroupPacker packer(packing, options, 0, progress);
-    // Bins that open as they are needed get long sequences or short ones, and a limit on their number leaves those with short ones empty. Where the
-    // bins are there from the beginning each gets some of both.
+    // Bins that open as they are needed get long sequences or short ones, and a limit on their
+    // number leaves those with short ones empty. Where the bins are there from the beginning each
+    // gets some of both.
     if (options.method == SAB_PACK_HISTOGRAM && options.max_sequences > 0) {
         const GroupPacker other(packing, options, packing.info.lower_bound, progress);
         if (other.bins() < packer.bins()) return other.write(packing);
@@ -169,8 +192,13 @@ void pack_from_the_longest(Packing& packing, const sab_pack_options& options, co
 class WindowPacker {
 public:
     WindowPacker(Packing& packing, const sab_pack_options& options)
-        : packing_(packing), collector_(packing), most_(most_sequences(options)), window_(static_cast<uint32_t>(options.window)),
-          slots_(std::bit_ceil(2 * window_)), tree_(2 * std::size_t{slots_}), bins_(slots_) {}
+        : packing_(packing),
+          collector_(packing),
+          most_(most_sequences(options)),
+          window_(static_cast<uint32_t>(options.window)),
+          slots_(std::bit_ceil(2 * window_)),
+          tree_(2 * std::size_t{slots_}),
+          bins_(slots_) {}
 
     /// One kind of so many bins of one sequence.
     void alone(uint32_t which, uint32_t count) {
@@ -195,7 +223,8 @@ public:
     }
 
 private:
-    // Leaves are slots in the order of age, nodes the largest of their leaves: room left plus one; 0 for a slot without a bin.
+    // Leaves are slots in the order of age, nodes the largest of their leaves: room left plus one;
+    // 0 for a slot without a bin.
 
     uint32_t first_with(uint32_t room) const {
         uint32_t node = 1;
@@ -257,9 +286,13 @@ private:
     uint32_t live_ = 0;
 };
 
-void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_pack_options& options, const Progress& progress) {
+void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_pack_options& options,
+                       const Progress& progress) {
     const auto index_of = [&](uint32_t length) {
-        return static_cast<uint32_t>(std::ranges::lower_bound(packing.lengths, length, std::ranges::greater{}, &Length::length) - packing.lengths.begin());
+        return static_cast<uint32_t>(std::ranges::lower_bound(packing.lengths, length,
+                                                              std::ranges::greater{},
+                                                              &Length::length) -
+                                     packing.lengths.begin());
     };
     packing.parts.reserve(sorted.count);  // room that is not used is not touched
     WindowPacker packer(packing, options);
@@ -268,7 +301,8 @@ void pack_as_they_come(Packing& packing, const Sorted& sorted, const sab_pack_op
     std::vector<uint32_t> rest(sorted.count, unlimited);  // by sample: which length is packed of it
     for (std::size_t level = 0, place = 0; place < sorted.count - packing.skipped.size(); ++level) {
         const Cuts cuts = cuts_of(sorted.level_size[level], packing.capacity);
-        const uint32_t which = cuts.has_rest && cuts.rest < packing.capacity ? index_of(cuts.rest) : unlimited;
+        const uint32_t which =
+            cuts.has_rest && cuts.rest < packing.capacity ? index_of(cuts.rest) : unlimited;
         for (; place < sorted.level_first[level + 1]; ++place) rest[packing.order[place]] = which;
     }
     progress.blocks(sorted.count, 0, sorted.count, [&](std::size_t first, std::size_t last) {
@@ -288,14 +322,19 @@ void cut(Packing& packing, const Sorted& sorted, const sab_pack_options& options
     std::vector<Source> sources;
     sab_pack_info& info = packing.info;
     for (std::size_t level = 0; level < sorted.level_size.size(); ++level) {
-        const uint32_t place = sorted.level_first[level], samples = sorted.level_first[level + 1] - place, index = sorted.order[place];
+        const uint32_t place = sorted.level_first[level],
+                       samples = sorted.level_first[level + 1] - place, index = sorted.order[place];
         const double size = sorted.level_size[level];
-        if (size != std::floor(size)) fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size, ": must be a whole number, since cumulative lengths are");
+        if (size != std::floor(size))
+            fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size,
+                 ": must be a whole number, since cumulative lengths are");
         if (size > packing.capacity && !packing.splits) {
             const std::size_t longer = sorted.count - place;
             if (options.oversize == SAB_OVERSIZE_ERROR)
-                fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size, ": must be at most the capacity, ", packing.capacity, " (", longer, " of ",
-                     sorted.count, " samples are longer), unless longer samples are split or skipped");
+                fail(SAB_E_ARGUMENT, "sizes[", index, "] = ", size,
+                     ": must be at most the capacity, ", packing.capacity, " (", longer, " of ",
+                     sorted.count,
+                     " samples are longer), unless longer samples are split or skipped");
             packing.skipped = {sorted.order.get() + place, longer};
             break;
         }
@@ -303,17 +342,24 @@ void cut(Packing& packing, const Sorted& sorted, const sab_pack_options& options
         const uint64_t pieces = cuts.full > largest_sample_count ? cuts.full : cuts.full * samples;
         info.sequences += pieces + (cuts.has_rest ? samples : 0);
         if (info.sequences > largest_sample_count)
-            fail(SAB_E_ARGUMENT, "sizes: cut into pieces of ", packing.capacity, " they are more than ", largest_sample_count);
+            fail(SAB_E_ARGUMENT, "sizes: cut into pieces of ", packing.capacity,
+                 " they are more than ", largest_sample_count);
         info.split += cuts.full > 0 ? samples : 0;
         info.total += size * samples;
-        if (cuts.full > 0) sources.push_back({packing.capacity, pieces, {0, place, static_cast<uint32_t>(cuts.full), 0}});
-        if (cuts.has_rest) sources.push_back({cuts.rest, samples, {0, place, 1, cuts.full * packing.capacity}});
+        if (cuts.full > 0)
+            sources.push_back(
+                {packing.capacity, pieces, {0, place, static_cast<uint32_t>(cuts.full), 0}});
+        if (cuts.has_rest)
+            sources.push_back({cuts.rest, samples, {0, place, 1, cuts.full * packing.capacity}});
     }
-    if (sources.empty()) fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", sorted.count, " are longer than the capacity, ", packing.capacity);
+    if (sources.empty())
+        fail(SAB_E_ARGUMENT, "sizes: no sample is left: all ", sorted.count,
+             " are longer than the capacity, ", packing.capacity);
     std::ranges::stable_sort(sources, std::ranges::greater{}, &Source::length);
     for (Source& source : sources) {
         const auto at = static_cast<uint32_t>(packing.segments.size());
-        if (packing.lengths.empty() || packing.lengths.back().length != source.length) packing.lengths.push_back({source.length, 0, at, at});
+        if (packing.lengths.empty() || packing.lengths.back().length != source.length)
+            packing.lengths.push_back({source.length, 0, at, at});
         Length& length = packing.lengths.back();
         length.count += static_cast<uint32_t>(source.count);
         length.segment_end = at + 1;
@@ -322,8 +368,9 @@ void cut(Packing& packing, const Sorted& sorted, const sab_pack_options& options
     }
 }
 
-/// No packing has fewer bins. L2 of Martello and Toth (1990): for any k of at most half a bin, sequences longer than a bin less k stand alone; those
-/// longer than half a bin have a bin each, too; and those of at least k go into the room that the latter leave, or into more bins.
+/// No packing has fewer bins. L2 of Martello and Toth (1990): for any k of at most half a bin,
+/// sequences longer than a bin less k stand alone; those longer than half a bin have a bin each,
+/// too; and those of at least k go into the room that the latter leave, or into more bins.
 uint64_t lower_bound(const Packing& packing, uint32_t most) {
     const int64_t capacity = packing.capacity;
     const std::vector<Length>& lengths = packing.lengths;
@@ -333,29 +380,38 @@ uint64_t lower_bound(const Packing& packing, uint32_t most) {
         tokens.push_back(tokens.back() + int64_t{each.count} * each.length);
     }
     const auto first_at_most = [&](int64_t length) {
-        return static_cast<std::size_t>(std::ranges::lower_bound(lengths, length, std::ranges::greater{}, [](const Length& each) { return int64_t{each.length}; }) -
-                                        lengths.begin());
+        return static_cast<std::size_t>(
+            std::ranges::lower_bound(lengths, length, std::ranges::greater{},
+                                     [](const Length& each) { return int64_t{each.length}; }) -
+            lengths.begin());
     };
     const std::size_t half = first_at_most(capacity / 2);
     int64_t bins = std::max<int64_t>(1, (sequences.back() + most - 1) / most);
     for (std::size_t i = half; i <= lengths.size(); ++i) {
         // k is the length before i; at first none that is to go into the room.
         const std::size_t alone = i > half ? first_at_most(capacity - lengths[i - 1].length) : 0;
-        const int64_t room = (sequences[half] - sequences[alone]) * capacity - (tokens[half] - tokens[alone]);
+        const int64_t room =
+            (sequences[half] - sequences[alone]) * capacity - (tokens[half] - tokens[alone]);
         const int64_t over = std::max<int64_t>(0, tokens[i] - tokens[half] - room);
         bins = std::max(bins, sequences[half] + (over + capacity - 1) / capacity);
     }
     return static_cast<uint64_t>(bins);
 }
 
-uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted, const sab_pack_options& options) {
-    const uint64_t rules[] = {static_cast<uint64_t>(options.method), options.capacity, options.max_sequences, static_cast<uint64_t>(options.split),
-                              options.method == SAB_PACK_FIRST_FIT ? options.window : 0, packing.info.skipped};
+uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
+                        const sab_pack_options& options) {
+    const uint64_t rules[] = {static_cast<uint64_t>(options.method),
+                              options.capacity,
+                              options.max_sequences,
+                              static_cast<uint64_t>(options.split),
+                              options.method == SAB_PACK_FIRST_FIT ? options.window : 0,
+                              packing.info.skipped};
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     XXH3_64bits_update(&state, rules, sizeof rules);
     XXH3_64bits_update(&state, packing.order.get(), sorted.count * sizeof(uint32_t));
-    XXH3_64bits_update(&state, sorted.level_first.data(), sorted.level_first.size() * sizeof(uint32_t));
+    XXH3_64bits_update(&state, sorted.level_first.data(),
+                       sorted.level_first.size() * sizeof(uint32_t));
     XXH3_64bits_update(&state, sorted.level_size.data(), sorted.level_size.size() * sizeof(double));
     return XXH3_64bits_digest(&state);
 }
@@ -363,13 +419,18 @@ uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted, const sab_
 }  // namespace
 
 void check_pack_options(const sab_pack_options& options) {
-    check(options.method >= SAB_PACK_BEST_FIT && options.method <= SAB_PACK_FIRST_FIT, "pack.method", options.method,
+    check(options.method >= SAB_PACK_BEST_FIT && options.method <= SAB_PACK_FIRST_FIT,
+          "pack.method", options.method,
           "must be one of SAB_PACK_BEST_FIT (0) to SAB_PACK_FIRST_FIT (2)");
-    check(options.capacity >= 1 && options.capacity <= largest_capacity, "pack.capacity", options.capacity, "must be from 1 to 2^31 - 1");
+    check(options.capacity >= 1 && options.capacity <= largest_capacity, "pack.capacity",
+          options.capacity, "must be from 1 to 2^31 - 1");
     check(options.split == 0 || options.split == 1, "pack.split", options.split, "must be 0 or 1");
-    check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR, "pack.oversize", options.oversize,
-          "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1): no bin holds a sample longer than the capacity");
-    check(options.window >= 1 && options.window <= largest_window, "pack.window", options.window, "must be from 1 to ", largest_window);
+    check(options.oversize == SAB_OVERSIZE_SKIP || options.oversize == SAB_OVERSIZE_ERROR,
+          "pack.oversize", options.oversize,
+          "must be SAB_OVERSIZE_SKIP (0) or SAB_OVERSIZE_ERROR (1): no bin holds a sample longer "
+          "than the capacity");
+    check(options.window >= 1 && options.window <= largest_window, "pack.window", options.window,
+          "must be from 1 to ", largest_window);
 }
 
 Packing pack(const Sizes& sizes, const sab_pack_options& options) {
@@ -399,7 +460,8 @@ Packing pack(const Sizes& sizes, const sab_pack_options& options) {
     info.fill = info.total / (static_cast<double>(info.bins) * packing.capacity);
     info.fingerprint = fingerprint_of(packing, sorted, options);
     if (info.skipped > 0)
-        log(SAB_LOG_WARNING, "skipped ", info.skipped, " of ", info.samples, " samples: longer than the capacity, ", packing.capacity);
+        log(SAB_LOG_WARNING, "skipped ", info.skipped, " of ", info.samples,
+            " samples: longer than the capacity, ", packing.capacity);
     progress.report(sorted.count, sorted.count);
     return packing;
 }

@@ -1,5 +1,6 @@
 #pragma once
-/// Which lengths share a bin. Samples of one length are alike, so what is packed is lengths, each so many times.
+/// Which lengths share a bin. Samples of one length are alike, so what is packed is lengths, each
+/// so many times.
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +20,8 @@ struct Length {
     uint32_t segment_end;
 };
 
-/// A stretch of a length's sequences that are samples of one size, or the same piece or pieces of them.
+/// A stretch of a length's sequences that are samples of one size, or the same piece or pieces of
+/// them.
 struct Segment {
     uint32_t end;     ///< its last sequence's number, plus one
     uint32_t place;   ///< sorted place of its first sample
@@ -27,7 +29,8 @@ struct Segment {
     uint64_t start;   ///< in the sample, of the first of them
 };
 
-/// `count` sequences of one length in each bin of a kind: the bin number j has those from `first` + j * `count` on.
+/// `count` sequences of one length in each bin of a kind: the bin number j has those from `first` +
+/// j * `count` on.
 struct Part {
     uint32_t length;  ///< of Packing::lengths
     uint32_t count;
@@ -38,9 +41,9 @@ struct Part {
 struct BinKind {
     std::size_t part_begin;  ///< of Packing::parts, longest first
     uint32_t bins;
-    uint32_t sequences;      ///< in each
-    uint32_t total;          ///< tokens in each
-    double cost;             ///< sum of the squared lengths in each
+    uint32_t sequences;  ///< in each
+    uint32_t total;      ///< tokens in each
+    double cost;         ///< sum of the squared lengths in each
 };
 
 struct Packing {
@@ -50,7 +53,7 @@ struct Packing {
     std::span<const uint32_t> skipped;  ///< of `order`
     std::vector<Length> lengths;        ///< longest first
     std::vector<Segment> segments;
-    std::vector<BinKind> kinds;         ///< costliest first
+    std::vector<BinKind> kinds;  ///< costliest first
     std::vector<Part> parts;
     sab_pack_info info{};
 };

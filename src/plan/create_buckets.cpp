@@ -3,16 +3,21 @@
 
 namespace sab {
 
-std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bucket_count, std::span<int64_t> boundaries, std::span<int64_t> bucket_sizes) {
-    check(sizes.is_integer(), "sizes", "a float dtype", "must be whole numbers of an integer dtype");
+std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bucket_count,
+                           std::span<int64_t> boundaries, std::span<int64_t> bucket_sizes) {
+    check(sizes.is_integer(), "sizes", "a float dtype",
+          "must be whole numbers of an integer dtype");
     check(sizes.count() > 0, "sizes.count", sizes.count(), "must be at least 1");
     check(max_width >= 1, "max_width", max_width, "must be at least 1");
     check(min_bucket_count >= 1, "min_bucket_count", min_bucket_count, "must be at least 1");
     const Sorted sorted = sort_by_size(sizes, false, Progress());
     const std::size_t levels = sorted.level_size.size();
-    const auto value = [&](std::size_t level) { return static_cast<int64_t>(sorted.level_size[level]); };
+    const auto value = [&](std::size_t level) {
+        return static_cast<int64_t>(sorted.level_size[level]);
+    };
 
-    // Walks the distinct sizes; called once to count the buckets and, when they fit, once to write them.
+    // Walks the distinct sizes; called once to count the buckets and, when they fit, once to write
+    // them.
     const auto walk = [&](bool write) {
         std::size_t bucket = 0;
         int64_t edge = value(0);
@@ -25,14 +30,17 @@ std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bu
                 ++stop;
             };
             if (start > 0) grow();  // the size that closed the bucket before begins this one
-            while (stop < levels && samples < min_bucket_count && value(stop) - edge < max_width) grow();
+            while (stop < levels && samples < min_bucket_count && value(stop) - edge < max_width)
+                grow();
             const int64_t upper = stop == levels ? value(levels - 1) + 1 : value(stop);
-            // A bucket as wide as may be, and empty ones of that width up to the next size; or one narrower bucket.
+            // A bucket as wide as may be, and empty ones of that width up to the next size; or one
+            // narrower bucket.
             const int64_t full_widths = (upper - edge) / max_width;
             const auto added = static_cast<std::size_t>(full_widths > 0 ? full_widths : 1);
             for (std::size_t i = 0; write && i < added; ++i) {
                 bucket_sizes[bucket + i] = i == 0 ? samples : 0;
-                boundaries[bucket + i + 1] = full_widths > 0 ? edge + max_width * static_cast<int64_t>(i + 1) : upper;
+                boundaries[bucket + i + 1] =
+                    full_widths > 0 ? edge + max_width * static_cast<int64_t>(i + 1) : upper;
             }
             bucket += added;
             edge = full_widths > 0 ? edge + max_width * full_widths : upper;

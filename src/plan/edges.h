@@ -14,28 +14,35 @@ struct Cut {
     uint32_t begin;
     uint32_t end;
     uint64_t batch_size;
-    uint64_t batches() const { return (end - begin + batch_size - 1) / batch_size; }  // a tail counts
+    // a tail counts
+    uint64_t batches() const { return (end - begin + batch_size - 1) / batch_size; }
 };
 
-/// Cuts the places [begin, end) of a sorted order. All cuts are given in ascending order and cover the places without a gap.
+/// Cuts the places [begin, end) of a sorted order. All cuts are given in ascending order and cover
+/// the places without a gap.
 class Cutter {
 public:
-    /// `padded` is the padded length of a size; `capacity` the samples in a full batch whose longest has that size, at least 1.
-    Cutter(const Sorted& sorted, uint32_t begin, uint32_t end, std::function<double(double)> padded, std::function<uint64_t(double)> capacity);
+    /// `padded` is the padded length of a size; `capacity` the samples in a full batch whose
+    /// longest has that size, at least 1.
+    Cutter(const Sorted& sorted, uint32_t begin, uint32_t end, std::function<double(double)> padded,
+           std::function<uint64_t(double)> capacity);
 
     /// [b0, b1), [b1, b2), ... of ascending `boundaries`: one cut each, possibly empty.
     std::vector<Cut> by_boundaries(const std::vector<double>& boundaries);
 
-    /// At most `count` intervals of size with the least padding when each sample is padded to its interval's longest: exact. Dynamic programming
-    /// by divide and conquer, which the quadrangle inequality of the cost allows (F. F. Yao, 1980).
+    /// At most `count` intervals of size with the least padding when each sample is padded to its
+    /// interval's longest: exact. Dynamic programming by divide and conquer, which the quadrangle
+    /// inequality of the cost allows (F. F. Yao, 1980).
     std::vector<Cut> optimal(std::size_t count, const Progress& progress);
 
     /// Runs of `batches` full batches, from the longest down; what is left joins the last run.
     std::vector<Cut> by_rank(uint64_t batches);
 
-    /// Runs of at least `fewest` whole batches (a quarter of it, but up to 4, among the longest 1 % of the samples), with as few batches in sum as can be, and of those the
-    /// least padding; never more than `equal`, which by_rank(fewest) gives. Dynamic programming over the number of batches so far, from the longest sample down:
-    /// for each number of batches, the way that leaves the fewest samples is best. A run is never so long that it could be two.
+    /// Runs of at least `fewest` whole batches (a quarter of it, but up to 4, among the longest 1 %
+    /// of the samples), with as few batches in sum as can be, and of those the least padding; never
+    /// more than `equal`, which by_rank(fewest) gives. Dynamic programming over the number of
+    /// batches so far, from the longest sample down: for each number of batches, the way that
+    /// leaves the fewest samples is best. A run is never so long that it could be two.
     std::vector<Cut> by_fewest_batches(uint64_t fewest, std::vector<Cut> equal);
 
     struct Automatic {
@@ -44,12 +51,15 @@ public:
         double share;     ///< what share_of says of the cuts
         double nearest;   ///< the target where it was met, else the least share that was found
     };
-    /// Whole-batch runs whose share, as `share_of` gives it, is at most `target`: those of by_fewest_batches() with the largest least number of batches that meets it, from
-    /// `most` up, or, where that misses it, down to `fewest`.
-    Automatic automatic(double target, uint64_t fewest, uint64_t most, const std::function<double(const std::vector<Cut>&)>& share_of, const Progress& progress);
+    /// Whole-batch runs whose share, as `share_of` gives it, is at most `target`: those of
+    /// by_fewest_batches() with the largest least number of batches that meets it, from `most` up,
+    /// or, where that misses it, down to `fewest`.
+    Automatic automatic(double target, uint64_t fewest, uint64_t most,
+                        const std::function<double(const std::vector<Cut>&)>& share_of,
+                        const Progress& progress);
 
-    /// `count` runs of full batches with one tail, from the optimal intervals on by moving batches while that pads less: within about 1 % of
-    /// the least padded total.
+    /// `count` runs of full batches with one tail, from the optimal intervals on by moving batches
+    /// while that pads less: within about 1 % of the least padded total.
     std::vector<Cut> by_shapes(std::size_t count, const Progress& progress);
 
     struct Waste {
@@ -59,7 +69,9 @@ public:
     };
     Waste waste(const std::vector<Cut>& cuts) const;
 
-    double total(uint32_t begin, uint32_t end) const { return total_before(end) - total_before(begin); }
+    double total(uint32_t begin, uint32_t end) const {
+        return total_before(end) - total_before(begin);
+    }
     std::size_t level_at(uint32_t place) const;
 
 private:
@@ -75,8 +87,9 @@ private:
     uint32_t begin_, end_;
     std::function<double(double)> padded_;
     std::function<uint64_t(double)> capacity_;
-    std::vector<double> totals_;                            ///< sum of sizes before each level
-    std::vector<uint64_t> capacities_;  ///< by level, 0: not asked for yet, since a callback may be slow
+    std::vector<double> totals_;  ///< sum of sizes before each level
+    /// by level, 0: not asked for yet, since a callback may be slow
+    std::vector<uint64_t> capacities_;
 };
 
 }  // namespace sab

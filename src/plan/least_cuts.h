@@ -16,16 +16,21 @@ namespace sab {
 
 /// How a row of the dynamic programme is filled. LinearCost needs none of these.
 enum class Rows {
-    divided,  ///< by divide and conquer, which costs allow that satisfy the quadrangle inequality (F. F. Yao, 1980)
-    plain     ///< by trying all: for any cost
+    /// by divide and conquer, which costs allow that satisfy the quadrangle inequality (F. F. Yao,
+    /// 1980)
+    divided,
+    plain  ///< by trying all: for any cost
 };
 
-/// Costs fixed[end - 1] + each[end - 1] * (first[end] - first[begin]), where `each` never falls and `first` always rises: a row takes no longer than it is long.
+/// Costs fixed[end - 1] + each[end - 1] * (first[end] - first[begin]), where `each` never falls and
+/// `first` always rises: a row takes no longer than it is long.
 struct LinearCost {
     const double* fixed;
     const double* each;
     const uint32_t* first;
-    double operator()(std::size_t begin, std::size_t end) const { return fixed[end - 1] + each[end - 1] * (first[end] - first[begin]); }
+    double operator()(std::size_t begin, std::size_t end) const {
+        return fixed[end - 1] + each[end - 1] * (first[end] - first[begin]);
+    }
 };
 
 /// From where to where a stretch may end.
@@ -33,10 +38,12 @@ struct Ends {
     std::size_t low, high;
 };
 
-/// Where each of `count` stretches of [0, places) may end, none being empty; the last but one at the end, too, where one fewer will do.
+/// Where each of `count` stretches of [0, places) may end, none being empty; the last but one at
+/// the end, too, where one fewer will do.
 inline std::vector<Ends> all_ends(std::size_t places, std::size_t count, bool or_one_fewer) {
     std::vector<Ends> ends;
-    for (std::size_t k = 1; k < count; ++k) ends.push_back({k, places - (count - k) + or_one_fewer});
+    for (std::size_t k = 1; k < count; ++k)
+        ends.push_back({k, places - (count - k) + or_one_fewer});
     ends.push_back({places, places});
     return ends;
 }
@@ -45,16 +52,24 @@ template <class CostOf>
 class LeastCuts {
 public:
     LeastCuts(std::span<const Ends> ends, Rows rows, const CostOf& cost, std::size_t most_kept)
-        : ends_(ends), rows_(rows), cost_(cost), most_kept_(most_kept), best_(ends.back().high + 1, infinite), next_(best_), from_(ends.size()) {}
+        : ends_(ends),
+          rows_(rows),
+          cost_(cost),
+          most_kept_(most_kept),
+          best_(ends.back().high + 1, infinite),
+          next_(best_),
+          from_(ends.size()) {}
 
-    /// Rows are filled in blocks. Where a block is not all of them, only the last block's choices are kept, and those of the others are made again from the row before
-    /// the block when they are asked for: the same numbers in the same order, so the same cuts.
+    /// Rows are filled in blocks. Where a block is not all of them, only the last block's choices
+    /// are kept, and those of the others are made again from the row before the block when they are
+    /// asked for: the same numbers in the same order, so the same cuts.
     std::vector<uint32_t> find(const Progress& progress) {
         const std::size_t places = ends_.back().high, block = rows_of_a_block();
         std::size_t count = ends_.size();
         std::vector<std::vector<double>> before;
         total_ = block < count ? 2 * count : count;
-        for (std::size_t j = ends_[0].low; j <= ends_[0].high; ++j) best_[j] = cost_(std::size_t{0}, j);
+        for (std::size_t j = ends_[0].low; j <= ends_[0].high; ++j)
+            best_[j] = cost_(std::size_t{0}, j);
         for (std::size_t first = 1; first < count; first += block) {
             if (block < count) before.push_back(best_);
             fill_rows(first, std::min(first + block, count), progress);
@@ -78,7 +93,8 @@ public:
 private:
     static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-    /// A block of b rows keeps 4 bytes for each row and place, and 8 bytes for each block and place: least at b = sqrt(2 * rows).
+    /// A block of b rows keeps 4 bytes for each row and place, and 8 bytes for each block and
+    /// place: least at b = sqrt(2 * rows).
     std::size_t rows_of_a_block() const {
         const std::size_t count = ends_.size();
         if (count * ends_.back().high <= most_kept_ / sizeof(uint32_t)) return count;
@@ -113,11 +129,13 @@ private:
         from_[k_][j - ends_[k_].low] = static_cast<uint32_t>(where);
     }
 
-    /// The last stretch before j begins from `first` to `last`; the first of the cheapest places is taken.
+    /// The last stretch before j begins from `first` to `last`; the first of the cheapest places is
+    /// taken.
     std::size_t fill(std::size_t j, std::size_t first, std::size_t last) {
         last = std::min(last, j - 1);
         double least = infinite;
-        std::size_t where = last;  // all infinite: so are all further j, and those before are not limited by this one
+        // all infinite: so are all further j, and those before are not limited by this one
+        std::size_t where = last;
         for (std::size_t i = first; i <= last; ++i) {
             const double sum = best_[i] + cost_(i, j);
             if (sum < least) {
@@ -133,7 +151,8 @@ private:
         struct Task {
             std::size_t low, high, from_low, from_high;
         };
-        std::vector<Task> tasks{{ends_[k_].low, ends_[k_].high, ends_[k_ - 1].low, ends_[k_ - 1].high}};
+        std::vector<Task> tasks{
+            {ends_[k_].low, ends_[k_].high, ends_[k_ - 1].low, ends_[k_ - 1].high}};
         while (!tasks.empty()) {
             const Task task = tasks.back();
             tasks.pop_back();
@@ -145,12 +164,15 @@ private:
         }
     }
 
-    /// To begin at i costs best[i] - each * first[i], a line over `each`, and what is the same for all i. Lines fall ever steeper, and `each` never falls: so the
-    /// lowest line is found by going along the lower hull of those there are (the convex hull trick).
+    /// To begin at i costs best[i] - each * first[i], a line over `each`, and what is the same for
+    /// all i. Lines fall ever steeper, and `each` never falls: so the lowest line is found by going
+    /// along the lower hull of those there are (the convex hull trick).
     void fill_by_lines() {
         std::vector<Line>& hull = hull_;
         hull.resize(std::max(hull.size(), ends_[k_ - 1].high - ends_[k_ - 1].low + 1));
-        const auto apart = [](const Line& a, const Line& b) { return static_cast<double>(b.first - a.first); };
+        const auto apart = [](const Line& a, const Line& b) {
+            return static_cast<double>(b.first - a.first);
+        };
         std::size_t lowest = 0, size = 0, i = ends_[k_ - 1].low;
         for (std::size_t j = ends_[k_].low; j <= ends_[k_].high; ++j) {
             for (; i < j && i <= ends_[k_ - 1].high; ++i) {
@@ -162,7 +184,9 @@ private:
                 hull[size++] = c;
             }
             const double each = cost_.each[j - 1];
-            while (lowest + 1 < size && hull[lowest + 1].best - hull[lowest].best < each * apart(hull[lowest], hull[lowest + 1])) ++lowest;
+            while (lowest + 1 < size && hull[lowest + 1].best - hull[lowest].best <
+                                            each * apart(hull[lowest], hull[lowest + 1]))
+                ++lowest;
             set(j, hull[lowest].best + cost_(hull[lowest].begin, j), hull[lowest].begin);
         }
     }
@@ -171,18 +195,22 @@ private:
     Rows rows_;
     const CostOf& cost_;
     std::size_t most_kept_;
-    std::vector<double> best_, next_;          ///< [j]: least cost of the places before j in k_ stretches, and in one more
+    /// [j]: least cost of the places before j in k_ stretches, and in one more
+    std::vector<double> best_, next_;
     std::vector<std::vector<uint32_t>> from_;  ///< where the last of k_ + 1 stretches begins, by j
     std::vector<Line> hull_;
     std::size_t k_ = 0;
     uint64_t done_ = 0, total_ = 0;  ///< rows, for the progress
 };
 
-/// The ends of the stretches that cost least in sum; where the last but one may end at the end, those of one stretch fewer if they cost less. `ends` as all_ends() has
-/// them, or fewer: low and high always rise, and low <= high. `cost(begin, end)` may be infinite, for what must not be; then it is for all longer stretches around it too.
-/// Keeps 4 bytes for each row and place up to `most_kept` bytes; beyond, about 12 * sqrt(rows) bytes a place, and takes twice the time.
+/// The ends of the stretches that cost least in sum; where the last but one may end at the end,
+/// those of one stretch fewer if they cost less. `ends` as all_ends() has them, or fewer: low and
+/// high always rise, and low <= high. `cost(begin, end)` may be infinite, for what must not be;
+/// then it is for all longer stretches around it too. Keeps 4 bytes for each row and place up to
+/// `most_kept` bytes; beyond, about 12 * sqrt(rows) bytes a place, and takes twice the time.
 template <class CostOf>
-std::vector<uint32_t> least_cuts(std::span<const Ends> ends, Rows rows, const Progress& progress, const CostOf& cost, std::size_t most_kept = 64 << 20) {
+std::vector<uint32_t> least_cuts(std::span<const Ends> ends, Rows rows, const Progress& progress,
+                                 const CostOf& cost, std::size_t most_kept = 64 << 20) {
     return LeastCuts(ends, rows, cost, most_kept).find(progress);
 }
 

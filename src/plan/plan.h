@@ -14,14 +14,14 @@ namespace sab {
 
 /// A bucket as the samplers see it. Plain data: it is written to plan files as it is.
 struct Bucket {
-    double lower, upper;     ///< the caller's boundaries, or shortest and longest
+    double lower, upper;  ///< the caller's boundaries, or shortest and longest
     double shortest, longest;
     double padded_length;
-    double total;            ///< sum of its sizes
-    double cost;             ///< of its largest batch
-    uint64_t batch_size;     ///< samples in a full batch, at least 1
-    uint64_t batches;        ///< an epoch, by the tail policy
-    uint32_t begin, end;     ///< its sorted places
+    double total;                     ///< sum of its sizes
+    double cost;                      ///< of its largest batch
+    uint64_t batch_size;              ///< samples in a full batch, at least 1
+    uint64_t batches;                 ///< an epoch, by the tail policy
+    uint32_t begin, end;              ///< its sorted places
     uint32_t level_begin, level_end;  ///< its levels; neighbours may share one
     uint64_t samples() const { return end - begin; }
 };
@@ -35,29 +35,33 @@ struct PlanFacts {
     double total;
     double budget;
     double length_multiple;
-    double padding_target; ///< of SAB_BUCKETS_AUTO without max_shapes, 0 otherwise
-    double nearest_target; ///< padding_target where it is met, else the least that was within reach
-    int32_t cost;          ///< sab_cost
-    int32_t tail;          ///< sab_tail
-    int32_t pads_to_bucket; ///< 1: batches are padded to their bucket's length
-    int32_t whole_sizes;   ///< 1: all sizes are whole numbers and so are all sums of them
-    int32_t edges;         ///< sab_buckets
+    double padding_target;  ///< of SAB_BUCKETS_AUTO without max_shapes, 0 otherwise
+    double
+        nearest_target;  ///< padding_target where it is met, else the least that was within reach
+    int32_t cost;        ///< sab_cost
+    int32_t tail;        ///< sab_tail
+    int32_t pads_to_bucket;  ///< 1: batches are padded to their bucket's length
+    int32_t whole_sizes;     ///< 1: all sizes are whole numbers and so are all sums of them
+    int32_t edges;           ///< sab_buckets
     int32_t reserved;
 };
 
 class Plan {
 public:
     static std::shared_ptr<const Plan> make(const Sizes& sizes, const sab_plan_options& options);
-    /// Of samples that are sorted already. Without their order it is a plan of places only: it says what buckets there are, and no more.
+    /// Of samples that are sorted already. Without their order it is a plan of places only: it says
+    /// what buckets there are, and no more.
     static std::shared_ptr<const Plan> make(Sorted sorted, const sab_plan_options& options);
     static std::shared_ptr<const Plan> open(const char* path);
     static std::shared_ptr<const Plan> read(std::span<const std::byte> image);
 
     const PlanFacts& facts() const { return facts_; }
-    /// Samples by sorted place. The plan may be a mapped file, which somebody may have changed since it was opened: check_sample() what is read.
+    /// Samples by sorted place. The plan may be a mapped file, which somebody may have changed
+    /// since it was opened: check_sample() what is read.
     std::span<const uint32_t> order() const { return order_; }
     void check_sample(uint32_t index) const {
-        if (index >= facts_.samples) [[unlikely]] fail_changed(index);
+        if (index >= facts_.samples) [[unlikely]]
+            fail_changed(index);
     }
     std::span<const double> level_size() const { return level_size_; }
     std::span<const uint32_t> level_first() const { return level_first_; }
@@ -67,7 +71,8 @@ public:
 
     /// A length as a batch is padded to it.
     double padded(double length) const;
-    /// The padded length whose cost a batch padded to `padded_length` has: a size of zero costs as much as the smallest above zero.
+    /// The padded length whose cost a batch padded to `padded_length` has: a size of zero costs as
+    /// much as the smallest above zero.
     double priced(double padded_length) const;
 
     /// Samples left out, by ascending size: at most `room` of them are written.
@@ -79,7 +84,9 @@ public:
 
 private:
     Plan() = default;
-    static std::shared_ptr<const Plan> from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string_view name);
+    static std::shared_ptr<const Plan> from_image(std::span<const std::byte> image,
+                                                  std::shared_ptr<const void> owner,
+                                                  std::string_view name);
     std::vector<std::span<const std::byte>> sections() const;
     uint64_t checksum() const;
     void check_sound(const std::function<void(const char*)>& refuse) const;
@@ -97,11 +104,14 @@ private:
 
 double round_up(double length, double multiple);
 
-/// The size that a sample of size zero is priced at: the smallest above zero among the distinct sizes, ascending; 1 when there is none.
+/// The size that a sample of size zero is priced at: the smallest above zero among the distinct
+/// sizes, ascending; 1 when there is none.
 double price_of_zero(std::span<const double> level_size);
 
-/// Writes the buckets where they fit, and says how many there are. `boundaries` has room for one more than `bucket_sizes`.
-std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bucket_count, std::span<int64_t> boundaries, std::span<int64_t> bucket_sizes);
+/// Writes the buckets where they fit, and says how many there are. `boundaries` has room for one
+/// more than `bucket_sizes`.
+std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bucket_count,
+                           std::span<int64_t> boundaries, std::span<int64_t> bucket_sizes);
 
 }  // namespace sab
 

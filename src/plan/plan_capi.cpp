@@ -3,10 +3,7 @@
 #include "base/guard.h"
 #include "plan/plan.h"
 
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 extern "C" {
 
@@ -15,8 +12,9 @@ void sab_plan_options_init(sab_plan_options* options, size_t struct_size) noexce
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t min_bucket_count, int64_t* boundaries, int64_t* bucket_sizes,
-                              size_t capacity, size_t* bucket_count) noexcept {
+sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t min_bucket_count,
+                              int64_t* boundaries, int64_t* bucket_sizes, size_t capacity,
+                              size_t* bucket_count) noexcept {
     return sab::guard([&] {
         sab::require(sizes, "sizes");
         sab::require(bucket_count, "bucket_count");
@@ -24,11 +22,14 @@ sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t
             sab::require(boundaries, "boundaries");
             sab::require(bucket_sizes, "bucket_sizes");
         }
-        *bucket_count = sab::create_buckets(sizes->impl, max_width, min_bucket_count, {boundaries, capacity > 0 ? capacity + 1 : 0}, {bucket_sizes, capacity});
+        *bucket_count = sab::create_buckets(sizes->impl, max_width, min_bucket_count,
+                                            {boundaries, capacity > 0 ? capacity + 1 : 0},
+                                            {bucket_sizes, capacity});
     });
 }
 
-sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options, sab_plan** plan) noexcept {
+sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options,
+                        sab_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {
         sab::require(sizes, "sizes");
         sab::require(options, "options");
@@ -42,9 +43,11 @@ sab_status sab_plan_get_info(const sab_plan* plan, sab_plan_info* info) noexcept
         sab::require(plan, "plan");
         sab::check_result(info, "info");
         const sab::PlanFacts& facts = plan->impl->facts();
-        sab::write_result(sab_plan_info{0, facts.samples, facts.skipped, plan->impl->buckets().size(), facts.batches, facts.lower_bound,
-                                        plan->impl->fingerprint(), facts.total, facts.budget},
-                          info);
+        sab::write_result(
+            sab_plan_info{0, facts.samples, facts.skipped, plan->impl->buckets().size(),
+                          facts.batches, facts.lower_bound, plan->impl->fingerprint(), facts.total,
+                          facts.budget},
+            info);
     });
 }
 
@@ -53,14 +56,17 @@ sab_status sab_plan_get_bucket(const sab_plan* plan, size_t index, sab_bucket* b
         sab::require(plan, "plan");
         sab::check_result(bucket, "bucket");
         const auto buckets = plan->impl->buckets();
-        sab::check(index < buckets.size(), "index", index, "must be below the number of buckets, ", buckets.size());
+        sab::check(index < buckets.size(), "index", index, "must be below the number of buckets, ",
+                   buckets.size());
         const sab::Bucket& b = buckets[index];
-        sab::write_result(sab_bucket{0, b.lower, b.upper, b.shortest, b.longest, b.padded_length, b.total, b.cost, b.samples(), b.batch_size, b.batches},
+        sab::write_result(sab_bucket{0, b.lower, b.upper, b.shortest, b.longest, b.padded_length,
+                                     b.total, b.cost, b.samples(), b.batch_size, b.batches},
                           bucket);
     });
 }
 
-sab_status sab_plan_skipped(const sab_plan* plan, int64_t* indices, size_t capacity, size_t* count) noexcept {
+sab_status sab_plan_skipped(const sab_plan* plan, int64_t* indices, size_t capacity,
+                            size_t* count) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::require(count, "count");
@@ -84,7 +90,8 @@ sab_status sab_plan_open(const char* path, sab_plan** plan) noexcept {
     });
 }
 
-sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity, size_t* size) noexcept {
+sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity,
+                          size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::require(size, "size");
@@ -101,6 +108,8 @@ sab_status sab_plan_read(const void* data, size_t size, sab_plan** plan) noexcep
     });
 }
 
-void sab_plan_free(sab_plan* plan) noexcept { delete plan; }
+void sab_plan_free(sab_plan* plan) noexcept {
+    delete plan;
+}
 
 }  // extern "C"

@@ -11,8 +11,11 @@
 namespace sab {
 namespace {
 
-/// The memory under sizes is the caller's or a mapped file. Whatever happens to it meanwhile, nothing is written outside of an array.
-[[noreturn, gnu::cold]] void fail_changed() { fail(SAB_E_ARGUMENT, "sizes: were changed while they were read"); }
+/// The memory under sizes is the caller's or a mapped file. Whatever happens to it meanwhile,
+/// nothing is written outside of an array.
+[[noreturn, gnu::cold]] void fail_changed() {
+    fail(SAB_E_ARGUMENT, "sizes: were changed while they were read");
+}
 
 struct Range {
     double least = std::numeric_limits<double>::infinity();
@@ -50,7 +53,8 @@ Range find_range(const View& view, std::size_t count, const Progress& progress) 
     return range;
 }
 
-/// Levels from how many samples have each size from `least` on; `next` becomes where each size begins.
+/// Levels from how many samples have each size from `least` on; `next` becomes where each size
+/// begins.
 Sorted make_levels(std::vector<uint32_t>& next, std::size_t count, double least) {
     Sorted sorted;
     sorted.count = count;
@@ -68,17 +72,20 @@ Sorted make_levels(std::vector<uint32_t>& next, std::size_t count, double least)
 }
 
 template <class View>
-Sorted sort_by_counting(const View& view, std::size_t count, const Range& range, bool with_order, const Progress& progress) {
+Sorted sort_by_counting(const View& view, std::size_t count, const Range& range, bool with_order,
+                        const Progress& progress) {
     using Number = typename View::number_type;
     const auto least = static_cast<Number>(range.least);
     const auto width = static_cast<std::size_t>(range.most - range.least) + 1;
     // A number that is outside of the range by now is counted in the last place.
     const auto key = [view, least, width](std::size_t i) __attribute__((always_inline)) {
         if constexpr (std::is_integral_v<Number>) {
-            return std::min<uint64_t>(static_cast<uint64_t>(view[i]) - static_cast<uint64_t>(least), width);
+            return std::min<uint64_t>(static_cast<uint64_t>(view[i]) - static_cast<uint64_t>(least),
+                                      width);
         } else {
             const Number above = view[i] - least;
-            return above >= 0 && above < static_cast<Number>(width) ? static_cast<uint64_t>(above) : width;
+            return above >= 0 && above < static_cast<Number>(width) ? static_cast<uint64_t>(above)
+                                                                    : width;
         }
     };
     std::vector<uint32_t> next(width + 1);
@@ -94,11 +101,14 @@ Sorted sort_by_counting(const View& view, std::size_t count, const Range& range,
     sorted.order = std::unique_ptr<uint32_t[]>(new uint32_t[count + 1]);
     uint32_t* order = sorted.order.get();
     progress.blocks(count, 2 * count, 3 * count, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i) order[std::min<std::size_t>(counts[key(i)]++, count)] = static_cast<uint32_t>(i);
+        for (std::size_t i = first; i < last; ++i)
+            order[std::min<std::size_t>(counts[key(i)]++, count)] = static_cast<uint32_t>(i);
     });
     // Where each size has as many samples as were counted, every place was written.
     for (std::size_t level = 0; level < sorted.level_size.size(); ++level)
-        if (next[static_cast<std::size_t>(sorted.level_size[level] - range.least)] != sorted.level_first[level + 1]) fail_changed();
+        if (next[static_cast<std::size_t>(sorted.level_size[level] - range.least)] !=
+            sorted.level_first[level + 1])
+            fail_changed();
     return sorted;
 }
 
@@ -110,17 +120,20 @@ struct Keyed {
 using Digits = std::array<std::array<uint32_t, 256>, 8>;
 
 /// What does not depend on how the sizes lie in memory.
-Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, bool with_order, const Progress& progress) {
+Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, bool with_order,
+                      const Progress& progress) {
     constexpr std::size_t stretch = std::size_t{1} << 18;
     const std::size_t count = items.size();
     std::vector<Keyed> other(count);
     for (std::size_t d = 0; d < 8; ++d) {
-        if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;  // all alike in this digit
+        // all alike in this digit
+        if (std::ranges::any_of(digits[d], [&](uint32_t n) { return n == count; })) continue;
         std::array<uint32_t, 256> next{};
         for (std::size_t k = 1; k < 256; ++k) next[k] = next[k - 1] + digits[d][k - 1];
         for (std::size_t first = 0; first < count; first += stretch) {
             progress.report(2 * count + (d * count + first) / 8, 3 * count);
-            for (std::size_t i = first; i < std::min(first + stretch, count); ++i) other[next[(items[i].key >> (8 * d)) & 255]++] = items[i];
+            for (std::size_t i = first; i < std::min(first + stretch, count); ++i)
+                other[next[(items[i].key >> (8 * d)) & 255]++] = items[i];
         }
         items.swap(other);
     }
@@ -141,7 +154,8 @@ Sorted sort_by_digits(std::vector<Keyed> items, const Digits& digits, bool with_
 }
 
 template <class View>
-Sorted sort_by_radix(const View& view, std::size_t count, bool with_order, const Progress& progress) {
+Sorted sort_by_radix(const View& view, std::size_t count, bool with_order,
+                     const Progress& progress) {
     std::vector<Keyed> items(count);
     Digits digits{};
     progress.blocks(count, count, 3 * count, [&](std::size_t first, std::size_t last) {

@@ -12,12 +12,15 @@ namespace sab {
 
 struct Sorted {
     std::size_t count = 0;
-    std::unique_ptr<uint32_t[]> order;  ///< sample at each sorted place; equal sizes by index. Null when only the levels were asked for
-    std::vector<double> level_size;     ///< the distinct sizes, ascending
-    std::vector<uint32_t> level_first;  ///< sorted place where each begins; one more at the end: `count`
+    /// sample at each sorted place; equal sizes by index. Null when only the levels were asked for
+    std::unique_ptr<uint32_t[]> order;
+    std::vector<double> level_size;  ///< the distinct sizes, ascending
+    /// sorted place where each begins; one more at the end: `count`
+    std::vector<uint32_t> level_first;
 };
 
-/// Sorts by counting where sizes are whole numbers in a narrow range, by radix otherwise. Throws for a size that breaks the rules.
+/// Sorts by counting where sizes are whole numbers in a narrow range, by radix otherwise. Throws
+/// for a size that breaks the rules.
 Sorted sort_by_size(const Sizes& sizes, bool with_order, const Progress& progress);
 
 }  // namespace sab

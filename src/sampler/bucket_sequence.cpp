@@ -1,6 +1,7 @@
 /// The native order, version 2. ARCHITECTURE.md tells it as a whole.
 ///
-/// The samples of a batch are a stretch of the bucket's permuted places; the order of the batches is CostOrder's.
+/// The samples of a batch are a stretch of the bucket's permuted places; the order of the batches
+/// is CostOrder's.
 #include <algorithm>
 
 #include "sampler/cost_order.h"
@@ -23,16 +24,22 @@ public:
         for (std::size_t b = 0; b < buckets.size(); ++b) {
             const Bucket& bucket = buckets[b];
             if (bucket.batches == 0) continue;
-            const uint64_t full = tail_policy == SAB_TAIL_WRAP ? bucket.batches : bucket.samples() / bucket.batch_size;
+            const uint64_t full = tail_policy == SAB_TAIL_WRAP
+                                      ? bucket.batches
+                                      : bucket.samples() / bucket.batch_size;
             const uint64_t tail = bucket.samples() % bucket.batch_size;
             if (full > 0) kinds_.push_back({b, 0, {bucket.batch_size, full, bucket.cost}});
             if (bucket.batches > full) {
-                // With full batches beside it, a tail's cost is its share of theirs; alone, it is the largest batch itself.
-                const double cost = full > 0 ? bucket.cost * static_cast<double>(tail) / static_cast<double>(bucket.batch_size) : bucket.cost;
+                // With full batches beside it, a tail's cost is its share of theirs; alone, it is
+                // the largest batch itself.
+                const double cost = full > 0 ? bucket.cost * static_cast<double>(tail) /
+                                                   static_cast<double>(bucket.batch_size)
+                                             : bucket.cost;
                 kinds_.push_back({b, full * bucket.batch_size, {tail, 1, cost}});
             }
         }
-        std::ranges::stable_sort(kinds_, std::ranges::greater{}, [](const Kind& kind) { return kind.batches.cost; });
+        std::ranges::stable_sort(kinds_, std::ranges::greater{},
+                                 [](const Kind& kind) { return kind.batches.cost; });
         std::vector<BatchKind> batches(kinds_.size());
         std::ranges::transform(kinds_, batches.begin(), &Kind::batches);
         order_ = CostOrder(std::move(batches));
@@ -42,9 +49,15 @@ public:
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
     uint64_t batches() const override { return order_.batches(); }
-    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const override { return order_.turn(step, rank, world); }
-    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override { return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement)); }
-    void exchange(Layout& layout) noexcept override { std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value); }
+    uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const override {
+        return order_.turn(step, rank, world);
+    }
+    std::unique_ptr<Layout> lay_out(const Arrangement& arrangement) const override {
+        return std::make_unique<LayoutOf<CostOrder>>(order_.arranged(arrangement));
+    }
+    void exchange(Layout& layout) noexcept override {
+        std::swap(order_, static_cast<LayoutOf<CostOrder>&>(layout).value);
+    }
 
     const Plan* plan() const override { return &reader_.plan(); }
     std::size_t bucket(uint64_t position) const override { return found(position).bucket; }
@@ -55,7 +68,8 @@ public:
         const auto [kind, batch] = order_.find(position);
         const Bucket& bucket = reader_.plan().buckets()[kinds_[kind].bucket];
         const uint64_t samples = kinds_[kind].batches.samples;
-        if (bucket.level_end - bucket.level_begin == 1) return static_cast<double>(samples) * bucket.longest;
+        if (bucket.level_end - bucket.level_begin == 1)
+            return static_cast<double>(samples) * bucket.longest;
         return reader_.total(bucket, places(kinds_[kind], batch, 0, samples));
     }
 
@@ -68,13 +82,15 @@ private:
     const Kind& found(uint64_t position) const { return kinds_[order_.find(position).kind]; }
 
     /// Places inside the bucket of a batch's samples.
-    std::span<const uint32_t> places(const Kind& kind, uint64_t batch, uint64_t first, uint64_t count) const {
+    std::span<const uint32_t> places(const Kind& kind, uint64_t batch, uint64_t first,
+                                     uint64_t count) const {
         const uint64_t samples = reader_.plan().buckets()[kind.bucket].samples();
         const Permutation permutation(samples, order_.samples_key(kind.bucket));
         if (places_.size() < count) places_.resize(count);
         const std::span<uint32_t> out(places_.data(), count);
         const uint64_t begin = kind.first + batch * kind.batches.samples + first;
-        // Only a batch of SAB_TAIL_WRAP reaches past the end, where it goes on with the bucket's first.
+        // Only a batch of SAB_TAIL_WRAP reaches past the end, where it goes on with the bucket's
+        // first.
         for (uint64_t done = 0; done < count;) {
             const uint64_t from = (begin + done) % samples;
             const uint64_t stretch = std::min(count - done, samples - from);
@@ -92,6 +108,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan) { return std::make_unique<BucketSequence>(std::move(plan)); }
+std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan) {
+    return std::make_unique<BucketSequence>(std::move(plan));
+}
 
 }  // namespace sab

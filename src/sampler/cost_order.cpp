@@ -17,10 +17,14 @@ CostOrder CostOrder::arranged(const Arrangement& arrangement) const {
 }
 
 void CostOrder::arrange(const Arrangement& arrangement) {
-    if (runs_.empty() || arrangement.group != arrangement_.group || arrangement.worst_first != arrangement_.worst_first) lay_out(arrangement);
+    if (runs_.empty() || arrangement.group != arrangement_.group ||
+        arrangement.worst_first != arrangement_.worst_first)
+        lay_out(arrangement);
     arrangement_ = arrangement;
     found_position_ = nowhere;
-    const auto key = [&](Purpose purpose, uint64_t which) { return permutation_key(arrangement.seed, arrangement.epoch, purpose, which); };
+    const auto key = [&](Purpose purpose, uint64_t which) {
+        return permutation_key(arrangement.seed, arrangement.epoch, purpose, which);
+    };
     ranks_key_ = epoch_key(arrangement.seed, arrangement.epoch, Purpose::ranks);
     samples_key_ = epoch_key(arrangement.seed, arrangement.epoch, Purpose::samples);
     groups_ = Permutation(grouped_ / arrangement.group - worst_groups_, key(Purpose::steps, 0));
@@ -37,7 +41,8 @@ void CostOrder::lay_out(const Arrangement& arrangement) {
     grouped_ = batches_ - over;
     std::vector<std::size_t> by_samples(over > 0 ? kinds_.size() : 0);
     for (std::size_t k = 0; k < by_samples.size(); ++k) by_samples[k] = k;
-    std::ranges::stable_sort(by_samples, std::ranges::greater{}, [&](std::size_t k) { return kinds_[k].samples; });
+    std::ranges::stable_sort(by_samples, std::ranges::greater{},
+                             [&](std::size_t k) { return kinds_[k].samples; });
     std::vector<uint64_t> taken(kinds_.size());
     std::vector<std::size_t> last;
     for (std::size_t i = 0; i < by_samples.size() && over > 0; ++i) {
@@ -49,11 +54,14 @@ void CostOrder::lay_out(const Arrangement& arrangement) {
     runs_.clear();
     uint64_t id = 0;
     for (std::size_t k = 0; k < kinds_.size(); ++k)
-        if (kinds_[k].batches > taken[k]) runs_.push_back({k, 0, id += kinds_[k].batches - taken[k]});
+        if (kinds_[k].batches > taken[k])
+            runs_.push_back({k, 0, id += kinds_[k].batches - taken[k]});
     std::ranges::sort(last);  // by cost again
-    for (const std::size_t k : last) runs_.push_back({k, kinds_[k].batches - taken[k], id += taken[k]});
+    for (const std::size_t k : last)
+        runs_.push_back({k, kinds_[k].batches - taken[k], id += taken[k]});
 
-    worst_groups_ = std::min(grouped_ / arrangement.group, (arrangement.worst_first + arrangement.group - 1) / arrangement.group);
+    worst_groups_ = std::min(grouped_ / arrangement.group,
+                             (arrangement.worst_first + arrangement.group - 1) / arrangement.group);
     // A band ends before the batch that costs less than nine tenths of its first.
     bands_.clear();
     const uint64_t first = worst_groups_ * arrangement.group;
@@ -76,7 +84,8 @@ CostOrder::Found CostOrder::find(uint64_t position) const {
     if (position < grouped_) {
         const uint64_t group = position / arrangement_.group;
         if (group >= worst_groups_) {
-            id = (worst_groups_ + groups_(group - worst_groups_)) * arrangement_.group + position % arrangement_.group;
+            id = (worst_groups_ + groups_(group - worst_groups_)) * arrangement_.group +
+                 position % arrangement_.group;
             const auto band = std::ranges::upper_bound(bands_, id, {}, &Band::end_id);
             const uint64_t first = band->end_id - band->batches.count();
             id = first + band->batches(id - first);

@@ -1,5 +1,6 @@
 #pragma once
-/// The order of an epoch's batches, version 2: a keyed permutation in which the batches of one step cost nearly the same.
+/// The order of an epoch's batches, version 2: a keyed permutation in which the batches of one step
+/// cost nearly the same.
 
 #include <cstdint>
 #include <vector>
@@ -16,9 +17,10 @@ struct BatchKind {
     double cost;
 };
 
-/// Every batch of an epoch has an id. Ids are sorted by cost, so that `group` neighbours cost nearly the same; inside a band of nearly equal cost the
-/// ids are permuted, so that a group mixes kinds; the groups are permuted. The batches that fill no last group are taken from those with the most
-/// samples, which can be split between ranks, and stand at the end.
+/// Every batch of an epoch has an id. Ids are sorted by cost, so that `group` neighbours cost
+/// nearly the same; inside a band of nearly equal cost the ids are permuted, so that a group mixes
+/// kinds; the groups are permuted. The batches that fill no last group are taken from those with
+/// the most samples, which can be split between ranks, and stand at the end.
 class CostOrder {
 public:
     /// Which batch of which kind.
@@ -37,8 +39,9 @@ public:
     uint64_t batches() const { return batches_; }
     const BatchKind& kind(std::size_t index) const { return kinds_[index]; }
     Found find(uint64_t position) const;
-    /// Which of the `world` batches or pieces of a step a rank takes. Where a band of cost is narrower than a step, these stand by cost, and a fixed place would
-    /// give one rank all the longest batches. So each step begins at a random rank.
+    /// Which of the `world` batches or pieces of a step a rank takes. Where a band of cost is
+    /// narrower than a step, these stand by cost, and a fixed place would give one rank all the
+    /// longest batches. So each step begins at a random rank.
     uint64_t turn(uint64_t step, uint64_t rank, uint64_t world) const {
         const uint64_t turned = rank + multiply_high(mix(ranks_key_ ^ step), world);
         return turned < world ? turned : turned - world;
@@ -72,7 +75,8 @@ private:
     Permutation groups_;
     uint64_t ranks_key_ = 0, samples_key_ = 0;  ///< of the epoch
     static constexpr uint64_t nowhere = ~uint64_t{0};
-    mutable uint64_t found_position_ = nowhere;  ///< of the last find(): a batch is asked about several times
+    /// of the last find(): a batch is asked about several times
+    mutable uint64_t found_position_ = nowhere;
     mutable Found found_{};
 };
 

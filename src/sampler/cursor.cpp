@@ -12,26 +12,34 @@ namespace {
 constexpr uint64_t most_ranks_lowered = uint64_t{1} << 20;  // each is a number in memory
 
 void check_lowered_ranks(uint64_t world_size) {
-    check(world_size <= most_ranks_lowered, "options.world_size", world_size, "a budget is lowered for at most ", most_ranks_lowered, " ranks");
+    check(world_size <= most_ranks_lowered, "options.world_size", world_size,
+          "a budget is lowered for at most ", most_ranks_lowered, " ranks");
 }
 
 /// How many pieces a batch is cut into so that none costs more than `most`.
 uint64_t pieces_of(uint64_t samples, double cost, double most) {
     const double pieces = std::ceil(cost / most);
-    return pieces < static_cast<double>(samples) ? std::max<uint64_t>(1, static_cast<uint64_t>(pieces)) : samples;
+    return pieces < static_cast<double>(samples)
+               ? std::max<uint64_t>(1, static_cast<uint64_t>(pieces))
+               : samples;
 }
 
 }  // namespace
 
 void check_sampler_options(const sab_sampler_options& options) {
-    check(options.world_size >= 1 && options.world_size <= largest_world_size, "options.world_size", options.world_size, "must be from 1 to 2^32 - 1");
-    check(options.rank < options.world_size, "options.rank", options.rank, "must be below the world size, ", options.world_size);
-    check(options.last_step >= SAB_LAST_STEP_SPLIT && options.last_step <= SAB_LAST_STEP_WRAP, "options.last_step", options.last_step,
+    check(options.world_size >= 1 && options.world_size <= largest_world_size, "options.world_size",
+          options.world_size, "must be from 1 to 2^32 - 1");
+    check(options.rank < options.world_size, "options.rank", options.rank,
+          "must be below the world size, ", options.world_size);
+    check(options.last_step >= SAB_LAST_STEP_SPLIT && options.last_step <= SAB_LAST_STEP_WRAP,
+          "options.last_step", options.last_step,
           "must be one of SAB_LAST_STEP_SPLIT (0) to SAB_LAST_STEP_WRAP (2)");
-    check(options.step_totals == 0 || options.step_totals == 1, "options.step_totals", options.step_totals, "must be 0 or 1");
+    check(options.step_totals == 0 || options.step_totals == 1, "options.step_totals",
+          options.step_totals, "must be 0 or 1");
 }
 
-Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options) : sequence_(std::move(sequence)), options_(options) {
+Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options)
+    : sequence_(std::move(sequence)), options_(options) {
     check_sampler_options(options);
     course_.world_size = options.world_size;
     set_epoch(options.epoch);
@@ -68,15 +76,20 @@ uint64_t Cursor::rounds() const {
     return left / world + (options_.last_step != SAB_LAST_STEP_DROP && left % world != 0);
 }
 
-uint64_t Cursor::batch_count() const { return course_.start_step + course_.lead_steps + (course_.steps_before.empty() ? rounds() : course_.steps_before.back()); }
+uint64_t Cursor::batch_count() const {
+    return course_.start_step + course_.lead_steps +
+           (course_.steps_before.empty() ? rounds() : course_.steps_before.back());
+}
 
 void Cursor::check_step(uint64_t step) const {
-    check(step >= course_.start_step, "position", step, "must not be before step ", course_.start_step, ", up to which another number of ranks or another budget went");
+    check(step >= course_.start_step, "position", step, "must not be before step ",
+          course_.start_step, ", up to which another number of ranks or another budget went");
 }
 
 void Cursor::seek(uint64_t step) {
     check_step(step);
-    check(step <= batch_count(), "position", step, "must be at most the number of steps, ", batch_count());
+    check(step <= batch_count(), "position", step, "must be at most the number of steps, ",
+          batch_count());
     course_.step = step;
 }
 
@@ -89,10 +102,12 @@ Cursor::Place Cursor::place_of(uint64_t step) const {
     uint64_t after = step - course_.start_step;
     if (after < course_.lead_steps) return {course_.lead, after, course_.lead_steps};
     after -= course_.lead_steps;
-    if (course_.steps_before.empty()) return {round_from(course_.start_position + after * course_.world_size), 0, 1};
+    if (course_.steps_before.empty())
+        return {round_from(course_.start_position + after * course_.world_size), 0, 1};
     const auto next = std::ranges::upper_bound(course_.steps_before, after);
     const auto index = static_cast<uint64_t>(next - course_.steps_before.begin()) - 1;
-    return {round_from(course_.start_position + index * course_.world_size), after - course_.steps_before[index], *next - course_.steps_before[index]};
+    return {round_from(course_.start_position + index * course_.world_size),
+            after - course_.steps_before[index], *next - course_.steps_before[index]};
 }
 
 void Cursor::count_steps() {
@@ -103,13 +118,16 @@ void Cursor::count_steps() {
     course_.steps_before.reserve(rounds() + 1);
     course_.steps_before.push_back(0);
     for (uint64_t round = 0, count = rounds(); round < count; ++round)
-        course_.steps_before.push_back(course_.steps_before.back() + steps_of(round_from(course_.start_position + round * course_.world_size)));
+        course_.steps_before.push_back(
+            course_.steps_before.back() +
+            steps_of(round_from(course_.start_position + round * course_.world_size)));
 }
 
 /// The fewest steps in which no piece costs more than the budget.
 uint64_t Cursor::steps_of(const Round& round) const {
     uint64_t pieces = 0, batches = round.batches;
-    if (const uint64_t all = sequence_->batches(); round.first == 0 && all > 0 && batches > all) {  // the epoch several times over
+    // the epoch several times over
+    if (const uint64_t all = sequence_->batches(); round.first == 0 && all > 0 && batches > all) {
         for (uint64_t i = 0; i < all; ++i) pieces += least_pieces(batch_of(round, i));
         pieces *= batches / all;
         batches %= all;
@@ -119,7 +137,8 @@ uint64_t Cursor::steps_of(const Round& round) const {
 }
 
 Cursor::Share Cursor::batch_of(const Round& round, uint64_t index) const {
-    const uint64_t position = (round.position + index) % sequence_->batches();  // past the end only under SAB_LAST_STEP_WRAP
+    // past the end only under SAB_LAST_STEP_WRAP
+    const uint64_t position = (round.position + index) % sequence_->batches();
     const uint64_t first = index == 0 ? round.first : 0;
     return {position, first, sequence_->samples(position) - first};
 }
@@ -135,8 +154,11 @@ void Cursor::take_over(uint64_t step) {
     if (step >= batch_count()) {
         course_.start_position = sequence_->batches();
         course_.lead = {};
-    } else if (const Place place = place_of(step); step < course_.start_step + course_.lead_steps || place.step > 0) {
-        if (step >= course_.start_step + course_.lead_steps) course_.start_position = std::min(place.round.position + course_.world_size, sequence_->batches());
+    } else if (const Place place = place_of(step);
+               step < course_.start_step + course_.lead_steps || place.step > 0) {
+        if (step >= course_.start_step + course_.lead_steps)
+            course_.start_position =
+                std::min(place.round.position + course_.world_size, sequence_->batches());
         // The first piece of the next step is where the rest begins: pieces are dealt in order.
         const std::vector<uint64_t>& pieces = cut(place);
         uint64_t index = 0, before = place.step * course_.world_size;
@@ -144,7 +166,9 @@ void Cursor::take_over(uint64_t step) {
         const Share batch = batch_of(place.round, index);
         const uint64_t position = place.round.position + index, all = sequence_->batches();
         course_.lead = {};  // what SAB_LAST_STEP_WRAP would repeat is done
-        if (position < all) course_.lead = {position, batch.first + batch.count * before / pieces[index], std::min(place.round.batches - index, all - position)};
+        if (position < all)
+            course_.lead = {position, batch.first + batch.count * before / pieces[index],
+                            std::min(place.round.batches - index, all - position)};
     } else {
         course_.lead = {};
         course_.start_position = place.round.position;
@@ -181,12 +205,17 @@ std::unique_ptr<Sampler::Change> Cursor::prepare_budget(double budget) {
 
 Cursor::Pricing Cursor::priced(double budget) const {
     Pricing pricing;
-    if (budget == 0 || (plan()->facts().budget > 0 && budget >= plan()->facts().budget)) return pricing;
-    const Cost cost(plan()->facts().cost, {plan()->coefficients().begin(), plan()->coefficients().end()}, nullptr, nullptr);
+    if (budget == 0 || (plan()->facts().budget > 0 && budget >= plan()->facts().budget))
+        return pricing;
+    const Cost cost(plan()->facts().cost,
+                    {plan()->coefficients().begin(), plan()->coefficients().end()}, nullptr,
+                    nullptr);
     check_lowered_ranks(course_.world_size);
-    check(budget > cost.constant(), "budget", budget, "must be more than the cost's constant term, ", cost.constant());
+    check(budget > cost.constant(), "budget", budget,
+          "must be more than the cost's constant term, ", cost.constant());
     for (const Bucket& bucket : plan()->buckets())
-        pricing.most_samples.push_back(cost.largest_count(plan()->priced(bucket.padded_length), budget, bucket.batch_size));
+        pricing.most_samples.push_back(
+            cost.largest_count(plan()->priced(bucket.padded_length), budget, bucket.batch_size));
     pricing.budget = budget;
     return pricing;
 }
@@ -199,7 +228,8 @@ double Cursor::budget() const {
 
 void Cursor::check_priced(const char* what) const {
     if (plan()->facts().cost == SAB_COST_CALLBACK)
-        fail(SAB_E_UNSUPPORTED, what, ": the plan was priced by a callback, which is not kept: price it by terms");
+        fail(SAB_E_UNSUPPORTED, what,
+             ": the plan was priced by a callback, which is not kept: price it by terms");
 }
 
 bool Cursor::next(PlacedBatch& batch) {
@@ -209,7 +239,8 @@ bool Cursor::next(PlacedBatch& batch) {
     return true;
 }
 
-BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) {
+BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
+                              uint64_t* offsets) {
     const uint64_t steps = batch_count();
     if (course_.step >= steps) return {0, true};
     BatchBlock block;
@@ -223,7 +254,8 @@ BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<
             break;
         }
         if (part.count > 0) sequence_->fill(part.position, part.first, part.count, scratch.batch);
-        std::copy_n(scratch.batch.buffer.begin(), part.count, indices.begin() + static_cast<std::ptrdiff_t>(used));
+        std::copy_n(scratch.batch.buffer.begin(), part.count,
+                    indices.begin() + static_cast<std::ptrdiff_t>(used));
         offsets[++block.count] = used + part.count;
     }
     course_.step = step;
@@ -232,7 +264,8 @@ BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<
 
 void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
     check_step(step);
-    check(step < batch_count(), "position", step, "must be below the number of steps, ", batch_count());
+    check(step < batch_count(), "position", step, "must be below the number of steps, ",
+          batch_count());
     const Place place = place_of(step);
     const Share part = share(place, turn_of(step, rank));
     sequence_->fill(part.position, part.first, part.count, batch.batch);
@@ -248,7 +281,8 @@ uint64_t Cursor::turn_of(uint64_t step, uint64_t rank) const {
 }
 
 Cursor::Share Cursor::share(const Place& place, uint64_t turn) const {
-    if (place.steps == 1 && place.round.batches == course_.world_size) return batch_of(place.round, turn);
+    if (place.steps == 1 && place.round.batches == course_.world_size)
+        return batch_of(place.round, turn);
     const std::vector<uint64_t>& pieces = cut(place);
     uint64_t piece = place.step * course_.world_size + turn;
     for (uint64_t i = 0; i < pieces.size(); ++i) {
@@ -263,8 +297,10 @@ Cursor::Share Cursor::share(const Place& place, uint64_t turn) const {
     return {0, 0, 0};
 }
 
-/// Into how many pieces each batch of a round is cut, as many together as there are places for them. The least cost is searched for with which the
-/// pieces that cost at most that find a place each. Places left over go to the first batches that can be cut further; those left over then get nothing.
+/// Into how many pieces each batch of a round is cut, as many together as there are places for
+/// them. The least cost is searched for with which the pieces that cost at most that find a place
+/// each. Places left over go to the first batches that can be cut further; those left over then get
+/// nothing.
 const std::vector<uint64_t>& Cursor::cut(const Place& place) const {
     const Round& round = place.round;
     if (round == cut_round_) return pieces_;
@@ -277,8 +313,10 @@ const std::vector<uint64_t>& Cursor::cut(const Place& place) const {
     double high = 1e-300;
     for (uint64_t i = 0; i < round.batches; ++i) {
         const Share batch = batch_of(round, i);
-        const double share = static_cast<double>(batch.count) / static_cast<double>(sequence_->samples(batch.position));
-        batches.push_back({batch.count, least_pieces(batch), share * sequence_->cost(batch.position)});
+        const double share = static_cast<double>(batch.count) /
+                             static_cast<double>(sequence_->samples(batch.position));
+        batches.push_back(
+            {batch.count, least_pieces(batch), share * sequence_->cost(batch.position)});
         high = std::max(high, batches.back().cost);
     }
     const uint64_t places = place.steps * course_.world_size;
@@ -337,7 +375,8 @@ void Cursor::add_step_totals(const Place& place, PlacedBatch& batch) const {
             batch.step_total += static_cast<double>(times) * sequence_->total(position % batches);
         }
     };
-    if (round.batches >= batches) add(0, batches, round.batches / batches);  // more ranks than batches see the epoch several times over
+    // more ranks than batches see the epoch several times over
+    if (round.batches >= batches) add(0, batches, round.batches / batches);
     add(round.position, round.position + round.batches % batches, 1);
 }
 
@@ -366,12 +405,16 @@ void Cursor::restore(std::span<const std::byte> bytes) {
     match_sampler(state, sequence_->order(), sequence_->fingerprint(), options_);
     match_state("worst_first", state.worst_first, options_.worst_first);
 
-    check_place(state.world_size >= 1 && state.world_size <= largest_world_size && state.group >= 1 && state.group <= largest_world_size);
+    check_place(state.world_size >= 1 && state.world_size <= largest_world_size &&
+                state.group >= 1 && state.group <= largest_world_size);
     check_place(state.step >= state.start_step && state.lead_batches <= largest_world_size);
-    check_place(state.budget == 0 || (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr && plan()->facts().cost != SAB_COST_CALLBACK));
+    check_place(state.budget == 0 ||
+                (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr &&
+                 plan()->facts().cost != SAB_COST_CALLBACK));
 
     check_place(state.start_step <= uint64_t{1} << 62);
-    if (state.budget > 0 || state.lead_batches > 0) {  // only a lowered budget leaves a part of a round
+    // only a lowered budget leaves a part of a round
+    if (state.budget > 0 || state.lead_batches > 0) {
         check_place(state.world_size <= most_ranks_lowered);
         check_lowered_ranks(course_.world_size);
     }
@@ -383,11 +426,15 @@ void Cursor::restore(std::span<const std::byte> bytes) {
         course_.world_size = state.world_size;
         course_.arrangement = arrangement;
         check_place(state.start_position <= sequence_->batches());
-        check_place(state.lead_batches == 0 || (state.lead_position < state.start_position && state.lead_batches <= state.start_position - state.lead_position));
+        check_place(state.lead_batches == 0 ||
+                    (state.lead_position < state.start_position &&
+                     state.lead_batches <= state.start_position - state.lead_position));
         course_.start_step = state.start_step;
         course_.start_position = state.start_position;
         course_.lead = {state.lead_position, state.lead_first, state.lead_batches};
-        check_place(course_.lead.first == 0 || (course_.lead.batches > 0 && course_.lead.first < sequence_->samples(course_.lead.position)));
+        check_place(course_.lead.first == 0 ||
+                    (course_.lead.batches > 0 &&
+                     course_.lead.first < sequence_->samples(course_.lead.position)));
         try {
             course_.pricing = priced(state.budget);
         } catch (const Error&) {

@@ -20,12 +20,15 @@ public:
     uint64_t rank() const override { return options_.rank; }
     uint64_t batch_count() const override;
     void seek(uint64_t step) override;
-    BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices, uint64_t* offsets) override;
+    BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
+                          uint64_t* offsets) override;
     void at(uint64_t step, PlacedBatch& batch) override { fill(step, options_.rank, batch); }
     std::unique_ptr<Change> prepare_budget(double budget) override;
     double budget() const override;
     const Sequence* sequence() const override { return sequence_.get(); }
-    const Plan* plan() const override { return sequence_->order() == Order::worst ? nullptr : sequence_->plan(); }
+    const Plan* plan() const override {
+        return sequence_->order() == Order::worst ? nullptr : sequence_->plan();
+    }
     void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
     void restore(std::span<const std::byte> state) override;
 
@@ -40,8 +43,9 @@ private:
         uint64_t count;
     };
 
-    /// What the ranks take from the order together: so many batches from `position` on, the first of them from its sample `first` on. A round
-    /// takes one step, or several under a lowered budget, whose world size times steps places are dealt pieces of the batches.
+    /// What the ranks take from the order together: so many batches from `position` on, the first
+    /// of them from its sample `first` on. A round takes one step, or several under a lowered
+    /// budget, whose world size times steps places are dealt pieces of the batches.
     struct Round {
         uint64_t position = 0;
         uint64_t first = 0;
@@ -58,22 +62,26 @@ private:
 
     /// What a lowered budget pays for.
     struct Pricing {
-        double budget = 0;                    ///< 0: the plan's
-        std::vector<uint64_t> most_samples;   ///< by bucket
+        double budget = 0;                   ///< 0: the plan's
+        std::vector<uint64_t> most_samples;  ///< by bucket
     };
 
     /// All that changes as the cursor moves on.
     struct Course {
         uint64_t world_size = 1;
         Arrangement arrangement;
-        // Where this number of ranks or this budget took over: at the beginning of the epoch, or later.
+        // Where this number of ranks or this budget took over: at the beginning of the epoch, or
+        // later.
         uint64_t start_step = 0;
         uint64_t start_position = 0;
-        Round lead;                          ///< what is left of a round that others began; 0 batches: nothing
+        /// what is left of a round that others began; 0 batches: nothing
+        Round lead;
         uint64_t lead_steps = 0;
         uint64_t step = 0;
         Pricing pricing;
-        std::vector<uint64_t> steps_before;  ///< under a lowered budget: steps before each round, and at last their number; empty: a step a round
+        /// under a lowered budget: steps before each round, and at last their number; empty: a step
+        /// a round
+        std::vector<uint64_t> steps_before;
     };
     struct NewCourse;
 
@@ -100,7 +108,8 @@ private:
     sab_sampler_options options_;
     Course course_;
     mutable Batch scratch_;
-    mutable Round cut_round_;             ///< the round that was cut last, and into how many pieces each of its batches
+    /// the round that was cut last, and into how many pieces each of its batches
+    mutable Round cut_round_;
     mutable std::vector<uint64_t> pieces_;
 };
 

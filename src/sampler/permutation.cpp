@@ -20,7 +20,8 @@ Permutation::Permutation(uint64_t count, uint64_t key) : count_(count) {
     };
     if (count <= table_count) {
         std::iota(table_, table_ + table_count, uint8_t{0});
-        for (uint64_t left = count; left > 1; --left) std::swap(table_[left - 1], table_[multiply_high(draw(), left)]);
+        for (uint64_t left = count; left > 1; --left)
+            std::swap(table_[left - 1], table_[multiply_high(draw(), left)]);
         return;
     }
     const auto bits = static_cast<uint32_t>(std::bit_width(count - 1));
@@ -39,7 +40,8 @@ template <class Word>
     return static_cast<Word>(Wide{x} * static_cast<Word>(Wide{2} * x + 1));
 }
 
-/// Of six bits: the x with quadratic(x) = bits modulo 2^64, and two factors for the bits above; see inverse_quadratic().
+/// Of six bits: the x with quadratic(x) = bits modulo 2^64, and two factors for the bits above; see
+/// inverse_quadratic().
 struct Root {
     uint64_t x;
     uint64_t linear;
@@ -51,14 +53,16 @@ constexpr auto roots = [] {
     for (uint64_t low = 0; low < table.size(); ++low) {
         uint64_t x = 0, slope = 1;
         for (int bit = 0; bit < 64; ++bit) x |= (quadratic(x) ^ low) & (uint64_t{1} << bit);
-        for (int i = 0; i < 6; ++i) slope *= 2 - (4 * x + 1) * slope;  // Newton: doubles the bits of the reciprocal that are right, first 2
+        // Newton: doubles the bits of the reciprocal that are right, first 2
+        for (int i = 0; i < 6; ++i) slope *= 2 - (4 * x + 1) * slope;
         table[low] = {x, slope, uint64_t{0} - 2 * slope * slope};
     }
     return table;
 }();
 
-/// The x with quadratic(x) = y modulo 2^32, or 2^48: root + h (1 + s + 2 s^2 + 5 s^3 + 14 s^4 + ...), where root belongs to the six low bits of y, h is
-/// the rest of y over the slope at the root, s = -2 h / slope, and the coefficients are Catalan's numbers. h has 6 low zero bits, s 7.
+/// The x with quadratic(x) = y modulo 2^32, or 2^48: root + h (1 + s + 2 s^2 + 5 s^3 + 14 s^4 +
+/// ...), where root belongs to the six low bits of y, h is the rest of y over the slope at the
+/// root, s = -2 h / slope, and the coefficients are Catalan's numbers. h has 6 low zero bits, s 7.
 template <int bits>
 uint64_t inverse_quadratic(uint64_t y) {
     const Root& root = roots[y & 63];
@@ -86,29 +90,36 @@ uint64_t Permutation::walk(uint64_t x) const {
     return x;
 }
 
-uint64_t Permutation::operator()(uint64_t i) const { return count_ <= table_count ? table_[i] : walk(i); }
+uint64_t Permutation::operator()(uint64_t i) const {
+    return count_ <= table_count ? table_[i] : walk(i);
+}
 
 template <int bits>
 uint64_t Permutation::unapply(const Rounds& keys, uint64_t x) {
     const auto unshifted = [&](uint64_t shifted) {
         shifted &= keys.mask;
-        return shifted ^ (shifted >> keys.shift) ^ (shifted >> (2 * keys.shift));  // three shifts would move everything out
+        // three shifts would move everything out
+        return shifted ^ (shifted >> keys.shift) ^ (shifted >> (2 * keys.shift));
     };
     for (int r = keys.rounds; r > 0; --r) x = inverse_quadratic<bits>(unshifted(x)) - keys.add[r];
     return (unshifted(x) - keys.add[0]) & keys.mask;
 }
 
 uint64_t Permutation::inverse(uint64_t value) const {
-    if (count_ <= table_count) return static_cast<uint64_t>(std::find(table_, table_ + count_, value) - table_);
+    if (count_ <= table_count)
+        return static_cast<uint64_t>(std::find(table_, table_ + count_, value) - table_);
     uint64_t x = value;
     do x = keys_.mask >> 32 == 0 ? unapply<32>(keys_, x) : unapply<48>(keys_, x);
     while (x >= count_);
     return x;
 }
 
-/// The rounds on whole vectors; compilers do not shift vectors of 16 bits by a variable by themselves. `count` is rounded up to full vectors, for which `values` has room.
+/// The rounds on whole vectors; compilers do not shift vectors of 16 bits by a variable by
+/// themselves. `count` is rounded up to full vectors, for which `values` has room.
 template <int count_of_rounds, class Word>
-[[gnu::always_inline]] static inline void run_rounds(const Word mask, const Word shift, const uint64_t* keys, Word* values, std::size_t count) {
+[[gnu::always_inline]] static inline void run_rounds(const Word mask, const Word shift,
+                                                     const uint64_t* keys, Word* values,
+                                                     std::size_t count) {
     typedef Word Vector __attribute__((vector_size(32)));
     Vector add[count_of_rounds + 1];
     for (int r = 0; r <= count_of_rounds; ++r) add[r] = Vector{} + static_cast<Word>(keys[r]);
@@ -140,18 +151,21 @@ SAB_VECTOR_CLONES void Permutation::apply(const Rounds& keys, uint32_t* values, 
     run_rounds<rounds>(static_cast<uint32_t>(keys.mask), keys.shift, keys.add, values, count);
 }
 
-/// Passes instead of a loop a value, so that the rounds run on whole vectors: values that fell outside are gathered and tried again.
+/// Passes instead of a loop a value, so that the rounds run on whole vectors: values that fell
+/// outside are gathered and tried again.
 template <class Word>
 void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
     constexpr std::size_t block = 512, few = 4;  // so few are quicker one by one
     const bool has_outside = keys_.mask >= count_;
     const auto limit = static_cast<Word>(count_);
-    constexpr std::size_t full = 32 / sizeof(Word) - 1;  // words that may be needed behind others to fill a vector
+    // words that may be needed behind others to fill a vector
+    constexpr std::size_t full = 32 / sizeof(Word) - 1;
     Word values[block + full], again[block + full];
     uint16_t where[block];
     for (std::size_t start = 0; start < out.size(); start += block) {
         const std::size_t size = std::min(block, out.size() - start);
-        for (std::size_t i = 0; i < size + full; ++i) values[i] = static_cast<Word>(first + start + i);
+        for (std::size_t i = 0; i < size + full; ++i)
+            values[i] = static_cast<Word>(first + start + i);
         apply(keys_, values, size);
         std::size_t outside = 0;
         for (std::size_t i = 0; i < size && has_outside; ++i) {
@@ -173,7 +187,8 @@ void Permutation::fill_by(uint64_t first, std::span<uint32_t> out) const {
             }
             outside = still;
         }
-        for (std::size_t i = 0; i < outside; ++i) values[where[i]] = static_cast<Word>(walk(again[i]));
+        for (std::size_t i = 0; i < outside; ++i)
+            values[where[i]] = static_cast<Word>(walk(again[i]));
         std::copy_n(values, size, out.begin() + static_cast<std::ptrdiff_t>(start));
     }
 }

@@ -9,7 +9,8 @@ namespace sab {
 
 inline constexpr uint64_t golden_gamma = 0x9E3779B97F4A7C15u;
 
-/// 64 bits that look random and differ for different inputs: the finaliser of splitmix64 (Steele, Lea, Flood 2014).
+/// 64 bits that look random and differ for different inputs: the finaliser of splitmix64 (Steele,
+/// Lea, Flood 2014).
 constexpr uint64_t mix(uint64_t x) {
     x += golden_gamma;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -24,21 +25,37 @@ constexpr uint64_t multiply_high(uint64_t a, uint64_t b) {
 }
 
 /// What a permutation is for, so that no two of an epoch are alike.
-enum class Purpose : uint64_t { samples = 1, steps = 2, batches = 3, sequences = 4, units = 5, cohorts = 6, parts = 7, ranks = 8 };
+enum class Purpose : uint64_t {
+    samples = 1,
+    steps = 2,
+    batches = 3,
+    sequences = 4,
+    units = 5,
+    cohorts = 6,
+    parts = 7,
+    ranks = 8
+};
 
 /// What the keys of an epoch's permutations for one purpose have in common.
-constexpr uint64_t epoch_key(uint64_t seed, uint64_t epoch, Purpose purpose) { return mix(mix(mix(seed) ^ epoch) ^ static_cast<uint64_t>(purpose)); }
+constexpr uint64_t epoch_key(uint64_t seed, uint64_t epoch, Purpose purpose) {
+    return mix(mix(mix(seed) ^ epoch) ^ static_cast<uint64_t>(purpose));
+}
 
 /// The key of one permutation of one epoch.
-constexpr uint64_t permutation_key(uint64_t seed, uint64_t epoch, Purpose purpose, uint64_t which) { return mix(epoch_key(seed, epoch, purpose) ^ which); }
+constexpr uint64_t permutation_key(uint64_t seed, uint64_t epoch, Purpose purpose, uint64_t which) {
+    return mix(epoch_key(seed, epoch, purpose) ^ which);
+}
 
 /// A permutation of [0, count), count up to 2^48.
 ///
-/// It works on [0, 2^k), the next power of two: keyed rounds of x ^= x >> k/2, x += add, x = x (2x + 1), the quadratic of the cipher RC6. The
-/// quadratic is a bijection modulo 2^k. Unlike a product with a constant, it spreads a difference in a way that depends on the value, so no key leaves
-/// the pairs at some distance together. Values outside [0, count) go through the rounds again until they fall inside (on average fewer than two
-/// times). Up to `table_count` the permutation is a Fisher-Yates shuffle of a table, since a few bits leave the rounds too little to mix.
-/// tests/sampler/permutation_statistics_test.cpp checks single keys, permutation_test.cpp averages over keys.
+/// It works on [0, 2^k), the next power of two: keyed rounds of x ^= x >> k/2, x += add, x = x (2x
+/// + 1), the quadratic of the cipher RC6. The quadratic is a bijection modulo 2^k. Unlike a product
+/// with a constant, it spreads a difference in a way that depends on the value, so no key leaves
+/// the pairs at some distance together. Values outside [0, count) go through the rounds again until
+/// they fall inside (on average fewer than two times). Up to `table_count` the permutation is a
+/// Fisher-Yates shuffle of a table, since a few bits leave the rounds too little to mix.
+/// tests/sampler/permutation_statistics_test.cpp checks single keys, permutation_test.cpp averages
+/// over keys.
 class Permutation {
 public:
     static constexpr uint64_t table_count = 32;
@@ -52,7 +69,8 @@ public:
     uint64_t operator()(uint64_t i) const;
     /// The place of a value.
     uint64_t inverse(uint64_t value) const;
-    /// The values at first, first + 1, ...: the same as the operator's, many at a time. For counts up to 2^32.
+    /// The values at first, first + 1, ...: the same as the operator's, many at a time. For counts
+    /// up to 2^32.
     void fill(uint64_t first, std::span<uint32_t> out) const;
 
 private:

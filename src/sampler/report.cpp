@@ -15,7 +15,8 @@ class LagCorrelation {
 public:
     void add(double x) {
         if (has_last_) {
-            const double dx = last_ - mean_, dy = x - mean_;  // around any fixed number: the first, which keeps the sums small
+            // around any fixed number: the first, which keeps the sums small
+            const double dx = last_ - mean_, dy = x - mean_;
             ++pairs_;
             x_ += dx;
             y_ += dy;
@@ -50,7 +51,8 @@ Moments moments_of(const Plan& plan) {
     double count = 0, squares = 0, sum = 0;
     for (const Bucket& bucket : plan.buckets())
         for (uint32_t level = bucket.level_begin; level < bucket.level_end; ++level) {
-            const uint32_t first = std::max(bucket.begin, plan.level_first()[level]), last = std::min(bucket.end, plan.level_first()[level + 1]);
+            const uint32_t first = std::max(bucket.begin, plan.level_first()[level]),
+                           last = std::min(bucket.end, plan.level_first()[level + 1]);
             const double size = plan.level_size()[level];
             count += last - first;
             sum += size * (last - first);
@@ -87,12 +89,14 @@ sab_report report_of(const PlanFacts& facts) {
 
 Cost cost_of(const Plan& plan) {
     if (plan.facts().cost == SAB_COST_CALLBACK) return Cost();
-    return Cost(plan.facts().cost, {plan.coefficients().begin(), plan.coefficients().end()}, nullptr, nullptr);
+    return Cost(plan.facts().cost, {plan.coefficients().begin(), plan.coefficients().end()},
+                nullptr, nullptr);
 }
 
 }  // namespace
 
-sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options options, const Progress& progress) {
+sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options options,
+                       const Progress& progress) {
     options.rank = 0;
     options.step_totals = 0;
     const PlanFacts& facts = plan->facts();
@@ -115,7 +119,8 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
     uint32_t name = 0;
     cursor.set_epoch(options.epoch + 1);
     each_batch(0, [&](uint64_t, uint64_t, const Batch& batch) {
-        for (uint64_t i = 0; i < batch.count; ++i) next_batch[static_cast<std::size_t>(batch.buffer[i])] = name;
+        for (uint64_t i = 0; i < batch.count; ++i)
+            next_batch[static_cast<std::size_t>(batch.buffer[i])] = name;
         ++name;
     });
 
@@ -127,7 +132,8 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
     std::vector<uint32_t> mates;
     LagCorrelation lengths;
     std::vector<bool> is_seen(facts.samples);
-    double between = 0, imbalance = 0, step_cost = 0, step_most = 0, pairs = 0, met_again = 0, partners = 0, seen = 0;
+    double between = 0, imbalance = 0, step_cost = 0, step_most = 0, pairs = 0, met_again = 0,
+           partners = 0, seen = 0;
     cursor.set_epoch(options.epoch);
     each_batch(steps, [&](uint64_t, uint64_t rank, const Batch& batch) {
         const auto count = static_cast<double>(batch.count);
@@ -146,19 +152,24 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
             const double deviation = batch.total / count - mean;
             between += count * deviation * deviation;
             const Bucket& bucket = plan->buckets()[static_cast<std::size_t>(batch.bucket)];
-            if (bucket.batch_size > 1) partners += count * static_cast<double>(bucket.samples() - 1);
+            if (bucket.batch_size > 1)
+                partners += count * static_cast<double>(bucket.samples() - 1);
 
             mates.clear();
             for (uint64_t i = 0; i < batch.count; ++i)
-                if (const uint32_t next = next_batch[static_cast<std::size_t>(batch.buffer[i])]; next != none) mates.push_back(next);
+                if (const uint32_t next = next_batch[static_cast<std::size_t>(batch.buffer[i])];
+                    next != none)
+                    mates.push_back(next);
             pairs += count * (count - 1) / 2;
             met_again += equal_pairs(mates);
         }
-        const double this_cost = batch.count > 0 ? cost(batch.count, plan->priced(batch.padded_length)) : 0;
+        const double this_cost =
+            batch.count > 0 ? cost(batch.count, plan->priced(batch.padded_length)) : 0;
         step_cost += this_cost;
         step_most = std::max(step_most, this_cost);
         if (rank + 1 == options.world_size) {
-            imbalance += step_cost > 0 ? step_most * static_cast<double>(options.world_size) / step_cost : 1;
+            imbalance +=
+                step_cost > 0 ? step_most * static_cast<double>(options.world_size) / step_cost : 1;
             step_cost = step_most = 0;
         }
     });
@@ -168,8 +179,11 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
     report.meet_again = pairs > 0 ? met_again / pairs : 0;
     report.partners = seen > 0 ? partners / seen : 0;
     report.length_correlation = lengths.value();
-    report.variance_ratio = report.batches > 1 && variance > 0 ? between / static_cast<double>(report.batches - 1) / variance : 1;
-    report.dropped = facts.samples - facts.skipped - (static_cast<uint64_t>(seen) - report.repeated);
+    report.variance_ratio = report.batches > 1 && variance > 0
+                                ? between / static_cast<double>(report.batches - 1) / variance
+                                : 1;
+    report.dropped =
+        facts.samples - facts.skipped - (static_cast<uint64_t>(seen) - report.repeated);
     return report;
 }
 

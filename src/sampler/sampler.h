@@ -25,9 +25,22 @@ struct PlacedBatch {
 inline sab_batch shown(const PlacedBatch& placed) {
     const Batch& b = placed.batch;
     const double rows = b.is_row ? 1 : static_cast<double>(b.count);
-    return {sizeof(sab_batch), b.buffer.data(), b.count, b.longest, b.total, b.padded_length, rows * b.padded_length, b.bucket,
-            placed.epoch, placed.step, placed.step_samples, placed.step_total, placed.micro_batch, placed.micro_batches,
-            b.cu_seqlens.empty() ? nullptr : b.cu_seqlens.data(), b.starts.empty() ? nullptr : b.starts.data()};
+    return {sizeof(sab_batch),
+            b.buffer.data(),
+            b.count,
+            b.longest,
+            b.total,
+            b.padded_length,
+            rows * b.padded_length,
+            b.bucket,
+            placed.epoch,
+            placed.step,
+            placed.step_samples,
+            placed.step_total,
+            placed.micro_batch,
+            placed.micro_batches,
+            b.cu_seqlens.empty() ? nullptr : b.cu_seqlens.data(),
+            b.starts.empty() ? nullptr : b.starts.data()};
 }
 
 /// What next_block() moved over.
@@ -55,21 +68,30 @@ public:
         set_epoch(epoch());
     }
     /// Several batches into `indices`; see sab_next_batches().
-    virtual BatchBlock next_block(PlacedBatch&, std::size_t, std::span<int64_t>, uint64_t*) { unsupported("sab_next_batches"); }
+    virtual BatchBlock next_block(PlacedBatch&, std::size_t, std::span<int64_t>, uint64_t*) {
+        unsupported("sab_next_batches");
+    }
     virtual void at(uint64_t, PlacedBatch&) { unsupported("sab_sampler_at"); }
-    /// What is ready to be changed: commit() cannot fail, and without it nothing changes. Goes before any other call.
+    /// What is ready to be changed: commit() cannot fail, and without it nothing changes. Goes
+    /// before any other call.
     class Change {
     public:
         virtual ~Change() = default;
         virtual void commit() noexcept = 0;
     };
-    virtual std::unique_ptr<Change> prepare_budget(double) { fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: this sampler's batches are not a plan's"); }
-    virtual double budget() const { fail(SAB_E_UNSUPPORTED, "sab_sampler_get_budget: this sampler's batches are not a plan's"); }
+    virtual std::unique_ptr<Change> prepare_budget(double) {
+        fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: this sampler's batches are not a plan's");
+    }
+    virtual double budget() const {
+        fail(SAB_E_UNSUPPORTED, "sab_sampler_get_budget: this sampler's batches are not a plan's");
+    }
     /// What it walks, where it has random access; else null.
     virtual const Sequence* sequence() const { return nullptr; }
     /// What its batches are of, where their budget could be lowered; else null.
     virtual const Plan* plan() const { return nullptr; }
-    virtual void save(std::span<std::byte, SAB_STATE_SIZE>) const { unsupported("sab_sampler_state_save"); }
+    virtual void save(std::span<std::byte, SAB_STATE_SIZE>) const {
+        unsupported("sab_sampler_state_save");
+    }
     virtual void restore(std::span<const std::byte>) { unsupported("sab_sampler_state_restore"); }
 
 protected:

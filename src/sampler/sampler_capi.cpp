@@ -8,23 +8,25 @@
 
 namespace {
 
-
 sab_sampler_options read_options(const sab_sampler_options* options) {
     return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
 }
 
 void check_max_total_size(double max_total_size) {
-    sab::check(max_total_size >= 0 && std::isfinite(max_total_size), "max_total_size", max_total_size, "must be finite and at least 0");
+    sab::check(max_total_size >= 0 && std::isfinite(max_total_size), "max_total_size",
+               max_total_size, "must be finite and at least 0");
 }
 
-sab_sampler* new_cursor(std::unique_ptr<sab::Sequence> sequence, const sab_sampler_options& options) {
+sab_sampler* new_cursor(std::unique_ptr<sab::Sequence> sequence,
+                        const sab_sampler_options& options) {
     return new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), options), {}};
 }
 
 const sab::TorchOrder& torch_order(const sab_sampler* sampler) {
     sab::require(sampler, "sampler");
     const auto* torch = dynamic_cast<const sab::TorchOrder*>(sampler->impl.get());
-    if (torch == nullptr) sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_torch_sampler_new");
+    if (torch == nullptr)
+        sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_torch_sampler_new");
     return *torch;
 }
 
@@ -32,7 +34,8 @@ const sab::TorchOrder& torch_order(const sab_sampler* sampler) {
 
 extern "C" {
 
-void sab_torch_sampler_options_init(sab_torch_sampler_options* options, size_t struct_size) noexcept {
+void sab_torch_sampler_options_init(sab_torch_sampler_options* options,
+                                    size_t struct_size) noexcept {
     static constexpr sab_torch_sampler_options defaults = SAB_TORCH_SAMPLER_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
@@ -42,7 +45,8 @@ void sab_sampler_options_init(sab_sampler_options* options, size_t struct_size) 
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options, sab_sampler** sampler) noexcept {
+sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options,
+                                  sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         const auto given = read_options(options);
@@ -51,7 +55,8 @@ sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_option
     });
 }
 
-sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_options* options, sab_sampler** sampler) noexcept {
+sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_options* options,
+                                      sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         const auto given = read_options(options);
@@ -60,7 +65,8 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
     });
 }
 
-sab_status sab_plan_worst_batches(const sab_plan* plan, uint64_t count, sab_sampler** sampler) noexcept {
+sab_status sab_plan_worst_batches(const sab_plan* plan, uint64_t count,
+                                  sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         sab::check(count >= 1, "count", count, "must be at least 1");
@@ -68,18 +74,21 @@ sab_status sab_plan_worst_batches(const sab_plan* plan, uint64_t count, sab_samp
     });
 }
 
-sab_status sab_size_aware_sampler_new(const int64_t* indices, size_t count, const sab_sizes* sizes, double max_total_size,
-                                      const sab_sampler_options* options, sab_sampler** sampler) noexcept {
+sab_status sab_size_aware_sampler_new(const int64_t* indices, size_t count, const sab_sizes* sizes,
+                                      double max_total_size, const sab_sampler_options* options,
+                                      sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(sizes, "sizes");
         check_max_total_size(max_total_size);
         const auto given = read_options(options);
         sab::check_sampler_options(given);
-        return new_cursor(sab::make_size_aware_sequence(indices, count, sizes->impl, max_total_size), given);
+        return new_cursor(
+            sab::make_size_aware_sequence(indices, count, sizes->impl, max_total_size), given);
     });
 }
 
-sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void* ctx, void (*release)(void* ctx), double max_total_size,
+sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void* ctx,
+                                             void (*release)(void* ctx), double max_total_size,
                                              sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(reinterpret_cast<const void*>(source), "source");
@@ -92,10 +101,12 @@ sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void* ctx, voi
     });
 }
 
-sab_status sab_torch_sampler_new(const sab_plan* plan, const sab_torch_sampler_options* options, sab_sampler** sampler) noexcept {
+sab_status sab_torch_sampler_new(const sab_plan* plan, const sab_torch_sampler_options* options,
+                                 sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
-        const auto given = sab::read_options(options, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT);
         auto order = std::make_unique<sab::TorchOrder>(plan->impl, given);
         auto* const impl = order.get();
         auto* const handle = new sab_sampler{std::move(order), {}};
@@ -108,7 +119,8 @@ sab_status sab_torch_sampler_get_generator(const sab_sampler* sampler, uint32_t*
     return sab::guard([&] {
         const sab::TorchOrder& torch = torch_order(sampler);
         sab::require(words, "words");
-        torch.generator().save(std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS>(words, SAB_TORCH_GENERATOR_WORDS));
+        torch.generator().save(
+            std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS>(words, SAB_TORCH_GENERATOR_WORDS));
     });
 }
 
@@ -116,7 +128,10 @@ sab_status sab_torch_sampler_set_generator(sab_sampler* sampler, const uint32_t*
     return sab::guard([&] {
         torch_order(sampler);
         sab::require(words, "words");
-        static_cast<sab::TorchOrder&>(*sampler->impl).generator().load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS>(words, SAB_TORCH_GENERATOR_WORDS));
+        static_cast<sab::TorchOrder&>(*sampler->impl)
+            .generator()
+            .load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS>(words,
+                                                                       SAB_TORCH_GENERATOR_WORDS));
     });
 }
 
@@ -130,14 +145,16 @@ sab_status sab_next_batch(sab_sampler* sampler, sab_batch* batch) noexcept {
     });
 }
 
-sab_status sab_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* indices, size_t capacity, uint64_t* offsets, size_t* count) noexcept {
+sab_status sab_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* indices,
+                            size_t capacity, uint64_t* offsets, size_t* count) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(sampler, "sampler");
         sab::require(offsets, "offsets");
         sab::require(count, "count");
         sab::check(max_batches >= 1, "max_batches", max_batches, "must be at least 1");
         if (capacity > 0) sab::require(indices, "indices");
-        const sab::BatchBlock block = sampler->impl->next_block(sampler->shown, max_batches, {indices, capacity}, offsets);
+        const sab::BatchBlock block =
+            sampler->impl->next_block(sampler->shown, max_batches, {indices, capacity}, offsets);
         if (block.is_end) return SAB_END;
         *count = block.count;
         return SAB_OK;
@@ -183,7 +200,8 @@ sab_status sab_sampler_seek(sab_sampler* sampler, uint64_t position) noexcept {
     });
 }
 
-sab_status sab_sampler_tell(const sab_sampler* sampler, uint64_t* epoch, uint64_t* position) noexcept {
+sab_status sab_sampler_tell(const sab_sampler* sampler, uint64_t* epoch,
+                            uint64_t* position) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(epoch, "epoch");
@@ -196,7 +214,8 @@ sab_status sab_sampler_tell(const sab_sampler* sampler, uint64_t* epoch, uint64_
 sab_status sab_sampler_set_budget(sab_sampler* sampler, double budget) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sab::check(budget >= 0 && std::isfinite(budget), "budget", budget, "must be finite and above 0 (0: the plan's own)");
+        sab::check(budget >= 0 && std::isfinite(budget), "budget", budget,
+                   "must be finite and above 0 (0: the plan's own)");
         sampler->impl->prepare_budget(budget)->commit();
     });
 }
@@ -213,11 +232,13 @@ sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state) noexc
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(state, "state");
-        sampler->impl->save(std::span<std::byte, SAB_STATE_SIZE>(static_cast<std::byte*>(state), SAB_STATE_SIZE));
+        sampler->impl->save(
+            std::span<std::byte, SAB_STATE_SIZE>(static_cast<std::byte*>(state), SAB_STATE_SIZE));
     });
 }
 
-sab_status sab_sampler_state_restore(sab_sampler* sampler, const void* state, size_t size) noexcept {
+sab_status sab_sampler_state_restore(sab_sampler* sampler, const void* state,
+                                     size_t size) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(state, "state");
@@ -225,16 +246,20 @@ sab_status sab_sampler_state_restore(sab_sampler* sampler, const void* state, si
     });
 }
 
-void sab_sampler_free(sab_sampler* sampler) noexcept { delete sampler; }
+void sab_sampler_free(sab_sampler* sampler) noexcept {
+    delete sampler;
+}
 
-sab_status sab_plan_report(const sab_plan* plan, const sab_sampler_options* options, sab_progress_fn progress, void* progress_ctx,
+sab_status sab_plan_report(const sab_plan* plan, const sab_sampler_options* options,
+                           sab_progress_fn progress, void* progress_ctx,
                            sab_report* report) noexcept {
     return sab::guard([&] {
         sab::require(plan, "plan");
         sab::check_result(report, "report");
         const auto given = read_options(options);
         sab::check_sampler_options(given);
-        sab::write_result(sab::make_report(plan->impl, given, sab::Progress(progress, progress_ctx)), report);
+        sab::write_result(
+            sab::make_report(plan->impl, given, sab::Progress(progress, progress_ctx)), report);
     });
 }
 

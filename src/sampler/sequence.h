@@ -20,7 +20,8 @@ struct Batch {
     int64_t bucket = -1;
     bool is_row = false;              ///< its samples lie end to end
     std::vector<int32_t> cu_seqlens;  ///< of packed batches, else empty
-    std::vector<int64_t> starts;      ///< of packed batches that may hold pieces: grows as `buffer` does; else empty
+    /// of packed batches that may hold pieces: grows as `buffer` does; else empty
+    std::vector<int64_t> starts;
 
     /// Room for `n` indices, which become the batch's.
     std::span<int64_t> room(uint64_t n) {
@@ -34,14 +35,23 @@ struct Batch {
 struct Arrangement {
     uint64_t seed = 0;
     uint64_t epoch = 0;
-    uint64_t group = 1;        ///< batches that are taken together: the world size that began the epoch
+    /// batches that are taken together: the world size that began the epoch
+    uint64_t group = 1;
     uint64_t worst_first = 0;
     bool operator==(const Arrangement&) const = default;
 };
 
 /// Kinds of sequences, as states name them.
 enum class Order : uint32_t {
-    native = 1, sequential = 2, size_aware = 3, worst = 4, packed = 5, load_balancing = 6, load_balancing_batches = 7, balanced = 8, sharded = 9
+    native = 1,
+    sequential = 2,
+    size_aware = 3,
+    worst = 4,
+    packed = 5,
+    load_balancing = 6,
+    load_balancing_batches = 7,
+    balanced = 8,
+    sharded = 9
 };
 
 class Sequence {
@@ -50,7 +60,7 @@ public:
     virtual Order order() const = 0;
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
     virtual uint64_t skipped() const = 0;
-    virtual uint64_t batches() const = 0;      ///< as arranged
+    virtual uint64_t batches() const = 0;  ///< as arranged
     /// How an epoch is laid out, kept apart from the sequence until all that goes with it is ready.
     class Layout {
     public:
@@ -64,7 +74,9 @@ public:
     virtual const Plan* plan() const { return nullptr; }
 
     /// Which of a step's `world` batches or pieces a rank takes.
-    virtual uint64_t turn(uint64_t /*step*/, uint64_t rank, uint64_t /*world*/) const { return rank; }
+    virtual uint64_t turn(uint64_t /*step*/, uint64_t rank, uint64_t /*world*/) const {
+        return rank;
+    }
 
     // Of the batch at a position below batches():
     virtual uint64_t samples(uint64_t position) const = 0;
@@ -74,7 +86,8 @@ public:
     /// Samples of all ranks at that step, where other ranks take batches of sequences of their own.
     virtual uint64_t step_samples(uint64_t position) const { return samples(position); }
     virtual bool has_others() const { return false; }
-    /// The part of `count` samples from `first` on; 0 is the share of a rank in a last step of fewer samples than ranks.
+    /// The part of `count` samples from `first` on; 0 is the share of a rank in a last step of
+    /// fewer samples than ranks.
     virtual void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const = 0;
 };
 
@@ -106,6 +119,7 @@ std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> p
 /// The costliest batches that there can be.
 std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, uint64_t count);
 /// Greedy batches of `indices` (all samples in turn when null).
-std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count, const Sizes& sizes, double max_total_size);
+std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
+                                                   const Sizes& sizes, double max_total_size);
 
 }  // namespace sab

@@ -29,11 +29,13 @@ public:
     double cost(uint64_t position) const override {
         const Stretch& stretch = stretches_[position];
         const Bucket& bucket = reader_.plan().buckets()[stretch.bucket];
-        return bucket.cost * static_cast<double>(stretch.count) / static_cast<double>(bucket.batch_size);
+        return bucket.cost * static_cast<double>(stretch.count) /
+               static_cast<double>(bucket.batch_size);
     }
     double total(uint64_t position) const override {
         const Stretch& stretch = stretches_[position];
-        return reader_.total(reader_.plan().buckets()[stretch.bucket], places(stretch, 0, stretch.count));
+        return reader_.total(reader_.plan().buckets()[stretch.bucket],
+                             places(stretch, 0, stretch.count));
     }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         const Stretch& stretch = stretches_[position];
@@ -44,7 +46,8 @@ private:
     std::span<const uint32_t> places(const Stretch& stretch, uint64_t first, uint64_t count) const {
         const uint64_t samples = reader_.plan().buckets()[stretch.bucket].samples();
         places_.resize(count);
-        for (uint64_t i = 0; i < count; ++i) places_[i] = static_cast<uint32_t>((stretch.first + first + i) % samples);
+        for (uint64_t i = 0; i < count; ++i)
+            places_[i] = static_cast<uint32_t>((stretch.first + first + i) % samples);
         return places_;
     }
 
@@ -56,16 +59,22 @@ private:
 
 class SizeAwareSequence : public Sequence {
 public:
-    SizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes, double max_total_size)
-        : sizes_(sizes), indices_(indices, indices == nullptr ? nullptr : indices + count), max_total_size_(max_total_size) {
-        check(indices != nullptr || count <= sizes.count(), "count", count, "must be at most the number of sizes, ", sizes.count());
+    SizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes,
+                      double max_total_size)
+        : sizes_(sizes),
+          indices_(indices, indices == nullptr ? nullptr : indices + count),
+          max_total_size_(max_total_size) {
+        check(indices != nullptr || count <= sizes.count(), "count", count,
+              "must be at most the number of sizes, ", sizes.count());
         Group group{0, 0, 0};
         sizes.visit([&](auto view) {
             for (std::size_t i = 0; i < count; ++i) {
                 const int64_t index = at(i);
                 if (index < 0 || static_cast<uint64_t>(index) >= sizes.count())
-                    fail(SAB_E_ARGUMENT, "indices[", i, "] = ", index, ": must be from 0 to below the number of sizes, ", sizes.count());
-                const double size = checked_size(view[static_cast<std::size_t>(index)], static_cast<std::size_t>(index));
+                    fail(SAB_E_ARGUMENT, "indices[", i, "] = ", index,
+                         ": must be from 0 to below the number of sizes, ", sizes.count());
+                const double size = checked_size(view[static_cast<std::size_t>(index)],
+                                                 static_cast<std::size_t>(index));
                 if (size > max_total_size) {
                     ++skipped_;
                     continue;
@@ -86,7 +95,8 @@ public:
         for (const Group& each : groups_) XXH3_64bits_update(&state, &each, sizeof each);
         fingerprint_ = XXH3_64bits_digest(&state);
         if (skipped_ > 0)
-            log(SAB_LOG_WARNING, "skipped ", skipped_, " of ", count, " samples: each over max_total_size = ", max_total_size, " alone");
+            log(SAB_LOG_WARNING, "skipped ", skipped_, " of ", count,
+                " samples: each over max_total_size = ", max_total_size, " alone");
     }
 
     Order order() const override { return Order::size_aware; }
@@ -121,7 +131,9 @@ private:
         uint64_t count;
         double total;
     };
-    int64_t at(std::size_t i) const { return indices_.empty() ? static_cast<int64_t>(i) : indices_[i]; }
+    int64_t at(std::size_t i) const {
+        return indices_.empty() ? static_cast<int64_t>(i) : indices_[i];
+    }
 
     Sizes sizes_;
     std::vector<int64_t> indices_;
@@ -139,18 +151,23 @@ std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> p
         const Bucket& bucket = plan->buckets()[b];
         for (uint64_t i = 0; i < bucket.batches; ++i) {
             const uint64_t first = i * bucket.batch_size;
-            const bool is_short = plan->facts().tail != SAB_TAIL_WRAP && bucket.samples() - first < bucket.batch_size;
-            stretches.push_back({b, first, is_short ? bucket.samples() - first : bucket.batch_size});
+            const bool is_short =
+                plan->facts().tail != SAB_TAIL_WRAP && bucket.samples() - first < bucket.batch_size;
+            stretches.push_back(
+                {b, first, is_short ? bucket.samples() - first : bucket.batch_size});
         }
     }
-    return std::make_unique<StretchSequence>(std::move(plan), Order::sequential, std::move(stretches));
+    return std::make_unique<StretchSequence>(std::move(plan), Order::sequential,
+                                             std::move(stretches));
 }
 
 std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, uint64_t count) {
     std::vector<std::size_t> by_cost;
     for (std::size_t b = 0; b < plan->buckets().size(); ++b)
         if (plan->buckets()[b].batches > 0) by_cost.push_back(b);
-    std::ranges::stable_sort(by_cost, [&](std::size_t a, std::size_t b) { return plan->buckets()[a].cost > plan->buckets()[b].cost; });
+    std::ranges::stable_sort(by_cost, [&](std::size_t a, std::size_t b) {
+        return plan->buckets()[a].cost > plan->buckets()[b].cost;
+    });
     std::vector<StretchSequence::Stretch> stretches;
     count = std::min(count, plan->facts().batches);
     for (uint64_t round = 0; stretches.size() < count; ++round)
@@ -158,13 +175,16 @@ std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, 
             const Bucket& bucket = plan->buckets()[b];
             if (round >= bucket.batches || stretches.size() == count) continue;
             const uint64_t end = bucket.samples() - round * bucket.batch_size;
-            const uint64_t size = plan->facts().tail == SAB_TAIL_WRAP ? bucket.batch_size : std::min(bucket.batch_size, end);
+            const uint64_t size = plan->facts().tail == SAB_TAIL_WRAP
+                                      ? bucket.batch_size
+                                      : std::min(bucket.batch_size, end);
             stretches.push_back({b, end < size ? 0 : end - size, size});
         }
     return std::make_unique<StretchSequence>(std::move(plan), Order::worst, std::move(stretches));
 }
 
-std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count, const Sizes& sizes, double max_total_size) {
+std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
+                                                   const Sizes& sizes, double max_total_size) {
     return std::make_unique<SizeAwareSequence>(indices, count, sizes, max_total_size);
 }
 

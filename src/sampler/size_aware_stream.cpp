@@ -24,15 +24,21 @@ void SizeAwareStream::set_epoch(uint64_t epoch) {
     open_total_ = open_longest_ = 0;
 }
 
-/// Takes the next sample from the source; false at the end. Whatever fails afterwards, the source has given it and does not give it again.
+/// Takes the next sample from the source; false at the end. Whatever fails afterwards, the source
+/// has given it and does not give it again.
 bool SizeAwareStream::take() {
     if (ahead_) return true;
     if (ended_) return false;
     Sample sample{0, 0};
-    const int32_t code = called_back("the index source", [&] { return source_(ctx_, epoch_, position_, &sample.index, &sample.size); });
+    const int32_t code = called_back("the index source", [&] {
+        return source_(ctx_, epoch_, position_, &sample.index, &sample.size);
+    });
     ended_ = code == SAB_END;
     if (ended_) return false;
-    if (code != 0) throw Error(SAB_E_CALLBACK, text("the index source failed with code ", code, " at position ", position_), code);
+    if (code != 0)
+        throw Error(SAB_E_CALLBACK,
+                    text("the index source failed with code ", code, " at position ", position_),
+                    code);
     sample.size = checked_size(sample.size, position_);
     ++position_;
     ahead_ = sample;
@@ -42,7 +48,8 @@ bool SizeAwareStream::take() {
 bool SizeAwareStream::next(PlacedBatch& placed) {
     for (; take(); ahead_.reset()) {
         if (ahead_->size > max_total_size_) {
-            log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size, " is over max_total_size = ", max_total_size_, " alone");
+            log(SAB_LOG_WARNING, "skipped sample ", ahead_->index, ": size ", ahead_->size,
+                " is over max_total_size = ", max_total_size_, " alone");
             ++skipped_;
             continue;
         }

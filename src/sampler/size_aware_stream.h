@@ -37,7 +37,8 @@ private:
     uint64_t position_ = 0;  ///< of the source
     bool ended_ = false;
     uint64_t skipped_ = 0;
-    // The sample that the source gave last, until it is in a batch, and the batch under way: kept when the source fails or memory runs out.
+    // The sample that the source gave last, until it is in a batch, and the batch under way: kept
+    // when the source fails or memory runs out.
     std::optional<Sample> ahead_;
     std::vector<int64_t> open_;
     double open_total_ = 0;

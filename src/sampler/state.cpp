@@ -11,7 +11,9 @@ namespace {
 
 constexpr uint32_t state_version = 1;
 
-uint64_t checksum_of(const State& state) { return XXH3_64bits(&state, offsetof(State, checksum)); }
+uint64_t checksum_of(const State& state) {
+    return XXH3_64bits(&state, offsetof(State, checksum));
+}
 
 }  // namespace
 
@@ -25,21 +27,28 @@ void write_state(State state, std::span<std::byte, SAB_STATE_SIZE> out) {
 }
 
 State read_state(std::span<const std::byte> bytes) {
-    if (bytes.size() < 8 || std::memcmp(bytes.data(), "SABS", 4) != 0) fail(SAB_E_FORMAT, "state: does not begin as a state does");
+    if (bytes.size() < 8 || std::memcmp(bytes.data(), "SABS", 4) != 0)
+        fail(SAB_E_FORMAT, "state: does not begin as a state does");
     State state{};
     std::memcpy(&state, bytes.data(), std::min(bytes.size(), sizeof state));
-    if (state.version != state_version) fail(SAB_E_FORMAT, "state: has version ", state.version, ", this library reads ", state_version);
+    if (state.version != state_version)
+        fail(SAB_E_FORMAT, "state: has version ", state.version, ", this library reads ",
+             state_version);
     if (bytes.size() != sizeof state || state.length != sizeof state)
         fail(SAB_E_FORMAT, "state: has ", bytes.size(), " bytes, must have ", sizeof state);
-    if (state.checksum != checksum_of(state)) fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
+    if (state.checksum != checksum_of(state))
+        fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
     return state;
 }
 
 void match_state(const char* what, uint64_t saved, uint64_t own) {
-    if (saved != own) fail(SAB_E_MISMATCH, "state: was saved with ", what, " ", saved, ", this sampler has ", own);
+    if (saved != own)
+        fail(SAB_E_MISMATCH, "state: was saved with ", what, " ", saved, ", this sampler has ",
+             own);
 }
 
-void match_sampler(const State& state, Order order, uint64_t fingerprint, const sab_sampler_options& options) {
+void match_sampler(const State& state, Order order, uint64_t fingerprint,
+                   const sab_sampler_options& options) {
     match_state("order", state.order, static_cast<uint32_t>(order));
     match_state("order version", state.order_version, order_version);
     match_state("fingerprint", state.fingerprint, fingerprint);

@@ -18,15 +18,15 @@ struct State {
     char magic[4];
     uint32_t version;
     uint32_t length;
-    uint32_t order;          ///< sab::Order
-    uint64_t fingerprint;    ///< of the plan, or of what else the batches are made from
+    uint32_t order;        ///< sab::Order
+    uint64_t fingerprint;  ///< of the plan, or of what else the batches are made from
     uint64_t seed;
     uint64_t epoch;
-    uint64_t step;           ///< the next one
-    uint64_t start_step;     ///< where this number of ranks took over
+    uint64_t step;        ///< the next one
+    uint64_t start_step;  ///< where this number of ranks took over
     uint64_t start_position;
     uint64_t world_size;
-    uint64_t group;          ///< world size that began the epoch
+    uint64_t group;  ///< world size that began the epoch
     uint32_t last_step;
     uint32_t order_version;
     uint64_t worst_first;
@@ -34,7 +34,7 @@ struct State {
     uint64_t lead_position;  ///< a round that others began; see Cursor::Round
     uint64_t lead_first;
     uint64_t lead_batches;
-    uint64_t checksum;       ///< XXH3 (64 bits) of all before it
+    uint64_t checksum;  ///< XXH3 (64 bits) of all before it
 };
 static_assert(sizeof(State) == SAB_STATE_SIZE);
 
@@ -47,8 +47,10 @@ State read_state(std::span<const std::byte> bytes);
 /// Refuses a state that has something else than this sampler.
 void match_state(const char* what, uint64_t saved, uint64_t own);
 
-/// Refuses a state of another sampler: of another kind, of other samples, with another seed or last step.
-void match_sampler(const State& state, Order order, uint64_t fingerprint, const sab_sampler_options& options);
+/// Refuses a state of another sampler: of another kind, of other samples, with another seed or last
+/// step.
+void match_sampler(const State& state, Order order, uint64_t fingerprint,
+                   const sab_sampler_options& options);
 
 /// Refuses a state whose fields cannot be.
 void check_place(bool is_sound);

@@ -12,15 +12,20 @@ namespace sab {
 TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler_options& options)
     : reader_(std::move(plan)), options_(options), generator_(static_cast<uint32_t>(options.seed)) {
     const PlanFacts& facts = reader_.plan().facts();
-    if (facts.edges != SAB_BUCKETS_BOUNDARIES) fail(SAB_E_ARGUMENT, "plan: must be made with SAB_BUCKETS_BOUNDARIES for the torch order");
+    if (facts.edges != SAB_BUCKETS_BOUNDARIES)
+        fail(SAB_E_ARGUMENT, "plan: must be made with SAB_BUCKETS_BOUNDARIES for the torch order");
     if (facts.tail != SAB_TAIL_KEEP && facts.tail != SAB_TAIL_DROP)
-        fail(SAB_E_ARGUMENT, "plan: must be made with SAB_TAIL_KEEP or SAB_TAIL_DROP for the torch order");
-    check(options.shuffle >= SAB_TORCH_SHUFFLE_NONE && options.shuffle <= SAB_TORCH_SHUFFLE_BUCKETS, "options.shuffle", options.shuffle,
+        fail(SAB_E_ARGUMENT,
+             "plan: must be made with SAB_TAIL_KEEP or SAB_TAIL_DROP for the torch order");
+    check(options.shuffle >= SAB_TORCH_SHUFFLE_NONE && options.shuffle <= SAB_TORCH_SHUFFLE_BUCKETS,
+          "options.shuffle", options.shuffle,
           "must be one of SAB_TORCH_SHUFFLE_NONE (0) to SAB_TORCH_SHUFFLE_BUCKETS (2)");
-    check(!std::isnan(options.max_total_size), "options.max_total_size", options.max_total_size, "must be a number");
+    check(!std::isnan(options.max_total_size), "options.max_total_size", options.max_total_size,
+          "must be a number");
     if (options.max_total_size >= 0 && options.sizes != nullptr) {
         sizes_ = options.sizes->impl;
-        check(sizes_->count() == facts.samples, "options.sizes.count", sizes_->count(), "must be that of the plan, ", facts.samples);
+        check(sizes_->count() == facts.samples, "options.sizes.count", sizes_->count(),
+              "must be that of the plan, ", facts.samples);
     } else if (options.max_total_size >= 0) {
         require(reinterpret_cast<const void*>(options.size), "options.size");
     }
@@ -31,7 +36,8 @@ TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler
         lane.places.resize(buckets[b].samples());
         for (uint32_t i = 0; i < lane.places.size(); ++i) lane.places[i] = i;
         const auto places = reader_.plan().order().subspan(buckets[b].begin, lane.places.size());
-        const std::vector<uint32_t> order(places.begin(), places.end());  // a mapped file might change while they are compared
+        // a mapped file might change while they are compared
+        const std::vector<uint32_t> order(places.begin(), places.end());
         std::ranges::sort(lane.places, {}, [&](uint32_t place) { return order[place]; });
         lanes_.push_back(std::move(lane));
     }
@@ -58,7 +64,8 @@ uint64_t TorchOrder::batch_count() const {
 void TorchOrder::begin_pass() {
     // Drawn first and taken over together: a pass that could not begin has drawn nothing.
     MersenneTwister generator = generator_;
-    std::vector<std::vector<uint32_t>> drawn(options_.shuffle == SAB_TORCH_SHUFFLE_ALL ? lanes_.size() : 0);
+    std::vector<std::vector<uint32_t>> drawn(
+        options_.shuffle == SAB_TORCH_SHUFFLE_ALL ? lanes_.size() : 0);
     for (std::size_t i = 0; i < drawn.size(); ++i) {
         // Applied to the order that the pass before left.
         drawn[i] = torch_permutation(generator, lanes_[i].places.size());
@@ -78,9 +85,11 @@ void TorchOrder::begin_pass() {
 
 std::size_t TorchOrder::choose() {
     if (options_.shuffle == SAB_TORCH_SHUFFLE_NONE)
-        return static_cast<std::size_t>(std::ranges::find_if(lanes_, [](const Lane& lane) { return lane.remaining > 0; }) - lanes_.begin());
-    // torch.multinomial of one draw: the largest p / q, q exponential. MKL draws q from a stream of its own (MCG31m1: L'Ecuyer 1999), seeded with
-    // one word of the generator.
+        return static_cast<std::size_t>(
+            std::ranges::find_if(lanes_, [](const Lane& lane) { return lane.remaining > 0; }) -
+            lanes_.begin());
+    // torch.multinomial of one draw: the largest p / q, q exponential. MKL draws q from a stream of
+    // its own (MCG31m1: L'Ecuyer 1999), seeded with one word of the generator.
     constexpr uint64_t modulus = 0x7FFFFFFF, multiplier = 1132489760;
     uint64_t state = generator_() % modulus;
     if (state == 0) state = 1;
@@ -88,8 +97,10 @@ std::size_t TorchOrder::choose() {
     float most = -1;
     for (std::size_t b = 0; b < lanes_.size(); ++b) {
         const auto uniform = static_cast<double>(state) / static_cast<double>(modulus);
-        const float exponential = static_cast<float>(-std::log(uniform)) + std::numeric_limits<float>::min();
-        const float share = static_cast<float>(lanes_[b].remaining) / static_cast<float>(total_remaining_);
+        const float exponential =
+            static_cast<float>(-std::log(uniform)) + std::numeric_limits<float>::min();
+        const float share =
+            static_cast<float>(lanes_[b].remaining) / static_cast<float>(total_remaining_);
         if (share / exponential > most) {
             most = share / exponential;
             best = b;
@@ -102,7 +113,9 @@ std::size_t TorchOrder::choose() {
 bool TorchOrder::form(Lane& lane) {
     const uint64_t batch_size = reader_.plan().buckets()[lane.bucket].batch_size;
     const uint64_t left = lane.places.size() - lane.next;
-    const uint64_t count = left < batch_size && reader_.plan().facts().tail == SAB_TAIL_DROP ? 0 : std::min(left, batch_size);
+    const uint64_t count = left < batch_size && reader_.plan().facts().tail == SAB_TAIL_DROP
+                               ? 0
+                               : std::min(left, batch_size);
     const auto first = lane.places.begin() + static_cast<std::ptrdiff_t>(lane.next);
     open_.assign(first, first + static_cast<std::ptrdiff_t>(count));
     lane.next += count;
@@ -112,14 +125,19 @@ bool TorchOrder::form(Lane& lane) {
 double TorchOrder::size_of(int64_t index) const {
     if (sizes_) return sizes_->at(static_cast<std::size_t>(index));
     double size = 0;
-    if (const int32_t code = called_back("the size callback", [&] { return options_.size(options_.size_ctx, index, &size); }); code != 0)
-        throw Error(SAB_E_CALLBACK, text("the size callback failed with code ", code, " at index ", index), code);
-    if (std::isnan(size)) fail(SAB_E_ARGUMENT, "size of sample ", index, " = nan: must be a number");
+    if (const int32_t code = called_back(
+            "the size callback", [&] { return options_.size(options_.size_ctx, index, &size); });
+        code != 0)
+        throw Error(SAB_E_CALLBACK,
+                    text("the size callback failed with code ", code, " at index ", index), code);
+    if (std::isnan(size))
+        fail(SAB_E_ARGUMENT, "size of sample ", index, " = nan: must be a number");
     return size;
 }
 
 bool TorchOrder::form_greedily(Lane& lane) {
-    const uint32_t* order = reader_.plan().order().data() + reader_.plan().buckets()[lane.bucket].begin;
+    const uint32_t* order =
+        reader_.plan().order().data() + reader_.plan().buckets()[lane.bucket].begin;
     while (lane.next < lane.places.size()) {
         const uint32_t index = order[lane.places[lane.next]];
         reader_.plan().check_sample(index);
@@ -133,7 +151,8 @@ bool TorchOrder::form_greedily(Lane& lane) {
             open_total_ += lane.size;
         } else {
             ++too_large_;
-            log(SAB_LOG_WARNING, "skipped sample ", index, ": size ", lane.size, " is over max_total_size = ", options_.max_total_size, " alone");
+            log(SAB_LOG_WARNING, "skipped sample ", index, ": size ", lane.size,
+                " is over max_total_size = ", options_.max_total_size, " alone");
         }
         ++lane.next;
         lane.has_size = false;
@@ -144,7 +163,8 @@ bool TorchOrder::form_greedily(Lane& lane) {
 bool TorchOrder::next(PlacedBatch& placed) {
     if (!begun_) begin_pass();
     while (total_remaining_ > 0) {
-        // Where a size callback fails, or memory runs out, the next call goes on with the batch under way.
+        // Where a size callback fails, or memory runs out, the next call goes on with the batch
+        // under way.
         if (stage_ == Stage::choosing) {
             chosen_ = choose();
             open_.clear();
@@ -152,7 +172,8 @@ bool TorchOrder::next(PlacedBatch& placed) {
             stage_ = Stage::forming;
         }
         Lane& lane = lanes_[chosen_];
-        if (stage_ == Stage::forming && !(options_.max_total_size >= 0 ? form_greedily(lane) : form(lane))) {
+        if (stage_ == Stage::forming &&
+            !(options_.max_total_size >= 0 ? form_greedily(lane) : form(lane))) {
             total_remaining_ -= lane.remaining;
             lane.remaining = 0;
             stage_ = Stage::choosing;

@@ -33,8 +33,8 @@ private:
         std::size_t bucket;
         std::vector<uint32_t> places;
         std::size_t next = 0;
-        uint64_t remaining = 0;   ///< samples, as far as the choice of buckets goes
-        bool has_size = false;    ///< the size of the sample at `next` was asked for already
+        uint64_t remaining = 0;  ///< samples, as far as the choice of buckets goes
+        bool has_size = false;   ///< the size of the sample at `next` was asked for already
         double size = 0;
     };
     /// How far the batch under way has come.

@@ -18,7 +18,8 @@ struct Header {
 /// What follows `'key':` in the header's Python dictionary, which NumPy writes in one fixed style.
 std::string_view value_of(std::string_view header, std::string_view key, std::string_view name) {
     for (const char quote : {'\'', '"'}) {
-        const std::string quoted = text(std::string_view(&quote, 1), key, std::string_view(&quote, 1));
+        const std::string quoted =
+            text(std::string_view(&quote, 1), key, std::string_view(&quote, 1));
         std::size_t at = header.find(quoted);
         if (at == std::string_view::npos) continue;
         at = header.find_first_not_of(" \t", at + quoted.size());
@@ -36,25 +37,32 @@ sab_dtype parse_dtype(std::string_view value, std::string_view name) {
         fail(SAB_E_FORMAT, name, ": the .npy file must hold one plain number type");
     const std::string_view type = value.substr(1, end - 1);
     if (!type.empty() && type[0] == '>')
-        fail(SAB_E_FORMAT, name, ": dtype ", type, " is big-endian; save it with sizes.astype(sizes.dtype.newbyteorder('<'))");
+        fail(SAB_E_FORMAT, name, ": dtype ", type,
+             " is big-endian; save it with sizes.astype(sizes.dtype.newbyteorder('<'))");
     struct Known {
         std::string_view name;
         sab_dtype dtype;
     };
-    static constexpr Known known[] = {{"i1", SAB_INT8},  {"i2", SAB_INT16},  {"i4", SAB_INT32},  {"i8", SAB_INT64},   {"u1", SAB_UINT8},
-                                      {"u2", SAB_UINT16}, {"u4", SAB_UINT32}, {"u8", SAB_UINT64}, {"f4", SAB_FLOAT32}, {"f8", SAB_FLOAT64}};
+    static constexpr Known known[] = {{"i1", SAB_INT8},   {"i2", SAB_INT16},  {"i4", SAB_INT32},
+                                      {"i8", SAB_INT64},  {"u1", SAB_UINT8},  {"u2", SAB_UINT16},
+                                      {"u4", SAB_UINT32}, {"u8", SAB_UINT64}, {"f4", SAB_FLOAT32},
+                                      {"f8", SAB_FLOAT64}};
     if (type.size() == 3 && (type[0] == '<' || (type[0] == '|' && type[2] == '1')))
         for (const auto& [known_name, dtype] : known)
             if (type.substr(1) == known_name) return dtype;
-    fail(SAB_E_FORMAT, name, ": dtype ", type, " is not one of the integers of 1 to 8 bytes, float32, float64");
+    fail(SAB_E_FORMAT, name, ": dtype ", type,
+         " is not one of the integers of 1 to 8 bytes, float32, float64");
 }
 
 std::size_t parse_shape(std::string_view value, std::string_view name) {
-    const auto refuse = [&] { fail(SAB_E_FORMAT, name, ": the shape of the .npy file must have one dimension"); };
+    const auto refuse = [&] {
+        fail(SAB_E_FORMAT, name, ": the shape of the .npy file must have one dimension");
+    };
     const std::size_t close = value.find(')');
     if (value.empty() || value[0] != '(' || close == std::string_view::npos) refuse();
     std::string_view inside = value.substr(1, close - 1);
-    while (!inside.empty() && (inside.back() == ' ' || inside.back() == ',')) inside.remove_suffix(1);
+    while (!inside.empty() && (inside.back() == ' ' || inside.back() == ','))
+        inside.remove_suffix(1);
     while (!inside.empty() && inside.front() == ' ') inside.remove_prefix(1);
     std::size_t count = 0;
     const auto [end, error] = std::from_chars(inside.data(), inside.data() + inside.size(), count);
@@ -65,15 +73,22 @@ std::size_t parse_shape(std::string_view value, std::string_view name) {
 Header parse(std::span<const std::byte> file, std::string_view name) {
     const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
     if (!bytes.starts_with("\x93NUMPY")) fail(SAB_E_FORMAT, name, ": is not a .npy file");
-    const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])); };
+    const auto byte = [&](std::size_t i) {
+        return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i]));
+    };
     if (bytes.size() < 12) fail(SAB_E_FORMAT, name, ": the .npy file ends inside its header");
     const std::size_t version = byte(6);
-    if (version < 1 || version > 3) fail(SAB_E_FORMAT, name, ": .npy format ", version, " is not known (1 to 3 are)");
-    const std::size_t length = byte(8) + (byte(9) << 8) + (version == 1 ? 0 : (byte(10) << 16) + (byte(11) << 24));
+    if (version < 1 || version > 3)
+        fail(SAB_E_FORMAT, name, ": .npy format ", version, " is not known (1 to 3 are)");
+    const std::size_t length =
+        byte(8) + (byte(9) << 8) + (version == 1 ? 0 : (byte(10) << 16) + (byte(11) << 24));
     const std::size_t start = version == 1 ? 10 : 12;
-    if (bytes.size() - start < length) fail(SAB_E_FORMAT, name, ": the .npy file ends inside its header");
-    const std::string header(bytes.substr(start, length));  // a copy: a mapped file might change meanwhile
-    return {parse_dtype(value_of(header, "descr", name), name), parse_shape(value_of(header, "shape", name), name), start + length};
+    if (bytes.size() - start < length)
+        fail(SAB_E_FORMAT, name, ": the .npy file ends inside its header");
+    // a copy: a mapped file might change meanwhile
+    const std::string header(bytes.substr(start, length));
+    return {parse_dtype(value_of(header, "descr", name), name),
+            parse_shape(value_of(header, "shape", name), name), start + length};
 }
 
 }  // namespace
@@ -86,15 +101,20 @@ Sizes Sizes::from_npy(const char* path) {
 
 Sizes Sizes::read_npy(std::span<const std::byte> image) {
     const Sizes borrowed = from_npy_image(image, nullptr, "data");
-    return from_memory(borrowed.data_, borrowed.count_, borrowed.dtype_, {sizeof(sab_sizes_options), 0, 1, 1});
+    return from_memory(borrowed.data_, borrowed.count_, borrowed.dtype_,
+                       {sizeof(sab_sizes_options), 0, 1, 1});
 }
 
-Sizes Sizes::from_npy_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string_view name) {
+Sizes Sizes::from_npy_image(std::span<const std::byte> image, std::shared_ptr<const void> owner,
+                            std::string_view name) {
     const Header header = parse(image, name);
     const std::size_t item = dtype_size(header.dtype);
     const std::size_t room = (image.size() - header.data_offset) / item;
-    if (header.count > room) fail(SAB_E_FORMAT, name, ": the .npy file is truncated: ", header.count, " sizes are promised, ", room, " are there");
-    return Sizes(image.data() + header.data_offset, header.count, header.dtype, static_cast<std::ptrdiff_t>(item), std::move(owner));
+    if (header.count > room)
+        fail(SAB_E_FORMAT, name, ": the .npy file is truncated: ", header.count,
+             " sizes are promised, ", room, " are there");
+    return Sizes(image.data() + header.data_offset, header.count, header.dtype,
+                 static_cast<std::ptrdiff_t>(item), std::move(owner));
 }
 
 }  // namespace sab

@@ -20,11 +20,13 @@ namespace sab {
 inline constexpr double largest_size = 9007199254740992.0;  // 2^53
 inline constexpr std::size_t largest_sample_count = 0xFFFFFFFFu;
 
-/// Whether a number may be a size. Whole numbers are compared as such: 2^53 + 1 would pass as a double.
+/// Whether a number may be a size. Whole numbers are compared as such: 2^53 + 1 would pass as a
+/// double.
 template <class Number>
 constexpr bool is_size(Number number) {
     if constexpr (std::is_integral_v<Number>)
-        return std::cmp_greater_equal(number, 0) && std::cmp_less_equal(number, static_cast<int64_t>(largest_size));
+        return std::cmp_greater_equal(number, 0) &&
+               std::cmp_less_equal(number, static_cast<int64_t>(largest_size));
     else
         return number >= 0 && static_cast<double>(number) <= largest_size;
 }
@@ -69,20 +71,28 @@ std::size_t dtype_size(sab_dtype dtype);  // throws SAB_E_ARGUMENT for an unknow
 class Sizes {
 public:
     /// `owner` keeps the memory alive; null when it is the caller's.
-    Sizes(const void* data, std::size_t count, sab_dtype dtype, std::ptrdiff_t stride, std::shared_ptr<const void> owner);
+    Sizes(const void* data, std::size_t count, sab_dtype dtype, std::ptrdiff_t stride,
+          std::shared_ptr<const void> owner);
 
-    static Sizes from_memory(const void* data, std::size_t count, sab_dtype dtype, const sab_sizes_options& options);
-    static Sizes from_npy(const char* path);  // mapped
+    static Sizes from_memory(const void* data, std::size_t count, sab_dtype dtype,
+                             const sab_sizes_options& options);
+    static Sizes from_npy(const char* path);                  // mapped
     static Sizes read_npy(std::span<const std::byte> image);  // copied
-    static Sizes from_callback(std::size_t count, sab_size_fn size, void* ctx, const Progress& progress);
+    static Sizes from_callback(std::size_t count, sab_size_fn size, void* ctx,
+                               const Progress& progress);
 
     std::size_t count() const { return count_; }
     bool is_integer() const { return dtype_ <= SAB_UINT64; }
     double at(std::size_t index) const;
 
-    bool is_dense() const { return stride_ == static_cast<std::ptrdiff_t>(dtype_size(dtype_)) && reinterpret_cast<std::uintptr_t>(data_) % dtype_size(dtype_) == 0; }
+    bool is_dense() const {
+        return stride_ == static_cast<std::ptrdiff_t>(dtype_size(dtype_)) &&
+               reinterpret_cast<std::uintptr_t>(data_) % dtype_size(dtype_) == 0;
+    }
     /// A copy that is dense.
-    Sizes dense() const { return from_memory(data_, count_, dtype_, {sizeof(sab_sizes_options), stride_, 1, 1}); }
+    Sizes dense() const {
+        return from_memory(data_, count_, dtype_, {sizeof(sab_sizes_options), stride_, 1, 1});
+    }
 
     /// Calls `body` with a DenseView: for code so large that there shall be one for each type only.
     template <class Body>
@@ -111,11 +121,13 @@ public:
     }
 
 private:
-    static Sizes from_npy_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string_view name);
+    static Sizes from_npy_image(std::span<const std::byte> image, std::shared_ptr<const void> owner,
+                                std::string_view name);
 
     template <class Number, class Body>
     decltype(auto) with(Body& body) const {
-        if (stride_ == static_cast<std::ptrdiff_t>(sizeof(Number)) && reinterpret_cast<std::uintptr_t>(data_) % alignof(Number) == 0)
+        if (stride_ == static_cast<std::ptrdiff_t>(sizeof(Number)) &&
+            reinterpret_cast<std::uintptr_t>(data_) % alignof(Number) == 0)
             return body(DenseView<Number>{static_cast<const Number*>(data_)});
         return body(StridedView<Number>{static_cast<const std::byte*>(data_), stride_});
     }

@@ -42,12 +42,16 @@ public:
     std::size_t read(uint64_t place, char* to, std::size_t room) {
         if (place > summed_) sum_until(place);
         const std::size_t count = disk_.read(place, to, room);
-        if (place <= summed_ && place + count > summed_) sum({to + (summed_ - place), static_cast<std::size_t>(place + count - summed_)});
+        if (place <= summed_ && place + count > summed_)
+            sum({to + (summed_ - place), static_cast<std::size_t>(place + count - summed_)});
         return count;
     }
     Known known() const {
-        if (is_whole_ || summed_ != disk_.size()) return {samples_, disk_.modified(), summed_ - (is_whole_ ? 0 : summed_ % block), checksum_};
-        return {samples_, disk_.modified(), summed_, summed_ % block == 0 ? checksum_ : joined_checksum()};
+        if (is_whole_ || summed_ != disk_.size())
+            return {samples_, disk_.modified(), summed_ - (is_whole_ ? 0 : summed_ % block),
+                    checksum_};
+        return {samples_, disk_.modified(), summed_,
+                summed_ % block == 0 ? checksum_ : joined_checksum()};
     }
 
 private:
@@ -59,7 +63,9 @@ private:
         if (disk_.size() <= block) {
             count = disk_.read(0, bytes.data(), block);
         } else {
-            for (uint64_t i = 0; i < samples; ++i) count += disk_.read((disk_.size() - length) / (samples - 1) * i, bytes.data() + count, length);
+            for (uint64_t i = 0; i < samples; ++i)
+                count += disk_.read((disk_.size() - length) / (samples - 1) * i,
+                                    bytes.data() + count, length);
         }
         samples_ = XXH3_64bits_withSeed(bytes.data(), count, disk_.size());
     }
@@ -69,7 +75,10 @@ private:
         if (is_same && disk_.modified() != before.modified) {
             sum_until(before.read);
             if (known().read != before.read || known().checksum != before.checksum) refuse();
-            log(SAB_LOG_WARNING, text("file \"", name(), "\" was modified since it was read before; its size, samples of it and the ", before.read, " bytes read then are the same"));
+            log(SAB_LOG_WARNING,
+                text("file \"", name(),
+                     "\" was modified since it was read before; its size, samples of it and the ",
+                     before.read, " bytes read then are the same"));
         }
         if (!is_same || before.read > disk_.size()) refuse();
         summed_ = before.read;
@@ -77,20 +86,24 @@ private:
         is_whole_ = before.read == disk_.size();
         XXH3_64bits_reset(&hash_);
     }
-    [[noreturn]] void refuse() const { fail(SAB_E_MISMATCH, "file \"", name(), "\" has changed since it was read before"); }
+    [[noreturn]] void refuse() const {
+        fail(SAB_E_MISMATCH, "file \"", name(), "\" has changed since it was read before");
+    }
 
     void sum_until(uint64_t place) {
         std::vector<char> bytes(block);
         while (summed_ < place) {
             report_progress(summed_, place);
-            const std::size_t count = disk_.read(summed_, bytes.data(), std::min<uint64_t>(block, place - summed_));
+            const std::size_t count =
+                disk_.read(summed_, bytes.data(), std::min<uint64_t>(block, place - summed_));
             if (count == 0) return;
             sum({bytes.data(), count});
         }
     }
     void sum(std::string_view bytes) {
         while (!bytes.empty()) {
-            const std::size_t count = std::min(bytes.size(), block - static_cast<std::size_t>(summed_ % block));
+            const std::size_t count =
+                std::min(bytes.size(), block - static_cast<std::size_t>(summed_ % block));
             XXH3_64bits_update(&hash_, bytes.data(), count);
             bytes.remove_prefix(count);
             summed_ += count;
@@ -107,9 +120,10 @@ private:
 
     OpenFile disk_;
     uint64_t samples_ = 0;
-    uint64_t summed_ = 0, checksum_ = 0;  ///< bytes summed, and the checksum of the whole blocks of them
-    bool is_whole_ = false;               ///< the checksum is of all, the last block too
-    XXH3_state_t hash_;                   ///< of a block
+    /// bytes summed, and the checksum of the whole blocks of them
+    uint64_t summed_ = 0, checksum_ = 0;
+    bool is_whole_ = false;  ///< the checksum is of all, the last block too
+    XXH3_state_t hash_;      ///< of a block
 };
 
 /// What comes out of a file.
@@ -125,8 +139,13 @@ public:
     virtual uint64_t seek(uint64_t place) = 0;
 
 protected:
-    [[noreturn]] void refuse(std::string_view why) const { fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is damaged at byte ", place_, " or before: ", why); }
-    [[noreturn]] void refuse_end() const { fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off at byte ", place_); }
+    [[noreturn]] void refuse(std::string_view why) const {
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is damaged at byte ", place_,
+             " or before: ", why);
+    }
+    [[noreturn]] void refuse_end() const {
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off at byte ", place_);
+    }
     /// More of the file; false at its end.
     bool fill() {
         begin_ = 0;
@@ -183,7 +202,8 @@ public:
             const int status = isal_inflate(state_.get());
             if (status == ISAL_INCORRECT_CHECKSUM) refuse("the checksum does not match");
             if (status < 0) refuse("no gzip data (RFC 1952)");
-            const bool is_stuck = state_->avail_out == room && state_->avail_in == in_before && state_->block_state != ISAL_BLOCK_FINISH;
+            const bool is_stuck = state_->avail_out == room && state_->avail_in == in_before &&
+                                  state_->block_state != ISAL_BLOCK_FINISH;
             if (is_stuck && is_at_end_) refuse_end();
         }
         return room - state_->avail_out;
@@ -212,7 +232,8 @@ private:
 
 class ZstdContents : public Contents {
 public:
-    explicit ZstdContents(KnownFile& disk) : Contents(disk), stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
+    explicit ZstdContents(KnownFile& disk)
+        : Contents(disk), stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
         if (stream_ == nullptr) throw std::bad_alloc();
     }
 
@@ -240,9 +261,13 @@ public:
         std::size_t from = 0;
         uint64_t at = 0;
         while (from < file->size()) {
-            const unsigned long long content = ZSTD_getFrameContentSize(bytes + from, file->size() - from);
-            if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR || at + content > place) break;
-            const std::size_t frame = ZSTD_findFrameCompressedSize(bytes + from, file->size() - from);
+            const unsigned long long content =
+                ZSTD_getFrameContentSize(bytes + from, file->size() - from);
+            if (content == ZSTD_CONTENTSIZE_UNKNOWN || content == ZSTD_CONTENTSIZE_ERROR ||
+                at + content > place)
+                break;
+            const std::size_t frame =
+                ZSTD_findFrameCompressedSize(bytes + from, file->size() - from);
             if (ZSTD_isError(frame) != 0) break;
             from += frame;
             at += content;
@@ -259,10 +284,13 @@ private:
 std::unique_ptr<Contents> contents_of(KnownFile& disk) {
     std::array<unsigned char, 4> begin{};
     const std::size_t count = disk.read(0, reinterpret_cast<char*>(begin.data()), begin.size());
-    const bool is_zstd = count == 4 && begin[1] == 0xB5 && begin[2] == 0x2F && begin[3] == 0xFD && begin[0] == 0x28;
-    const bool is_skippable = count == 4 && (begin[0] & 0xF0) == 0x50 && begin[1] == 0x2A && begin[2] == 0x4D && begin[3] == 0x18;
+    const bool is_zstd =
+        count == 4 && begin[1] == 0xB5 && begin[2] == 0x2F && begin[3] == 0xFD && begin[0] == 0x28;
+    const bool is_skippable = count == 4 && (begin[0] & 0xF0) == 0x50 && begin[1] == 0x2A &&
+                              begin[2] == 0x4D && begin[3] == 0x18;
     if (is_zstd || is_skippable) return std::make_unique<ZstdContents>(disk);
-    if (count >= 2 && begin[0] == 0x1F && begin[1] == 0x8B) return std::make_unique<GzipContents>(disk);
+    if (count >= 2 && begin[0] == 0x1F && begin[1] == 0x8B)
+        return std::make_unique<GzipContents>(disk);
     return std::make_unique<PlainContents>(disk);
 }
 
@@ -296,14 +324,18 @@ private:
         std::size_t looked = 0;
         for (;;) {
             const char* const from = data() + begin_;
-            const auto* const newline = end_ > begin_ + looked ? static_cast<const char*>(std::memchr(from + looked, '\n', end_ - begin_ - looked)) : nullptr;
+            const auto* const newline = end_ > begin_ + looked
+                                            ? static_cast<const char*>(std::memchr(
+                                                  from + looked, '\n', end_ - begin_ - looked))
+                                            : nullptr;
             if (newline == nullptr) {
                 looked = end_ - begin_;
                 if (looked > 0 && looked - 1 > most_) refuse_length(looked);
                 if (more()) continue;
                 if (looked == 0) return false;
             }
-            std::size_t length = newline != nullptr ? static_cast<std::size_t>(newline - from) : looked;
+            std::size_t length =
+                newline != nullptr ? static_cast<std::size_t>(newline - from) : looked;
             const std::size_t used = length + (newline != nullptr ? 1 : 0);
             if (newline != nullptr && length > 0 && from[length - 1] == '\r') --length;
             if (length > most_) refuse_length(length);
@@ -322,7 +354,8 @@ private:
             }
         std::array<unsigned char, 4> bytes{};
         std::memcpy(bytes.data(), data() + begin_, 4);
-        const uint64_t length = bytes[0] | bytes[1] << 8 | bytes[2] << 16 | uint64_t{bytes[3]} << 24;
+        const uint64_t length =
+            bytes[0] | bytes[1] << 8 | bytes[2] << 16 | uint64_t{bytes[3]} << 24;
         if (length > most_) refuse_length(length);
         while (end_ - begin_ < 4 + length)
             if (!more(4 + length)) refuse_end();
@@ -339,7 +372,8 @@ private:
 
     char* data() { return shares_.block() != nullptr ? shares_.block()->data() : nullptr; }
 
-    /// Reads on behind what is there, in another block where this one is full; false at the end of the file.
+    /// Reads on behind what is there, in another block where this one is full; false at the end of
+    /// the file.
     bool more(std::size_t wanted = 0) {
         constexpr std::size_t usual = 1 << 18;
         const std::size_t kept = end_ - begin_;
@@ -351,7 +385,8 @@ private:
             begin_ = 0;
             end_ = kept;
         }
-        const std::size_t count = contents_->read(data() + end_, shares_.block()->capacity() - end_);
+        const std::size_t count =
+            contents_->read(data() + end_, shares_.block()->capacity() - end_);
         end_ += count;
         return count > 0;
     }
@@ -362,7 +397,9 @@ private:
         uint64_t at = contents_->seek(place_);
         for (; at < place_; at += end_) {
             begin_ = end_ = 0;
-            if (!more()) fail(SAB_E_MISMATCH, "file \"", disk_.name(), "\" ends at byte ", at, ", before byte ", place_, ", where the stream stood: it has changed");
+            if (!more())
+                fail(SAB_E_MISMATCH, "file \"", disk_.name(), "\" ends at byte ", at,
+                     ", before byte ", place_, ", where the stream stood: it has changed");
             report_progress(0, 0);
             if (at + end_ > place_) {
                 begin_ = static_cast<std::size_t>(place_ - at);
@@ -374,9 +411,13 @@ private:
     }
 
     [[noreturn]] void refuse_length(uint64_t length) const {
-        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\": the record at byte ", place_, " is longer than options.max_record, ", most_, ": ", length, " bytes or more");
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\": the record at byte ", place_,
+             " is longer than options.max_record, ", most_, ": ", length, " bytes or more");
     }
-    [[noreturn]] void refuse_end() const { fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off in the record at byte ", place_, " of what comes out"); }
+    [[noreturn]] void refuse_end() const {
+        fail(SAB_E_FORMAT, "file \"", disk_.name(), "\" is cut off in the record at byte ", place_,
+             " of what comes out");
+    }
 
     KnownFile disk_;
     std::unique_ptr<Contents> contents_;
@@ -398,9 +439,14 @@ public:
                 if (file_ == nullptr && !open()) return false;
                 if (file_->next(record)) return true;
             } catch (const Error& error) {
-                const bool is_of_the_file = error.status() == SAB_E_IO || error.status() == SAB_E_FORMAT || error.status() == SAB_E_MISMATCH;
-                if (options_.on_error != SAB_ON_ERROR_SKIP || !is_of_the_file || (file_ == nullptr && !has_waiting_)) throw;
-                log(SAB_LOG_WARNING, text("left out the rest of a file: ", std::string_view(error.what())));
+                const bool is_of_the_file = error.status() == SAB_E_IO ||
+                                            error.status() == SAB_E_FORMAT ||
+                                            error.status() == SAB_E_MISMATCH;
+                if (options_.on_error != SAB_ON_ERROR_SKIP || !is_of_the_file ||
+                    (file_ == nullptr && !has_waiting_))
+                    throw;
+                log(SAB_LOG_WARNING,
+                    text("left out the rest of a file: ", std::string_view(error.what())));
                 ++skipped_;
                 has_waiting_ = false;
             }
@@ -419,7 +465,8 @@ public:
         state.number(seen_.size());
         for (const auto& [name, known] : seen_) {
             const Known now = file_ != nullptr && &known == current_ ? file_->known() : known;
-            for (const uint64_t number : {name, now.samples, now.modified, now.read, now.checksum}) state.number(number);
+            for (const uint64_t number : {name, now.samples, now.modified, now.read, now.checksum})
+                state.number(number);
         }
         state.number(file_ != nullptr);
         if (file_ != nullptr) state.number(file_->place());
@@ -430,7 +477,9 @@ public:
         before_.restore(state, *source_);
         for (uint64_t count = state.number(); count > 0; --count) {
             Known& known = seen_[state.number()];
-            for (uint64_t* const number : {&known.samples, &known.modified, &known.read, &known.checksum}) *number = state.number();
+            for (uint64_t* const number :
+                 {&known.samples, &known.modified, &known.read, &known.checksum})
+                *number = state.number();
         }
         if (state.number(1) == 0) return;
         const uint64_t place = state.number();
@@ -464,11 +513,14 @@ private:
             if (!before_.next(*source_, waiting_)) return false;
             has_waiting_ = true;
         }
-        if (waiting_.view.kind != SAB_RECORD_BYTES) fail(SAB_E_ARGUMENT, "source: gave a record of kind ", waiting_.view.kind, " where the name of a file must be");
+        if (waiting_.view.kind != SAB_RECORD_BYTES)
+            fail(SAB_E_ARGUMENT, "source: gave a record of kind ", waiting_.view.kind,
+                 " where the name of a file must be");
         const std::string name(waiting_.bytes());
         const uint64_t key = XXH3_64bits(name.data(), name.size());
         const auto before = seen_.find(key);
-        auto file = std::make_unique<File>(name, before != seen_.end() ? &before->second : nullptr, options_.framing, options_.max_record);
+        auto file = std::make_unique<File>(name, before != seen_.end() ? &before->second : nullptr,
+                                           options_.framing, options_.max_record);
         current_ = before != seen_.end() ? &before->second : &seen_[key];
         file_ = std::move(file);
         has_waiting_ = false;
@@ -476,21 +528,24 @@ private:
     }
 
     sab_files_stream_options options_;
-    Before before_;        ///< the name of the file that is read
-    Record waiting_;       ///< name of a file that could not be opened yet
+    Before before_;   ///< the name of the file that is read
+    Record waiting_;  ///< name of a file that could not be opened yet
     bool has_waiting_ = false;
     std::unique_ptr<File> file_;
-    std::unordered_map<uint64_t, Known> seen_;  ///< the files that were read, by the hashes of their names
-    Known* current_ = nullptr;                  ///< of the file that is read, as it was before
+    /// the files that were read, by the hashes of their names
+    std::unordered_map<uint64_t, Known> seen_;
+    Known* current_ = nullptr;  ///< of the file that is read, as it was before
     uint64_t skipped_ = 0;
 };
 
 }  // namespace
 
 StagePtr make_files(const sab_files_stream_options& options) {
-    check(options.framing == SAB_FRAMING_LINES || options.framing == SAB_FRAMING_LENGTH, "options.framing", options.framing,
+    check(options.framing == SAB_FRAMING_LINES || options.framing == SAB_FRAMING_LENGTH,
+          "options.framing", options.framing,
           "must be SAB_FRAMING_LINES (0) or SAB_FRAMING_LENGTH (1)");
-    check(options.on_error == SAB_ON_ERROR_STOP || options.on_error == SAB_ON_ERROR_SKIP, "options.on_error", options.on_error,
+    check(options.on_error == SAB_ON_ERROR_STOP || options.on_error == SAB_ON_ERROR_SKIP,
+          "options.on_error", options.on_error,
           "must be SAB_ON_ERROR_STOP (0) or SAB_ON_ERROR_SKIP (1)");
     sab_files_stream_options given = options;
     if (given.max_record == 0) given.max_record = 64u << 20;

@@ -8,7 +8,8 @@ namespace sab {
 namespace {
 
 MersenneTwister seeded(uint64_t seed) {
-    const std::array<uint32_t, 2> words{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+    const std::array<uint32_t, 2> words{static_cast<uint32_t>(seed),
+                                        static_cast<uint32_t>(seed >> 32)};
     return MersenneTwister(std::span<const uint32_t>(words).first(words[1] != 0 ? 2 : 1));
 }
 

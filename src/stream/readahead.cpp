@@ -1,4 +1,5 @@
-/// Windows of records: shuffled, or cut into batches of like size; and the buffer whose places are drawn.
+/// Windows of records: shuffled, or cut into batches of like size; and the buffer whose places are
+/// drawn.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,8 +16,9 @@
 namespace sab {
 namespace {
 
-/// Records are read in windows; each window is arranged, and given in parts. A state is that of the source and the generator at a window that began with
-/// nothing carried over, and how many parts were given since.
+/// Records are read in windows; each window is arranged, and given in parts. A state is that of the
+/// source and the generator at a window that began with nothing carried over, and how many parts
+/// were given since.
 class Ahead : public Over {
 public:
     Ahead(uint64_t window, uint64_t seed) : window_(window), seed_(seed), random_(seed) {}
@@ -40,7 +42,10 @@ public:
     }
 
     void save(StateWriter& state) const override {
-        if (is_reading_) fail(SAB_E_ARGUMENT, "stream: failed while it read ahead: call sab_stream_next() until it succeeds, or restore an earlier state");
+        if (is_reading_)
+            fail(SAB_E_ARGUMENT,
+                 "stream: failed while it read ahead: call sab_stream_next() until it succeeds, or "
+                 "restore an earlier state");
         const bool has_window = windows_since_ > 0;
         state.bytes(has_window ? before_ : state_of(*source_));
         state.generator((has_window ? random_before_ : random_).generator());
@@ -73,8 +78,8 @@ public:
     }
 
 protected:
-    /// Arranges items_: parts for order_. False when some of the items are carried over to the next window: those in rest_, which is empty before. When it fails
-    /// it is called again.
+    /// Arranges items_: parts for order_. False when some of the items are carried over to the next
+    /// window: those in rest_, which is empty before. When it fails it is called again.
     virtual bool arrange(bool must_use_all) = 0;
     virtual void give(uint32_t part, Record& record) = 0;
     virtual void drop(uint32_t part) = 0;
@@ -87,9 +92,9 @@ protected:
         if (shuffle) random_.shuffle(order_);
     }
 
-    std::vector<Record> items_;     ///< the window
-    std::vector<uint32_t> order_;   ///< its parts, as they are given
-    std::vector<uint32_t> rest_;    ///< items that are carried over, as they came
+    std::vector<Record> items_;    ///< the window
+    std::vector<uint32_t> order_;  ///< its parts, as they are given
+    std::vector<uint32_t> rest_;   ///< items that are carried over, as they came
     const uint64_t window_, seed_;
     PythonRandom random_;
 
@@ -137,13 +142,14 @@ private:
 
     Bytes before_;
     PythonRandom random_before_{0};
-    std::size_t given_ = 0;         ///< of order_
-    uint64_t wanted_ = 0;           ///< items of the window that is read: those carried over, and as many as it reads
-    uint64_t given_since_ = 0;      ///< parts since before_
-    uint64_t windows_since_ = 0;    ///< windows since before_
-    bool has_rest_ = false;         ///< the next window begins with what this one leaves
-    bool is_reading_ = false;       ///< a window has begun and is not arranged
-    bool is_over_ = false;          ///< of the source
+    std::size_t given_ = 0;  ///< of order_
+    /// items of the window that is read: those carried over, and as many as it reads
+    uint64_t wanted_ = 0;
+    uint64_t given_since_ = 0;    ///< parts since before_
+    uint64_t windows_since_ = 0;  ///< windows since before_
+    bool has_rest_ = false;       ///< the next window begins with what this one leaves
+    bool is_reading_ = false;     ///< a window has begun and is not arranged
+    bool is_over_ = false;        ///< of the source
 };
 
 class BlockShuffle : public Ahead {
@@ -156,17 +162,21 @@ public:
         description.add(window_);
         description.add(seed_);
     }
-    StreamPtr fresh() const override { return make_over<BlockShuffle>(source_->fresh(), window_, seed_); }
+    StreamPtr fresh() const override {
+        return make_over<BlockShuffle>(source_->fresh(), window_, seed_);
+    }
 
 private:
     bool arrange(bool) override {
         order_parts(items_.size(), true);
         return true;
     }
-    /// A shuffled record lies anywhere: what comes soon is fetched ahead of time, and what it points to a little later.
+    /// A shuffled record lies anywhere: what comes soon is fetched ahead of time, and what it
+    /// points to a little later.
     void give(uint32_t part, Record& record) override {
         constexpr std::size_t soon = 8, later = 16;
-        if (const std::size_t at = given() + later; at < order_.size()) __builtin_prefetch(&items_[order_[at]]);
+        if (const std::size_t at = given() + later; at < order_.size())
+            __builtin_prefetch(&items_[order_[at]]);
         if (const std::size_t at = given() + soon; at < order_.size()) {
             const auto* const data = static_cast<const char*>(items_[order_[at]].view.data);
             __builtin_prefetch(data);
@@ -180,7 +190,8 @@ private:
 /// Sorts items by size.
 class BySize {
 public:
-    /// Numbers of the items by size, largest first, stably: by the bits of the sizes, 11 at a time, of which most are alike everywhere.
+    /// Numbers of the items by size, largest first, stably: by the bits of the sizes, 11 at a time,
+    /// of which most are alike everywhere.
     void sort(const std::vector<Record>& items, std::vector<uint32_t>& sorted) {
         const std::size_t count = items.size();
         sorted.resize(count);
@@ -188,7 +199,8 @@ public:
         keys_.resize(count);
         uint64_t all = ~uint64_t{0}, any = 0;
         for (std::size_t i = 0; i < count; ++i) {
-            const uint64_t key = ~bits_of(items[i].view.size + 0.0);  // of no negative number: in the order of the numbers; no -0
+            // of no negative number: in the order of the numbers; no -0
+            const uint64_t key = ~bits_of(items[i].view.size + 0.0);
             keys_[i] = key;
             all &= key;
             any |= key;
@@ -215,7 +227,9 @@ private:
 class ReadAhead : public Ahead {
 public:
     ReadAhead(const sab_readahead_stream_options& options, Context context)
-        : Ahead(options.read_ahead, options.seed), options_(options), context_(std::move(context)) {}
+        : Ahead(options.read_ahead, options.seed),
+          options_(options),
+          context_(std::move(context)) {}
     void attach(StreamPtr source) noexcept override {
         Ahead::attach(std::move(source));
         context_->own();
@@ -225,12 +239,17 @@ public:
         const Description::Replayed replayed(description);
         source_->describe(description);
         description.add("readahead");
-        for (const uint64_t number : {options_.read_ahead, options_.batch_size, static_cast<uint64_t>(options_.shuffle), static_cast<uint64_t>(options_.carry_over),
-                                      options_.seed, uint64_t{options_.batch_size_fn != nullptr}, uint64_t{options_.boundary_key_fn != nullptr}})
+        for (const uint64_t number :
+             {options_.read_ahead, options_.batch_size, static_cast<uint64_t>(options_.shuffle),
+              static_cast<uint64_t>(options_.carry_over), options_.seed,
+              uint64_t{options_.batch_size_fn != nullptr},
+              uint64_t{options_.boundary_key_fn != nullptr}})
             description.add(number);
         description.add(options_.budget);
     }
-    StreamPtr fresh() const override { return make_over<ReadAhead>(source_->fresh(), options_, context_); }
+    StreamPtr fresh() const override {
+        return make_over<ReadAhead>(source_->fresh(), options_, context_);
+    }
 
 private:
     struct Batch {
@@ -256,7 +275,8 @@ private:
         record = list_record(std::move(list));
     }
     void drop(uint32_t part) override {
-        for (uint32_t i = batches_[part].begin; i < batches_[part].end; ++i) items_[sorted_[i]] = Record{};
+        for (uint32_t i = batches_[part].begin; i < batches_[part].end; ++i)
+            items_[sorted_[i]] = Record{};
     }
 
     void cut() {
@@ -267,7 +287,8 @@ private:
             const sab_record& item = items_[sorted_[i]].view;
             if (options_.boundary_key_fn != nullptr) {
                 uint64_t own = 0;
-                call_back("boundary_key_fn", [&] { return options_.boundary_key_fn(context_->get(), &item, &own); });
+                call_back("boundary_key_fn",
+                          [&] { return options_.boundary_key_fn(context_->get(), &item, &own); });
                 if (is_open && own != key) is_open = false;
                 key = own;
             }
@@ -282,20 +303,25 @@ private:
 
     /// The most records in a batch whose largest is this one.
     uint64_t largest(const sab_record& item) const {
-        uint64_t most = options_.batch_size > 0 ? std::min(options_.batch_size, options_.read_ahead) : options_.read_ahead;
+        uint64_t most = options_.batch_size > 0 ? std::min(options_.batch_size, options_.read_ahead)
+                                                : options_.read_ahead;
         if (options_.budget > 0 && item.size > 0)
-            if (const double fits = std::floor(options_.budget / item.size); fits < static_cast<double>(most)) most = static_cast<uint64_t>(fits);
+            if (const double fits = std::floor(options_.budget / item.size);
+                fits < static_cast<double>(most))
+                most = static_cast<uint64_t>(fits);
         if (options_.batch_size_fn != nullptr) {
             uint64_t batch_size = 0;
-            call_back("batch_size_fn", [&] { return options_.batch_size_fn(context_->get(), &item, &batch_size); });
+            call_back("batch_size_fn",
+                      [&] { return options_.batch_size_fn(context_->get(), &item, &batch_size); });
             check(batch_size >= 1, "batch_size_fn: batch_size", batch_size, "must be at least 1");
             most = std::min(most, batch_size);
         }
         return std::max<uint64_t>(most, 1);
     }
 
-    /// Of all runs of sorted items that make a full batch, takes those that pad least and do not overlap, until no more than a window is left: that is carried
-    /// over. Lengths that are rare wait until there are enough of them for a batch of like ones.
+    /// Of all runs of sorted items that make a full batch, takes those that pad least and do not
+    /// overlap, until no more than a window is left: that is carried over. Lengths that are rare
+    /// wait until there are enough of them for a batch of like ones.
     void choose() {
         constexpr std::size_t grades = 4096;
         const auto count = static_cast<uint32_t>(sorted_.size());
@@ -312,7 +338,8 @@ private:
             ends_[i] = i + static_cast<uint32_t>(most);
             const double places_of = item.size * static_cast<double>(most);
             const double share = places_of > 0 ? 1 - (sums_[ends_[i]] - sums_[i]) / places_of : 0;
-            grade[i] = static_cast<uint32_t>(std::clamp(share * grades, 0.0, static_cast<double>(grades - 1)));
+            grade[i] = static_cast<uint32_t>(
+                std::clamp(share * grades, 0.0, static_cast<double>(grades - 1)));
             ++places[grade[i] + 1];
         }
         std::partial_sum(places.begin(), places.end(), places.begin());
@@ -325,20 +352,25 @@ private:
         uint64_t left = count;
         for (uint32_t k = 0; k < candidates && left > window_; ++k) {
             const uint32_t begin = other_[k], end = ends_[begin];
-            if (std::find(is_used_.begin() + begin, is_used_.begin() + end, 1) != is_used_.begin() + end) continue;
+            if (std::find(is_used_.begin() + begin, is_used_.begin() + end, 1) !=
+                is_used_.begin() + end)
+                continue;
             std::fill(is_used_.begin() + begin, is_used_.begin() + end, 1);
             batches_.push_back({begin, end});
             left -= end - begin;
         }
-        // Where gaps have come between them the rest is cut as it is, largest first; what is in a batch must lie together.
+        // Where gaps have come between them the rest is cut as it is, largest first; what is in a
+        // batch must lie together.
         std::vector<uint32_t> loose;
         for (uint32_t i = 0; i < count; ++i)
             if (is_used_[i] == 0) loose.push_back(sorted_[i]);
         std::size_t at = 0;
         while (loose.size() - at > window_) {
-            const auto most = std::min<uint64_t>(largest(items_[loose[at]].view), loose.size() - at);
+            const auto most =
+                std::min<uint64_t>(largest(items_[loose[at]].view), loose.size() - at);
             const auto begin = static_cast<uint32_t>(sorted_.size());
-            sorted_.insert(sorted_.end(), loose.begin() + static_cast<std::ptrdiff_t>(at), loose.begin() + static_cast<std::ptrdiff_t>(at + most));
+            sorted_.insert(sorted_.end(), loose.begin() + static_cast<std::ptrdiff_t>(at),
+                           loose.begin() + static_cast<std::ptrdiff_t>(at + most));
             batches_.push_back({begin, static_cast<uint32_t>(sorted_.size())});
             at += most;
         }
@@ -355,16 +387,20 @@ private:
     std::vector<Batch> batches_;
 };
 
-/// Windows packed by best-fit decreasing: each record, largest first, goes where it leaves the least room.
+/// Windows packed by best-fit decreasing: each record, largest first, goes where it leaves the
+/// least room.
 class Pack : public Ahead {
 public:
-    explicit Pack(const sab_pack_stream_options& options) : Ahead(options.read_ahead, options.seed), options_(options) {}
+    explicit Pack(const sab_pack_stream_options& options)
+        : Ahead(options.read_ahead, options.seed), options_(options) {}
 
     void describe(Description& description) const override {
         const Description::Replayed replayed(description);
         source_->describe(description);
         description.add("pack");
-        for (const uint64_t number : {options_.read_ahead, options_.max_records, static_cast<uint64_t>(options_.shuffle), options_.seed}) description.add(number);
+        for (const uint64_t number : {options_.read_ahead, options_.max_records,
+                                      static_cast<uint64_t>(options_.shuffle), options_.seed})
+            description.add(number);
         description.add(options_.capacity);
     }
     StreamPtr fresh() const override { return make_over<Pack>(source_->fresh(), options_); }
@@ -377,8 +413,10 @@ private:
 
     bool arrange(bool must_use_all) override {
         by_size_.sort(items_, sorted_);
-        if (const double largest = items_.empty() ? 0 : items_[sorted_[0]].view.size; largest > options_.capacity)
-            fail(SAB_E_ARGUMENT, "options.capacity = ", options_.capacity, ": a record of size ", largest, " does not fit");
+        if (const double largest = items_.empty() ? 0 : items_[sorted_[0]].view.size;
+            largest > options_.capacity)
+            fail(SAB_E_ARGUMENT, "options.capacity = ", options_.capacity, ": a record of size ",
+                 largest, " does not fit");
         bins_.clear();
         std::multimap<double, uint32_t> open;  // by the room that is left
         for (const uint32_t item : sorted_) {
@@ -394,13 +432,15 @@ private:
             }
             bins_[bin].used += size;
             bins_[bin].items.push_back(item);
-            const bool is_full = options_.max_records > 0 && bins_[bin].items.size() == options_.max_records;
+            const bool is_full =
+                options_.max_records > 0 && bins_[bin].items.size() == options_.max_records;
             if (!is_full) open.emplace(options_.capacity - bins_[bin].used, bin);
         }
         // The emptiest wait for the next window, as long as that is half of it at most.
         if (!must_use_all) {
             std::ranges::stable_sort(bins_, std::ranges::greater{}, &Bin::used);
-            while (!bins_.empty() && bins_.back().used < well_filled * options_.capacity && rest_.size() + bins_.back().items.size() <= window_ / 2) {
+            while (!bins_.empty() && bins_.back().used < well_filled * options_.capacity &&
+                   rest_.size() + bins_.back().items.size() <= window_ / 2) {
                 rest_.insert(rest_.end(), bins_.back().items.begin(), bins_.back().items.end());
                 bins_.pop_back();
             }
@@ -430,7 +470,8 @@ private:
 
 class BufferedShuffle : public Over {
 public:
-    BufferedShuffle(uint64_t buffer_size, uint64_t seed) : buffer_(buffer_size), seed_(seed), random_(seed), places_(buffer_size) {}
+    BufferedShuffle(uint64_t buffer_size, uint64_t seed)
+        : buffer_(buffer_size), seed_(seed), random_(seed), places_(buffer_size) {}
 
     bool next(Record& record) override {
         while (!is_flushing_) {
@@ -493,14 +534,18 @@ public:
         description.add(places_);
         description.add(seed_);
     }
-    StreamPtr fresh() const override { return make_over<BufferedShuffle>(source_->fresh(), places_, seed_); }
+    StreamPtr fresh() const override {
+        return make_over<BufferedShuffle>(source_->fresh(), places_, seed_);
+    }
 
 private:
-    /// Moves the bytes to a block of their own: a few records that stay long must not keep blocks of many. Without memory for that they stay where they are.
+    /// Moves the bytes to a block of their own: a few records that stay long must not keep blocks
+    /// of many. Without memory for that they stay where they are.
     static void leave_block(Record& record) noexcept {
         try {
             auto block = std::make_unique<Block>(record.view.length);
-            if (record.view.length > 0) std::memcpy(block->data(), record.view.data, record.view.length);
+            if (record.view.length > 0)
+                std::memcpy(block->data(), record.view.data, record.view.length);
             record.view.data = block->data();
             record.owner = Kept(block.release());
         } catch (const std::bad_alloc&) {
@@ -518,14 +563,21 @@ private:
 }  // namespace
 
 static void check_readahead(const sab_readahead_stream_options& options) {
-    check(options.read_ahead >= 1 && options.read_ahead <= most_records, "options.read_ahead", options.read_ahead, "must be from 1 to 2^32");
-    check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget, "must be finite and not negative");
-    check(options.batch_size > 0 || options.budget > 0 || options.batch_size_fn != nullptr, "options.batch_size", options.batch_size,
+    check(options.read_ahead >= 1 && options.read_ahead <= most_records, "options.read_ahead",
+          options.read_ahead, "must be from 1 to 2^32");
+    check(options.budget >= 0 && std::isfinite(options.budget), "options.budget", options.budget,
+          "must be finite and not negative");
+    check(options.batch_size > 0 || options.budget > 0 || options.batch_size_fn != nullptr,
+          "options.batch_size", options.batch_size,
           "a batch size, a budget or a batch_size_fn must be given");
-    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle, "must be 0 or 1");
-    check(options.carry_over == 0 || options.carry_over == 1, "options.carry_over", options.carry_over, "must be 0 or 1");
-    check(options.carry_over == 0 || options.boundary_key_fn == nullptr, "options.carry_over", options.carry_over, "does not go with a boundary_key_fn");
-    check(options.carry_over == 0 || options.read_ahead <= most_records / 2, "options.read_ahead", options.read_ahead, "must be at most 2^31 with carry_over");
+    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle,
+          "must be 0 or 1");
+    check(options.carry_over == 0 || options.carry_over == 1, "options.carry_over",
+          options.carry_over, "must be 0 or 1");
+    check(options.carry_over == 0 || options.boundary_key_fn == nullptr, "options.carry_over",
+          options.carry_over, "does not go with a boundary_key_fn");
+    check(options.carry_over == 0 || options.read_ahead <= most_records / 2, "options.read_ahead",
+          options.read_ahead, "must be at most 2^31 with carry_over");
 }
 
 StagePtr make_readahead(const sab_readahead_stream_options& options) {
@@ -534,19 +586,24 @@ StagePtr make_readahead(const sab_readahead_stream_options& options) {
 }
 
 StagePtr make_pack(const sab_pack_stream_options& options) {
-    check(options.capacity > 0 && std::isfinite(options.capacity), "options.capacity", options.capacity, "must be finite and above 0");
-    check(options.read_ahead >= 1 && options.read_ahead <= most_records / 2, "options.read_ahead", options.read_ahead, "must be from 1 to 2^31");
-    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle, "must be 0 or 1");
+    check(options.capacity > 0 && std::isfinite(options.capacity), "options.capacity",
+          options.capacity, "must be finite and above 0");
+    check(options.read_ahead >= 1 && options.read_ahead <= most_records / 2, "options.read_ahead",
+          options.read_ahead, "must be from 1 to 2^31");
+    check(options.shuffle == 0 || options.shuffle == 1, "options.shuffle", options.shuffle,
+          "must be 0 or 1");
     return std::make_unique<Pack>(options);
 }
 
 StagePtr make_block_shuffle(uint64_t block_size, uint64_t seed) {
-    check(block_size >= 1 && block_size <= most_records, "block_size", block_size, "must be from 1 to 2^32");
+    check(block_size >= 1 && block_size <= most_records, "block_size", block_size,
+          "must be from 1 to 2^32");
     return std::make_unique<BlockShuffle>(block_size, seed);
 }
 
 StagePtr make_buffered_shuffle(uint64_t buffer_size, uint64_t seed) {
-    check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size, "must be from 1 to 2^32");
+    check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size,
+          "must be from 1 to 2^32");
     return std::make_unique<BufferedShuffle>(buffer_size, seed);
 }
 

@@ -30,7 +30,8 @@ void Copier::reserve(std::size_t length) {
 }
 
 Record Copier::copy(std::string_view bytes, double size) {
-    if (bytes.size() > most_reserved && (shares_.block() == nullptr || used_ + bytes.size() > shares_.block()->capacity())) {
+    if (bytes.size() > most_reserved &&
+        (shares_.block() == nullptr || used_ + bytes.size() > shares_.block()->capacity())) {
         Shares own;  // a block of its own, so that the rest of the shared one is not lost
         own.take(new Block(bytes.size()));
         std::memcpy(own.block()->data(), bytes.data(), bytes.size());
@@ -63,32 +64,40 @@ ObjectsPtr objects_of(const sab_object_functions* given) {
     if (given == nullptr) return nullptr;
     const auto functions = read_options(given, sab_object_functions SAB_OBJECT_FUNCTIONS_INIT);
     if ((functions.save == nullptr) != (functions.load == nullptr))
-        fail(SAB_E_ARGUMENT, "objects.", functions.save == nullptr ? "save" : "load", " = NULL: save and load must be given together");
+        fail(SAB_E_ARGUMENT, "objects.", functions.save == nullptr ? "save" : "load",
+             " = NULL: save and load must be given together");
     return std::make_shared<const sab_object_functions>(functions);
 }
 
 void check_size(std::string_view what, double size) {
-    if (!(size >= 0 && std::isfinite(size))) fail(SAB_E_ARGUMENT, what, ".size = ", size, ": must be finite and not negative");
+    if (!(size >= 0 && std::isfinite(size)))
+        fail(SAB_E_ARGUMENT, what, ".size = ", size, ": must be finite and not negative");
 }
 
 static bool is_same(const sab_record& made, const Record& before) {
-    return before.owner.get() != nullptr && made.kind == before.view.kind && made.data == before.view.data && made.length == before.view.length;
+    return before.owner.get() != nullptr && made.kind == before.view.kind &&
+           made.data == before.view.data && made.length == before.view.length;
 }
 
-Record given_object(const sab_record& made, const Record& before, const ObjectsPtr& objects, Copier& copier) {
+Record given_object(const sab_record& made, const Record& before, const ObjectsPtr& objects,
+                    Copier& copier) {
     if (made.kind != SAB_RECORD_OBJECT || is_same(made, before)) return {};
     return copier.object(const_cast<void*>(made.data), 0, objects);
 }
 
-Record taken(std::string_view what, const sab_record& made, Record&& before, Record&& object, Copier& copier) {
+Record taken(std::string_view what, const sab_record& made, Record&& before, Record&& object,
+             Copier& copier) {
     check_size(what, made.size);
     if (object.owner.get() != nullptr || is_same(made, before)) {
         Record record = object.owner.get() != nullptr ? std::move(object) : std::move(before);
         record.view.size = made.size;
         return record;
     }
-    if (made.kind != SAB_RECORD_BYTES) fail(SAB_E_ARGUMENT, what, ".kind = ", made.kind, ": must be SAB_RECORD_BYTES (0) or SAB_RECORD_OBJECT (2)");
-    if (made.length > 0 && made.data == nullptr) fail(SAB_E_ARGUMENT, what, ".data = NULL: must be given");
+    if (made.kind != SAB_RECORD_BYTES)
+        fail(SAB_E_ARGUMENT, what, ".kind = ", made.kind,
+             ": must be SAB_RECORD_BYTES (0) or SAB_RECORD_OBJECT (2)");
+    if (made.length > 0 && made.data == nullptr)
+        fail(SAB_E_ARGUMENT, what, ".data = NULL: must be given");
     return copier.copy({static_cast<const char*>(made.data), made.length}, made.size);
 }
 

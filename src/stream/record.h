@@ -62,7 +62,8 @@ struct Record {
     std::string_view bytes() const { return {static_cast<const char*>(view.data), view.length}; }
 };
 
-/// Memory that fills up with the bytes of many records. Each takes its share without touching the count, which was raised ahead.
+/// Memory that fills up with the bytes of many records. Each takes its share without touching the
+/// count, which was raised ahead.
 class Block : public Owner {
 public:
     explicit Block(std::size_t capacity) : capacity_(capacity), bytes_(new char[capacity]) {}
@@ -131,7 +132,9 @@ private:
 
 /// A record of a list, which is given away; its size is the sum.
 Record list_record(std::unique_ptr<List> list);
-inline const List& list_of(const Record& record) { return static_cast<const List&>(*record.owner.get()); }
+inline const List& list_of(const Record& record) {
+    return static_cast<const List&>(*record.owner.get());
+}
 
 /// A caller's functions of handles; shared by all that holds a handle.
 using ObjectsPtr = std::shared_ptr<const sab_object_functions>;
@@ -143,7 +146,8 @@ ObjectsPtr objects_of(const sab_object_functions* given);
 class Object : public Owner {
 public:
     ~Object() override {
-        if (functions_ != nullptr && functions_->release != nullptr) functions_->release(functions_->ctx, handle_);
+        if (functions_ != nullptr && functions_->release != nullptr)
+            functions_->release(functions_->ctx, handle_);
     }
     /// Owns the handle from now on.
     void hold(void* handle, const ObjectsPtr& functions) noexcept {
@@ -158,8 +162,9 @@ private:
     ObjectsPtr functions_;
 };
 
-/// Makes records: copies bytes into blocks, and owns handles. Its reserve functions allocate before a record is taken from a source or a callback, so that the
-/// record is not lost when memory runs out.
+/// Makes records: copies bytes into blocks, and owns handles. Its reserve functions allocate before
+/// a record is taken from a source or a callback, so that the record is not lost when memory runs
+/// out.
 class Copier {
 public:
     Copier();
@@ -181,12 +186,17 @@ private:
     std::unique_ptr<Object> spare_;
 };
 
-/// The object that a callback gave away, as a record that owns it; no record where it gave bytes, or `before` again. After Copier::reserve_object().
-Record given_object(const sab_record& made, const Record& before, const ObjectsPtr& objects, Copier& copier);
-/// What a callback filled, checked: bytes are copied, `object` is what given_object() made of it. `before` is what the struct had at first; it is moved on where
-/// the struct still has it. Nothing is moved on a failure.
-Record taken(std::string_view what, const sab_record& made, Record&& before, Record&& object, Copier& copier);
-inline Record taken(std::string_view what, const sab_record& made, Record&& before, const ObjectsPtr& objects, Copier& copier) {
+/// The object that a callback gave away, as a record that owns it; no record where it gave bytes,
+/// or `before` again. After Copier::reserve_object().
+Record given_object(const sab_record& made, const Record& before, const ObjectsPtr& objects,
+                    Copier& copier);
+/// What a callback filled, checked: bytes are copied, `object` is what given_object() made of it.
+/// `before` is what the struct had at first; it is moved on where the struct still has it. Nothing
+/// is moved on a failure.
+Record taken(std::string_view what, const sab_record& made, Record&& before, Record&& object,
+             Copier& copier);
+inline Record taken(std::string_view what, const sab_record& made, Record&& before,
+                    const ObjectsPtr& objects, Copier& copier) {
     Record object = given_object(made, before, objects, copier);
     return taken(what, made, std::move(before), std::move(object), copier);
 }

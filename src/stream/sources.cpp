@@ -14,7 +14,9 @@ namespace {
 
 class ListSource : public Stream {
 public:
-    ListSource(std::shared_ptr<const std::vector<Record>> records, const sab_list_stream_options& options) : records_(std::move(records)), options_(options) {
+    ListSource(std::shared_ptr<const std::vector<Record>> records,
+               const sab_list_stream_options& options)
+        : records_(std::move(records)), options_(options) {
         rewind();
     }
 
@@ -47,16 +49,23 @@ public:
     void restore(StateReader& state) override {
         const uint64_t index = state.number(), count = state.number(), hash = state.number();
         if (options_.shuffle != 0) state.generator(random_.generator());
-        if (count > records_->size()) fail(SAB_E_MISMATCH, "state: is of a list of ", count, " records, this one has ", records_->size());
+        if (count > records_->size())
+            fail(SAB_E_MISMATCH, "state: is of a list of ", count, " records, this one has ",
+                 records_->size());
         begin(count);
-        if (hash != hash_) fail(SAB_E_MISMATCH, "state: the first ", count, " records of the list are others than they were");
-        if (options_.infinite == 0 ? index < begin_ || index > end_ : index >= count) StateReader::refuse();
+        if (hash != hash_)
+            fail(SAB_E_MISMATCH, "state: the first ", count,
+                 " records of the list are others than they were");
+        if (options_.infinite == 0 ? index < begin_ || index > end_ : index >= count)
+            StateReader::refuse();
         index_ = index;
     }
 
     void describe(Description& description) const override {
         description.add("list");
-        for (const uint64_t number : {static_cast<uint64_t>(options_.infinite), static_cast<uint64_t>(options_.shuffle), options_.seed, options_.rank, options_.world_size})
+        for (const uint64_t number :
+             {static_cast<uint64_t>(options_.infinite), static_cast<uint64_t>(options_.shuffle),
+              options_.seed, options_.rank, options_.world_size})
             description.add(number);
     }
 
@@ -91,7 +100,8 @@ private:
         std::iota(order_.begin(), order_.end(), std::size_t{0});
         if (options_.shuffle != 0) random_.shuffle(order_);
     }
-    /// Permutations that this rank has no part in are drawn too: all ranks draw the same. What the list has gained joins.
+    /// Permutations that this rank has no part in are drawn too: all ranks draw the same. What the
+    /// list has gained joins.
     void wrap() {
         while (index_ >= count_) {
             index_ -= count_;
@@ -118,7 +128,8 @@ public:
         if (!has_made_) {
             made_ = SAB_RECORD_INIT;
             made_.size = -1;
-            const int32_t code = called_back("the source's next", [&] { return functions_.next(functions_.ctx, &made_); });
+            const int32_t code = called_back(
+                "the source's next", [&] { return functions_.next(functions_.ctx, &made_); });
             if (code == SAB_END) return false;
             if (code != 0) fail_with_code("the source's next", code);
             if (made_.size == -1) made_.size = static_cast<double>(made_.length);
@@ -139,19 +150,25 @@ public:
     }
 
     void rewind() override {
-        if (functions_.rewind == nullptr) fail(SAB_E_UNSUPPORTED, "sab_stream_rewind: the source has no rewind");
+        if (functions_.rewind == nullptr)
+            fail(SAB_E_UNSUPPORTED, "sab_stream_rewind: the source has no rewind");
         call_back("the source's rewind", [&] { return functions_.rewind(functions_.ctx); });
         count_ = 0;
         has_made_ = false;
     }
 
     void save(StateWriter& state) const override {
-        if (has_made_) fail(SAB_E_ARGUMENT, "stream: failed to copy a record of the source: call sab_stream_next() until it succeeds, or restore an earlier state");
+        if (has_made_)
+            fail(SAB_E_ARGUMENT,
+                 "stream: failed to copy a record of the source: call sab_stream_next() until it "
+                 "succeeds, or restore an earlier state");
         state.number(count_);
         if (functions_.state_save == nullptr) return;
         Bytes bytes;
         for (std::size_t size = 0;;) {
-            call_back("the source's state_save", [&] { return functions_.state_save(functions_.ctx, bytes.data(), bytes.size(), &size); });
+            call_back("the source's state_save", [&] {
+                return functions_.state_save(functions_.ctx, bytes.data(), bytes.size(), &size);
+            });
             if (size <= bytes.size()) {
                 bytes.resize(size);
                 break;
@@ -165,20 +182,26 @@ public:
         const uint64_t count = state.number();
         if (functions_.state_save != nullptr) {
             const auto bytes = state.bytes();
-            call_back("the source's state_restore", [&] { return functions_.state_restore(functions_.ctx, bytes.data(), bytes.size()); });
+            call_back("the source's state_restore", [&] {
+                return functions_.state_restore(functions_.ctx, bytes.data(), bytes.size());
+            });
             has_made_ = false;
         } else {
             rewind();
             for (Record record; count_ < count;) {
                 report_progress(count_, count);
-                if (!next(record)) fail(SAB_E_MISMATCH, "state: the source has only ", count_, " records, the state is of the ", count, "th");
+                if (!next(record))
+                    fail(SAB_E_MISMATCH, "state: the source has only ", count_,
+                         " records, the state is of the ", count, "th");
             }
         }
         count_ = count;
     }
 
     void describe(Description& description) const override { description.add("callback"); }
-    StreamPtr fresh() const override { return std::make_unique<CallbackSource>(functions_, context_, objects_); }
+    StreamPtr fresh() const override {
+        return std::make_unique<CallbackSource>(functions_, context_, objects_);
+    }
     uint64_t skipped() const override { return 0; }
     void add_objects(ObjectKinds& kinds) const override {
         if (objects_ != nullptr) kinds.push_back(objects_);
@@ -223,26 +246,36 @@ private:
 }  // namespace
 
 StreamPtr make_list(std::vector<Record> records, const sab_list_stream_options& options) {
-    for (const auto& [name, flag] : {std::pair{"options.infinite", options.infinite}, {"options.shuffle", options.shuffle}})
+    for (const auto& [name, flag] :
+         {std::pair{"options.infinite", options.infinite}, {"options.shuffle", options.shuffle}})
         check(flag == 0 || flag == 1, name, flag, "must be 0 or 1");
-    check(options.world_size >= 1 && options.world_size <= 1u << 20, "options.world_size", options.world_size, "must be from 1 to 2^20");
-    check(options.rank < options.world_size, "options.rank", options.rank, "must be below the world size, ", options.world_size);
-    check(options.shuffle == 0 || options.infinite == 1, "options.shuffle", options.shuffle, "only an infinite list is shuffled");
-    check(options.infinite == 0 || !records.empty(), "count", records.size(), "must be at least 1 for an infinite list");
-    return std::make_unique<ListSource>(std::make_shared<const std::vector<Record>>(std::move(records)), options);
+    check(options.world_size >= 1 && options.world_size <= 1u << 20, "options.world_size",
+          options.world_size, "must be from 1 to 2^20");
+    check(options.rank < options.world_size, "options.rank", options.rank,
+          "must be below the world size, ", options.world_size);
+    check(options.shuffle == 0 || options.infinite == 1, "options.shuffle", options.shuffle,
+          "only an infinite list is shuffled");
+    check(options.infinite == 0 || !records.empty(), "count", records.size(),
+          "must be at least 1 for an infinite list");
+    return std::make_unique<ListSource>(
+        std::make_shared<const std::vector<Record>>(std::move(records)), options);
 }
 
 StreamPtr make_callback(const sab_source_functions& functions) {
     require(reinterpret_cast<const void*>(functions.next), "functions.next");
     if ((functions.state_save == nullptr) != (functions.state_restore == nullptr))
-        fail(SAB_E_ARGUMENT, "functions.", functions.state_save == nullptr ? "state_save" : "state_restore",
+        fail(SAB_E_ARGUMENT, "functions.",
+             functions.state_save == nullptr ? "state_save" : "state_restore",
              " = NULL: state_save and state_restore must be given together");
     Context context = context_of(functions.ctx, functions.release);
-    auto source = std::make_unique<CallbackSource>(functions, context, objects_of(functions.objects));
+    auto source =
+        std::make_unique<CallbackSource>(functions, context, objects_of(functions.objects));
     context->own();
     return source;
 }
 
-StreamPtr make_random(uint64_t seed) { return std::make_unique<RandomSource>(seed); }
+StreamPtr make_random(uint64_t seed) {
+    return std::make_unique<RandomSource>(seed);
+}
 
 }  // namespace sab

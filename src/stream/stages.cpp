@@ -15,9 +15,12 @@ namespace sab {
 
 Over::Over() = default;
 Over::~Over() = default;
-Making::Making(Context context, ObjectsPtr objects) : context_(std::move(context)), objects_(std::move(objects)) {}
+Making::Making(Context context, ObjectsPtr objects)
+    : context_(std::move(context)), objects_(std::move(objects)) {}
 Making::~Making() = default;
-Context context_of(void* pointer, void (*release)(void*)) { return std::make_shared<CallerContext>(pointer, release); }
+Context context_of(void* pointer, void (*release)(void*)) {
+    return std::make_shared<CallerContext>(pointer, release);
+}
 
 Bytes state_of(const Stream& stream) {
     StateWriter state;
@@ -71,20 +74,27 @@ void Mark::go(Stream& source) const {
 void write_record(StateWriter& state, const Record& record, const ObjectKinds& kinds) {
     state.number(static_cast<uint64_t>(record.view.kind));
     state.real(record.view.size);
-    if (record.view.kind == SAB_RECORD_BYTES) return state.bytes(std::as_bytes(std::span(record.bytes())));
+    if (record.view.kind == SAB_RECORD_BYTES)
+        return state.bytes(std::as_bytes(std::span(record.bytes())));
     if (record.view.kind == SAB_RECORD_OBJECT) {
         const auto& object = static_cast<const Object&>(*record.owner.get());
-        if (object.functions() == nullptr || object.functions()->save == nullptr) fail(SAB_E_UNSUPPORTED, "objects.save = NULL: a state that holds objects needs it");
+        if (object.functions() == nullptr || object.functions()->save == nullptr)
+            fail(SAB_E_UNSUPPORTED, "objects.save = NULL: a state that holds objects needs it");
         const auto is_same = [&](const ObjectsPtr& kind) {
             const sab_object_functions &a = *kind, &b = *object.functions();
             return a.ctx == b.ctx && a.release == b.release && a.save == b.save && a.load == b.load;
         };
         const auto kind = std::ranges::find_if(kinds, is_same);
-        if (kind == kinds.end()) fail(SAB_E_UNSUPPORTED, "objects: a state holds an object whose functions no stage was given");
+        if (kind == kinds.end())
+            fail(SAB_E_UNSUPPORTED,
+                 "objects: a state holds an object whose functions no stage was given");
         state.number(static_cast<uint64_t>(kind - kinds.begin()));
         Bytes bytes;
         for (std::size_t size = 0;;) {
-            call_back("objects.save", [&] { return object.functions()->save(object.functions()->ctx, object.handle(), bytes.data(), bytes.size(), &size); });
+            call_back("objects.save", [&] {
+                return object.functions()->save(object.functions()->ctx, object.handle(),
+                                                bytes.data(), bytes.size(), &size);
+            });
             const bool is_written = size <= bytes.size();
             bytes.resize(size);
             if (is_written) break;
@@ -103,23 +113,28 @@ static Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& 
     if (!(size >= 0 && std::isfinite(size))) StateReader::refuse();
     if (kind == SAB_RECORD_LIST) {
         auto list = std::make_unique<List>();
-        for (uint64_t count = state.number(); count > 0; --count) list->add(read_record(state, kinds, copier, depth + 1));
+        for (uint64_t count = state.number(); count > 0; --count)
+            list->add(read_record(state, kinds, copier, depth + 1));
         Record record = list_record(std::move(list));
         record.view.size = size;
         return record;
     }
     const uint64_t number = kind == SAB_RECORD_OBJECT ? state.number() : 0;
     const auto bytes = state.bytes();
-    if (kind == SAB_RECORD_BYTES) return copier.copy({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, size);
+    if (kind == SAB_RECORD_BYTES)
+        return copier.copy({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, size);
     if (number >= kinds.size() || kinds[number]->load == nullptr) StateReader::refuse();
     const ObjectsPtr& objects = kinds[number];
     void* handle = nullptr;
     copier.reserve_object();
-    call_back("objects.load", [&] { return objects->load(objects->ctx, bytes.data(), bytes.size(), &handle); });
+    call_back("objects.load",
+              [&] { return objects->load(objects->ctx, bytes.data(), bytes.size(), &handle); });
     return copier.object(handle, size, objects);
 }
 
-Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& copier) { return read_record(state, kinds, copier, 0); }
+Record read_record(StateReader& state, const ObjectKinds& kinds, Copier& copier) {
+    return read_record(state, kinds, copier, 0);
+}
 
 ObjectKinds objects_in(const Stream& stream) {
     ObjectKinds kinds;
@@ -130,12 +145,14 @@ ObjectKinds objects_in(const Stream& stream) {
 namespace {
 
 [[noreturn]] void refuse_half(std::string_view where) {
-    fail(SAB_E_ARGUMENT, "stream: failed ", where, ": call sab_stream_next() until it succeeds, or restore an earlier state");
+    fail(SAB_E_ARGUMENT, "stream: failed ", where,
+         ": call sab_stream_next() until it succeeds, or restore an earlier state");
 }
 
 class Map : public Making {
 public:
-    Map(sab_map_fn map, Context context, ObjectsPtr objects) : Making(std::move(context), std::move(objects)), map_(map) {}
+    Map(sab_map_fn map, Context context, ObjectsPtr objects)
+        : Making(std::move(context), std::move(objects)), map_(map) {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
@@ -163,7 +180,9 @@ public:
         source_->describe(description);
         description.add("map");
     }
-    StreamPtr fresh() const override { return make_over<Map>(source_->fresh(), map_, context_, objects_); }
+    StreamPtr fresh() const override {
+        return make_over<Map>(source_->fresh(), map_, context_, objects_);
+    }
 
 private:
     sab_map_fn map_;
@@ -176,7 +195,10 @@ private:
 class Recurrent : public Making {
 public:
     Recurrent(sab_recur_fn recur, Context context, Record initial, ObjectsPtr objects)
-        : Making(std::move(context), std::move(objects)), recur_(recur), initial_(std::move(initial)), state_(initial_) {}
+        : Making(std::move(context), std::move(objects)),
+          recur_(recur),
+          initial_(std::move(initial)),
+          state_(initial_) {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
@@ -184,10 +206,15 @@ public:
         copier_.reserve_object();
         state_copier_.reserve_object();
         sab_record after = state_.view, made = waiting_.view;
-        call_back("recur", [&] { return recur_(context_->get(), &state_.view, &waiting_.view, &after, &made); });
-        Record made_object = given_object(made, waiting_, objects_, copier_), after_object = given_object(after, state_, objects_, state_copier_);
-        Record out = taken("recur: made", made, Record(waiting_), std::move(made_object), copier_);  // of a copy: the next line may fail
-        state_ = taken("recur: next", after, Record(state_), std::move(after_object), state_copier_);
+        call_back("recur", [&] {
+            return recur_(context_->get(), &state_.view, &waiting_.view, &after, &made);
+        });
+        Record made_object = given_object(made, waiting_, objects_, copier_),
+               after_object = given_object(after, state_, objects_, state_copier_);
+        // of a copy: the next line may fail
+        Record out = taken("recur: made", made, Record(waiting_), std::move(made_object), copier_);
+        state_ =
+            taken("recur: next", after, Record(state_), std::move(after_object), state_copier_);
         record = std::move(out);
         is_waiting_ = false;
         return true;
@@ -211,7 +238,9 @@ public:
         source_->describe(description);
         description.add("recurrent");
     }
-    StreamPtr fresh() const override { return make_over<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_); }
+    StreamPtr fresh() const override {
+        return make_over<Recurrent>(source_->fresh(), recur_, context_, initial_, objects_);
+    }
 
 private:
     sab_recur_fn recur_;
@@ -225,7 +254,10 @@ private:
 class RandomMap : public Making {
 public:
     RandomMap(sab_random_map_fn map, Context context, uint64_t seed, ObjectsPtr objects)
-        : Making(std::move(context), std::move(objects)), map_(map), seed_(seed), random_{PythonRandom(seed)} {}
+        : Making(std::move(context), std::move(objects)),
+          map_(map),
+          seed_(seed),
+          random_{PythonRandom(seed)} {}
 
     bool next(Record& record) override {
         if (!is_waiting_ && !source_->next(waiting_)) return false;
@@ -234,7 +266,8 @@ public:
         const PythonRandom before = random_.generator;
         try {
             sab_record made = waiting_.view;
-            call_back("map", [&] { return map_(context_->get(), &random_, &waiting_.view, &made); });
+            call_back("map",
+                      [&] { return map_(context_->get(), &random_, &waiting_.view, &made); });
             record = taken("map: made", made, std::move(waiting_), objects_, copier_);
         } catch (...) {
             random_.generator = before;
@@ -263,7 +296,9 @@ public:
         description.add("random map");
         description.add(seed_);
     }
-    StreamPtr fresh() const override { return make_over<RandomMap>(source_->fresh(), map_, context_, seed_, objects_); }
+    StreamPtr fresh() const override {
+        return make_over<RandomMap>(source_->fresh(), map_, context_, seed_, objects_);
+    }
 
 private:
     sab_random_map_fn map_;
@@ -274,10 +309,12 @@ private:
     bool is_waiting_ = false;
 };
 
-/// The records of streams that a callback opens. A state is that of the source before the record, and that of the stream that was opened for it.
+/// The records of streams that a callback opens. A state is that of the source before the record,
+/// and that of the stream that was opened for it.
 class Select : public Making {
 public:
-    Select(sab_select_fn select, Context context, ObjectsPtr objects) : Making(std::move(context), std::move(objects)), select_(select) {}
+    Select(sab_select_fn select, Context context, ObjectsPtr objects)
+        : Making(std::move(context), std::move(objects)), select_(select) {}
 
     bool next(Record& record) override {
         for (;;) {
@@ -309,8 +346,13 @@ public:
         source_->describe(description);
         description.add("select");
     }
-    StreamPtr fresh() const override { return make_over<Select>(source_->fresh(), select_, context_, objects_); }
-    uint64_t skipped() const override { return source_->skipped() + skipped_ + (opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->skipped() : 0); }
+    StreamPtr fresh() const override {
+        return make_over<Select>(source_->fresh(), select_, context_, objects_);
+    }
+    uint64_t skipped() const override {
+        return source_->skipped() + skipped_ +
+               (opened_ != nullptr && opened_->impl != nullptr ? opened_->impl->skipped() : 0);
+    }
     void add_objects(ObjectKinds& kinds) const override {
         if (objects_ != nullptr) kinds.push_back(objects_);
     }
@@ -330,7 +372,8 @@ private:
             if (!before_.next(*source_, waiting_)) return false;
             is_waiting_ = true;
         }
-        auto none = std::make_unique<sab_stream>();  // made first: what the callback opens must not be lost
+        // made first: what the callback opens must not be lost
+        auto none = std::make_unique<sab_stream>();
         sab_stream* made = nullptr;
         call_back("select", [&] { return select_(context_->get(), &waiting_.view, &made); });
         opened_.reset(made != nullptr ? made : none.release());
@@ -352,7 +395,8 @@ public:
 
     bool next(Record& record) override {
         if (list_ == nullptr) list_ = std::make_unique<List>();
-        for (Record item; list_->items.size() < batch_size_;) {  // what came before a failure is kept
+        // what came before a failure is kept
+        for (Record item; list_->items.size() < batch_size_;) {
             list_->make_room();
             if (!source_->next(item)) break;
             list_->add(std::move(item));
@@ -416,7 +460,9 @@ public:
         before_.restore(state, *source_);
         const uint64_t place = state.number();
         if (place == 0) return;
-        if (!before_.next(*source_, list_) || !list_.is_list() || place >= list_of(list_).items.size()) StateReader::refuse();
+        if (!before_.next(*source_, list_) || !list_.is_list() ||
+            place >= list_of(list_).items.size())
+            StateReader::refuse();
         place_ = place;
         count_ = list_of(list_).items.size();
     }
@@ -433,7 +479,8 @@ private:
     std::size_t place_ = 0, count_ = 0;
 };
 
-/// A state is that of the source at a place at or before the window, and how many records from there on are to be skipped.
+/// A state is that of the source at a place at or before the window, and how many records from
+/// there on are to be skipped.
 class Window : public Over {
 public:
     explicit Window(uint64_t width) : width_(width) {}
@@ -441,7 +488,8 @@ public:
     bool next(Record& record) override {
         if (!is_marked_) mark();
         while (items_.size() < width_) {
-            if (taken_ - later_place_ >= width_) {  // two marks, so that the older one is at most two windows back
+            // two marks, so that the older one is at most two windows back
+            if (taken_ - later_place_ >= width_) {
                 Bytes here = state_of(*source_);
                 if (begin() >= later_place_) {
                     mark_ = std::move(later_);
@@ -548,7 +596,10 @@ protected:
     virtual void forget() = 0;
     virtual bool is_half() const = 0;
     void check_place() const {
-        if (is_apart_) fail(SAB_E_ARGUMENT, "stream: failed to rewind all its sources: call sab_stream_rewind() until it succeeds, or restore a state");
+        if (is_apart_)
+            fail(SAB_E_ARGUMENT,
+                 "stream: failed to rewind all its sources: call sab_stream_rewind() until it "
+                 "succeeds, or restore a state");
     }
     void describe_sources(Description& description) const {
         description.add(static_cast<uint64_t>(sources_.size()));
@@ -616,7 +667,8 @@ public:
             has_control_ = true;
         }
         const double count = static_cast<double>(sources_.size() - 1);
-        check(control_ < count, "the control stream's number", control_, "must be below the number of sources, ", count);
+        check(control_ < count, "the control stream's number", control_,
+              "must be below the number of sources, ", count);
         if (!sources_[1 + static_cast<std::size_t>(control_)]->next(record)) return end();
         has_control_ = false;
         return true;
@@ -680,7 +732,9 @@ public:
         description.add(rank_);
         description.add(world_size_);
     }
-    StreamPtr fresh() const override { return make_over<Rank>(source_->fresh(), rank_, world_size_); }
+    StreamPtr fresh() const override {
+        return make_over<Rank>(source_->fresh(), rank_, world_size_);
+    }
 
 private:
     void forget() {
@@ -698,7 +752,8 @@ public:
     bool next(Record& record) override {
         copier_.reserve(sizeof count_);
         if (!source_->next(record)) return false;
-        record = copier_.copy({reinterpret_cast<const char*>(&count_), sizeof count_}, record.view.size);
+        record =
+            copier_.copy({reinterpret_cast<const char*>(&count_), sizeof count_}, record.view.size);
         ++count_;
         return true;
     }
@@ -732,23 +787,30 @@ StagePtr make_map(const sab_map_stream_options& options) {
     require(reinterpret_cast<const void*>(options.map), "options.map");
     check(options.threads <= 1024, "options.threads", options.threads, "must be at most 1024");
     if (options.threads > 0) return make_parallel_map(options);
-    return std::make_unique<Map>(options.map, context_of(options.ctx, options.release), objects_of(options.objects));
+    return std::make_unique<Map>(options.map, context_of(options.ctx, options.release),
+                                 objects_of(options.objects));
 }
 
-StagePtr make_select(sab_select_fn select, void* ctx, void (*release)(void*), const sab_object_functions* objects) {
+StagePtr make_select(sab_select_fn select, void* ctx, void (*release)(void*),
+                     const sab_object_functions* objects) {
     require(reinterpret_cast<const void*>(select), "select");
     return std::make_unique<Select>(select, context_of(ctx, release), objects_of(objects));
 }
 
-StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects) {
+StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*),
+                        const sab_record* initial, const sab_object_functions* objects) {
     require(reinterpret_cast<const void*>(recur), "recur");
     Copier copier;
-    if (initial != nullptr && initial->kind != SAB_RECORD_BYTES) fail(SAB_E_ARGUMENT, "initial.kind = ", initial->kind, ": must be SAB_RECORD_BYTES (0)");
-    Record first = initial == nullptr ? copier.copy({}, 0) : taken("initial", *initial, Record{}, nullptr, copier);
-    return std::make_unique<Recurrent>(recur, context_of(ctx, release), std::move(first), objects_of(objects));
+    if (initial != nullptr && initial->kind != SAB_RECORD_BYTES)
+        fail(SAB_E_ARGUMENT, "initial.kind = ", initial->kind, ": must be SAB_RECORD_BYTES (0)");
+    Record first = initial == nullptr ? copier.copy({}, 0)
+                                      : taken("initial", *initial, Record{}, nullptr, copier);
+    return std::make_unique<Recurrent>(recur, context_of(ctx, release), std::move(first),
+                                       objects_of(objects));
 }
 
-StagePtr make_random_map(sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects) {
+StagePtr make_random_map(sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed,
+                         const sab_object_functions* objects) {
     require(reinterpret_cast<const void*>(map), "map");
     return std::make_unique<RandomMap>(map, context_of(ctx, release), seed, objects_of(objects));
 }
@@ -758,15 +820,21 @@ StagePtr make_batches(uint64_t batch_size) {
     return std::make_unique<Batches>(batch_size);
 }
 
-StagePtr make_flatten() { return std::make_unique<Flatten>(); }
+StagePtr make_flatten() {
+    return std::make_unique<Flatten>();
+}
 
 StagePtr make_window(uint64_t width) {
     check(width >= 1 && width <= most_records, "width", width, "must be from 1 to 2^32");
     return std::make_unique<Window>(width);
 }
 
-StagePtr make_zip(std::size_t count) { return std::make_unique<Zip>(count); }
-StagePtr make_multiplex(std::size_t count) { return std::make_unique<Multiplex>(count); }
+StagePtr make_zip(std::size_t count) {
+    return std::make_unique<Zip>(count);
+}
+StagePtr make_multiplex(std::size_t count) {
+    return std::make_unique<Multiplex>(count);
+}
 
 StagePtr make_rank(uint64_t rank, uint64_t world_size) {
     check(world_size >= 1, "world_size", world_size, "must be at least 1");
@@ -774,16 +842,26 @@ StagePtr make_rank(uint64_t rank, uint64_t world_size) {
     return std::make_unique<Rank>(rank, world_size);
 }
 
-StagePtr make_numbered() { return std::make_unique<Numbered>(); }
+StagePtr make_numbered() {
+    return std::make_unique<Numbered>();
+}
 
 }  // namespace sab
 
 extern "C" {
 
-double sab_random_real(sab_random* random) noexcept { return random == nullptr ? 0 : random->generator.real(); }
+double sab_random_real(sab_random* random) noexcept {
+    return random == nullptr ? 0 : random->generator.real();
+}
 
-uint64_t sab_random_bits(sab_random* random, uint32_t bits) noexcept { return random == nullptr || bits < 1 || bits > 64 ? 0 : random->generator.bits(static_cast<int>(bits)); }
+uint64_t sab_random_bits(sab_random* random, uint32_t bits) noexcept {
+    return random == nullptr || bits < 1 || bits > 64
+               ? 0
+               : random->generator.bits(static_cast<int>(bits));
+}
 
-uint64_t sab_random_below(sab_random* random, uint64_t limit) noexcept { return random == nullptr || limit == 0 ? 0 : random->generator.below(limit); }
+uint64_t sab_random_below(sab_random* random, uint64_t limit) noexcept {
+    return random == nullptr || limit == 0 ? 0 : random->generator.below(limit);
+}
 
 }  // extern "C"

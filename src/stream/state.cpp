@@ -10,7 +10,8 @@ namespace {
 
 constexpr uint32_t state_version = 1;
 
-/// A saved state, format version 1, little-endian: this header, the body, and XXH3 (64 bits) of all before it.
+/// A saved state, format version 1, little-endian: this header, the body, and XXH3 (64 bits) of all
+/// before it.
 struct Header {
     char magic[4];
     uint32_t version;
@@ -28,8 +29,12 @@ void append(Bytes& bytes, const void* data, std::size_t size) {
 
 }  // namespace
 
-void StateWriter::number(uint64_t value) { append(bytes_, &value, sizeof value); }
-void StateWriter::real(double value) { append(bytes_, &value, sizeof value); }
+void StateWriter::number(uint64_t value) {
+    append(bytes_, &value, sizeof value);
+}
+void StateWriter::real(double value) {
+    append(bytes_, &value, sizeof value);
+}
 
 void StateWriter::bytes(std::span<const std::byte> value) {
     number(value.size());
@@ -42,7 +47,9 @@ void StateWriter::generator(const MersenneTwister& generator) {
     append(bytes_, words.data(), sizeof words);
 }
 
-void StateReader::refuse() { fail(SAB_E_FORMAT, "state: what it says of the place in the stream cannot be"); }
+void StateReader::refuse() {
+    fail(SAB_E_FORMAT, "state: what it says of the place in the stream cannot be");
+}
 
 uint64_t StateReader::number() {
     uint64_t value = 0;
@@ -83,7 +90,10 @@ void StateReader::generator(MersenneTwister& generator) {
 }
 
 Bytes seal(uint64_t fingerprint, std::span<const std::byte> body) {
-    const Header header{{'S', 'A', 'B', 'T'}, state_version, sizeof(Header) + body.size() + sizeof(uint64_t), fingerprint};
+    const Header header{{'S', 'A', 'B', 'T'},
+                        state_version,
+                        sizeof(Header) + body.size() + sizeof(uint64_t),
+                        fingerprint};
     Bytes state;
     state.reserve(header.length);
     append(state, &header, sizeof header);
@@ -99,13 +109,20 @@ std::span<const std::byte> unseal(std::span<const std::byte> state, uint64_t fin
     if (state.size() < sizeof header + sizeof checksum || std::memcmp(state.data(), "SABT", 4) != 0)
         fail(SAB_E_FORMAT, "state: does not begin as a stream's state does");
     std::memcpy(&header, state.data(), sizeof header);
-    if (header.version == __builtin_bswap32(state_version)) fail(SAB_E_FORMAT, "state: was written by a machine of another byte order");
-    if (header.version != state_version) fail(SAB_E_FORMAT, "state: has version ", header.version, ", this library reads ", state_version);
-    if (header.length != state.size()) fail(SAB_E_FORMAT, "state: has ", state.size(), " bytes, must have ", header.length);
+    if (header.version == __builtin_bswap32(state_version))
+        fail(SAB_E_FORMAT, "state: was written by a machine of another byte order");
+    if (header.version != state_version)
+        fail(SAB_E_FORMAT, "state: has version ", header.version, ", this library reads ",
+             state_version);
+    if (header.length != state.size())
+        fail(SAB_E_FORMAT, "state: has ", state.size(), " bytes, must have ", header.length);
     const auto covered = state.first(state.size() - sizeof checksum);
     std::memcpy(&checksum, state.data() + covered.size(), sizeof checksum);
-    if (checksum != XXH3_64bits(covered.data(), covered.size())) fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
-    if (header.fingerprint != fingerprint) fail(SAB_E_MISMATCH, "state: belongs to another pipeline: its streams or their options differ");
+    if (checksum != XXH3_64bits(covered.data(), covered.size()))
+        fail(SAB_E_FORMAT, "state: its checksum does not match: it is damaged");
+    if (header.fingerprint != fingerprint)
+        fail(SAB_E_MISMATCH,
+             "state: belongs to another pipeline: its streams or their options differ");
     return covered.subspan(sizeof header);
 }
 
@@ -113,8 +130,14 @@ void Description::add(std::string_view text) {
     add(static_cast<uint64_t>(text.size()));
     append(bytes_, text.data(), text.size());
 }
-void Description::add(uint64_t number) { append(bytes_, &number, sizeof number); }
-void Description::add(double number) { append(bytes_, &number, sizeof number); }
-uint64_t Description::fingerprint() const { return XXH3_64bits(bytes_.data(), bytes_.size()); }
+void Description::add(uint64_t number) {
+    append(bytes_, &number, sizeof number);
+}
+void Description::add(double number) {
+    append(bytes_, &number, sizeof number);
+}
+uint64_t Description::fingerprint() const {
+    return XXH3_64bits(bytes_.data(), bytes_.size());
+}
 
 }  // namespace sab

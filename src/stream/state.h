@@ -44,7 +44,8 @@ private:
 
 /// A state as it is handed out: header, what the streams wrote, checksum.
 Bytes seal(uint64_t fingerprint, std::span<const std::byte> body);
-/// The body of a sealed state; throws SAB_E_FORMAT, and SAB_E_MISMATCH for that of another pipeline.
+/// The body of a sealed state; throws SAB_E_FORMAT, and SAB_E_MISMATCH for that of another
+/// pipeline.
 std::span<const std::byte> unseal(std::span<const std::byte> state, uint64_t fingerprint);
 
 /// What a pipeline is made of, as a number: kinds of streams and their options, from the source on.
@@ -55,10 +56,13 @@ public:
     void add(double number);
     uint64_t fingerprint() const;
 
-    /// While one lives, streams are described that are read again by a restore: what they give must be the same then.
+    /// While one lives, streams are described that are read again by a restore: what they give must
+    /// be the same then.
     class Replayed {
     public:
-        explicit Replayed(Description& description) : description_(description) { ++description_.replayed_; }
+        explicit Replayed(Description& description) : description_(description) {
+            ++description_.replayed_;
+        }
         ~Replayed() { --description_.replayed_; }
         Replayed(const Replayed&) = delete;
         Replayed& operator=(const Replayed&) = delete;

@@ -23,14 +23,16 @@ public:
     virtual void save(StateWriter& state) const = 0;
     virtual void restore(StateReader& state) = 0;
     virtual void describe(Description& description) const = 0;
-    /// The same pipeline at its beginning. Reads only what never changes, so that it may be called when a thread that ran this one is gone.
+    /// The same pipeline at its beginning. Reads only what never changes, so that it may be called
+    /// when a thread that ran this one is gone.
     virtual StreamPtr fresh() const = 0;
     virtual uint64_t skipped() const = 0;
     /// The functions of the handles that may come out, in the order of the stages.
     virtual void add_objects(ObjectKinds& kinds) const = 0;
 };
 
-/// A stream over others. It is made without them: everything that can fail comes first, and taking a source is the last step, which cannot.
+/// A stream over others. It is made without them: everything that can fail comes first, and taking
+/// a source is the last step, which cannot.
 class Stage : public Stream {
 public:
     /// Takes the source. From now on the stage owns also what the caller's callbacks need.
@@ -59,7 +61,8 @@ StreamPtr make_over(StreamPtr source, Given&&... given) {
     return stage;
 }
 
-/// A caller's context. It is released with the last stream or thread that shares it, but only once own() was called: while a constructor can fail it is the caller's.
+/// A caller's context. It is released with the last stream or thread that shares it, but only once
+/// own() was called: while a constructor can fail it is the caller's.
 class CallerContext {
 public:
     CallerContext(void* pointer, void (*release)(void*)) : pointer_(pointer), release_(release) {}
@@ -98,7 +101,8 @@ protected:
     ObjectsPtr objects_;
 };
 
-/// Takes the next record into a new place at the end. The place is made first, so that no record that was taken is lost. False at the end.
+/// Takes the next record into a new place at the end. The place is made first, so that no record
+/// that was taken is lost. False at the end.
 template <class Records>
 bool pull(Stream& source, Records& into) {
     into.emplace_back();
@@ -113,7 +117,8 @@ bool pull(Stream& source, Records& into) {
     return has_next;
 }
 
-/// While one lives, streams that this thread frees do not wait for their threads. A thread that is left runs to the end of its callback, then frees what it holds.
+/// While one lives, streams that this thread frees do not wait for their threads. A thread that is
+/// left runs to the end of its callback, then frees what it holds.
 class LeavingThreads {
 public:
     LeavingThreads() noexcept;
@@ -131,10 +136,13 @@ StreamPtr make_random(uint64_t seed);
 StagePtr make_files(const sab_files_stream_options& options);
 StagePtr make_map(const sab_map_stream_options& options);
 StagePtr make_parallel_map(const sab_map_stream_options& options);
-StagePtr make_select(sab_select_fn select, void* ctx, void (*release)(void*), const sab_object_functions* objects);
+StagePtr make_select(sab_select_fn select, void* ctx, void (*release)(void*),
+                     const sab_object_functions* objects);
 StagePtr make_flatten();
-StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*), const sab_record* initial, const sab_object_functions* objects);
-StagePtr make_random_map(sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed, const sab_object_functions* objects);
+StagePtr make_recurrent(sab_recur_fn recur, void* ctx, void (*release)(void*),
+                        const sab_record* initial, const sab_object_functions* objects);
+StagePtr make_random_map(sab_random_map_fn map, void* ctx, void (*release)(void*), uint64_t seed,
+                         const sab_object_functions* objects);
 StagePtr make_rank(uint64_t rank, uint64_t world_size);
 StagePtr make_batches(uint64_t batch_size);
 StagePtr make_window(uint64_t width);
@@ -145,21 +153,26 @@ StagePtr make_pack(const sab_pack_stream_options& options);
 StagePtr make_prefetch(uint64_t buffer_size);
 /// Records of the same sizes whose bytes are their number, 8 bytes.
 StagePtr make_numbered();
-/// Over `count` sources, which attach() takes one after the other. The first one of a multiplex is the control stream.
+/// Over `count` sources, which attach() takes one after the other. The first one of a multiplex is
+/// the control stream.
 StagePtr make_zip(std::size_t count);
 StagePtr make_multiplex(std::size_t count);
 
 Bytes state_of(const Stream& stream);
 void restore_from(Stream& stream, std::span<const std::byte> state);
 
-/// Where a source stands, without asking it for every record: a state of it, and how many records were taken since. A state is made anew only when as many records
-/// were taken as make up for its size.
+/// Where a source stands, without asking it for every record: a state of it, and how many records
+/// were taken since. A state is made anew only when as many records were taken as make up for its
+/// size.
 struct Mark {
     std::shared_ptr<const Bytes> state;  ///< shared, so that copying a mark cannot fail
     uint64_t taken = 0;
 
-    bool is_worth_moving(uint64_t usual) const { return state == nullptr || taken >= std::max<uint64_t>(usual, state->size() / 64); }
-    /// Moves to where the source stands, unless it failed in the middle of a record: then the mark goes on to hold.
+    bool is_worth_moving(uint64_t usual) const {
+        return state == nullptr || taken >= std::max<uint64_t>(usual, state->size() / 64);
+    }
+    /// Moves to where the source stands, unless it failed in the middle of a record: then the mark
+    /// goes on to hold.
     void move_to(const Stream& source, uint64_t usual = 1);
     void save(StateWriter& out, uint64_t more) const;
     /// Saves where the source stands now.
@@ -169,7 +182,8 @@ struct Mark {
     void go(Stream& source) const;
 };
 
-/// The place of a source before the record that was taken last, or that is being taken: a try that failed is gone on with from the same place.
+/// The place of a source before the record that was taken last, or that is being taken: a try that
+/// failed is gone on with from the same place.
 class Before {
 public:
     bool next(Stream& source, Record& record) {
@@ -227,7 +241,8 @@ public:
         return {[](void* self, uint64_t done, uint64_t total) {
                     const auto& callbacks = static_cast<const StreamProgress*>(self)->callbacks_;
                     for (std::size_t i = 0; i < callbacks.size(); ++i) {
-                        const auto [callback, ctx] = callbacks[i];  // a copy: the callback may set others
+                        // a copy: the callback may set others
+                        const auto [callback, ctx] = callbacks[i];
                         if (const int32_t code = callback(ctx, done, total); code != 0) return code;
                     }
                     return int32_t{0};

@@ -16,7 +16,8 @@ void finish_over(sab_stream* source, sab_stream** stream, sab::StagePtr stage) {
     *stream = made.release();
 }
 
-/// A stream over a source, which is taken only when the stream could be made. `*stream` changes only then: it may be the source itself.
+/// A stream over a source, which is taken only when the stream could be made. `*stream` changes
+/// only then: it may be the source itself.
 template <class Make>
 sab_status guard_over(sab_stream* source, sab_stream** stream, Make&& make) noexcept {
     return sab::guard([&] {
@@ -27,9 +28,11 @@ sab_status guard_over(sab_stream* source, sab_stream** stream, Make&& make) noex
 }
 
 /// The same over several.
-void over_many(const std::vector<sab_stream*>& sources, sab_stream** stream, sab::StagePtr (*make)(std::size_t)) {
+void over_many(const std::vector<sab_stream*>& sources, sab_stream** stream,
+               sab::StagePtr (*make)(std::size_t)) {
     for (std::size_t i = 0; i < sources.size(); ++i)
-        if (std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(i), sources[i]) != sources.begin() + static_cast<std::ptrdiff_t>(i))
+        if (std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(i),
+                      sources[i]) != sources.begin() + static_cast<std::ptrdiff_t>(i))
             sab::fail(SAB_E_ARGUMENT, "sources: a stream is given twice");
     auto made = std::make_unique<sab_stream>();
     for (const sab_stream* const source : sources) made->progress.add(source->progress);
@@ -55,7 +58,8 @@ uint64_t fingerprint_of(const sab_stream& stream) {
     return description.fingerprint();
 }
 
-/// Gives the same record until it is done with: one whose use failed for lack of memory is not lost.
+/// Gives the same record until it is done with: one whose use failed for lack of memory is not
+/// lost.
 class Again : public sab::Over {
 public:
     bool next(sab::Record& record) override {
@@ -70,7 +74,10 @@ public:
         has_record_ = false;
     }
     void save(sab::StateWriter& state) const override {
-        if (has_record_) sab::fail(SAB_E_ARGUMENT, "stream: a batch of its sampler failed: call sab_next_batch() until it succeeds, or restore an earlier state");
+        if (has_record_)
+            sab::fail(SAB_E_ARGUMENT,
+                      "stream: a batch of its sampler failed: call sab_next_batch() until it "
+                      "succeeds, or restore an earlier state");
         source_->save(state);
     }
     void restore(sab::StateReader& state) override {
@@ -89,7 +96,9 @@ private:
 class ReadAheadSampler : public sab::Sampler {
 public:
     explicit ReadAheadSampler(const sab_readahead_stream_options& options)
-        : numbered_(sab::make_numbered()), batches_(sab::make_readahead(options)), stream_(std::make_unique<sab_stream>()) {
+        : numbered_(sab::make_numbered()),
+          batches_(sab::make_readahead(options)),
+          stream_(std::make_unique<sab_stream>()) {
         auto again = std::make_unique<Again>();
         again_ = again.get();
         stream_->impl = std::move(again);
@@ -167,7 +176,8 @@ sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
     });
 }
 
-sab_status sab_stream_set_progress(sab_stream* stream, sab_progress_fn progress, void* ctx) noexcept {
+sab_status sab_stream_set_progress(sab_stream* stream, sab_progress_fn progress,
+                                   void* ctx) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         stream->progress = sab::StreamProgress(progress, ctx);
@@ -191,7 +201,8 @@ sab_status sab_stream_skipped_count(const sab_stream* stream, uint64_t* count) n
     });
 }
 
-sab_status sab_stream_state_save(const sab_stream* stream, void* buffer, size_t capacity, size_t* size) noexcept {
+sab_status sab_stream_state_save(const sab_stream* stream, void* buffer, size_t capacity,
+                                 size_t* size) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(size, "size");
@@ -209,7 +220,9 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
         const sab::Progress progress = stream->progress.all();
         const sab::CurrentProgress current(&progress);
         try {
-            sab::restore_from(*stream->impl, sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream)));
+            sab::restore_from(
+                *stream->impl,
+                sab::unseal({static_cast<const std::byte*>(data), size}, fingerprint_of(*stream)));
         } catch (const sab::ThreadEnd&) {
             throw;
         } catch (...) {
@@ -224,7 +237,9 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
     });
 }
 
-void sab_stream_free(sab_stream* stream) noexcept { delete stream; }
+void sab_stream_free(sab_stream* stream) noexcept {
+    delete stream;
+}
 
 void sab_stream_abandon(sab_stream* stream) noexcept {
     const sab::LeavingThreads leaving;
@@ -236,17 +251,22 @@ void sab_list_stream_options_init(sab_list_stream_options* options, size_t struc
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_list_stream_new(const sab_record* records, size_t count, const sab_list_stream_options* options, sab_stream** stream) noexcept {
+sab_status sab_list_stream_new(const sab_record* records, size_t count,
+                               const sab_list_stream_options* options,
+                               sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (count > 0) sab::require(records, "records");
-        const auto given = sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
         std::vector<sab::Record> list;
         list.reserve(count);
         sab::Copier copier;
         for (std::size_t i = 0; i < count; ++i) {
             const std::string name = sab::text("records[", i, "]");
-            if (records[i].kind != SAB_RECORD_BYTES) sab::fail(SAB_E_ARGUMENT, name, ".kind = ", records[i].kind, ": must be SAB_RECORD_BYTES (0)");
+            if (records[i].kind != SAB_RECORD_BYTES)
+                sab::fail(SAB_E_ARGUMENT, name, ".kind = ", records[i].kind,
+                          ": must be SAB_RECORD_BYTES (0)");
             list.push_back(sab::taken(name, records[i], sab::Record{}, nullptr, copier));
         }
         auto made = std::make_unique<sab_stream>();
@@ -255,20 +275,25 @@ sab_status sab_list_stream_new(const sab_record* records, size_t count, const sa
     });
 }
 
-sab_status sab_array_stream_new(const void* items, size_t item_size, size_t count, const sab_list_stream_options* options, sab_stream** stream) noexcept {
+sab_status sab_array_stream_new(const void* items, size_t item_size, size_t count,
+                                const sab_list_stream_options* options,
+                                sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         if (count > 0) sab::require(items, "items");
         sab::check(item_size >= 1, "item_size", item_size, "must be at least 1");
         sab::check(count <= SIZE_MAX / 64 / item_size, "count", count, "is too large");
-        const auto given = sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
+        const auto given =
+            sab::read_options(options, sab_list_stream_options SAB_LIST_STREAM_OPTIONS_INIT);
         sab::Shares shares;
         shares.take(new sab::Block(std::max<std::size_t>(count * item_size, 1)));
         if (count > 0) std::memcpy(shares.block()->data(), items, count * item_size);
         std::vector<sab::Record> list;
         list.reserve(count);
         for (std::size_t i = 0; i < count; ++i)
-            list.push_back({{SAB_RECORD_BYTES, static_cast<double>(item_size), shares.block()->data() + i * item_size, item_size}, shares.share()});
+            list.push_back({{SAB_RECORD_BYTES, static_cast<double>(item_size),
+                             shares.block()->data() + i * item_size, item_size},
+                            shares.share()});
         auto made = std::make_unique<sab_stream>();
         made->impl = sab::make_list(std::move(list), given);
         *stream = made.release();
@@ -280,11 +305,13 @@ void sab_source_functions_init(sab_source_functions* functions, size_t struct_si
     sab::init_options(functions, struct_size, defaults);
 }
 
-sab_status sab_callback_stream_new(const sab_source_functions* functions, sab_stream** stream) noexcept {
+sab_status sab_callback_stream_new(const sab_source_functions* functions,
+                                   sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(functions, "functions");
-        const auto given = sab::read_options(functions, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
+        const auto given =
+            sab::read_options(functions, sab_source_functions SAB_SOURCE_FUNCTIONS_INIT);
         auto made = std::make_unique<sab_stream>();
         made->impl = sab::make_callback(given);
         *stream = made.release();
@@ -305,9 +332,11 @@ void sab_files_stream_options_init(sab_files_stream_options* options, size_t str
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options, sab_stream** stream) noexcept {
+sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options,
+                                sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] {
-        return sab::make_files(sab::read_options(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
+        return sab::make_files(
+            sab::read_options(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
     });
 }
 
@@ -316,40 +345,52 @@ void sab_map_stream_options_init(sab_map_stream_options* options, size_t struct_
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options, sab_stream** stream) noexcept {
+sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options,
+                              sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_map(sab::read_options(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
+        return sab::make_map(
+            sab::read_options(options, sab_map_stream_options SAB_MAP_STREAM_OPTIONS_INIT));
     });
 }
 
-sab_status sab_select_stream_new(sab_stream* source, sab_select_fn select, void* ctx, void (*release)(void* ctx), const sab_object_functions* objects,
+sab_status sab_select_stream_new(sab_stream* source, sab_select_fn select, void* ctx,
+                                 void (*release)(void* ctx), const sab_object_functions* objects,
                                  sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_select(select, ctx, release, objects); });
+    return guard_over(source, stream,
+                      [&] { return sab::make_select(select, ctx, release, objects); });
 }
 
 sab_status sab_flatten_stream_new(sab_stream* source, sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] { return sab::make_flatten(); });
 }
 
-sab_status sab_recurrent_stream_new(sab_stream* source, sab_recur_fn recur, void* ctx, void (*release)(void* ctx), const sab_record* initial,
-                                    const sab_object_functions* objects, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_recurrent(recur, ctx, release, initial, objects); });
+sab_status sab_recurrent_stream_new(sab_stream* source, sab_recur_fn recur, void* ctx,
+                                    void (*release)(void* ctx), const sab_record* initial,
+                                    const sab_object_functions* objects,
+                                    sab_stream** stream) noexcept {
+    return guard_over(source, stream,
+                      [&] { return sab::make_recurrent(recur, ctx, release, initial, objects); });
 }
 
-sab_status sab_random_map_stream_new(sab_stream* source, sab_random_map_fn map, void* ctx, void (*release)(void* ctx), uint64_t seed,
-                                     const sab_object_functions* objects, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_random_map(map, ctx, release, seed, objects); });
+sab_status sab_random_map_stream_new(sab_stream* source, sab_random_map_fn map, void* ctx,
+                                     void (*release)(void* ctx), uint64_t seed,
+                                     const sab_object_functions* objects,
+                                     sab_stream** stream) noexcept {
+    return guard_over(source, stream,
+                      [&] { return sab::make_random_map(map, ctx, release, seed, objects); });
 }
 
-sab_status sab_zip_stream_new(sab_stream* const* sources, size_t count, sab_stream** stream) noexcept {
+sab_status sab_zip_stream_new(sab_stream* const* sources, size_t count,
+                              sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         over_many(listed(sources, count), stream, sab::make_zip);
     });
 }
 
-sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sources, size_t count, sab_stream** stream) noexcept {
+sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sources, size_t count,
+                                    sab_stream** stream) noexcept {
     return sab::guard([&] {
         sab::require(stream, "stream");
         sab::require(control, "control");
@@ -359,11 +400,13 @@ sab_status sab_multiplex_stream_new(sab_stream* control, sab_stream* const* sour
     });
 }
 
-sab_status sab_rank_stream_new(sab_stream* source, uint64_t rank, uint64_t world_size, sab_stream** stream) noexcept {
+sab_status sab_rank_stream_new(sab_stream* source, uint64_t rank, uint64_t world_size,
+                               sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] { return sab::make_rank(rank, world_size); });
 }
 
-sab_status sab_batch_stream_new(sab_stream* source, uint64_t batch_size, sab_stream** stream) noexcept {
+sab_status sab_batch_stream_new(sab_stream* source, uint64_t batch_size,
+                                sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] { return sab::make_batches(batch_size); });
 }
 
@@ -371,23 +414,29 @@ sab_status sab_window_stream_new(sab_stream* source, uint64_t width, sab_stream*
     return guard_over(source, stream, [&] { return sab::make_window(width); });
 }
 
-sab_status sab_block_shuffle_stream_new(sab_stream* source, uint64_t block_size, uint64_t seed, sab_stream** stream) noexcept {
+sab_status sab_block_shuffle_stream_new(sab_stream* source, uint64_t block_size, uint64_t seed,
+                                        sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] { return sab::make_block_shuffle(block_size, seed); });
 }
 
-sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_size, uint64_t seed, sab_stream** stream) noexcept {
-    return guard_over(source, stream, [&] { return sab::make_buffered_shuffle(buffer_size, seed); });
+sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_size, uint64_t seed,
+                                           sab_stream** stream) noexcept {
+    return guard_over(source, stream,
+                      [&] { return sab::make_buffered_shuffle(buffer_size, seed); });
 }
 
-void sab_readahead_stream_options_init(sab_readahead_stream_options* options, size_t struct_size) noexcept {
+void sab_readahead_stream_options_init(sab_readahead_stream_options* options,
+                                       size_t struct_size) noexcept {
     static constexpr sab_readahead_stream_options defaults = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options, sab_stream** stream) noexcept {
+sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options,
+                                    sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_readahead(sab::read_options(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
+        return sab::make_readahead(sab::read_options(
+            options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
     });
 }
 
@@ -396,18 +445,23 @@ void sab_pack_stream_options_init(sab_pack_stream_options* options, size_t struc
     sab::init_options(options, struct_size, defaults);
 }
 
-sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options* options, sab_stream** stream) noexcept {
+sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options* options,
+                               sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] {
         sab::require(options, "options");
-        return sab::make_pack(sab::read_options(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
+        return sab::make_pack(
+            sab::read_options(options, sab_pack_stream_options SAB_PACK_STREAM_OPTIONS_INIT));
     });
 }
 
-sab_status sab_readahead_sampler_new(sab_stream* source, const sab_readahead_stream_options* options, sab_sampler** sampler) noexcept {
+sab_status sab_readahead_sampler_new(sab_stream* source,
+                                     const sab_readahead_stream_options* options,
+                                     sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(source, "source");
         sab::require(options, "options");
-        const auto given = sab::read_options(options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
+        const auto given = sab::read_options(
+            options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
         auto batches = std::make_unique<ReadAheadSampler>(given);
         auto* const taking = batches.get();
         auto* const made = new sab_sampler{std::move(batches), {}};
@@ -422,12 +476,14 @@ sab_status sab_sampler_stream(sab_sampler* sampler, sab_stream** stream) noexcep
         sab::require(sampler, "sampler");
         sab::require(stream, "stream");
         const auto* const batches = dynamic_cast<ReadAheadSampler*>(sampler->impl.get());
-        if (batches == nullptr) sab::fail(SAB_E_UNSUPPORTED, "sab_sampler_stream: this sampler has no stream under it");
+        if (batches == nullptr)
+            sab::fail(SAB_E_UNSUPPORTED, "sab_sampler_stream: this sampler has no stream under it");
         *stream = batches->stream();
     });
 }
 
-sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size, sab_stream** stream) noexcept {
+sab_status sab_prefetch_stream_new(sab_stream* source, uint64_t buffer_size,
+                                   sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] { return sab::make_prefetch(buffer_size); });
 }
 

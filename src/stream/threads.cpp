@@ -22,11 +22,14 @@ thread_local bool threads_are_left = false;
 }
 
 LeavingThreads::LeavingThreads() noexcept : before_(std::exchange(threads_are_left, true)) {}
-LeavingThreads::~LeavingThreads() { threads_are_left = before_; }
+LeavingThreads::~LeavingThreads() {
+    threads_are_left = before_;
+}
 
 namespace {
 
-/// Milliseconds of a clock that is cheap to read, for it is read once a record, and moves every few of them.
+/// Milliseconds of a clock that is cheap to read, for it is read once a record, and moves every few
+/// of them.
 int64_t coarse_milliseconds() {
 #ifdef CLOCK_MONOTONIC_COARSE
     constexpr clockid_t cheapest = CLOCK_MONOTONIC_COARSE;
@@ -38,11 +41,14 @@ int64_t coarse_milliseconds() {
     return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-/// How often this process became the child of a fork: the threads of before are gone, and what they touched is in no known state.
+/// How often this process became the child of a fork: the threads of before are gone, and what they
+/// touched is in no known state.
 uint64_t count_forks() {
     static std::atomic<uint64_t> forks{0};
     static const bool registered = [] {
-        if (pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }) != 0) throw std::bad_alloc();
+        if (pthread_atfork(nullptr, nullptr,
+                           [] { forks.fetch_add(1, std::memory_order_relaxed); }) != 0)
+            throw std::bad_alloc();
         return true;
     }();
     (void)registered;
@@ -59,7 +65,8 @@ void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, 
     }
 }
 
-/// The threads of a stage. Each shares what it works on with the stage, so that it can outlive it: what C calls is released by the last one that lets go.
+/// The threads of a stage. Each shares what it works on with the stage, so that it can outlive it:
+/// what C calls is released by the last one that lets go.
 class Threads {
 public:
     Threads() = default;
@@ -76,11 +83,14 @@ public:
         try {
             threads_->emplace_back(std::forward<Work>(work)...);
         } catch (const std::system_error& error) {
-            fail(SAB_E_NO_MEMORY, "a thread could not be started: ", std::string_view(error.what()));
+            fail(SAB_E_NO_MEMORY,
+                 "a thread could not be started: ", std::string_view(error.what()));
         }
     }
     bool is_one_of_them() const {
-        return threads_ != nullptr && std::ranges::any_of(*threads_, [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); });
+        return threads_ != nullptr && std::ranges::any_of(*threads_, [](const std::thread& thread) {
+                   return thread.get_id() == std::this_thread::get_id();
+               });
     }
     /// Waits for their ends, or leaves them to themselves.
     void end(bool leaves) noexcept {
@@ -88,7 +98,8 @@ public:
         for (std::thread& thread : *threads_) leaves ? thread.detach() : thread.join();
         threads_ = nullptr;
     }
-    /// In the child of a fork: they are gone. Their shares are never given back, so that nothing that they touched is freed.
+    /// In the child of a fork: they are gone. Their shares are never given back, so that nothing
+    /// that they touched is freed.
     void forget() noexcept { (void)threads_.release(); }
 
 private:
@@ -98,7 +109,8 @@ private:
 /// A thread takes the records of the source in blocks, each with a mark before it.
 class Prefetch : public Stage {
 public:
-    explicit Prefetch(uint64_t buffer_size) : buffer_size_(buffer_size), side_(std::make_shared<Side>()) {}
+    explicit Prefetch(uint64_t buffer_size)
+        : buffer_size_(buffer_size), side_(std::make_shared<Side>()) {}
     ~Prefetch() override {
         if (thread_.count() == 0) return;
         if (forks_ != forks_now()) {
@@ -149,8 +161,13 @@ public:
         side_->source->describe(description);
         description.add("prefetch");
     }
-    StreamPtr fresh() const override { return make_over<Prefetch>(side_->source->fresh(), buffer_size_); }
-    uint64_t skipped() const override { return thread_.count() > 0 ? side_->skipped.load(std::memory_order_relaxed) : side_->source->skipped(); }
+    StreamPtr fresh() const override {
+        return make_over<Prefetch>(side_->source->fresh(), buffer_size_);
+    }
+    uint64_t skipped() const override {
+        return thread_.count() > 0 ? side_->skipped.load(std::memory_order_relaxed)
+                                   : side_->source->skipped();
+    }
     void add_objects(ObjectKinds& kinds) const override { side_->source->add_objects(kinds); }
 
 private:
@@ -173,7 +190,8 @@ private:
         std::atomic<uint64_t> skipped{0};
     };
 
-    static uint64_t forks_now() noexcept { return count_forks(); }  // registered by the constructor: does not fail
+    // registered by the constructor: does not fail
+    static uint64_t forks_now() noexcept { return count_forks(); }
 
     void forget() noexcept {
         block_ = {};
@@ -186,7 +204,8 @@ private:
         has_begun_ = is_astray_ = false;
     }
 
-    /// In the child of a fork: a source like the one that the thread had. The records of the block at hand are here; the thread goes on behind them.
+    /// In the child of a fork: a source like the one that the thread had. The records of the block
+    /// at hand are here; the thread goes on behind them.
     void check_fork() {
         const uint64_t now = count_forks();
         if (forks_ != now && thread_.count() > 0) {
@@ -216,7 +235,9 @@ private:
     /// Ends the thread. What it has taken stays, so that next() can go on.
     void stop() {
         if (thread_.count() == 0) return;
-        if (thread_.is_one_of_them()) fail(SAB_E_ARGUMENT, "stream: is in use: a function that its thread runs must not change its place");
+        if (thread_.is_one_of_them())
+            fail(SAB_E_ARGUMENT,
+                 "stream: is in use: a function that its thread runs must not change its place");
         tell_to_stop();
         {
             std::unique_lock lock(side_->mutex);
@@ -263,7 +284,11 @@ private:
     }
 
     static void run(std::shared_ptr<Side> side, uint64_t buffer_size) {
-        const Progress until_stopped([](void* ctx, uint64_t, uint64_t) { return int32_t{static_cast<Side*>(ctx)->is_stopping}; }, side.get());
+        const Progress until_stopped(
+            [](void* ctx, uint64_t, uint64_t) {
+                return int32_t{static_cast<Side*>(ctx)->is_stopping};
+            },
+            side.get());
         const CurrentProgress current(&until_stopped);
         while (read_block(*side, buffer_size)) continue;
     }
@@ -284,7 +309,9 @@ private:
                 is_last = !pull(*side.source, block.records);
                 side.mark.taken += !is_last;
                 // A source that is slow need not fill a block while somebody waits.
-                if (side.is_hungry.load(std::memory_order_relaxed) && coarse_milliseconds() - begun > 2) break;
+                if (side.is_hungry.load(std::memory_order_relaxed) &&
+                    coarse_milliseconds() - begun > 2)
+                    break;
             }
         } catch (const ThreadEnd&) {
             throw;
@@ -300,10 +327,13 @@ private:
         }
         side.is_last = is_last;
         side.is_running = !is_last && !failure;
-        if (!side.is_stopping) side.failure = std::move(failure);  // one that was told to stop goes on from there
+        // one that was told to stop goes on from there
+        if (!side.is_stopping) side.failure = std::move(failure);
         side.changed.notify_all();
         if (!side.is_running) return false;
-        side.changed.wait(lock, [&] { return side.is_stopping || side.waiting == 0 || side.waiting + usual <= buffer_size; });
+        side.changed.wait(lock, [&] {
+            return side.is_stopping || side.waiting == 0 || side.waiting + usual <= buffer_size;
+        });
         side.is_running = !side.is_stopping;
         if (!side.is_running) side.changed.notify_all();
         return side.is_running;
@@ -312,10 +342,10 @@ private:
     const uint64_t buffer_size_;
     std::shared_ptr<Side> side_;
     Threads thread_;
-    Block block_;            ///< that is being given
-    std::size_t given_ = 0;  ///< of its records
-    bool has_begun_ = false; ///< its mark holds
-    bool is_astray_ = false; ///< the source is not yet at the thread's mark, after a fork
+    Block block_;             ///< that is being given
+    std::size_t given_ = 0;   ///< of its records
+    bool has_begun_ = false;  ///< its mark holds
+    bool is_astray_ = false;  ///< the source is not yet at the thread's mark, after a fork
     uint64_t forks_ = count_forks();
 };
 
@@ -323,7 +353,8 @@ private:
 class ParallelMap : public Over {
 public:
     ParallelMap(sab_map_fn map, Context context, ObjectsPtr objects, uint64_t threads)
-        : threads_wanted_(threads), side_(std::make_shared<Side>(map, std::move(context), std::move(objects))) {}
+        : threads_wanted_(threads),
+          side_(std::make_shared<Side>(map, std::move(context), std::move(objects))) {}
     ~ParallelMap() override {
         if (threads_.count() == 0) return;
         if (forks_ != forks_now()) {
@@ -357,7 +388,8 @@ public:
                     ++given_;
                     return true;
                 }
-                if (task.source_failure) std::rethrow_exception(std::exchange(task.source_failure, nullptr));
+                if (task.source_failure)
+                    std::rethrow_exception(std::exchange(task.source_failure, nullptr));
                 if (task.is_last) return false;
             }
             fill();
@@ -389,7 +421,10 @@ public:
         source_->describe(description);
         description.add("parallel map");
     }
-    StreamPtr fresh() const override { return make_over<ParallelMap>(source_->fresh(), side_->map, side_->context, side_->objects, threads_wanted_); }
+    StreamPtr fresh() const override {
+        return make_over<ParallelMap>(source_->fresh(), side_->map, side_->context, side_->objects,
+                                      threads_wanted_);
+    }
     void add_objects(ObjectKinds& kinds) const override {
         if (side_->objects != nullptr) kinds.push_back(side_->objects);
         Over::add_objects(kinds);
@@ -403,20 +438,22 @@ private:
         std::vector<Record> in, out;
         std::exception_ptr failure, source_failure;
         bool is_last = false;
-        bool is_done = false;  ///< under the lock
+        bool is_done = false;                 ///< under the lock
         std::atomic<bool> is_dropped{false};  ///< its records are not needed any more
     };
     using Tasks = std::list<std::shared_ptr<Task>>;  ///< moved from list to list, which cannot fail
 
     /// What the threads share with the stage.
     struct Side {
-        Side(sab_map_fn map_fn, Context caller, ObjectsPtr functions) : map(map_fn), context(std::move(caller)), objects(std::move(functions)) {}
+        Side(sab_map_fn map_fn, Context caller, ObjectsPtr functions)
+            : map(map_fn), context(std::move(caller)), objects(std::move(functions)) {}
 
         Record mapped(const Record& record, Copier& copier) const {
             copier.reserve_object();
             sab_record made = record.view;
             call_back("map", [&] { return map(context->get(), &record.view, &made); });
-            return taken("map: made", made, Record(record), objects, copier);  // of a copy: after a fork it is mapped again
+            // of a copy: after a fork it is mapped again
+            return taken("map: made", made, Record(record), objects, copier);
         }
 
         const sab_map_fn map;
@@ -428,7 +465,8 @@ private:
         std::atomic<bool> is_stopping{false};
     };
 
-    static uint64_t forks_now() noexcept { return count_forks(); }  // registered by the constructor: does not fail
+    // registered by the constructor: does not fail
+    static uint64_t forks_now() noexcept { return count_forks(); }
 
     /// Keeps the threads busy: two tasks for each.
     void fill() {
@@ -491,7 +529,8 @@ private:
         }
     }
 
-    /// In the child of a fork: the tasks again, for other threads. Those that were there may have been in the middle of them.
+    /// In the child of a fork: the tasks again, for other threads. Those that were there may have
+    /// been in the middle of them.
     void check_fork() {
         const uint64_t now = count_forks();
         if (forks_ != now && threads_.count() > 0) {
@@ -541,12 +580,14 @@ private:
 }  // namespace
 
 StagePtr make_prefetch(uint64_t buffer_size) {
-    check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size, "must be from 1 to 2^32");
+    check(buffer_size >= 1 && buffer_size <= most_records, "buffer_size", buffer_size,
+          "must be from 1 to 2^32");
     return std::make_unique<Prefetch>(buffer_size);
 }
 
 StagePtr make_parallel_map(const sab_map_stream_options& options) {
-    return std::make_unique<ParallelMap>(options.map, context_of(options.ctx, options.release), objects_of(options.objects), options.threads);
+    return std::make_unique<ParallelMap>(options.map, context_of(options.ctx, options.release),
+                                         objects_of(options.objects), options.threads);
 }
 
 }  // namespace sab

@@ -1,5 +1,6 @@
 #pragma once
-/// What libsab asks of libsab_torch.so: a table of C functions, so that neither library links the other.
+/// What libsab asks of libsab_torch.so: a table of C functions, so that neither library links the
+/// other.
 
 #include "sab/group.h"
 #include "sab/memory.h"
@@ -24,34 +25,48 @@ struct sab_torch_component {
     int32_t (*cuda_devices)();
 
     /// Fills the functions of a probe for "cpu", "cuda:N", ...; see sab_probe_new().
-    sab_status (*probe)(const char* device, int64_t total_bytes, sab_probe_callbacks* callbacks, sab_torch_message* message);
+    sab_status (*probe)(const char* device, int64_t total_bytes, sab_probe_callbacks* callbacks,
+                        sab_torch_message* message);
 
     /// Inside a catch block: whether what was caught is LibTorch's out-of-memory error.
     int32_t (*caught_out_of_memory)();
 
-    /// A one-dimensional tensor as contiguous CPU memory of a sab_dtype. `*owner` keeps it until release_sizes(owner). The tensor's deleter is the
-    /// caller's to call.
-    sab_status (*sizes)(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype, void** owner, sab_torch_message* message);
+    /// A one-dimensional tensor as contiguous CPU memory of a sab_dtype. `*owner` keeps it until
+    /// release_sizes(owner). The tensor's deleter is the caller's to call.
+    sab_status (*sizes)(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype,
+                        void** owner, sab_torch_message* message);
     void (*release_sizes)(void* owner);
     void (*delete_tensor)(DLManagedTensor* tensor);  ///< calls its deleter, where it has one
 
     /// A copy of `indices` as an int64 tensor on `device`.
-    sab_status (*indices)(const int64_t* indices, uint64_t count, const char* device, DLManagedTensor** tensor, sab_torch_message* message);
+    sab_status (*indices)(const int64_t* indices, uint64_t count, const char* device,
+                          DLManagedTensor** tensor, sab_torch_message* message);
 
     /// A store of c10d's, through which ranks meet; rank 0 holds it. See sab_torch_store_new().
-    sab_status (*new_store)(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, uint64_t milliseconds, void** store, sab_torch_message* message);
-    sab_status (*gather)(void* store, const void* mine, size_t size, void* all, sab_torch_message* message);
+    sab_status (*new_store)(const char* host, uint16_t port, uint64_t rank, uint64_t world_size,
+                            uint64_t milliseconds, void** store, sab_torch_message* message);
+    sab_status (*gather)(void* store, const void* mine, size_t size, void* all,
+                         sab_torch_message* message);
     void (*free_store)(void* store);
 
-    /// Collections; see sab_torch_collection_new(). Leaves are whole structs of this version. Tensors go out as LibTorch's own where `native` is given, else by DLPack.
-    sab_status (*new_collection)(const sab_torch_leaf* leaves, size_t count, size_t samples, void** collection, sab_torch_message* message);
-    sab_status (*new_outputs)(const void* collection, const sab_torch_leaf* leaves, size_t count, void** outputs, sab_torch_message* message);
-    sab_status (*group_collection)(const void* collection, const sab_groups* grouping, void** grouped, sab_torch_message* message);
-    sab_status (*ungroup_collection)(const void* collection, void** samples, sab_torch_message* message);
-    sab_status (*collection_lengths)(const void* collection, const char* name, const int64_t** lengths, sab_torch_message* message);
+    /// Collections; see sab_torch_collection_new(). Leaves are whole structs of this version.
+    /// Tensors go out as LibTorch's own where `native` is given, else by DLPack.
+    sab_status (*new_collection)(const sab_torch_leaf* leaves, size_t count, size_t samples,
+                                 void** collection, sab_torch_message* message);
+    sab_status (*new_outputs)(const void* collection, const sab_torch_leaf* leaves, size_t count,
+                              void** outputs, sab_torch_message* message);
+    sab_status (*group_collection)(const void* collection, const sab_groups* grouping,
+                                   void** grouped, sab_torch_message* message);
+    sab_status (*ungroup_collection)(const void* collection, void** samples,
+                                     sab_torch_message* message);
+    sab_status (*collection_lengths)(const void* collection, const char* name,
+                                     const int64_t** lengths, sab_torch_message* message);
     void (*collection_info)(const void* collection, sab_torch_collection_info* info);
-    sab_status (*collection_tensor)(const void* collection, size_t leaf, size_t index, sab_torch_tensor* native, DLManagedTensor** dlpack, sab_torch_message* message);
-    sab_status (*collection_mask)(const void* collection, size_t group, const char* names, size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
+    sab_status (*collection_tensor)(const void* collection, size_t leaf, size_t index,
+                                    sab_torch_tensor* native, DLManagedTensor** dlpack,
+                                    sab_torch_message* message);
+    sab_status (*collection_mask)(const void* collection, size_t group, const char* names,
+                                  size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
                                   sab_torch_message* message);
     void (*free_collection)(void* collection);
 };

@@ -38,12 +38,14 @@ std::string loaded_library(std::string_view name) {
         decltype(is_it)& is_wanted;
         std::string path;
     } search{is_it, {}};
-    dl_iterate_phdr([](dl_phdr_info* info, std::size_t, void* data) {
-        auto& wanted = *static_cast<Search*>(data);
-        if (!wanted.is_wanted(info->dlpi_name)) return 0;
-        wanted.path = info->dlpi_name;
-        return 1;
-    }, &search);
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* data) {
+            auto& wanted = *static_cast<Search*>(data);
+            if (!wanted.is_wanted(info->dlpi_name)) return 0;
+            wanted.path = info->dlpi_name;
+            return 1;
+        },
+        &search);
     return search.path;
 #endif
 }
@@ -51,48 +53,65 @@ std::string loaded_library(std::string_view name) {
 /// Where this library lies.
 std::string own_folder() {
     Dl_info info{};
-    if (dladdr(reinterpret_cast<const void*>(&sab_torch_open), &info) == 0 || info.dli_fname == nullptr) return {};
+    if (dladdr(reinterpret_cast<const void*>(&sab_torch_open), &info) == 0 ||
+        info.dli_fname == nullptr)
+        return {};
     const char* const slash = std::strrchr(info.dli_fname, '/');
     return slash == nullptr ? std::string() : std::string(info.dli_fname, slash + 1);
 }
 
-/// A component that needs another LibTorch than the one loaded must not come near it. `file` is empty when the loader is to find it.
+/// A component that needs another LibTorch than the one loaded must not come near it. `file` is
+/// empty when the loader is to find it.
 void check_needed(const std::string& file) {
     const std::string loaded = loaded_library(torch_name);
     if (loaded.empty() || file.find('/') == std::string::npos) return;
     const auto bytes = map_file(file.c_str());
     const std::string_view image(reinterpret_cast<const char*>(bytes->data()), bytes->size());
     const std::string base = loaded.substr(loaded.rfind('/') + 1);
-    if (image.find(SAB_TORCH_COMPONENT_SYMBOL) == std::string_view::npos) return;  // no component at all: told when it is loaded
+    // no component at all: told when it is loaded
+    if (image.find(SAB_TORCH_COMPONENT_SYMBOL) == std::string_view::npos) return;
     // The names of needed libraries stand in the file, each ended by a zero.
     if (image.find(std::string("\0", 1) + base + std::string("\0", 1)) == std::string_view::npos)
-        fail(SAB_E_MISMATCH, "\"", file, "\" was built for another LibTorch than the one that this process has loaded, \"", loaded, "\"");
+        fail(SAB_E_MISMATCH, "\"", file,
+             "\" was built for another LibTorch than the one that this process has loaded, \"",
+             loaded, "\"");
 }
 
 }  // namespace
 
 const sab_torch_component* load_torch_component(const char* path, std::string& file) {
     const char* const wish = std::getenv("SAB_TORCH_LIBRARY");
-    file = path != nullptr ? path : wish != nullptr && *wish != '\0' ? wish : own_folder() + file_name;
+    file = path != nullptr                    ? path
+           : wish != nullptr && *wish != '\0' ? wish
+                                              : own_folder() + file_name;
     const bool is_given = path != nullptr || (wish != nullptr && *wish != '\0');
-    if (!is_given && access(file.c_str(), R_OK) != 0) file = file_name;  // the system's loader looks
+    // the system's loader looks
+    if (!is_given && access(file.c_str(), R_OK) != 0) file = file_name;
     check_needed(file);
     void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         const char* const error = dlerror();
         const std::string_view why = error == nullptr ? "unknown error" : error;
         if (why.find("undefined symbol") != why.npos)
-            fail(SAB_E_MISMATCH, "\"", file, "\" was built for another LibTorch than the one that was found: ", why);
-        fail(SAB_E_IO, "cannot load the LibTorch component \"", file, "\": ", why, is_given ? "" : " (set SAB_TORCH_LIBRARY to its file name)");
+            fail(SAB_E_MISMATCH, "\"", file,
+                 "\" was built for another LibTorch than the one that was found: ", why);
+        fail(SAB_E_IO, "cannot load the LibTorch component \"", file, "\": ", why,
+             is_given ? "" : " (set SAB_TORCH_LIBRARY to its file name)");
     }
-    const auto table_of = reinterpret_cast<sab_torch_component_fn>(dlsym(library, SAB_TORCH_COMPONENT_SYMBOL));
-    if (table_of == nullptr) fail(SAB_E_MISMATCH, "\"", file, "\" is no LibTorch component of this version of libsab: it has no ", SAB_TORCH_COMPONENT_SYMBOL);
+    const auto table_of =
+        reinterpret_cast<sab_torch_component_fn>(dlsym(library, SAB_TORCH_COMPONENT_SYMBOL));
+    if (table_of == nullptr)
+        fail(SAB_E_MISMATCH, "\"", file,
+             "\" is no LibTorch component of this version of libsab: it has no ",
+             SAB_TORCH_COMPONENT_SYMBOL);
     const sab_torch_component* const table = table_of();
     if (table->version != SAB_TORCH_COMPONENT_VERSION)
-        fail(SAB_E_MISMATCH, "\"", file, "\" has component version ", table->version, ", this library works with ", SAB_TORCH_COMPONENT_VERSION);
+        fail(SAB_E_MISMATCH, "\"", file, "\" has component version ", table->version,
+             ", this library works with ", SAB_TORCH_COMPONENT_VERSION);
     if (std::strcmp(table->built_for, table->running()) != 0)
-        fail(SAB_E_MISMATCH, "\"", file, "\" was built for LibTorch ", std::string_view(table->built_for), ", but LibTorch ", std::string_view(table->running()),
-             " is loaded");
+        fail(SAB_E_MISMATCH, "\"", file, "\" was built for LibTorch ",
+             std::string_view(table->built_for), ", but LibTorch ",
+             std::string_view(table->running()), " is loaded");
     return table;
 }
 

@@ -3,6 +3,8 @@
 
 namespace sab {
 
-const sab_torch_component* load_torch_component(const char*, std::string&) { fail(SAB_E_UNSUPPORTED, "the LibTorch component: not on Windows"); }
+const sab_torch_component* load_torch_component(const char*, std::string&) {
+    fail(SAB_E_UNSUPPORTED, "the LibTorch component: not on Windows");
+}
 
 }  // namespace sab

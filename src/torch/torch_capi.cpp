@@ -21,7 +21,8 @@ const char* component_path = nullptr;  // written before `component`, never free
 
 const sab_torch_component& opened() {
     const auto* const table = component.load(std::memory_order_acquire);
-    if (table == nullptr) sab::fail(SAB_E_UNSUPPORTED, "LibTorch is not open: call sab_torch_open() first");
+    if (table == nullptr)
+        sab::fail(SAB_E_UNSUPPORTED, "LibTorch is not open: call sab_torch_open() first");
     return *table;
 }
 
@@ -60,13 +61,17 @@ namespace {
 
 std::vector<sab_torch_leaf> read_torch_leaves(const sab_torch_leaf* leaves, std::size_t count) {
     sab::require(leaves, "leaves");
-    sab::check(count >= 1 && count <= std::size_t{1} << 20, "leaf_count", count, "must be from 1 to 2^20");
+    sab::check(count >= 1 && count <= std::size_t{1} << 20, "leaf_count", count,
+               "must be from 1 to 2^20");
     std::vector<sab_torch_leaf> read;
     const auto* next = reinterpret_cast<const unsigned char*>(leaves);
     for (std::size_t i = 0; i < count; ++i) {
         const auto* const leaf = reinterpret_cast<const sab_torch_leaf*>(next);
-        read.push_back(sab::read_options(leaf, sab_torch_leaf SAB_TORCH_LEAF_INIT, sab::text("leaves[", i, "]")));
-        sab::check(leaf->struct_size % alignof(sab_torch_leaf) == 0, sab::text("leaves[", i, "].struct_size"), leaf->struct_size, "must be a multiple of ", alignof(sab_torch_leaf));
+        read.push_back(sab::read_options(leaf, sab_torch_leaf SAB_TORCH_LEAF_INIT,
+                                         sab::text("leaves[", i, "]")));
+        sab::check(leaf->struct_size % alignof(sab_torch_leaf) == 0,
+                   sab::text("leaves[", i, "].struct_size"), leaf->struct_size,
+                   "must be a multiple of ", alignof(sab_torch_leaf));
         next += leaf->struct_size;
     }
     return read;
@@ -101,7 +106,8 @@ sab_status sab_torch_get_info(sab_torch_info* info) noexcept {
     return sab::guard([&] {
         sab::check_result(info, "info");
         const sab_torch_component& table = opened();
-        sab::write_result(sab_torch_info{0, table.running(), component_path, table.cuda_devices()}, info);
+        sab::write_result(sab_torch_info{0, table.running(), component_path, table.cuda_devices()},
+                          info);
     });
 }
 
@@ -115,7 +121,10 @@ sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexc
         void* owner = nullptr;
         sab_torch_message message{};
         check_done(table.sizes(tensor, &data, &count, &dtype, &owner, &message), message);
-        const std::shared_ptr<const void> keep(owner, [release = table.release_sizes](const void* kept) { release(const_cast<void*>(kept)); });
+        const std::shared_ptr<const void> keep(owner,
+                                               [release = table.release_sizes](const void* kept) {
+                                                   release(const_cast<void*>(kept));
+                                               });
         sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
         options.copy = 1;
         auto* const made = new sab_sizes{sab::Sizes::from_memory(data, count, dtype, options)};
@@ -124,28 +133,36 @@ sab_status sab_torch_sizes_new(DLManagedTensor* tensor, sab_sizes** sizes) noexc
     });
 }
 
-sab_status sab_torch_batch_indices(const sab_batch* batch, const char* device, DLManagedTensor** tensor) noexcept {
+sab_status sab_torch_batch_indices(const sab_batch* batch, const char* device,
+                                   DLManagedTensor** tensor) noexcept {
     return sab::guard_new(tensor, "tensor", [&] {
         sab::check_result(batch, "batch");
         if (batch->count > 0) sab::require(batch->indices, "batch.indices");
         sab::require(device, "device");
         DLManagedTensor* made = nullptr;
         sab_torch_message message{};
-        check_done(opened().indices(batch->indices, batch->count, device, &made, &message), message);
+        check_done(opened().indices(batch->indices, batch->count, device, &made, &message),
+                   message);
         return made;
     });
 }
 
-sab_status sab_torch_store_new(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, double timeout, sab_torch_store** store) noexcept {
+sab_status sab_torch_store_new(const char* host, uint16_t port, uint64_t rank, uint64_t world_size,
+                               double timeout, sab_torch_store** store) noexcept {
     return sab::guard_new(store, "store", [&] {
         sab::require(host, "host");
-        sab::check(world_size >= 1 && world_size <= uint64_t{1} << 20, "world_size", world_size, "must be from 1 to 2^20");
+        sab::check(world_size >= 1 && world_size <= uint64_t{1} << 20, "world_size", world_size,
+                   "must be from 1 to 2^20");
         sab::check(rank < world_size, "rank", rank, "must be below the world size, ", world_size);
-        sab::check(timeout > 0 && timeout <= 1e6, "timeout", timeout, "must be above 0 and at most 1000000 seconds");
+        sab::check(timeout > 0 && timeout <= 1e6, "timeout", timeout,
+                   "must be above 0 and at most 1000000 seconds");
         const sab_torch_component& table = opened();
         auto made = std::make_unique<sab_torch_store>();
         sab_torch_message message{};
-        check_done(table.new_store(host, port, rank, world_size, static_cast<uint64_t>(std::ceil(timeout * 1000)), &made->impl, &message), message);
+        check_done(table.new_store(host, port, rank, world_size,
+                                   static_cast<uint64_t>(std::ceil(timeout * 1000)), &made->impl,
+                                   &message),
+                   message);
         return made.release();
     });
 }
@@ -158,7 +175,9 @@ int32_t sab_torch_store_all_gather(void* store, const void* mine, size_t size, v
             sab::require(all, "all");
         }
         sab_torch_message message{};
-        check_done(opened().gather(static_cast<sab_torch_store*>(store)->impl, mine, size, all, &message), message);
+        check_done(
+            opened().gather(static_cast<sab_torch_store*>(store)->impl, mine, size, all, &message),
+            message);
     });
 }
 
@@ -168,15 +187,20 @@ void sab_torch_store_free(sab_torch_store* store) noexcept {
     delete store;
 }
 
-sab_status sab_torch_collection_new(const sab_torch_leaf* leaves, size_t leaf_count, size_t samples, sab_torch_collection** collection) noexcept {
-    return new_collection(collection, "collection", [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
-        const auto read = read_torch_leaves(leaves, leaf_count);
-        sab::check(samples <= sab::largest_sample_count, "samples", samples, "must be at most 4294967295");
-        return table.new_collection(read.data(), read.size(), samples, impl, message);
-    });
+sab_status sab_torch_collection_new(const sab_torch_leaf* leaves, size_t leaf_count, size_t samples,
+                                    sab_torch_collection** collection) noexcept {
+    return new_collection(
+        collection, "collection",
+        [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
+            const auto read = read_torch_leaves(leaves, leaf_count);
+            sab::check(samples <= sab::largest_sample_count, "samples", samples,
+                       "must be at most 4294967295");
+            return table.new_collection(read.data(), read.size(), samples, impl, message);
+        });
 }
 
-sab_status sab_torch_collection_lengths(const sab_torch_collection* collection, const char* name, sab_sizes** lengths) noexcept {
+sab_status sab_torch_collection_lengths(const sab_torch_collection* collection, const char* name,
+                                        sab_sizes** lengths) noexcept {
     return sab::guard_new(lengths, "lengths", [&] {
         sab::require(collection, "collection");
         sab::require(name, "name");
@@ -191,32 +215,44 @@ sab_status sab_torch_collection_lengths(const sab_torch_collection* collection, 
     });
 }
 
-sab_status sab_torch_collection_group(const sab_torch_collection* collection, const sab_grouping* grouping, sab_torch_collection** grouped) noexcept {
-    return new_collection(grouped, "grouped", [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
-        sab::require(collection, "collection");
-        sab::require(grouping, "grouping");
-        sab_groups groups = SAB_GROUPS_INIT;
-        sab_grouping_get(grouping, &groups);
-        return table.group_collection(collection->impl, &groups, impl, message);
-    });
+sab_status sab_torch_collection_group(const sab_torch_collection* collection,
+                                      const sab_grouping* grouping,
+                                      sab_torch_collection** grouped) noexcept {
+    return new_collection(
+        grouped, "grouped",
+        [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
+            sab::require(collection, "collection");
+            sab::require(grouping, "grouping");
+            sab_groups groups = SAB_GROUPS_INIT;
+            sab_grouping_get(grouping, &groups);
+            return table.group_collection(collection->impl, &groups, impl, message);
+        });
 }
 
-sab_status sab_torch_collection_ungroup(const sab_torch_collection* collection, sab_torch_collection** samples) noexcept {
-    return new_collection(samples, "samples", [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
-        sab::require(collection, "collection");
-        return table.ungroup_collection(collection->impl, impl, message);
-    });
+sab_status sab_torch_collection_ungroup(const sab_torch_collection* collection,
+                                        sab_torch_collection** samples) noexcept {
+    return new_collection(
+        samples, "samples",
+        [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
+            sab::require(collection, "collection");
+            return table.ungroup_collection(collection->impl, impl, message);
+        });
 }
 
-sab_status sab_torch_collection_outputs(const sab_torch_collection* collection, const sab_torch_leaf* leaves, size_t leaf_count, sab_torch_collection** outputs) noexcept {
-    return new_collection(outputs, "outputs", [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
-        sab::require(collection, "collection");
-        const auto read = read_torch_leaves(leaves, leaf_count);
-        return table.new_outputs(collection->impl, read.data(), read.size(), impl, message);
-    });
+sab_status sab_torch_collection_outputs(const sab_torch_collection* collection,
+                                        const sab_torch_leaf* leaves, size_t leaf_count,
+                                        sab_torch_collection** outputs) noexcept {
+    return new_collection(
+        outputs, "outputs",
+        [&](const sab_torch_component& table, void** impl, sab_torch_message* message) {
+            sab::require(collection, "collection");
+            const auto read = read_torch_leaves(leaves, leaf_count);
+            return table.new_outputs(collection->impl, read.data(), read.size(), impl, message);
+        });
 }
 
-sab_status sab_torch_collection_get_info(const sab_torch_collection* collection, sab_torch_collection_info* info) noexcept {
+sab_status sab_torch_collection_get_info(const sab_torch_collection* collection,
+                                         sab_torch_collection_info* info) noexcept {
     return sab::guard([&] {
         sab::require(collection, "collection");
         sab::check_result(info, "info");
@@ -226,44 +262,60 @@ sab_status sab_torch_collection_get_info(const sab_torch_collection* collection,
     });
 }
 
-sab_status sab_torch_collection_get_dlpack(const sab_torch_collection* collection, size_t leaf, size_t index, DLManagedTensor** tensor) noexcept {
+sab_status sab_torch_collection_get_dlpack(const sab_torch_collection* collection, size_t leaf,
+                                           size_t index, DLManagedTensor** tensor) noexcept {
     return sab::guard_new(tensor, "tensor", [&] {
         sab::require(collection, "collection");
         DLManagedTensor* made = nullptr;
         sab_torch_message message{};
-        check_done(opened().collection_tensor(collection->impl, leaf, index, nullptr, &made, &message), message);
+        check_done(
+            opened().collection_tensor(collection->impl, leaf, index, nullptr, &made, &message),
+            message);
         return made;
     });
 }
 
-sab_status sab_torch_collection_get_tensor(const sab_torch_collection* collection, size_t leaf, size_t index, sab_torch_tensor* tensor) noexcept {
+sab_status sab_torch_collection_get_tensor(const sab_torch_collection* collection, size_t leaf,
+                                           size_t index, sab_torch_tensor* tensor) noexcept {
     return sab::guard([&] {
         sab::require(collection, "collection");
         sab::require(tensor, "tensor");
         sab_torch_message message{};
-        check_done(opened().collection_tensor(collection->impl, leaf, index, tensor, nullptr, &message), message);
+        check_done(
+            opened().collection_tensor(collection->impl, leaf, index, tensor, nullptr, &message),
+            message);
     });
 }
 
-sab_status sab_torch_collection_get_mask(const sab_torch_collection* collection, size_t group, const char* names, size_t leaf, sab_torch_tensor* mask) noexcept {
+sab_status sab_torch_collection_get_mask(const sab_torch_collection* collection, size_t group,
+                                         const char* names, size_t leaf,
+                                         sab_torch_tensor* mask) noexcept {
     return sab::guard([&] {
         sab::require(collection, "collection");
         sab::require(mask, "mask");
         sab_torch_message message{};
-        check_done(opened().collection_mask(collection->impl, group, names, leaf, mask, nullptr, &message), message);
+        check_done(
+            opened().collection_mask(collection->impl, group, names, leaf, mask, nullptr, &message),
+            message);
     });
 }
 
-sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection* collection, size_t group, const char* names, size_t leaf, DLManagedTensor** mask) noexcept {
+sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection* collection,
+                                                size_t group, const char* names, size_t leaf,
+                                                DLManagedTensor** mask) noexcept {
     return sab::guard_new(mask, "mask", [&] {
         sab::require(collection, "collection");
         DLManagedTensor* made = nullptr;
         sab_torch_message message{};
-        check_done(opened().collection_mask(collection->impl, group, names, leaf, nullptr, &made, &message), message);
+        check_done(opened().collection_mask(collection->impl, group, names, leaf, nullptr, &made,
+                                            &message),
+                   message);
         return made;
     });
 }
 
-void sab_torch_collection_free(sab_torch_collection* collection) noexcept { delete collection; }
+void sab_torch_collection_free(sab_torch_collection* collection) noexcept {
+    delete collection;
+}
 
 }  // extern "C"

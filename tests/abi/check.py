@@ -18,7 +18,13 @@ UNGUARDED = {
     "sab_status_name", "sab_last_error_message", "sab_last_callback_code", "sab_abi_version", "sab_version_string", "sab_set_log_callback",
     "sab_sizes_count", "sab_cache_url", "sab_cache_value_data", "sab_random_real", "sab_random_bits", "sab_random_below",
 }  # fmt: skip
-CANNOT_FAIL = ("_functions_init", "_free", "_abandon", "_options_init", "_callbacks_init")  # ends of names
+CANNOT_FAIL = (
+    "_functions_init",
+    "_free",
+    "_abandon",
+    "_options_init",
+    "_callbacks_init",
+)  # ends of names
 
 
 def run(*command):
@@ -42,17 +48,30 @@ def declared():
     """name -> (documentation, parameters, whether it is experimental) of each exported function in the headers."""
     found = {}
     for header in HEADERS:
-        pattern = r"(/\*\*(?:(?!\*/).)*\*/)\s*SAB_API(_EXPERIMENTAL)?\s[^(;]*?(sab_\w+)\(([^;]*)\) SAB_NOEXCEPT;"
-        for comment, experimental, name, parameters in re.findall(pattern, header.read_text(), re.S):
+        pattern = r"(/\*\*(?:(?!\*/).)*\*/)\s*SAB_API(_EXPERIMENTAL)?\s[^(;]*?(sab_\w+)\(([^;]*)\)\s+SAB_NOEXCEPT;"
+        for comment, experimental, name, parameters in re.findall(
+            pattern, header.read_text(), re.S
+        ):
             parameters = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", parameters)
-            names = [] if parameters.strip() == "void" else [re.search(r"(\w+)\s*(\[\w*\])?\s*$", each).group(1) for each in parameters.split(",")]
+            names = (
+                []
+                if parameters.strip() == "void"
+                else [
+                    re.search(r"(\w+)\s*(\[\w*\])?\s*$", each).group(1)
+                    for each in parameters.split(",")
+                ]
+            )
             found[name] = comment, names, bool(experimental)
     return found
 
 
 def exported(library):
     """name -> version node of what leaves the library."""
-    return dict(line.split()[-1].split("@@") for line in run("nm", "-D", "--defined-only", library).splitlines() if " A " not in line)
+    return dict(
+        line.split()[-1].split("@@")
+        for line in run("nm", "-D", "--defined-only", library).splitlines()
+        if " A " not in line
+    )
 
 
 def check_symbols(library):
@@ -63,15 +82,22 @@ def check_symbols(library):
 
 def check_version_nodes(library):
     functions, nodes = declared(), exported(library)
-    assert max(int(node.split(".")[1]) for node in nodes.values() if "." in node) == abi_in_cmake("MINOR"), "functions of a new node raise SAB_ABI_MINOR"
+    assert max(int(node.split(".")[1]) for node in nodes.values() if "." in node) == abi_in_cmake(
+        "MINOR"
+    ), "functions of a new node raise SAB_ABI_MINOR"
     for name, node in nodes.items():
-        assert (node == "SAB_EXPERIMENTAL") == functions[name][2] and re.fullmatch(r"SAB_(0\.\d+|EXPERIMENTAL)", node), f"{name}@@{node}"
+        assert (node == "SAB_EXPERIMENTAL") == functions[name][2] and re.fullmatch(
+            r"SAB_(0\.\d+|EXPERIMENTAL)", node
+        ), f"{name}@@{node}"
 
 
 def check_version(library):
     loaded = ctypes.CDLL(library)
     loaded.sab_version_string.restype = ctypes.c_char_p
-    assert loaded.sab_version_string().decode() == version_in_cmake() and loaded.sab_abi_version() == 1000 * abi_in_cmake("MAJOR") + abi_in_cmake("MINOR")
+    assert (
+        loaded.sab_version_string().decode() == version_in_cmake()
+        and loaded.sab_abi_version() == 1000 * abi_in_cmake("MAJOR") + abi_in_cmake("MINOR")
+    )
 
 
 def check_versions_agree(_):
@@ -82,7 +108,10 @@ def check_versions_agree(_):
         "bindings/julia/Project.toml": r'^version = "(.+)"',
         "debian/changelog": r"^libsab \((.+)-\d+\)",
     }
-    found = {place: re.search(pattern, (REPO / place).read_text(), re.M).group(1) for place, pattern in places.items()}
+    found = {
+        place: re.search(pattern, (REPO / place).read_text(), re.M).group(1)
+        for place, pattern in places.items()
+    }
     assert set(found.values()) == {version_in_cmake()}, found
 
 
@@ -90,7 +119,16 @@ def check_soname_and_needed(library):
     dynamic = run("readelf", "-d", library)
     assert re.search(r"SONAME.*\[libsab\.so\.0\]", dynamic)
     needed = {re.sub(r"\.so.*", "", name) for name in re.findall(r"NEEDED.*\[(.*?)\]", dynamic)}
-    assert needed <= {"libstdc++", "libm", "libgcc_s", "libisal", "libzstd", "liblmdb", "libc", "ld-linux-x86-64"}, needed
+    assert needed <= {
+        "libstdc++",
+        "libm",
+        "libgcc_s",
+        "libisal",
+        "libzstd",
+        "liblmdb",
+        "libc",
+        "ld-linux-x86-64",
+    }, needed
 
 
 def check_size(library):
@@ -102,11 +140,28 @@ def check_size(library):
 
 def check_nothing_runs_when_loaded(library):
     """Only what the compiler's own start files bring: frame_dummy, and __cpu_indicator_init, which tells processors apart for SAB_VECTOR_CLONES."""
-    begin, size = (int(number, 16) for number in re.search(r"INIT_ARRAY +(\w+) \w+ (\w+)", run("readelf", "-SW", library)).groups())
-    relocations = re.findall(r"^(\w+) +\w+ +R_\w+_RELATIVE +(\w+)$", run("readelf", "-rW", library), re.M)
-    called = {int(function, 16) for place, function in relocations if begin <= int(place, 16) < begin + size}
+    begin, size = (
+        int(number, 16)
+        for number in re.search(
+            r"INIT_ARRAY +(\w+) \w+ (\w+)", run("readelf", "-SW", library)
+        ).groups()
+    )
+    relocations = re.findall(
+        r"^(\w+) +\w+ +R_\w+_RELATIVE +(\w+)$", run("readelf", "-rW", library), re.M
+    )
+    called = {
+        int(function, 16)
+        for place, function in relocations
+        if begin <= int(place, 16) < begin + size
+    }
     assert len(called) == size // 8, called
-    names = {name for address, _, name in (line.split() for line in run("nm", "--defined-only", library).splitlines()) if int(address, 16) in called}
+    names = {
+        name
+        for address, _, name in (
+            line.split() for line in run("nm", "--defined-only", library).splitlines()
+        )
+        if int(address, 16) in called
+    }
     assert names <= {"frame_dummy", "__cpu_indicator_init"}, names
 
 
@@ -126,18 +181,34 @@ def check_documentation(_):
 
 
 def check_guards(_):
-    sources = "".join(source.read_text().split('extern "C" {', 1)[1] for source in (REPO / "src").glob("*/*_capi.cpp"))
+    sources = "".join(
+        source.read_text().split('extern "C" {', 1)[1]
+        for source in (REPO / "src").glob("*/*_capi.cpp")
+    )
     for name in set(declared()) - UNGUARDED:
         if name.endswith(CANNOT_FAIL):
             continue
         body = re.search(rf"\b{name}\([^{{]*\) noexcept \{{\s*(.*)", sources)
-        assert body and re.match(r"return (sab::guard|sab::guard_new|guard_over|new_collection)\(", body.group(1)), f"{name} does without the guard"
+        assert body and re.match(
+            r"return (sab::guard|sab::guard_new|guard_over|new_collection)\(", body.group(1)
+        ), f"{name} does without the guard"
 
 
 def main():
     library = str(next(pathlib.Path(sys.argv[1]).rglob("libsab.so")))
     failed = 0
-    checks = [check_symbols, check_version_nodes, check_version, check_versions_agree, check_soname_and_needed, check_size, check_nothing_runs_when_loaded, check_headers_alone, check_documentation, check_guards]
+    checks = [
+        check_symbols,
+        check_version_nodes,
+        check_version,
+        check_versions_agree,
+        check_soname_and_needed,
+        check_size,
+        check_nothing_runs_when_loaded,
+        check_headers_alone,
+        check_documentation,
+        check_guards,
+    ]
     for check in checks:
         try:
             check(library)

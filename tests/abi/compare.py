@@ -8,7 +8,15 @@ import pathlib
 import re
 import sys
 
-SIZES = {"uint8_t": 1, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8, "double": 8}
+SIZES = {
+    "uint8_t": 1,
+    "int32_t": 4,
+    "uint32_t": 4,
+    "int64_t": 8,
+    "uint64_t": 8,
+    "size_t": 8,
+    "double": 8,
+}
 FAMILY = re.compile(r"SAB_[A-Z]+")  # constants of one enum begin alike
 EXPERIMENTAL = re.compile(r"sab_torch_(leaf|collection)")
 
@@ -24,7 +32,9 @@ def read(text):
         return ""
 
     def struct(match):
-        declared[match[2]] = [" ".join(field.split()) for field in match[1].split(";") if field.strip()]
+        declared[match[2]] = [
+            " ".join(field.split()) for field in match[1].split(";") if field.strip()
+        ]
         return ""
 
     text = re.sub(r"enum \{(.*?)\};", constants, text, flags=re.S)
@@ -61,7 +71,12 @@ def layout(fields, declared):
 
 
 def has_grown(old, new, then, now):
-    if not (isinstance(old, list) and isinstance(new, list) and new[: len(old)] == old and old[0] == "size_t struct_size"):
+    if not (
+        isinstance(old, list)
+        and isinstance(new, list)
+        and new[: len(old)] == old
+        and old[0] == "size_t struct_size"
+    ):
         return False
     places, size, _ = layout(new, now)
     return places[len(old)][0] >= layout(old, then)[1] and places[-1][1] == size
@@ -73,7 +88,11 @@ def broken(then, now):
         if not (EXPERIMENTAL.match(name) or new == old or has_grown(old, new, then, now)):
             yield f"{name}: {old} became {new}"
     for family in {FAMILY.match(name)[0] for name, value in now.items() if isinstance(value, int)}:
-        values = [value for name, value in now.items() if isinstance(value, int) and FAMILY.match(name)[0] == family]
+        values = [
+            value
+            for name, value in now.items()
+            if isinstance(value, int) and FAMILY.match(name)[0] == family
+        ]
         if len(values) > len(set(values)):
             yield f"{family}...: two have one value"
 
@@ -83,28 +102,56 @@ def main():
     found = list(broken(then, now))
     for line in found:
         print("FAILED", line)
-    assert len(then) > 300 and {"SAB_E_ARGUMENT", "sab_plan_options", "sab_cost_fn", "sab_plan_new", "sab_status", "sab_record"} <= then.keys()
+    assert (
+        len(then) > 300
+        and {
+            "SAB_E_ARGUMENT",
+            "sab_plan_options",
+            "sab_cost_fn",
+            "sab_plan_new",
+            "sab_status",
+            "sab_record",
+        }
+        <= then.keys()
+    )
 
     options = then["sab_plan_options"]
     swapped = [options[0], options[2], options[1], *options[3:]]
     breaks = {
         "a constant": {"SAB_E_ARGUMENT": -20},
         "a status type": {"sab_status": "typedef int64_t sab_status"},
-        "a parameter": {"sab_plan_new": now["sab_plan_new"].replace("const sab_sizes", "sab_sizes")},
+        "a parameter": {
+            "sab_plan_new": now["sab_plan_new"].replace("const sab_sizes", "sab_sizes")
+        },
         "a callback": {"sab_cost_fn": now["sab_cost_fn"].replace("double length", "float length")},
         "a lost function": {"sab_plan_new": None},
         "swapped fields": {"sab_plan_options": swapped},
-        "a renamed field": {"sab_plan_options": [field.replace("budget", "limit") for field in options]},
-        "a field of another type": {"sab_plan_options": [field.replace("double budget", "size_t budget") for field in options]},
+        "a renamed field": {
+            "sab_plan_options": [field.replace("budget", "limit") for field in options]
+        },
+        "a field of another type": {
+            "sab_plan_options": [
+                field.replace("double budget", "size_t budget") for field in options
+            ]
+        },
         "a field in the middle": {"sab_plan_options": [options[0], "uint64_t more", *options[1:]]},
         "a lost field": {"sab_plan_options": options[:-1]},
-        "a field in the padding": {"sab_files_stream_options": then["sab_files_stream_options"] + ["int32_t more"]},
+        "a field in the padding": {
+            "sab_files_stream_options": then["sab_files_stream_options"] + ["int32_t more"]
+        },
         "a field that leaves padding": {"sab_plan_options": options + ["int32_t more"]},
         "a value that is used": {"SAB_E_NEW": then["SAB_E_ARGUMENT"]},
-        **{f"more of {name}": {name: now[name] + ["uint64_t more"]} for name in ("sab_record", "sab_cost_term", "sab_grouping_dimension", "sab_cache_item")},
+        **{
+            f"more of {name}": {name: now[name] + ["uint64_t more"]}
+            for name in ("sab_record", "sab_cost_term", "sab_grouping_dimension", "sab_cache_item")
+        },
     }
     missed = [what for what, change in breaks.items() if not list(broken(then, {**now, **change}))]
-    missed += ["a field at the end is refused"] if list(broken(then, {**now, "sab_plan_options": options + ["uint64_t more"]})) else []
+    missed += (
+        ["a field at the end is refused"]
+        if list(broken(then, {**now, "sab_plan_options": options + ["uint64_t more"]}))
+        else []
+    )
     for what in missed:
         print("FAILED not found:", what)
     failed = len(found) + len(missed)

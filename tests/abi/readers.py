@@ -22,7 +22,9 @@ STRUCTS = re.findall(r"^typedef struct (\w+) \{(.*?)^\} \1;", DECLARATIONS, re.S
 
 
 def run(*command, **options):
-    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, **options).stdout
+    return subprocess.run(
+        [str(word) for word in command], check=True, capture_output=True, text=True, **options
+    ).stdout
 
 
 def module(path):
@@ -39,9 +41,17 @@ def fields(body):
 def layout():
     """(struct, field) -> (offset, size of the struct), as the C compiler has it."""
     assert len(STRUCTS) > 40
-    lines = [f'printf("{name} {field} %zu %zu\\n", offsetof({name}, {field}), sizeof({name}));' for name, body in STRUCTS for field in fields(body)]
+    lines = [
+        f'printf("{name} {field} %zu %zu\\n", offsetof({name}, {field}), sizeof({name}));'
+        for name, body in STRUCTS
+        for field in fields(body)
+    ]
     source = SCRATCH / "layout.c"
-    source.write_text("#include <sab.h>\n#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0;\n}\n")
+    source.write_text(
+        "#include <sab.h>\n#include <stdio.h>\nint main(void) {\n"
+        + "\n".join(lines)
+        + "\nreturn 0;\n}\n"
+    )
     run("cc", "-std=c11", f"-I{INCLUDE}", source, "-o", SCRATCH / "layout")
     words = [line.split() for line in run(SCRATCH / "layout").splitlines()]
     return {(name, field): (int(offset), int(size)) for name, field, offset, size in words}
@@ -50,20 +60,70 @@ def layout():
 def check_standards():
     """No extension of any compiler, in any standard from C99 and C++11 on."""
     for standard in ("c99", "c11", "c17"):
-        run("cc", f"-std={standard}", "-x", "c", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE}", INCLUDE / "sab.h")
+        run(
+            "cc",
+            f"-std={standard}",
+            "-x",
+            "c",
+            "-pedantic-errors",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsyntax-only",
+            f"-I{INCLUDE}",
+            INCLUDE / "sab.h",
+        )
     for standard in ("c++11", "c++20"):
-        run("c++", f"-std={standard}", "-x", "c++", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE}", INCLUDE / "sab.h")
+        run(
+            "c++",
+            f"-std={standard}",
+            "-x",
+            "c++",
+            "-pedantic-errors",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsyntax-only",
+            f"-I{INCLUDE}",
+            INCLUDE / "sab.h",
+        )
 
 
 def check_clang():
     if shutil.which("clang") is None:
         print("clang skipped: there is none")
         return
-    quiet = ["-Wno-padded", "-Wno-documentation", "-Wno-documentation-unknown-command", "-Wno-c++98-compat-pedantic", "-Wno-old-style-cast"]
+    quiet = [
+        "-Wno-padded",
+        "-Wno-documentation",
+        "-Wno-documentation-unknown-command",
+        "-Wno-c++98-compat-pedantic",
+        "-Wno-old-style-cast",
+    ]
     source = SCRATCH / "all.c"
     source.write_text("#include <sab.h>\n")
-    run("clang", "-std=c11", "-Weverything", "-Werror", *quiet, "-fsyntax-only", f"-I{INCLUDE}", source)
-    run("clang++", "-std=c++17", "-x", "c++", "-Weverything", "-Werror", *quiet, "-fsyntax-only", f"-I{INCLUDE}", source)
+    run(
+        "clang",
+        "-std=c11",
+        "-Weverything",
+        "-Werror",
+        *quiet,
+        "-fsyntax-only",
+        f"-I{INCLUDE}",
+        source,
+    )
+    run(
+        "clang++",
+        "-std=c++17",
+        "-x",
+        "c++",
+        "-Weverything",
+        "-Werror",
+        *quiet,
+        "-fsyntax-only",
+        f"-I{INCLUDE}",
+        source,
+    )
 
 
 def check_plain_words():
@@ -82,13 +142,34 @@ def check_plain_words():
 
 def check_swig():
     """Every declaration wrapped for Python, compiled, and called."""
-    includes = "\n".join(f'%include "sab/{header.name}"' for header in sorted(HEADERS, key=lambda each: DECLARATIONS.find(f"sab_{each.stem}")))
-    (SCRATCH / "swig_sab.i").write_text(f'%module swig_sab\n%{{\n#include <sab.h>\n%}}\n%include <stdint.i>\n{includes}\n')
-    said = subprocess.run(["swig", "-python", f"-I{INCLUDE}", "swig_sab.i"], cwd=SCRATCH, capture_output=True, text=True, check=True)
-    warnings = [line for line in said.stderr.splitlines() if "Warning 451" not in line]  # that setting a char pointer may leak
+    includes = "\n".join(
+        f'%include "sab/{header.name}"'
+        for header in sorted(HEADERS, key=lambda each: DECLARATIONS.find(f"sab_{each.stem}"))
+    )
+    (SCRATCH / "swig_sab.i").write_text(
+        f"%module swig_sab\n%{{\n#include <sab.h>\n%}}\n%include <stdint.i>\n{includes}\n"
+    )
+    said = subprocess.run(
+        ["swig", "-python", f"-I{INCLUDE}", "swig_sab.i"],
+        cwd=SCRATCH,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    warnings = [
+        line for line in said.stderr.splitlines() if "Warning 451" not in line
+    ]  # that setting a char pointer may leak
     assert not warnings, warnings
     flags = ["-shared", "-fPIC", "-O0", f"-I{INCLUDE}", f"-I{sysconfig.get_path('include')}"]
-    run("cc", *flags, SCRATCH / "swig_sab_wrap.c", LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-o", SCRATCH / "_swig_sab.so")
+    run(
+        "cc",
+        *flags,
+        SCRATCH / "swig_sab_wrap.c",
+        LIBRARY,
+        f"-Wl,-rpath,{LIBRARY.parent}",
+        "-o",
+        SCRATCH / "_swig_sab.so",
+    )
     sys.path.insert(0, str(SCRATCH))
     wrapped = module(SCRATCH / "swig_sab.py")
     options = wrapped.sab_plan_options()
@@ -102,18 +183,37 @@ def check_ctypesgen():
     import ctypes
 
     output = SCRATCH / "ctypes_sab.py"
-    command = [pathlib.Path(sys.executable).parent / "ctypesgen", f"-I{INCLUDE}", "--no-macro-warnings", "-l", "sab", f"-L{LIBRARY.parent}", "-o", output, INCLUDE / "sab.h", *HEADERS]
-    said = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True)
+    command = [
+        pathlib.Path(sys.executable).parent / "ctypesgen",
+        f"-I{INCLUDE}",
+        "--no-macro-warnings",
+        "-l",
+        "sab",
+        f"-L{LIBRARY.parent}",
+        "-o",
+        output,
+        INCLUDE / "sab.h",
+        *HEADERS,
+    ]
+    said = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=True
+    )
     assert "Error" not in said.stderr, said.stderr
     wrapped = module(output)
     tokens = (ctypes.c_int32 * 4)(3, 1, 4, 1)
     sizes = ctypes.POINTER(wrapped.sab_sizes)()
-    assert wrapped.sab_sizes_new(tokens, 4, wrapped.SAB_INT32, None, ctypes.byref(sizes)) == wrapped.SAB_OK
+    assert (
+        wrapped.sab_sizes_new(tokens, 4, wrapped.SAB_INT32, None, ctypes.byref(sizes))
+        == wrapped.SAB_OK
+    )
     assert wrapped.sab_sizes_count(sizes) == 4
     wrapped.sab_sizes_free(sizes)
     for (name, field), (offset, size) in layout().items():
         struct = getattr(wrapped, name)
-        assert (getattr(struct, field).offset, ctypes.sizeof(struct)) == (offset, size), (name, field)
+        assert (getattr(struct, field).offset, ctypes.sizeof(struct)) == (offset, size), (
+            name,
+            field,
+        )
 
 
 def check_cffi():
@@ -132,7 +232,14 @@ def check_cffi():
 def main():
     SCRATCH.mkdir(parents=True, exist_ok=True)
     failed = 0
-    checks = [check_standards, check_clang, check_plain_words, check_swig, check_ctypesgen, check_cffi]
+    checks = [
+        check_standards,
+        check_clang,
+        check_plain_words,
+        check_swig,
+        check_ctypesgen,
+        check_cffi,
+    ]
     for check in checks:
         try:
             check()

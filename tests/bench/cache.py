@@ -84,16 +84,33 @@ def epochs(url):
         def __len__(self):
             return 200
 
-    dataset = sab.CachedDataset(Slow(), url, dataset_name="bench", writer_buffer_size=20, serializer="arrays")
+    dataset = sab.CachedDataset(
+        Slow(), url, dataset_name="bench", writer_buffer_size=20, serializer="arrays"
+    )
     dataset.cache.clear()
-    return [timed(lambda: [dataset[index] for index in range(len(dataset))], len(dataset)) for _ in range(2)]
+    return [
+        timed(lambda: [dataset[index] for index in range(len(dataset))], len(dataset))
+        for _ in range(2)
+    ]
 
 
 def started(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder]
+    words = [
+        "redis-server",
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--dir",
+        folder,
+    ]
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     while True:
         try:
@@ -114,9 +131,17 @@ def main(program, folder):
                 least(best, c(program, "redis", f"redis://127.0.0.1:{port}"))
                 if redis:
                     least(best, peer(port))
-            for name, url in [("lmdb", f"lmdb:{folder}/bench.mdb")] + ([("Redis", f"redis://127.0.0.1:{port}")] if server else []):
+            for name, url in [("lmdb", f"lmdb:{folder}/bench.mdb")] + (
+                [("Redis", f"redis://127.0.0.1:{port}")] if server else []
+            ):
                 first, second = epochs(url)
-                least(best, {f"second epoch, samples of 5 ms and 100 KB, {name}": second, f"first epoch, {name}": first})
+                least(
+                    best,
+                    {
+                        f"second epoch, samples of 5 ms and 100 KB, {name}": second,
+                        f"first epoch, {name}": first,
+                    },
+                )
             for path in pathlib.Path(folder).glob("bench.mdb*"):
                 path.unlink()
     finally:
@@ -145,7 +170,21 @@ def main(program, folder):
             continue
         other = best.get(beside)
         ratio = "" if other is None else f"{(best[figure] / other) ** sign:.3g}"
-        print("|", figure, "|", f"{best[figure] * 1e6:.3g}", "|", (beside or "") if other else "", "|", f"{other * 1e6:.3g}" if other else "", "|", ratio, "|", aim, "|")
+        print(
+            "|",
+            figure,
+            "|",
+            f"{best[figure] * 1e6:.3g}",
+            "|",
+            (beside or "") if other else "",
+            "|",
+            f"{other * 1e6:.3g}" if other else "",
+            "|",
+            ratio,
+            "|",
+            aim,
+            "|",
+        )
 
 
 if __name__ == "__main__":

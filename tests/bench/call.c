@@ -1,4 +1,5 @@
-/* What a call of sab_next_batch costs: batches of one sample in the plainest order, each looked at. Prints "c NANOSECONDS". The other call.* do the same. */
+/* What a call of sab_next_batch costs: batches of one sample in the plainest order, each looked at.
+ * Prints "c NANOSECONDS". The other call.* do the same. */
 #include <string.h>
 
 #include "timing.h"
@@ -9,9 +10,9 @@
 int main(void) {
     static uint8_t ones[CALLS];
     memset(ones, 1, sizeof ones);
-    sab_sizes *sizes = NULL;
-    sab_plan *plan = NULL;
-    sab_sampler *sampler = NULL;
+    sab_sizes* sizes = NULL;
+    sab_plan* plan = NULL;
+    sab_sampler* sampler = NULL;
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     sab_sampler_options walk = SAB_SAMPLER_OPTIONS_INIT;
     options.budget = 1;

@@ -1,7 +1,9 @@
-/// The core against physical floors on the same machine in the same run: bench_core LENGTHS.npy. Prints one JSON object a line.
+/// The core against physical floors on the same machine in the same run: bench_core LENGTHS.npy.
+/// Prints one JSON object a line.
 ///
-/// Floors: a bare counting sort; a Fisher-Yates shuffle inside the plan's buckets, in sequence, and a copy to 64-bit indices. Every figure is the least
-/// of several rounds, in which the things compared take turns.
+/// Floors: a bare counting sort; a Fisher-Yates shuffle inside the plan's buckets, in sequence, and
+/// a copy to 64-bit indices. Every figure is the least of several rounds, in which the things
+/// compared take turns.
 #include <sab.h>
 
 #include <algorithm>
@@ -28,7 +30,9 @@ public:
     void time(Work&& work) {
         const auto start = std::chrono::steady_clock::now();
         work();
-        seconds_ = std::min(seconds_, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        seconds_ = std::min(
+            seconds_,
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     double seconds() const { return seconds_; }
 
@@ -37,15 +41,18 @@ private:
 };
 
 void print(const char* figure, double value, double limit, const char* unit) {
-    std::printf("{\"figure\": \"%s\", \"value\": %.6g, \"limit\": %.6g, \"unit\": \"%s\"}\n", figure, value, limit, unit);
+    std::printf("{\"figure\": \"%s\", \"value\": %.6g, \"limit\": %.6g, \"unit\": \"%s\"}\n",
+                figure, value, limit, unit);
 }
 
 /// A line of /proc/self/status in bytes.
 double memory(const char* key) {
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/status", "r"), std::fclose);
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/status", "r"),
+                                                         std::fclose);
     char line[256];
     while (file && std::fgets(line, sizeof line, file.get()) != nullptr)
-        if (std::strncmp(line, key, std::strlen(key)) == 0) return std::atof(line + std::strlen(key) + 1) * 1024;
+        if (std::strncmp(line, key, std::strlen(key)) == 0)
+            return std::atof(line + std::strlen(key) + 1) * 1024;
     return 0;
 }
 
@@ -77,7 +84,8 @@ int main(int argc, char** argv) {
     sab_plan* plan = nullptr;
     const double before = memory("RssAnon:");
     check(sab_plan_new(sizes, &options, &plan));
-    print("memory of a plan beyond the sizes", (memory("RssAnon:") - before) / samples, 5, "bytes a sample");
+    print("memory of a plan beyond the sizes", (memory("RssAnon:") - before) / samples, 5,
+          "bytes a sample");
     sab_plan_free(plan);
 
     Least sort, make;
@@ -89,8 +97,10 @@ int main(int argc, char** argv) {
             for (const int32_t length : lengths) ++next[static_cast<std::size_t>(length)];
             uint32_t place = 0;
             for (uint32_t& n : next) place += std::exchange(n, place);
-            for (std::size_t i = 0; i < count; ++i) sorted[next[static_cast<std::size_t>(lengths[i])]++] = static_cast<uint32_t>(i);
-            order[static_cast<std::size_t>(round)] = sorted[count / 2];  // so that it is not left out
+            for (std::size_t i = 0; i < count; ++i)
+                sorted[next[static_cast<std::size_t>(lengths[i])]++] = static_cast<uint32_t>(i);
+            // so that it is not left out
+            order[static_cast<std::size_t>(round)] = sorted[count / 2];
         });
         make.time([&] { check(sab_plan_new(sizes, &options, &plan)); });
         if (round + 1 < rounds) sab_plan_free(plan);
@@ -139,7 +149,8 @@ int main(int argc, char** argv) {
     }
     print("first batch", first.seconds() * 1e6, 0, "us");
     print("epoch", epoch.seconds() * 1e9 / samples, 0, "ns a sample");
-    print("epoch over shuffling inside buckets and a copy", epoch.seconds() / shuffle.seconds(), 3, "times");
+    print("epoch over shuffling inside buckets and a copy", epoch.seconds() / shuffle.seconds(), 3,
+          "times");
 
     uint64_t steps = 0;
     check(sab_sampler_batch_count(sampler, &steps));
@@ -149,14 +160,16 @@ int main(int argc, char** argv) {
     for (int round = 0; round < rounds; ++round) {
         check(sab_sampler_seek(sampler, 0));
         step.time([&] {
-            for (uint64_t i = 0; i < tries && i < steps; ++i) check(sab_next_batch(sampler, &batch));
+            for (uint64_t i = 0; i < tries && i < steps; ++i)
+                check(sab_next_batch(sampler, &batch));
         });
         check(sab_sampler_state_save(sampler, state));
         seek.time([&] {
             for (uint64_t i = 0; i < tries; ++i) check(sab_sampler_seek(sampler, i * 7919 % steps));
         });
         restore.time([&] {
-            for (uint64_t i = 0; i < tries; ++i) check(sab_sampler_state_restore(sampler, state, sizeof state));
+            for (uint64_t i = 0; i < tries; ++i)
+                check(sab_sampler_state_restore(sampler, state, sizeof state));
         });
     }
     print("seek over next", seek.seconds() / step.seconds(), 10, "times");
@@ -180,12 +193,15 @@ int main(int argc, char** argv) {
         }
         sab_sampler_free(one);
     }
-    print("a batch among 512 ranks over a batch alone", among.seconds() / alone.seconds(), 2, "times");
+    print("a batch among 512 ranks over a batch alone", among.seconds() / alone.seconds(), 2,
+          "times");
 
     sab_report report = SAB_REPORT_INIT;
     check(sab_plan_report(plan, nullptr, nullptr, nullptr, &report));
     print("padding", 100 * report.padding, 1, "%");
-    print("batches over the lower bound", static_cast<double>(report.batches) / static_cast<double>(report.lower_bound), 1.01, "times");
+    print("batches over the lower bound",
+          static_cast<double>(report.batches) / static_cast<double>(report.lower_bound), 1.01,
+          "times");
     print("batch mates that meet again", 100 * report.meet_again, 6, "%");
     // The longest 1 % of the samples may have smaller buckets.
     uint64_t fewest = UINT64_MAX, below = 0;
@@ -195,7 +211,8 @@ int main(int argc, char** argv) {
         below += bucket.samples;
         if (static_cast<double>(below) <= 0.99 * samples) fewest = std::min(fewest, bucket.batches);
     }
-    print("fewest batches of a bucket below the longest 1 %", static_cast<double>(fewest), 16, "at least");
+    print("fewest batches of a bucket below the longest 1 %", static_cast<double>(fewest), 16,
+          "at least");
 
     sab_sampler_free(sampler);
     sab_plan_free(plan);

@@ -37,14 +37,20 @@ class Contender:
 
 
 def contenders(kind, options):
-    yield "torch, foreach=False (its default on a CPU)", Contender(kind, {**options, "foreach": False})
+    yield (
+        "torch, foreach=False (its default on a CPU)",
+        Contender(kind, {**options, "foreach": False}),
+    )
     yield "torch, foreach=True", Contender(kind, {**options, "foreach": True})
     try:
         yield "torch, fused=True", Contender(kind, {**options, "fused": True})
     except (RuntimeError, TypeError):  # this torch has none for a CPU
         pass
     yield "libsab, gradients kept (set_to_none=False)", Contender(kind, options, fuse=True)
-    yield "libsab, new gradients (set_to_none=True)", Contender(kind, options, fuse=True, fresh=True)
+    yield (
+        "libsab, new gradients (set_to_none=True)",
+        Contender(kind, options, fuse=True, fresh=True),
+    )
 
 
 tables = []
@@ -55,7 +61,16 @@ for kind, options in ((torch.optim.SGD, dict(lr=0.1, momentum=0.9)), (torch.opti
             each.round()
     tables.append({name: each.best for name, each in rows.items()})
 
-print(f"| a step of {count:,} parameters of {elements:,}, torch {torch.__version__}, ms (times as long) | SGD, momentum | Adam |")
+print(
+    f"| a step of {count:,} parameters of {elements:,}, torch {torch.__version__}, ms (times as long) | SGD, momentum | Adam |"
+)
 print("|---|---:|---:|")
 for name in tables[0]:
-    print(f"| {name} |", " | ".join(f"{table[name] * 1e3:.2f} ({table[name] / table['libsab, new gradients (set_to_none=True)']:.1f})" for table in tables), "|")
+    print(
+        f"| {name} |",
+        " | ".join(
+            f"{table[name] * 1e3:.2f} ({table[name] / table['libsab, new gradients (set_to_none=True)']:.1f})"
+            for table in tables
+        ),
+        "|",
+    )

@@ -22,7 +22,11 @@ SAMPLES, BATCH, ROUNDS, SEQUENCES = 1024, 256, 3, 1_000_000
 class Model(torch.nn.Module):
     def __init__(self, size):
         super().__init__()
-        self.embedding, self.hidden, self.last = torch.nn.Embedding(8, size), torch.nn.Linear(size, size), torch.nn.Linear(size, 1)
+        self.embedding, self.hidden, self.last = (
+            torch.nn.Embedding(8, size),
+            torch.nn.Linear(size, size),
+            torch.nn.Linear(size, 1),
+        )
 
     def forward(self, tokens, mask):
         places = self.hidden(self.embedding(tokens))
@@ -81,11 +85,21 @@ def epoch(model, first, outputs, data, thresholds):
     begin = time.perf_counter()
     for at in range(0, SAMPLES, BATCH):
         optimizer.zero_grad()
-        loss = torch.mean((torch.tensor([label for _, label in data[at : at + BATCH]]) - outputs(model, [tokens for tokens, _ in data[at : at + BATCH]], thresholds)) ** 2)
+        loss = torch.mean(
+            (
+                torch.tensor([label for _, label in data[at : at + BATCH]])
+                - outputs(model, [tokens for tokens, _ in data[at : at + BATCH]], thresholds)
+            )
+            ** 2
+        )
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return time.perf_counter() - begin, losses, [parameter.grad.clone() for parameter in model.parameters()]
+    return (
+        time.perf_counter() - begin,
+        losses,
+        [parameter.grad.clone() for parameter in model.parameters()],
+    )
 
 
 def least(call, runs=7):
@@ -116,15 +130,28 @@ def training(size):
     torch.manual_seed(0)
     weights = np.array([1, 1 / 4, 1 / 16, 1 / 64])
     lengths = rng.choice([1, 4, 16, 64], SAMPLES, p=weights / weights.sum())
-    data = [(torch.randint(0, 8, (length,)), float(rng.integers(0, 2))) for length in lengths.tolist()]
+    data = [
+        (torch.randint(0, 8, (length,)), float(rng.integers(0, 2))) for length in lengths.tolist()
+    ]
     thresholds = sab.find_thresholds(lengths, k=3).thresholds.tolist()
     model = Model(size)
     first = {name: value.clone() for name, value in model.state_dict().items()}
-    kinds = {"padded": padded, "sab.Collection": in_groups, "sab.compat.asym": by_asym(DataCollection, LengthThresholdGrouper, UniGrouper, AnnotatedModule)}
+    kinds = {
+        "padded": padded,
+        "sab.Collection": in_groups,
+        "sab.compat.asym": by_asym(
+            DataCollection, LengthThresholdGrouper, UniGrouper, AnnotatedModule
+        ),
+    }
     try:
         from asym import annotated_module, data_collection, grouper
 
-        kinds["asym"] = by_asym(data_collection.DataCollection, grouper.LengthThresholdGrouper, grouper.UniGrouper, annotated_module.AnnotatedModule)
+        kinds["asym"] = by_asym(
+            data_collection.DataCollection,
+            grouper.LengthThresholdGrouper,
+            grouper.UniGrouper,
+            annotated_module.AnnotatedModule,
+        )
     except ImportError:
         pass
     runs = {kind: [] for kind in kinds}
@@ -133,16 +160,22 @@ def training(size):
             runs[kind].append(epoch(model, first, outputs, data, thresholds))
     expected, gradients = runs["padded"][0][1:]
     fast = min(run[0] for run in runs["sab.Collection"])
-    print(f"| an epoch of {SAMPLES // BATCH} steps, size {size:,}, {torch.get_num_threads()} threads, torch {torch.__version__} | seconds | times as fast as padded | loss differs by | gradients by |")
+    print(
+        f"| an epoch of {SAMPLES // BATCH} steps, size {size:,}, {torch.get_num_threads()} threads, torch {torch.__version__} | seconds | times as fast as padded | loss differs by | gradients by |"
+    )
     print("|---|---:|---:|---:|---:|")
     for kind, each in runs.items():
         seconds = min(run[0] for run in each)
         ratio = min(run[0] for run in runs["padded"]) / seconds
         loss = max(abs(a - b) / b for a, b in zip(each[0][1], expected))
-        gradient = max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(each[0][2], gradients))
+        gradient = max(
+            float((a - b).abs().max() / b.abs().max()) for a, b in zip(each[0][2], gradients)
+        )
         print(f"| {kind} | {seconds:.2f} | {ratio:.1f} | {loss:.1e} | {gradient:.1e} |")
     spent = overhead(data, thresholds)
-    print(f"\nGrouping and joining a batch of {BATCH}: {spent * 1e3:.2f} ms, {100 * spent / (fast / (SAMPLES // BATCH)):.2f} % of a step in groups.\n")
+    print(
+        f"\nGrouping and joining a batch of {BATCH}: {spent * 1e3:.2f} ms, {100 * spent / (fast / (SAMPLES // BATCH)):.2f} % of a step in groups.\n"
+    )
 
 
 def padding():
@@ -160,22 +193,33 @@ def padding():
         out.view(-1)[: len(values)].copy_(values)
         return out
 
-    assert torch.equal(uni.pad(jagged)[0], torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True))
+    assert torch.equal(
+        uni.pad(jagged)[0], torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+    )
     calls = {
         "setting to zero and copying, no more": bare,
         "libsab, of values and offsets": lambda: uni.pad(jagged),
         "libsab, of a list of tensors": lambda: uni.pad(tensors),
-        "torch's pad_sequence, of a list of tensors": lambda: torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True),
+        "torch's pad_sequence, of a list of tensors": lambda: torch.nn.utils.rnn.pad_sequence(
+            tensors, batch_first=True
+        ),
     }
     times = {name: [] for name in calls}
     for _ in range(5):
         for name, call in calls.items():
             times[name].append(least(call, 1))
-    print(f"| padding {SEQUENCES:,} sequences of 1 to {longest} int64 | ms | of pad_sequence's time | of zeroing and copying |")
+    print(
+        f"| padding {SEQUENCES:,} sequences of 1 to {longest} int64 | ms | of pad_sequence's time | of zeroing and copying |"
+    )
     print("|---|---:|---:|---:|")
-    torchs, floor = min(times["torch's pad_sequence, of a list of tensors"]), min(times["setting to zero and copying, no more"])
+    torchs, floor = (
+        min(times["torch's pad_sequence, of a list of tensors"]),
+        min(times["setting to zero and copying, no more"]),
+    )
     for name, each in times.items():
-        print(f"| {name} | {min(each) * 1e3:.0f} | {min(each) / torchs:.3f} | {min(each) / floor:.2f} |")
+        print(
+            f"| {name} | {min(each) * 1e3:.0f} | {min(each) / torchs:.3f} | {min(each) / floor:.2f} |"
+        )
 
 
 if __name__ == "__main__":

@@ -54,11 +54,19 @@ def profiled():
 
 @contextlib.contextmanager
 def guarded():
-    with sab.Probe("cpu", total_bytes=1 << 40) as probe, sab.MemoryGuard(sab.BucketSampler(plan), probe) as guard:
+    with (
+        sab.Probe("cpu", total_bytes=1 << 40) as probe,
+        sab.MemoryGuard(sab.BucketSampler(plan), probe) as guard,
+    ):
         yield lambda: guard.step((COUNT, LENGTH), lambda first, count, weight: alone())
 
 
-systems = {"alone": nothing, "component's probe": probed, "guard": guarded, "torch's profiler": profiled}
+systems = {
+    "alone": nothing,
+    "component's probe": probed,
+    "guard": guarded,
+    "torch's profiler": profiled,
+}
 best = dict.fromkeys(systems, float("inf"))
 for _ in range(ROUNDS):
     for name, system in systems.items():

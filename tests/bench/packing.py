@@ -143,15 +143,25 @@ def imbalance(sizes, capacity, ranks=8):
     """Sum over steps of the costliest rank's squared lengths, over that of the mean rank: of the order as it is, and of a random one."""
     costs = []
     for rank in range(ranks):
-        sampler = sab.PackedSampler(sizes, capacity, seed=1, rank=rank, world_size=ranks, step_totals=False)
-        costs.append([float(np.square(np.diff(row.cu_seqlens), dtype=np.float64).sum()) for row in sampler.batches()][:-1])  # the last step is split
+        sampler = sab.PackedSampler(
+            sizes, capacity, seed=1, rank=rank, world_size=ranks, step_totals=False
+        )
+        costs.append(
+            [
+                float(np.square(np.diff(row.cu_seqlens), dtype=np.float64).sum())
+                for row in sampler.batches()
+            ][:-1]
+        )  # the last step is split
     costs = np.array(costs)
     shuffled = np.random.default_rng(0).permutation(costs.ravel()).reshape(costs.shape)
     return [each.max(axis=0).sum() / each.mean(axis=0).sum() for each in (costs, shuffled)]
 
 
 def main():
-    program, counts = sys.argv[1] if len(sys.argv) > 1 else None, [int(word) for word in sys.argv[2:]] or [1_000_000, 10_000_000]
+    program, counts = (
+        sys.argv[1] if len(sys.argv) > 1 else None,
+        [int(word) for word in sys.argv[2:]] or [1_000_000, 10_000_000],
+    )
     shapes = {"wikitext-103": wikitext, "proteins": proteins}
     print("| packing 1 million | bins | over the bound | fill | seconds | times best_fit's |")
     print("|---|---:|---:|---:|---:|---:|")
@@ -160,8 +170,12 @@ def main():
             sizes = make(1_000_000, capacity)
             bound = sab.PackedSampler(sizes, capacity).info.lower_bound
             base = None
-            systems = [(f"sab {method}", ours(method)) for method in ("best_fit", "histogram", "first_fit")]
-            systems.append(("best-fit decreasing, Python", lambda *a: timed(best_fit_decreasing, *a)))
+            systems = [
+                (f"sab {method}", ours(method)) for method in ("best_fit", "histogram", "first_fit")
+            ]
+            systems.append(
+                ("best-fit decreasing, Python", lambda *a: timed(best_fit_decreasing, *a))
+            )
             systems.append(("histogram packing, Python", lambda *a: timed(histogram_packing, *a)))
             try:
                 import trl  # noqa: F401
@@ -173,17 +187,27 @@ def main():
                 bins, seconds = run(sizes, capacity)
                 base = base or seconds
                 fill = int(sizes.sum(dtype=np.int64)) / (bins * capacity)
-                print(f"| {shape}, {capacity:,}: {name} | {bins:,} | {bins / bound:.5f} | {100 * fill:.3f} % | {seconds:.4f} | {seconds / base:.1f} |", flush=True)
+                print(
+                    f"| {shape}, {capacity:,}: {name} | {bins:,} | {bins / bound:.5f} | {100 * fill:.3f} % | {seconds:.4f} | {seconds / base:.1f} |",
+                    flush=True,
+                )
     print()
     print("| costliest of 8 ranks over their mean, quadratic cost | libsab | random order |")
     print("|---|---:|---:|")
     for shape, make in shapes.items():
         for capacity in (2048, 8192):
-            print("| {}, {:,} | {:.3f} | {:.3f} |".format(shape, capacity, *imbalance(make(1_000_000, capacity), capacity)), flush=True)
+            print(
+                "| {}, {:,} | {:.3f} | {:.3f} |".format(
+                    shape, capacity, *imbalance(make(1_000_000, capacity), capacity)
+                ),
+                flush=True,
+            )
     if program is None:
         return
     print()
-    print("| packing in C | pack, ms | counting sort, ms | copy, ms | pack / (4 sorts + 10 copies) | fill | epoch, ns a sample |")
+    print(
+        "| packing in C | pack, ms | counting sort, ms | copy, ms | pack / (4 sorts + 10 copies) | fill | epoch, ns a sample |"
+    )
     print("|---|---:|---:|---:|---:|---:|---:|")
     for count in counts:
         for shape, make in shapes.items():
@@ -192,7 +216,13 @@ def main():
                     make(count, capacity).tofile(file)
                     file.flush()
                     for method, name in enumerate(("best_fit", "histogram", "first_fit")):
-                        said = json.loads(subprocess.run([program, file.name, str(count), str(method), str(capacity)], check=True, capture_output=True).stdout)
+                        said = json.loads(
+                            subprocess.run(
+                                [program, file.name, str(count), str(method), str(capacity)],
+                                check=True,
+                                capture_output=True,
+                            ).stdout
+                        )
                         limit = 4 * said["sort"] + 10 * said["copy"]
                         print(
                             f"| {shape}, {count:,} into {capacity:,}, {name} | {1e3 * said['pack']:.1f} | {1e3 * said['sort']:.1f} | {1e3 * said['copy']:.1f} "

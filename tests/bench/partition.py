@@ -27,7 +27,10 @@ def karmarkar_karp(costs, parts, equal_counts):
     heapq.heapify(heap)
     while len(heap) > 1:
         (_, name, left), (_, _, right) = heapq.heappop(heap), heapq.heappop(heap)
-        state = sorted(((a + b, x + y) for (a, x), (b, y) in zip(left, reversed(right))), key=lambda part: -part[0])
+        state = sorted(
+            ((a + b, x + y) for (a, x), (b, y) in zip(left, reversed(right))),
+            key=lambda part: -part[0],
+        )
         heapq.heappush(heap, (state[-1][0] - state[0][0], name, state))
     return [items for _, items in heap[0][2]]
 
@@ -52,27 +55,41 @@ def best(runs, *calls):
 
 
 def main():
-    lengths = np.clip(np.random.default_rng(0).lognormal(6.5, 0.9, SAMPLES), 16, 8192).astype(np.int64)
+    lengths = np.clip(np.random.default_rng(0).lognormal(6.5, 0.9, SAMPLES), 16, 8192).astype(
+        np.int64
+    )
     peers = {"Karmarkar-Karp in Python": karmarkar_karp, "verl": verl()}
     slowest = float("inf")
-    print(f"| {SAMPLES} samples on {RANKS} ranks, Python {sys.version.split()[0]} | ms | ratio | costliest - cheapest | imbalance |\n|---|---:|---:|---:|---:|")
+    print(
+        f"| {SAMPLES} samples on {RANKS} ranks, Python {sys.version.split()[0]} | ms | ratio | costliest - cheapest | imbalance |\n|---|---:|---:|---:|---:|"
+    )
     for cost, costs in (("length", lengths), ("length²", lengths**2)):
         given = costs.tolist()
         for equal_counts in (False, True):
             rows = {
                 "libsab": lambda: sab.partition(costs, RANKS, equal_counts=equal_counts),
-                "libsab, longest first": lambda: sab.partition(costs, RANKS, method="longest_first", equal_counts=equal_counts),
+                "libsab, longest first": lambda: sab.partition(
+                    costs, RANKS, method="longest_first", equal_counts=equal_counts
+                ),
             }
-            rows |= {name: lambda call=call: call(given, RANKS, equal_counts) for name, call in peers.items() if call is not None}
+            rows |= {
+                name: lambda call=call: call(given, RANKS, equal_counts)
+                for name, call in peers.items()
+                if call is not None
+            }
             results = dict(zip(rows, best(3, *rows.values())))
             ours = results["libsab"][0]
             for name, (seconds, parts) in results.items():
                 sums = [int(costs[part].sum()) for part in parts]
                 even = ", equal counts" if equal_counts else ""
-                print(f"| {cost}{even}: {name} | {1e3 * seconds:.2f} | {seconds / ours:.1f} | {max(sums) - min(sums)} | {max(sums) / np.mean(sums):.6f} |")
+                print(
+                    f"| {cost}{even}: {name} | {1e3 * seconds:.2f} | {seconds / ours:.1f} | {max(sums) - min(sums)} | {max(sums) / np.mean(sums):.6f} |"
+                )
                 if name in peers and not equal_counts:
                     slowest = min(slowest, seconds / ours)
-    print(f"\nAt least {slowest:.0f} times as fast as the fastest in Python, without equal counts (aim: 50).")
+    print(
+        f"\nAt least {slowest:.0f} times as fast as the fastest in Python, without equal counts (aim: 50)."
+    )
 
 
 if __name__ == "__main__":

@@ -53,13 +53,22 @@ def bucket_batch_sampler(module, base):
             base_class, shared = torch.utils.data.BatchSampler, {"drop_last": False}
             individual = {"batch_size": [int(BUDGET // (edge - 1)) for edge in edges[1:]]}
         elif base == "80":
-            base_class, shared, individual = torch.utils.data.BatchSampler, {"drop_last": False, "batch_size": 80}, {}
+            base_class, shared, individual = (
+                torch.utils.data.BatchSampler,
+                {"drop_last": False, "batch_size": 80},
+                {},
+            )
         else:
             costs = (edges[np.searchsorted(edges, sizes, side="right")] - 1).tolist()
             base_class, individual = sampler.SizeAwareBatchSampler, {}
             shared = {"sizeof": lambda index: costs[index], "max_total_size": BUDGET}
         made = sampler.BucketBatchSampler(
-            torch.from_numpy(sizes), torch.from_numpy(edges.astype(np.int64)), base_class, shared, individual, generator=torch.Generator().manual_seed(0)
+            torch.from_numpy(sizes),
+            torch.from_numpy(edges.astype(np.int64)),
+            base_class,
+            shared,
+            individual,
+            generator=torch.Generator().manual_seed(0),
         )
         return lambda: iter(made)
 
@@ -70,10 +79,17 @@ def infinibatch(sizes):
     from infinibatch.iterators import BucketedReadaheadBatchIterator, NativeCheckpointableIterator
 
     def run():
-        source = NativeCheckpointableIterator(np.random.default_rng(0).permutation(len(sizes)).tolist())
+        source = NativeCheckpointableIterator(
+            np.random.default_rng(0).permutation(len(sizes)).tolist()
+        )
         length = sizes.tolist().__getitem__
         return BucketedReadaheadBatchIterator(
-            source, read_ahead=10_000, key=length, batch_size=lambda longest: max(1, BUDGET // length(longest)), shuffle=True, seed=0
+            source,
+            read_ahead=10_000,
+            key=length,
+            batch_size=lambda longest: max(1, BUDGET // length(longest)),
+            shuffle=True,
+            seed=0,
         )
 
     return run
@@ -94,10 +110,22 @@ def transformers(sizes):
 SYSTEMS = [
     ("libsab", libsab, None),
     ("fairseq batch_by_size, sorted before, unshuffled", fairseq, "data_utils_fast"),
-    ("bionemo BucketBatchSampler of SizeAwareBatchSampler, 30 quantile buckets", bucket_batch_sampler(BIONEMO, "SizeAware"), "bionemo"),
+    (
+        "bionemo BucketBatchSampler of SizeAwareBatchSampler, 30 quantile buckets",
+        bucket_batch_sampler(BIONEMO, "SizeAware"),
+        "bionemo",
+    ),
     ("the same by sab.compat.bionemo", bucket_batch_sampler(COMPAT, "SizeAware"), "torch"),
-    ("bionemo BucketBatchSampler of BatchSampler, 80 a batch, 30 quantile buckets", bucket_batch_sampler(BIONEMO, "80"), "bionemo"),
-    ("bionemo BucketBatchSampler of BatchSampler, 30 quantile buckets", bucket_batch_sampler(BIONEMO, "BatchSampler"), "bionemo"),
+    (
+        "bionemo BucketBatchSampler of BatchSampler, 80 a batch, 30 quantile buckets",
+        bucket_batch_sampler(BIONEMO, "80"),
+        "bionemo",
+    ),
+    (
+        "bionemo BucketBatchSampler of BatchSampler, 30 quantile buckets",
+        bucket_batch_sampler(BIONEMO, "BatchSampler"),
+        "bionemo",
+    ),
     ("the latter by sab.compat.bionemo", bucket_batch_sampler(COMPAT, "BatchSampler"), "torch"),
     ("infinibatch, read-ahead 10,000", infinibatch, "infinibatch"),
     ("transformers LengthGroupedSampler, 160 a batch", transformers, "transformers"),

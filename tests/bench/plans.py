@@ -17,7 +17,12 @@ import sab
 
 
 def glosses() -> "list[int]":
-    return [len(line.rsplit("| ", 1)[1].split()) for file in pathlib.Path("/usr/share/wordnet").glob("data.*") for line in file.read_text().splitlines() if "| " in line]
+    return [
+        len(line.rsplit("| ", 1)[1].split())
+        for file in pathlib.Path("/usr/share/wordnet").glob("data.*")
+        for line in file.read_text().splitlines()
+        if "| " in line
+    ]
 
 
 def messages(folder: str) -> "list[int]":
@@ -28,13 +33,22 @@ def messages(folder: str) -> "list[int]":
         count, _, table = struct.unpack(f"{order}3I", data[8:20])
         for i in range(1, count):  # the first is a header
             length, begin = struct.unpack_from(f"{order}2I", data, table + 8 * i)
-            found += [len(line) for line in data[begin : begin + length].replace(b"\0", b"\n").split(b"\n") if line]
+            found += [
+                len(line)
+                for line in data[begin : begin + length].replace(b"\0", b"\n").split(b"\n")
+                if line
+            ]
     return found
 
 
 def lines() -> "list[int]":
     files = sorted(pathlib.Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
-    return [len(line) for file in files for line in file.read_text(errors="replace").splitlines() if line]
+    return [
+        len(line)
+        for file in files
+        for line in file.read_text(errors="replace").splitlines()
+        if line
+    ]
 
 
 def synthetic() -> "dict[str, tuple[np.ndarray, float]]":
@@ -45,10 +59,19 @@ def synthetic() -> "dict[str, tuple[np.ndarray, float]]":
         "gamma, 2 longest a batch": (np.clip(random.gamma(2, 40, count), 1, 2000), 2),
         "exponential, 2 longest a batch": (np.clip(random.exponential(20, count), 1, 600), 2),
         "uniform": (random.integers(1, 513, count), 16384),
-        "60 % of 1 to 3, log-normal": (np.where(random.random(count) < 0.6, random.integers(1, 4, count), text), 4000),
+        "60 % of 1 to 3, log-normal": (
+            np.where(random.random(count) < 0.6, random.integers(1, 4, count), text),
+            4000,
+        ),
         "Pareto": (np.clip(20 * random.pareto(2, count), 1, 4096), 16384),
     }
-    return {name: (np.asarray(sizes).astype(int), budget * (1 if budget > 2 else sizes.max().astype(int))) for name, (sizes, budget) in made.items()}
+    return {
+        name: (
+            np.asarray(sizes).astype(int),
+            budget * (1 if budget > 2 else sizes.max().astype(int)),
+        )
+        for name, (sizes, budget) in made.items()
+    }
 
 
 def cells(sizes: np.ndarray, budget: float) -> "tuple[list[str], list[str]]":
@@ -64,19 +87,35 @@ def cells(sizes: np.ndarray, budget: float) -> "tuple[list[str], list[str]]":
         beside.append(over(sab.plan(sizes, budget, padding=1e-6, bucket_batches=least)))
     usual = sab.plan(sizes, budget)
     report = usual.report()
-    return beside, [f"{len(sizes):,}", f"{usual.lower_bound:,}", over(usual), f"{report.nearest_target:.2%}", f"{report.meet_again:.1%}"]
+    return beside, [
+        f"{len(sizes):,}",
+        f"{usual.lower_bound:,}",
+        over(usual),
+        f"{report.nearest_target:.2%}",
+        f"{report.meet_again:.1%}",
+    ]
 
 
 def main() -> None:
     sources = {
         "glosses of WordNet": (glosses(), 4096),
-        "messages of programs": (messages(sys.argv[1] if len(sys.argv) > 1 else "/usr/share/locale"), 16384),
+        "messages of programs": (
+            messages(sys.argv[1] if len(sys.argv) > 1 else "/usr/share/locale"),
+            16384,
+        ),
         "lines of Python's library": (lines(), 16384),
         "wikitext-103, drawn": (lengths(), 16384),
         **synthetic(),
     }
-    rows = {name: cells(np.asarray(sizes), budget) for name, (sizes, budget) in sources.items() if len(sizes) > 0}
-    titles = (["equal runs of 16", "automatic, at least 16", "equal runs of 4", "automatic, at least 4"], ["samples", "bound", "batches (padding)", "in reach", "meet again"])
+    rows = {
+        name: cells(np.asarray(sizes), budget)
+        for name, (sizes, budget) in sources.items()
+        if len(sizes) > 0
+    }
+    titles = (
+        ["equal runs of 16", "automatic, at least 16", "equal runs of 4", "automatic, at least 4"],
+        ["samples", "bound", "batches (padding)", "in reach", "meet again"],
+    )
     for table, columns in enumerate(titles):
         print("| lengths |", " | ".join(columns), "|")
         print("|---|" + "---:|" * len(columns))

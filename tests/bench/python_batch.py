@@ -19,14 +19,21 @@ ROOM = 1 << 20
 def passes(sampler, lists):
     batch = ffi.new("sab_batch *")
     batch.struct_size = ffi.sizeof("sab_batch")
-    indices, offsets, count = ffi.new("int64_t[]", ROOM), ffi.new("uint64_t[]", BLOCK + 1), ffi.new("size_t *")
+    indices, offsets, count = (
+        ffi.new("int64_t[]", ROOM),
+        ffi.new("uint64_t[]", BLOCK + 1),
+        ffi.new("size_t *"),
+    )
 
     def one_by_one():
         while lib.sab_next_batch(sampler._handle, batch) == lib.SAB_OK:
             pass
 
     def in_blocks():
-        while lib.sab_next_batches(sampler._handle, BLOCK, indices, ROOM, offsets, count) == lib.SAB_OK:
+        while (
+            lib.sab_next_batches(sampler._handle, BLOCK, indices, ROOM, offsets, count)
+            == lib.SAB_OK
+        ):
             pass
 
     def numpy():
@@ -41,20 +48,31 @@ def passes(sampler, lists):
         for _ in sampler.batches():
             pass
 
-    return {"C, one": one_by_one, "C, blocks": in_blocks, "numpy": numpy, "list": as_lists, "batches()": records}
+    return {
+        "C, one": one_by_one,
+        "C, blocks": in_blocks,
+        "numpy": numpy,
+        "list": as_lists,
+        "batches()": records,
+    }
 
 
 def main():
     if len(sys.argv) > 1:
         sizes = np.load(sys.argv[1])
     else:
-        sizes = np.clip(np.random.default_rng(0).lognormal(4.3, 0.9, 1_164_464), 1, 2000).astype(np.int32)
+        sizes = np.clip(np.random.default_rng(0).lognormal(4.3, 0.9, 1_164_464), 1, 2000).astype(
+            np.int32
+        )
     print(f"{'budget':>8}{'batches':>10}{'samples/batch':>15}" + "".join(f"{name:>12}" for name in ("C, one", "C, blocks", "numpy", "list", "batches()"))
           + f"{'numpy - C':>12}{'samples/s':>14}")  # fmt: skip
     for budget in (2048, 4096, 16384, 65536):
         plan = sab.plan(sizes, budget=budget, oversize="single")
         # Without the totals of a step, so that both sides of the comparison do the same work.
-        sampler, lists = sab.BucketSampler(plan, step_totals=False), sab.BucketSampler(plan, step_totals=False, output="list")
+        sampler, lists = (
+            sab.BucketSampler(plan, step_totals=False),
+            sab.BucketSampler(plan, step_totals=False, output="list"),
+        )
         best = {}
         for _ in range(5):
             for name, run in passes(sampler, lists).items():
@@ -65,7 +83,9 @@ def main():
                 best[name] = min(best.get(name, float("inf")), time.perf_counter() - began)
         row = "".join(f"{1e6 * seconds / len(sampler):>12.2f}" for seconds in best.values())
         beyond = 1e6 * (best["numpy"] - best["C, one"]) / len(sampler)
-        print(f"{budget:>8}{len(sampler):>10,}{len(sizes) / len(sampler):>15.1f}{row}{beyond:>12.2f}{len(sizes) / best['numpy']:>14,.0f}")
+        print(
+            f"{budget:>8}{len(sampler):>10,}{len(sizes) / len(sampler):>15.1f}{row}{beyond:>12.2f}{len(sizes) / best['numpy']:>14,.0f}"
+        )
 
 
 if __name__ == "__main__":

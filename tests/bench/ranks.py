@@ -28,14 +28,26 @@ def of_ranks(per_rank, cost):
 
 
 def balanced(sizes, power, world_size, most):
-    report = sab.BalancedSampler(sizes, max_total=most, cost="quadratic" if power == 2 else "linear", world_size=world_size).report()
+    report = sab.BalancedSampler(
+        sizes, max_total=most, cost="quadratic" if power == 2 else "linear", world_size=world_size
+    ).report()
     return report.rank_imbalance, report.time / report.least_time
 
 
 def bucket(sizes, power, world_size, most, cost):
-    budget = most if power == 1 else max(most * cost.mean() / sizes.mean(), cost.max())  # as many tokens a batch on the average, and room for the longest
-    plan = sab.plan(sizes, budget=budget, cost="quadratic" if power == 2 else "padded", padding=0.02)
-    return imbalance_of([list(sab.BucketSampler(plan, rank=rank, world_size=world_size, step_totals=False)) for rank in range(world_size)], cost)
+    budget = (
+        most if power == 1 else max(most * cost.mean() / sizes.mean(), cost.max())
+    )  # as many tokens a batch on the average, and room for the longest
+    plan = sab.plan(
+        sizes, budget=budget, cost="quadratic" if power == 2 else "padded", padding=0.02
+    )
+    return imbalance_of(
+        [
+            list(sab.BucketSampler(plan, rank=rank, world_size=world_size, step_totals=False))
+            for rank in range(world_size)
+        ],
+        cost,
+    )
 
 
 def imbalance_of(per_rank, cost):
@@ -46,7 +58,13 @@ def imbalance_of(per_rank, cost):
 
 
 def by_count(indices_of_ranks, count, cost):
-    return imbalance_of([[indices[i : i + count] for i in range(0, len(indices) - count + 1, count)] for indices in indices_of_ranks], cost)
+    return imbalance_of(
+        [
+            [indices[i : i + count] for i in range(0, len(indices) - count + 1, count)]
+            for indices in indices_of_ranks
+        ],
+        cost,
+    )
 
 
 def bagua(sizes, world_size, count, cost):
@@ -57,7 +75,16 @@ def bagua(sizes, world_size, count, cost):
         def __getitem__(self, index):
             return int(sizes[index])
 
-    return by_count([np.array(list(LoadBalancingDistributedSampler(Data(), lambda size: size, world_size, rank))) for rank in range(world_size)], count, cost)
+    return by_count(
+        [
+            np.array(
+                list(LoadBalancingDistributedSampler(Data(), lambda size: size, world_size, rank))
+            )
+            for rank in range(world_size)
+        ],
+        count,
+        cost,
+    )
 
 
 def distributed(sizes, world_size, count, cost):
@@ -68,7 +95,9 @@ def distributed(sizes, world_size, count, cost):
 
 
 def proteins(count=1_000_000, seed=0):
-    return np.clip(np.exp(np.random.default_rng(seed).normal(np.log(270), 1.02, count)), 1, 35_000).astype(np.int32)
+    return np.clip(
+        np.exp(np.random.default_rng(seed).normal(np.log(270), 1.02, count)), 1, 35_000
+    ).astype(np.int32)
 
 
 def on_paper(cost, count, world_size):
@@ -80,17 +109,28 @@ def real():
     yield "glosses, words", np.array([len(line.split()) for line in glosses()], np.int32), 1024
     path = pathlib.Path("/usr/share/doc/mmseqs2/example-data/DB.fasta.gz")
     if path.exists():
-        found = [len("".join(record.split("\n")[1:])) for record in gzip.open(path, "rt").read().split(">")[1:]]
+        found = [
+            len("".join(record.split("\n")[1:]))
+            for record in gzip.open(path, "rt").read().split(">")[1:]
+        ]
         yield "proteins, residues", np.array(found, np.int32), 2 * max(found)
 
 
 def main():
     world_size = 8
-    data = {"wikitext-103's shape": (np.load(sys.argv[1]) if len(sys.argv) > 1 else wikitext(), 16384), "proteins, lognormal to 35,000": (proteins(), 65536)}
+    data = {
+        "wikitext-103's shape": (np.load(sys.argv[1]) if len(sys.argv) > 1 else wikitext(), 16384),
+        "proteins, lognormal to 35,000": (proteins(), 65536),
+    }
     print(f"| slowest rank / mean rank, {world_size} ranks | linear | quadratic |\n|---|---:|---:|")
     for name, (sizes, most) in data.items():
         count = max(1, int(most / sizes.mean()))
-        rows = {"BalancedSampler": [], "BucketSampler": [], "Bagua's sampler": [], "DistributedSampler": []}
+        rows = {
+            "BalancedSampler": [],
+            "BucketSampler": [],
+            "Bagua's sampler": [],
+            "DistributedSampler": [],
+        }
         for power in COSTS.values():
             cost = sizes.astype(np.float64) ** power
             rows["BalancedSampler"].append(balanced(sizes, power, world_size, most)[0])
@@ -98,9 +138,14 @@ def main():
             rows["Bagua's sampler"].append(bagua(sizes, world_size, count, cost)[0])
             rows["DistributedSampler"].append(distributed(sizes, world_size, count, cost)[0])
         for row, values in rows.items():
-            print(f"| {name}: {row} | " + " | ".join(f"{value:.4f}" for value in values) + " |", flush=True)
+            print(
+                f"| {name}: {row} | " + " | ".join(f"{value:.4f}" for value in values) + " |",
+                flush=True,
+            )
     print()
-    print("| time lost to waiting, of an epoch without any | ranks | on paper | DistributedSampler | BalancedSampler | saved |\n|---|---:|---:|---:|---:|---:|")
+    print(
+        "| time lost to waiting, of an epoch without any | ranks | on paper | DistributedSampler | BalancedSampler | saved |\n|---|---:|---:|---:|---:|---:|"
+    )
     for name, sizes, most in real():
         for kind, power in COSTS.items():
             for world_size in (8, 64, 1024):
@@ -112,7 +157,10 @@ def main():
                 before = distributed(all_sizes, world_size, count, cost)[1]
                 after = balanced(all_sizes, power, world_size, most)[1]
                 paper = on_paper(cost, count, world_size)
-                print(f"| {name}, {kind} | {world_size:,} | {100 * paper:.1f} % | {100 * (before - 1):.1f} % | {100 * (after - 1):.2f} % | {100 * (1 - after / before):.1f} % |", flush=True)
+                print(
+                    f"| {name}, {kind} | {world_size:,} | {100 * paper:.1f} % | {100 * (before - 1):.1f} % | {100 * (after - 1):.2f} % | {100 * (1 - after / before):.1f} % |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

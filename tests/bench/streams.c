@@ -1,9 +1,10 @@
-/* Records a second of a pipeline from C: streams THREADS CHUNK... Lines of gzip, shuffled in blocks of 100,000, in batches of 16,384 bytes read 10,000 ahead. */
+/* Records a second of a pipeline from C: streams THREADS CHUNK... Lines of gzip, shuffled in blocks
+ * of 100,000, in batches of 16,384 bytes read 10,000 ahead. */
 #include <string.h>
 
 #include "timing.h"
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     if (argc < 3) return 2;
     const int has_threads = atoi(argv[1]) > 0, is_reading_only = atoi(argv[1]) < 0;
     sab_record *names = calloc((size_t)argc, sizeof *names), record = SAB_RECORD_INIT;
@@ -15,7 +16,7 @@ int main(int argc, char **argv) {
     order.infinite = order.shuffle = 1;
     sab_readahead_stream_options batches = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     batches.budget = 16384;
-    sab_stream *s = NULL;
+    sab_stream* s = NULL;
     check(sab_list_stream_new(names, (size_t)argc - 2, &order, &s));
     check(sab_files_stream_new(s, NULL, &s));
     if (has_threads) check(sab_prefetch_stream_new(s, 200000, &s));

@@ -57,7 +57,11 @@ def best(*makers, runs=3):
 
 
 def ours(paths, encoding="utf-8"):
-    stream = Stream.from_files(paths, shuffle=True, seed=1, encoding=encoding).prefetch(200_000).block_shuffle(100_000, seed=2)
+    stream = (
+        Stream.from_files(paths, shuffle=True, seed=1, encoding=encoding)
+        .prefetch(200_000)
+        .block_shuffle(100_000, seed=2)
+    )
     return lambda: stream.readahead(budget=16384, key="len" if encoding else "bytes")
 
 
@@ -70,7 +74,9 @@ def theirs(paths, reads_text):
 
     def make():
         lines = datasets.chunked_dataset_iterator(paths, read, 100_000, seed=1)
-        return iterators.BucketedReadaheadBatchIterator(lines, 10_000, len, lambda longest: 16384 // len(longest), seed=1)
+        return iterators.BucketedReadaheadBatchIterator(
+            lines, 10_000, len, lambda longest: 16384 // len(longest), seed=1
+        )
 
     return make
 
@@ -83,7 +89,9 @@ def compat(paths):
 
     def make():
         lines = datasets.chunked_dataset_iterator(paths, read, 100_000, seed=1)
-        return iterators.BucketedReadaheadBatchIterator(lines, 10_000, len, lambda longest: 16384 // len(longest), seed=1)
+        return iterators.BucketedReadaheadBatchIterator(
+            lines, 10_000, len, lambda longest: 16384 // len(longest), seed=1
+        )
 
     return make
 
@@ -104,15 +112,32 @@ def main():
             has_peer = False
         for name, (own, reads_text) in makers.items():
             rates = best(own, *([theirs(paths, reads_text)] if has_peer else []))
-            show(f"gzip to batches of {name}, million records/s, Python", f"{rates[0] / 1e6:.2f}" + (f", {rates[0] / rates[1]:.1f} times infinibatch" if has_peer else ""))
+            show(
+                f"gzip to batches of {name}, million records/s, Python",
+                f"{rates[0] / 1e6:.2f}"
+                + (f", {rates[0] / rates[1]:.1f} times infinibatch" if has_peer else ""),
+            )
             peer = rates[-1]
         if has_peer:
             rates = best(compat(paths), theirs(paths, True))
-            show("the same by sab.compat.infinibatch", f"{rates[0] / 1e6:.2f}, {rates[0] / rates[1]:.1f} times infinibatch")
+            show(
+                "the same by sab.compat.infinibatch",
+                f"{rates[0] / 1e6:.2f}, {rates[0] / rates[1]:.1f} times infinibatch",
+            )
         if len(sys.argv) > 1:
             for threads, name in ((1, "with a thread that reads"), (0, "in one thread")):
-                own = float(subprocess.run([sys.argv[1], str(threads), *map(str, paths)], capture_output=True, check=True).stdout)
-                show(f"the same from C, {name}", f"{own / 1e6:.2f}" + (f", {own / peer:.1f} times infinibatch" if has_peer else ""))
+                own = float(
+                    subprocess.run(
+                        [sys.argv[1], str(threads), *map(str, paths)],
+                        capture_output=True,
+                        check=True,
+                    ).stdout
+                )
+                show(
+                    f"the same from C, {name}",
+                    f"{own / 1e6:.2f}"
+                    + (f", {own / peer:.1f} times infinibatch" if has_peer else ""),
+                )
             data = [path.read_bytes() for path in paths]
             floor = []
             for _ in range(5):
@@ -122,18 +147,31 @@ def main():
                     for at in range(0, len(part), 1 << 16):
                         inflate.decompress(part[at : at + (1 << 16)])
                 floor.append(time.perf_counter() - begin)
-            own = float(subprocess.run([sys.argv[1], "-1", *map(str, paths)], capture_output=True, check=True).stdout)
+            own = float(
+                subprocess.run(
+                    [sys.argv[1], "-1", *map(str, paths)], capture_output=True, check=True
+                ).stdout
+            )
             show("reading lines of gzip over zlib's own inflate", f"{count / own / min(floor):.2f}")
 
         # The published case: 16,384 tokens a batch, read-ahead 10,000.
         sizes = lengths()
         for carry_over in (False, True):
             tokens = padded = batches = 0
-            stream = Stream.from_items(sizes).readahead(10_000, budget=16384, key=float, carry_over=carry_over)
+            stream = Stream.from_items(sizes).readahead(
+                10_000, budget=16384, key=float, carry_over=carry_over
+            )
             for batch in stream:
-                tokens, padded, batches = tokens + sum(map(int, batch)), padded + len(batch) * int(batch[0]), batches + 1
+                tokens, padded, batches = (
+                    tokens + sum(map(int, batch)),
+                    padded + len(batch) * int(batch[0]),
+                    batches + 1,
+                )
             least = -(-int(sizes.sum()) // 16384)
-            show(f"wikitext's shape, read-ahead 10,000, carry_over={carry_over}", f"{100 * (1 - tokens / padded):.2f} % padding, {batches} batches of at least {least}")
+            show(
+                f"wikitext's shape, read-ahead 10,000, carry_over={carry_over}",
+                f"{100 * (1 - tokens / padded):.2f} % padding, {batches} batches of at least {least}",
+            )
 
         stream = (
             Stream.from_files(paths, shuffle=True, seed=1).prefetch(20_000).block_shuffle(1_000_000, seed=2).batch(2).flatten().window(2).flatten()
@@ -145,19 +183,32 @@ def main():
             begin = time.perf_counter()
             state = stream.state_dict()
             times.append(time.perf_counter() - begin)
-        show("state of 10 stages, a buffer of a million records", f"{len(state['state']) / 1024:.1f} KiB, {1e3 * min(times):.3f} ms")
+        show(
+            "state of 10 stages, a buffer of a million records",
+            f"{len(state['state']) / 1024:.1f} KiB, {1e3 * min(times):.3f} ms",
+        )
         stream.close()
 
         # In a process of its own, whose most memory is that of the pass.
         path = pathlib.Path(folder) / "text"
         path.write_text("".join(f"{i} {'word ' * (i * 7919 % 97)}\n" for i in range(400_000)))
-        own = subprocess.run([sys.executable, __file__, "--pass", str(path)], capture_output=True, check=True, text=True).stdout
+        own = subprocess.run(
+            [sys.executable, __file__, "--pass", str(path)],
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
         show("most memory of a pass over 10 GB of text, after the first 1 GB", own.strip())
 
 
 def go_through(path):
     passes = int(1e10 / pathlib.Path(path).stat().st_size) + 1
-    stream = Stream.from_files([path] * passes, encoding=None).prefetch(10_000).block_shuffle(10_000).readahead(budget=1 << 20, key="bytes")
+    stream = (
+        Stream.from_files([path] * passes, encoding=None)
+        .prefetch(10_000)
+        .block_shuffle(10_000)
+        .readahead(budget=1 << 20, key="bytes")
+    )
     seen, early = 0, 0
     for batch in stream:
         seen += sum(map(len, batch))

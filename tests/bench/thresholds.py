@@ -14,7 +14,11 @@ import numpy as np
 import sab
 
 CASES = 1000
-COSTS = {"count * length": "padded", "count * length²": "quadratic", "50 + count * (4 + length + length²)": [50, 4, 1, 1]}
+COSTS = {
+    "count * length": "padded",
+    "count * length²": "quadratic",
+    "50 + count * (4 + length + length²)": [50, 4, 1, 1],
+}
 
 
 def timed(call, runs=2):
@@ -38,7 +42,11 @@ def theirs():
 def cases():
     rng = np.random.default_rng(0)
     for case in range(CASES):
-        lengths = np.clip(rng.lognormal(rng.uniform(2, 5.5), rng.uniform(0.3, 1.2), int(10 ** rng.uniform(2, 4))), 1, 2048).astype(np.int64)
+        lengths = np.clip(
+            rng.lognormal(rng.uniform(2, 5.5), rng.uniform(0.3, 1.2), int(10 ** rng.uniform(2, 4))),
+            1,
+            2048,
+        ).astype(np.int64)
         k = min(int(rng.integers(1, 16)), len(np.unique(lengths)) - 1)
         yield case, lengths, k, list(COSTS)[case % len(COSTS)]
 
@@ -50,7 +58,9 @@ def main():
     for case, lengths, k, name in cases():
         cost = COSTS[name]
         sizes = sab.Sizes(lengths)
-        greedy_time, greedy = timed(lambda: sab.find_thresholds(sizes, k, cost, method="randomised", seed=case))
+        greedy_time, greedy = timed(
+            lambda: sab.find_thresholds(sizes, k, cost, method="randomised", seed=case)
+        )
         total_time, total = timed(lambda: sab.find_thresholds(sizes, k, cost))
         worst_time, worst = timed(lambda: sab.find_thresholds(sizes, k, cost, method="least_worst"))
         rows["least total"].append(total.total / greedy.total)
@@ -60,19 +70,42 @@ def main():
         if peer and case % 50 == 0 and name != list(COSTS)[2]:  # it takes seconds
             random.seed(case)
             listed = lengths.tolist()
-            peer_speed.append(timed(lambda: peer(listed, (lambda x: x) if cost == "padded" else (lambda x: x * x), k), runs=1)[0] / total_time)
-    print(f"| {CASES} cases, exact against 100 searches | cost ratio: mean | least | largest | worse | times as fast: least | median |\n|---|---:|---:|---:|---:|---:|---:|")
+            peer_speed.append(
+                timed(
+                    lambda: peer(
+                        listed, (lambda x: x) if cost == "padded" else (lambda x: x * x), k
+                    ),
+                    runs=1,
+                )[0]
+                / total_time
+            )
+    print(
+        f"| {CASES} cases, exact against 100 searches | cost ratio: mean | least | largest | worse | times as fast: least | median |\n|---|---:|---:|---:|---:|---:|---:|"
+    )
     for name, ratios in rows.items():
         worse = sum(ratio > 1 + 1e-12 for ratio in ratios)
-        print(f"| {name} | {np.mean(ratios):.3f} | {min(ratios):.3f} | {max(ratios):.3f} | {worse} | {min(speed[name]):.1f} | {np.median(speed[name]):.1f} |")
+        print(
+            f"| {name} | {np.mean(ratios):.3f} | {min(ratios):.3f} | {max(ratios):.3f} | {worse} | {min(speed[name]):.1f} | {np.median(speed[name]):.1f} |"
+        )
     if peer_speed:
-        print(f"\nLeast total against asym itself, {len(peer_speed)} cases: {min(peer_speed):,.0f} to {max(peer_speed):,.0f} times as fast, median {np.median(peer_speed):,.0f}.")
+        print(
+            f"\nLeast total against asym itself, {len(peer_speed)} cases: {min(peer_speed):,.0f} to {max(peer_speed):,.0f} times as fast, median {np.median(peer_speed):,.0f}."
+        )
     if len(sys.argv) > 1:
         lengths = np.load(sys.argv[1], mmap_mode="r")
-        print(f"\n| {len(lengths):,} lengths, {len(np.unique(lengths)):,} distinct, 15 thresholds | ms |\n|---|---:|")
+        print(
+            f"\n| {len(lengths):,} lengths, {len(np.unique(lengths)):,} distinct, 15 thresholds | ms |\n|---|---:|"
+        )
         for method in ("least_total", "least_worst", "randomised"):
-            for name, cost in (*COSTS.items(), ("function of the length, in Python", lambda count, length: count * length**1.5)):
-                best, _ = timed(lambda: sab.find_thresholds(lengths, 15, cost, method=method, cost_per_sample=callable(cost)))
+            for name, cost in (
+                *COSTS.items(),
+                ("function of the length, in Python", lambda count, length: count * length**1.5),
+            ):
+                best, _ = timed(
+                    lambda: sab.find_thresholds(
+                        lengths, 15, cost, method=method, cost_per_sample=callable(cost)
+                    )
+                )
                 print(f"| {method}, {name} | {1000 * best:.1f} |")
 
 

@@ -20,7 +20,7 @@ static inline double now(void) {
 }
 
 /* Keeps the least of what one of `count` took. */
-static inline void least(double *best, double began, int count) {
+static inline void least(double* best, double began, int count) {
     const double spent = (now() - began) / count;
     if (*best == 0 || spent < *best) *best = spent;
 }

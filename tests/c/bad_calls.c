@@ -14,10 +14,13 @@ static uint64_t any(void) {
     return state;
 }
 
-static uint64_t below(uint64_t limit) { return any() % limit; }
+static uint64_t below(uint64_t limit) {
+    return any() % limit;
+}
 
 static uint64_t any_count(void) {
-    const uint64_t numbers[] = {0, 1, 2, 3, 7, 100, 4294967295u, 4294967296u, UINT64_MAX / 2, UINT64_MAX, any()};
+    const uint64_t numbers[] = {
+        0, 1, 2, 3, 7, 100, 4294967295u, 4294967296u, UINT64_MAX / 2, UINT64_MAX, any()};
     return numbers[below(11)];
 }
 
@@ -27,7 +30,13 @@ static int32_t any_choice(void) {
 }
 
 static double any_number(void) {
-    const double numbers[] = {0, 1, 0.5, -1, 10, 300, 1e300, -1e300, INFINITY, -INFINITY, NAN, 9007199254740992.0, 5e-324, (double)any()};
+    const double numbers[] = {0,        1,
+                              0.5,      -1,
+                              10,       300,
+                              1e300,    -1e300,
+                              INFINITY, -INFINITY,
+                              NAN,      9007199254740992.0,
+                              5e-324,   (double)any()};
     return numbers[below(14)];
 }
 
@@ -43,7 +52,8 @@ static int32_t wild_size(void *ctx, int64_t index, double *size) {
     return below(500) ? 0 : any_choice();
 }
 
-static int32_t wild_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+static int32_t wild_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                          double *size) {
     (void)ctx, (void)epoch;
     *index = (int64_t)any();
     *size = below(50) ? 3 : any_number();
@@ -114,7 +124,8 @@ static sab_plan_options wild_plan_options(void) {
     if (below(4) == 0) options.max_shapes = below(2) ? below(9) : (size_t)any_count();
     options.progress = below(2) ? wild_progress : NULL;
     if (below(20) == 0) options.struct_size = below(2) ? below(300) : (size_t)any_count();
-    if (options.struct_size > sizeof options) options.struct_size = sizeof options; /* what lies behind is not ours to read */
+    /* what lies behind is not ours to read */
+    if (options.struct_size > sizeof options) options.struct_size = sizeof options;
     return options;
 }
 
@@ -174,14 +185,27 @@ static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
     for (int i = 0; i < 64; ++i) {
         longs[i] = below(60) ? (int64_t)below(6) : (int64_t)any();
         words[i] = below(60) ? below(6) : any_count();
-        if (words[i] > 300 && words[i] <= 4294967295u) words[i] = 300; /* as many as there are indices, and memory */
+        /* as many as there are indices, and memory */
+        if (words[i] > 300 && words[i] <= 4294967295u) words[i] = 300;
     }
-    const sab_grouping_dimension dimensions[] = {{first, MAYBE(reals), below(9)}, {second, MAYBE(reals), below(9)}};
+    const sab_grouping_dimension dimensions[] = {{first, MAYBE(reals), below(9)},
+                                                 {second, MAYBE(reals), below(9)}};
     switch (below(5)) {
-        case 0: note(sab_grouping_thresholds_new(MAYBE(dimensions), below(8) ? below(3) : 65 + below(100), &grouping)); break;
-        case 1: note(sab_grouping_uni_new(below(2) ? below(99) : SIZE_MAX - below(9), below(8) ? &grouping : NULL)); break;
-        case 2: note(sab_grouping_predefined_new(MAYBE(longs), below(64), below(8) ? below(9) : SIZE_MAX, &grouping)); break;
-        case 3: note(sab_grouping_partition_new(MAYBE(longs), MAYBE(words), below(3), &grouping)); break;
+        case 0:
+            note(sab_grouping_thresholds_new(MAYBE(dimensions),
+                                             below(8) ? below(3) : 65 + below(100), &grouping));
+            break;
+        case 1:
+            note(sab_grouping_uni_new(below(2) ? below(99) : SIZE_MAX - below(9),
+                                      below(8) ? &grouping : NULL));
+            break;
+        case 2:
+            note(sab_grouping_predefined_new(MAYBE(longs), below(64),
+                                             below(8) ? below(9) : SIZE_MAX, &grouping));
+            break;
+        case 3:
+            note(sab_grouping_partition_new(MAYBE(longs), MAYBE(words), below(3), &grouping));
+            break;
         default: note(sab_grouping_consecutive_new(MAYBE(words), below(9), &grouping)); break;
     }
     sab_groups groups = SAB_GROUPS_INIT;
@@ -198,7 +222,9 @@ static void call(void) {
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     sab_bucket bucket = SAB_BUCKET_INIT;
     sab_report report = SAB_REPORT_INIT;
-    if (below(16) == 0) batch.struct_size = info.struct_size = bucket.struct_size = report.struct_size = below(sizeof report + 1);
+    if (below(16) == 0)
+        batch.struct_size = info.struct_size = bucket.struct_size = report.struct_size =
+            below(sizeof report + 1);
     if (batch.struct_size > sizeof batch) batch.struct_size = sizeof batch;
     if (info.struct_size > sizeof info) info.struct_size = sizeof info;
     if (bucket.struct_size > sizeof bucket) bucket.struct_size = sizeof bucket;
@@ -214,14 +240,19 @@ static void call(void) {
         case 0:
             sab_sizes_free(*size);
             *size = NULL;
-            note(sab_sizes_new(MAYBE(numbers), below(64), below(8) ? SAB_INT32 : any_choice() % 4, MAYBE(&sizes_options), size));
+            note(sab_sizes_new(MAYBE(numbers), below(64), below(8) ? SAB_INT32 : any_choice() % 4,
+                               MAYBE(&sizes_options), size));
             break;
         case 1:
             sab_sizes_free(*size);
-            note(sab_sizes_callback_new(below(200), MAYBE(wild_size), NULL, wild_progress, NULL, size));
+            note(sab_sizes_callback_new(below(200), MAYBE(wild_size), NULL, wild_progress, NULL,
+                                        size));
             break;
         case 2: note(sab_sizes_get(*size, (size_t)any_count(), MAYBE(&real))); break;
-        case 3: note(sab_create_buckets(*size, (int64_t)any_count(), (int64_t)any_count(), longs, longs + 512, below(256), MAYBE(&count))); break;
+        case 3:
+            note(sab_create_buckets(*size, (int64_t)any_count(), (int64_t)any_count(), longs,
+                                    longs + 512, below(256), MAYBE(&count)));
+            break;
         case 4:
         case 5:
         case 6:
@@ -229,10 +260,13 @@ static void call(void) {
             note(sab_plan_new(*size, MAYBE(&plan_options), plan));
             break;
         case 7: note(sab_plan_get_info(*plan, MAYBE(&info))); break;
-        case 8: note(sab_plan_get_bucket(*plan, below(2) ? 0 : (size_t)any_count(), MAYBE(&bucket))); break;
+        case 8:
+            note(sab_plan_get_bucket(*plan, below(2) ? 0 : (size_t)any_count(), MAYBE(&bucket)));
+            break;
         case 9: note(sab_plan_skipped(*plan, MAYBE(longs), below(64), MAYBE(&count))); break;
         case 10:
-            if (sab_plan_write(*plan, bytes, sizeof bytes, &count) == SAB_OK && count <= sizeof bytes) {
+            if (sab_plan_write(*plan, bytes, sizeof bytes, &count) == SAB_OK &&
+                count <= sizeof bytes) {
                 if (below(2)) bytes[below(count)] ^= (unsigned char)(1 + below(255));
                 sab_plan *read = NULL;
                 note(sab_plan_read(MAYBE(bytes), below(4) ? count : below(count + 1), &read));
@@ -246,16 +280,19 @@ static void call(void) {
             break;
         case 13:
             sab_sampler_free(*sampler);
-            note(below(2) ? sab_sequential_sampler_new(*plan, MAYBE(&sampler_options), sampler) : sab_plan_worst_batches(*plan, any_count(), sampler));
+            note(below(2) ? sab_sequential_sampler_new(*plan, MAYBE(&sampler_options), sampler)
+                          : sab_plan_worst_batches(*plan, any_count(), sampler));
             break;
         case 14:
             sab_sampler_free(*sampler);
             for (int i = 0; i < 32; ++i) longs[i] = below(50) ? (int64_t)below(20) : (int64_t)any();
-            note(sab_size_aware_sampler_new(MAYBE(longs), below(32), *size, any_number(), MAYBE(&sampler_options), sampler));
+            note(sab_size_aware_sampler_new(MAYBE(longs), below(32), *size, any_number(),
+                                            MAYBE(&sampler_options), sampler));
             break;
         case 15:
             sab_sampler_free(*sampler);
-            note(sab_size_aware_stream_sampler_new(MAYBE(wild_index), NULL, NULL, any_number(), sampler));
+            note(sab_size_aware_stream_sampler_new(MAYBE(wild_index), NULL, NULL, any_number(),
+                                                   sampler));
             break;
         case 16: {
             sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
@@ -267,18 +304,26 @@ static void call(void) {
             break;
         }
         case 17: note(sab_next_batch(*sampler, MAYBE(&batch))); break;
-        case 18: note(sab_next_batches(*sampler, below(100), MAYBE(longs), below(1024), MAYBE(words), MAYBE(&count))); break;
+        case 18:
+            note(sab_next_batches(*sampler, below(100), MAYBE(longs), below(1024), MAYBE(words),
+                                  MAYBE(&count)));
+            break;
         case 19: note(sab_sampler_at(*sampler, any_count(), MAYBE(&batch))); break;
         case 20:
-            note(below(2) ? sab_sampler_seek(*sampler, any_count()) : sab_sampler_set_epoch(*sampler, any_count()));
+            note(below(2) ? sab_sampler_seek(*sampler, any_count())
+                          : sab_sampler_set_epoch(*sampler, any_count()));
             note(sab_sampler_tell(*sampler, MAYBE(&number), MAYBE(&other)));
             break;
-        case 21: note(below(2) ? sab_sampler_batch_count(*sampler, MAYBE(&number)) : sab_sampler_skipped_count(*sampler, MAYBE(&number))); break;
+        case 21:
+            note(below(2) ? sab_sampler_batch_count(*sampler, MAYBE(&number))
+                          : sab_sampler_skipped_count(*sampler, MAYBE(&number)));
+            break;
         case 22: {
             unsigned char saved[SAB_STATE_SIZE] = {0};
             note(sab_sampler_state_save(*sampler, MAYBE(saved)));
             if (below(2)) saved[below(sizeof saved)] ^= (unsigned char)(1 + below(255));
-            note(sab_sampler_state_restore(samplers[below(HANDLES)], MAYBE(saved), below(4) ? sizeof saved : below(sizeof saved)));
+            note(sab_sampler_state_restore(samplers[below(HANDLES)], MAYBE(saved),
+                                           below(4) ? sizeof saved : below(sizeof saved)));
             break;
         }
         case 23: {

@@ -12,7 +12,9 @@ static uint32_t random_below(uint32_t bound) {
 }
 
 /* Many short, few long. */
-static double random_length(void) { return 1 + random_below(1 + random_below(1 + random_below(4096))); }
+static double random_length(void) {
+    return 1 + random_below(1 + random_below(1 + random_below(4096)));
+}
 
 static sab_partition_options by(sab_partition_method method) {
     sab_partition_options options = SAB_PARTITION_OPTIONS_INIT;
@@ -25,8 +27,10 @@ static sab_partition_options by(sab_partition_method method) {
 
 static uint32_t part_of[MOST_ITEMS];
 
-/* The largest sum of costs of a part; the cap and equal counts are kept, and every item has a part. */
-static double largest_of(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options) {
+/* The largest sum of costs of a part; the cap and equal counts are kept, and every item has a part.
+ */
+static double largest_of(const double *costs, size_t count, uint64_t parts,
+                         const sab_partition_options *options) {
     double sums[MOST_PARTS] = {0}, held[MOST_PARTS] = {0}, largest = 0;
     size_t items[MOST_PARTS] = {0};
     for (size_t i = 0; i < count; ++i) {
@@ -65,11 +69,14 @@ static void Partition_OfSmallCases_IsTheOptimum(void) {
         {4, {1, 2, 3, 4}, 1, 0, 10},
     };
     for (size_t i = 0; i < COUNT(cases); ++i)
-        for (sab_partition_method method = SAB_PARTITION_KARMARKAR_KARP; method <= SAB_PARTITION_LONGEST_FIRST; ++method) {
+        for (sab_partition_method method = SAB_PARTITION_KARMARKAR_KARP;
+             method <= SAB_PARTITION_LONGEST_FIRST; ++method) {
             sab_partition_options options = by(method);
             options.equal_counts = cases[i].equal_counts;
-            EXPECT_OK(sab_partition(cases[i].costs, cases[i].count, cases[i].parts, &options, part_of));
-            EXPECT(largest_of(cases[i].costs, cases[i].count, cases[i].parts, &options) == cases[i].optimum);
+            EXPECT_OK(
+                sab_partition(cases[i].costs, cases[i].count, cases[i].parts, &options, part_of));
+            EXPECT(largest_of(cases[i].costs, cases[i].count, cases[i].parts, &options) ==
+                   cases[i].optimum);
         }
     EXPECT_OK(sab_partition(NULL, 0, 3, NULL, NULL));
 }
@@ -87,7 +94,8 @@ static void Partition_OfRandomCosts_IsNearTheBound(void) {
         for (size_t i = 0; i < count; ++i) {
             costs[i] = random_length();
             if (round % 4 == 2) costs[i] *= costs[i];
-            if (round % 4 == 3) costs[i] = random_below(2) * costs[i] / 3; /* half of them 0, the others no whole numbers */
+            /* half of them 0, the others no whole numbers */
+            if (round % 4 == 3) costs[i] = random_below(2) * costs[i] / 3;
             sum += costs[i];
             most = fmax(most, costs[i]);
         }
@@ -131,7 +139,9 @@ static void Capacity_IsKeptWhereItCanBe(void) {
         double sum = 0, most = 0, cost = 0;
         for (size_t i = 0; i < count; ++i) {
             weights[i] = random_length();
-            costs[i] = round % 3 == 0 ? weights[i] * weights[i] : round % 3 == 1 ? random_length() : 1000 / weights[i];
+            costs[i] = round % 3 == 0   ? weights[i] * weights[i]
+                       : round % 3 == 1 ? random_length()
+                                        : 1000 / weights[i];
             sum += weights[i];
             most = fmax(most, weights[i]);
             cost += costs[i];
@@ -162,15 +172,18 @@ static void TightCapacity_IsFoundByPackingAlone(void) {
     EXPECT(largest_of(costs, 5, 2, &options) == 17);
 }
 
-/* .1 + .2 + .3 is more than .6, .3 + .2 + .1 is not: the order of the items counts, whatever they cost. */
+/* .1 + .2 + .3 is more than .6, .3 + .2 + .1 is not: the order of the items counts, whatever they
+ * cost. */
 static void Capacity_IsThatOfSumsInTheOrderOfTheItems(void) {
-    const double rising[] = {.1, .2, .3}, falling[] = {.3, .2, .1}, costs[][3] = {{1, 2, 3}, {3, 2, 1}, {2, 2, 2}};
+    const double rising[] = {.1, .2, .3}, falling[] = {.3, .2, .1},
+                 costs[][3] = {{1, 2, 3}, {3, 2, 1}, {2, 2, 2}};
     for (sab_partition_method method = 0; method < 2; ++method)
         for (size_t i = 0; i < COUNT(costs); ++i) {
             sab_partition_options options = by(method);
             options.capacity = .6;
             options.weights = rising;
-            EXPECT_FAILS(sab_partition(costs[i], 3, 1, &options, part_of), SAB_E_ARGUMENT, "the weights sum to 0.6000000000000001, which is more than 1 parts hold");
+            EXPECT_FAILS(sab_partition(costs[i], 3, 1, &options, part_of), SAB_E_ARGUMENT,
+                         "the weights sum to 0.6000000000000001, which is more than 1 parts hold");
             options.weights = falling;
             EXPECT_OK(sab_partition(costs[i], 3, 1, &options, part_of));
         }
@@ -202,10 +215,12 @@ static void TightCapacities_OfTenths_AreKept(void) {
     EXPECT(held > 1800);
 }
 
-/* As many parts as there may be, or half as many as items: hours, if each item or exchange looked at them all. */
+/* As many parts as there may be, or half as many as items: hours, if each item or exchange looked
+ * at them all. */
 static void ManyParts_TakeAboutTheTimeOfSorting(void) {
     enum { items = 200000 };
-    double *costs = malloc(items * sizeof *costs), *weights = malloc(items * sizeof *weights), *sums = malloc(items * sizeof *sums);
+    double *costs = malloc(items * sizeof *costs), *weights = malloc(items * sizeof *weights),
+           *sums = malloc(items * sizeof *sums);
     uint32_t *found = malloc(items * sizeof *found);
     random_state = 3;
     for (int i = 0; i < items; ++i) {
@@ -216,22 +231,26 @@ static void ManyParts_TakeAboutTheTimeOfSorting(void) {
     for (size_t p = 0; p < COUNT(parts); ++p)
         for (sab_partition_method method = 0; method < 2; ++method)
             for (int capped = 0; capped < 2; ++capped)
-                for (int equal_counts = 0; equal_counts < 2 && (!equal_counts || items % parts[p] == 0); ++equal_counts) {
+                for (int equal_counts = 0;
+                     equal_counts < 2 && (!equal_counts || items % parts[p] == 0); ++equal_counts) {
                     sab_partition_options options = by(method);
                     options.equal_counts = equal_counts;
                     if (capped) {
                         options.weights = weights;
-                        options.capacity = fmax((1 << 24) / 3.0, items / (double)parts[p] * (1 << 23) / 3.0 * 1.1);
+                        options.capacity =
+                            fmax((1 << 24) / 3.0, items / (double)parts[p] * (1 << 23) / 3.0 * 1.1);
                     }
                     EXPECT_OK(sab_partition(costs, items, parts[p], &options, found));
                     double largest = 0;
                     memset(sums, 0, items * sizeof *sums);
-                    for (int i = 0; i < items && p < 3; ++i) largest = fmax(largest, sums[found[i]] += costs[i]);
+                    for (int i = 0; i < items && p < 3; ++i)
+                        largest = fmax(largest, sums[found[i]] += costs[i]);
                     const double mean = items / (double)parts[p] * (1 << 23);
                     EXPECT(largest < fmax((capped ? 2 : 1.01) * mean, 1 << 24));
                     if (!capped) continue;
                     memset(sums, 0, items * sizeof *sums);
-                    for (int i = 0; i < items && p < 3; ++i) EXPECT((sums[found[i]] += weights[i]) <= options.capacity);
+                    for (int i = 0; i < items && p < 3; ++i)
+                        EXPECT((sums[found[i]] += weights[i]) <= options.capacity);
                 }
     free(costs);
     free(weights);
@@ -249,9 +268,12 @@ static void ImpossibleCapacities_AreRefusedAtOnce(void) {
     options.weights = costs;
     options.capacity = 8;
     for (int i = 0; i < 100; ++i)
-        EXPECT_FAILS(sab_partition(costs, items, items / 4, &options, found), SAB_E_ARGUMENT, "which is more than 125000 parts hold");
+        EXPECT_FAILS(sab_partition(costs, items, items / 4, &options, found), SAB_E_ARGUMENT,
+                     "which is more than 125000 parts hold");
     costs[items - 1] = 9;
-    for (int i = 0; i < 100; ++i) EXPECT_FAILS(sab_partition(costs, items, items, &options, found), SAB_E_ARGUMENT, "options.weights[499999] = 9 alone is more");
+    for (int i = 0; i < 100; ++i)
+        EXPECT_FAILS(sab_partition(costs, items, items, &options, found), SAB_E_ARGUMENT,
+                     "options.weights[499999] = 9 alone is more");
     free(costs);
     free(found);
 }
@@ -266,44 +288,64 @@ static void WrongPartitions_AreRefusedByName(void) {
     EXPECT(memcmp(&macro, &filled, sizeof macro) == 0);
     options = macro;
     sab_partition_options_init(NULL, sizeof(sab_partition_options));
-    EXPECT_FAILS(sab_partition(NULL, 4, 2, NULL, parts), SAB_E_ARGUMENT, "costs = NULL: must be given");
-    EXPECT_FAILS(sab_partition(costs, 4, 2, NULL, NULL), SAB_E_ARGUMENT, "part_of = NULL: must be given");
-    EXPECT_FAILS(sab_partition(costs, (size_t)1 << 32, 2, NULL, parts), SAB_E_ARGUMENT, "count = 4294967296: must be at most 4294967295");
-    EXPECT_FAILS(sab_partition(costs, 4, 0, NULL, parts), SAB_E_ARGUMENT, "parts = 0: must be from 1 to 1048576");
-    EXPECT_FAILS(sab_partition(costs, 4, 1048577, NULL, parts), SAB_E_ARGUMENT, "parts = 1048577: must be from 1 to 1048576");
-    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT, "costs[2] = nan: must be finite and at least 0");
+    EXPECT_FAILS(sab_partition(NULL, 4, 2, NULL, parts), SAB_E_ARGUMENT,
+                 "costs = NULL: must be given");
+    EXPECT_FAILS(sab_partition(costs, 4, 2, NULL, NULL), SAB_E_ARGUMENT,
+                 "part_of = NULL: must be given");
+    EXPECT_FAILS(sab_partition(costs, (size_t)1 << 32, 2, NULL, parts), SAB_E_ARGUMENT,
+                 "count = 4294967296: must be at most 4294967295");
+    EXPECT_FAILS(sab_partition(costs, 4, 0, NULL, parts), SAB_E_ARGUMENT,
+                 "parts = 0: must be from 1 to 1048576");
+    EXPECT_FAILS(sab_partition(costs, 4, 1048577, NULL, parts), SAB_E_ARGUMENT,
+                 "parts = 1048577: must be from 1 to 1048576");
+    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
+                 "costs[2] = nan: must be finite and at least 0");
     broken[2] = -1;
-    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT, "costs[2] = -1: must be finite and at least 0");
+    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
+                 "costs[2] = -1: must be finite and at least 0");
     broken[2] = broken[3] = 1e308;
-    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT, "costs: must have a finite sum");
+    EXPECT_FAILS(sab_partition(broken, 4, 2, NULL, parts), SAB_E_ARGUMENT,
+                 "costs: must have a finite sum");
     options.struct_size = 4;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.struct_size = 4");
+    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.struct_size = 4");
     options = by(2);
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.method = 2: must be");
+    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.method = 2: must be");
     options = by(0);
     options.equal_counts = 2;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.equal_counts = 2: must be 0 or 1");
+    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.equal_counts = 2: must be 0 or 1");
     options.equal_counts = 1;
-    EXPECT_FAILS(sab_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT, "count = 4: must be a multiple of parts = 3");
+    EXPECT_FAILS(sab_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT,
+                 "count = 4: must be a multiple of parts = 3");
     options.equal_counts = 0;
     options.capacity = 5;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.capacity = 5: needs options.weights");
+    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.capacity = 5: needs options.weights");
     options.weights = weights;
     options.capacity = 0;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.capacity = 0: must be finite and above 0");
-    options.capacity = 5;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.capacity = 5: options.weights[3] = 6 alone is more");
-    EXPECT_FAILS(sab_partition(costs, 4, 9, &options, parts), SAB_E_ARGUMENT, "options.capacity = 5: options.weights[3] = 6 alone is more");
-    options.capacity = 6;
-    EXPECT_FAILS(sab_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT, "the weights sum to 21, which is more than 3 parts hold");
-    options.capacity = 10;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "the weights sum to 21, which is more than 2 parts hold");
-    options.capacity = 10.5;
     EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
-                 "options.capacity = 10.5: no assignment of 4 items to 2 parts that keeps it was found");
+                 "options.capacity = 0: must be finite and above 0");
+    options.capacity = 5;
+    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.capacity = 5: options.weights[3] = 6 alone is more");
+    EXPECT_FAILS(sab_partition(costs, 4, 9, &options, parts), SAB_E_ARGUMENT,
+                 "options.capacity = 5: options.weights[3] = 6 alone is more");
+    options.capacity = 6;
+    EXPECT_FAILS(sab_partition(costs, 4, 3, &options, parts), SAB_E_ARGUMENT,
+                 "the weights sum to 21, which is more than 3 parts hold");
+    options.capacity = 10;
+    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "the weights sum to 21, which is more than 2 parts hold");
+    options.capacity = 10.5;
+    EXPECT_FAILS(
+        sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+        "options.capacity = 10.5: no assignment of 4 items to 2 parts that keeps it was found");
     options.weights = broken;
     broken[1] = -2;
-    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT, "options.weights[1] = -2: must be finite and at least 0");
+    EXPECT_FAILS(sab_partition(costs, 4, 2, &options, parts), SAB_E_ARGUMENT,
+                 "options.weights[1] = -2: must be finite and at least 0");
     for (int i = 0; i < 4; ++i) EXPECT(parts[i] == 9);
 }
 
@@ -311,7 +353,9 @@ static void WrongPartitions_AreRefusedByName(void) {
 
 #define SAMPLES 150
 
-static int32_t complexity_of(int64_t index) { return (int32_t)(index * 7919 % 97); }
+static int32_t complexity_of(int64_t index) {
+    return (int32_t)(index * 7919 % 97);
+}
 
 static sab_sizes *complexities(size_t count) {
     static int32_t made[1000];
@@ -326,7 +370,8 @@ static sab_sampler_options ranks(uint64_t rank, uint64_t world_size) {
     return options;
 }
 
-/* Batches of 1, 2, 3, 1, 2, ... samples, beginning where the first index says: ranks have different numbers of them. */
+/* Batches of 1, 2, 3, 1, 2, ... samples, beginning where the first index says: ranks have different
+ * numbers of them. */
 struct maker {
     int calls;
     int fails_at; /* the call that fails with code 42; 0: none */
@@ -338,11 +383,14 @@ static int32_t make_batches(void *ctx, const int64_t *indices, size_t count, sab
     if (++maker->calls == maker->fails_at) return 42;
     size_t size = count == 0 ? 1 : 1 + (size_t)indices[0] % 3;
     for (size_t first = 0; first < count; first += size, size = 1 + size % 3)
-        EXPECT_OK(sab_batches_add(batches, indices + first, first + size < count ? size : count - first));
+        EXPECT_OK(
+            sab_batches_add(batches, indices + first, first + size < count ? size : count - first));
     return 0;
 }
 
-static void release(void *ctx) { ++((struct maker *)ctx)->released; }
+static void release(void *ctx) {
+    ++((struct maker *)ctx)->released;
+}
 
 static sab_load_balancing_options made_by(struct maker *maker) {
     sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
@@ -382,7 +430,8 @@ static void LoadBalancing_GivesThePublishedOrder(void) {
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t steps = 0;
         for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps)
-            EXPECT(batch.count == 1 && batch.indices[0] == cases[i].order[steps] && batch.total == complexity_of(batch.indices[0]));
+            EXPECT(batch.count == 1 && batch.indices[0] == cases[i].order[steps] &&
+                   batch.total == complexity_of(batch.indices[0]));
         EXPECT(steps == (cases[i].drop_last ? 7 : 8));
         sab_sampler_free(sampler);
     }
@@ -405,13 +454,15 @@ static void LoadBalancing_CoversEverySampleInEqualSteps(void) {
                         balancing.batch_size = batch_size;
                         const sab_sampler_options options = ranks(rank, world_size);
                         sab_sampler *sampler = NULL;
-                        EXPECT_OK(sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
+                        EXPECT_OK(
+                            sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
                         EXPECT_OK(sab_sampler_batch_count(sampler, &said));
                         steps = walk(sampler, seen);
                         EXPECT(steps == said);
                         sab_sampler_free(sampler);
                     }
-                    const uint64_t per_rank = count / world_size + (!drop_last && count % world_size != 0);
+                    const uint64_t per_rank =
+                        count / world_size + (!drop_last && count % world_size != 0);
                     EXPECT(steps == (per_rank + batch_size - 1) / batch_size);
                     for (size_t i = 0; i < count; ++i) {
                         samples += (uint64_t)seen[i];
@@ -445,7 +496,8 @@ static void RanksOfAStep_GetNeighboursByComplexity(void) {
     sab_sizes_free(sizes);
 }
 
-static sab_sampler *batch_sampler(const sab_sizes *sizes, struct maker *maker, int32_t drop_last, uint64_t rank, uint64_t world_size) {
+static sab_sampler *batch_sampler(const sab_sizes *sizes, struct maker *maker, int32_t drop_last,
+                                  uint64_t rank, uint64_t world_size) {
     sab_load_balancing_options balancing = made_by(maker);
     balancing.drop_last = drop_last;
     const sab_sampler_options options = ranks(rank, world_size);
@@ -463,10 +515,12 @@ static void MadeBatches_AreAsManyOnEveryRank(void) {
                 uint64_t steps = 0;
                 for (uint64_t rank = 0; rank < world_size; ++rank) {
                     struct maker maker = {0, 0, 0};
-                    sab_sampler *sampler = batch_sampler(sizes, &maker, drop_last, rank, world_size);
+                    sab_sampler *sampler =
+                        batch_sampler(sizes, &maker, drop_last, rank, world_size);
                     EXPECT(maker.calls == (int)world_size);
                     EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
-                    EXPECT(maker.calls == (int)(world_size * (epoch + 1))); /* the epoch at hand is known */
+                    /* the epoch at hand is known */
+                    EXPECT(maker.calls == (int)(world_size * (epoch + 1)));
                     const uint64_t walked = walk(sampler, seen);
                     EXPECT(rank == 0 || walked == steps);
                     steps = walked;
@@ -478,8 +532,11 @@ static void MadeBatches_AreAsManyOnEveryRank(void) {
     sab_sizes_free(sizes);
 }
 
-static int32_t one_batch_or_all(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
-    (void)ctx; /* sample 0, the least complex, is the first of rank 0: one batch of all its samples; the others: a batch a sample */
+static int32_t one_batch_or_all(void *ctx, const int64_t *indices, size_t count,
+                                sab_batches *batches) {
+    /* sample 0, the least complex, is the first of rank 0: one batch of all its samples; the
+     * others: a batch a sample */
+    (void)ctx;
     if (indices[0] == 0) return sab_batches_add(batches, indices, count);
     for (size_t i = 0; i < count; ++i)
         if (sab_batches_add(batches, indices + i, 1) != SAB_OK) return 1;
@@ -548,11 +605,15 @@ static void State_GoesOnWithTheSameOrOtherRanks(void) {
                     sab_load_balancing_options balancing = made_by(&maker);
                     for (uint64_t rank = 0; rank < world_size + other_size; ++rank) {
                         const int is_first = rank < world_size;
-                        sab_sampler_options options = ranks(is_first ? rank : rank - world_size, is_first ? world_size : other_size);
-                        options.epoch = is_first ? 3 : 0; /* the state says where, not the options */
+                        sab_sampler_options options = ranks(is_first ? rank : rank - world_size,
+                                                            is_first ? world_size : other_size);
+                        /* the state says where, not the options */
+                        options.epoch = is_first ? 3 : 0;
                         sab_sampler *sampler = NULL;
-                        EXPECT_OK(makes ? sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler)
-                                        : sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
+                        EXPECT_OK(makes ? sab_load_balancing_batch_sampler_new(sizes, &balancing,
+                                                                               &options, &sampler)
+                                        : sab_load_balancing_sampler_new(sizes, &balancing,
+                                                                         &options, &sampler));
                         if (is_first) {
                             walk(sampler, whole);
                             EXPECT_OK(sab_sampler_set_epoch(sampler, 3));
@@ -561,7 +622,8 @@ static void State_GoesOnWithTheSameOrOtherRanks(void) {
                         } else {
                             EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
                             EXPECT_OK(sab_sampler_state_save(sampler, again));
-                            EXPECT(world_size != other_size || memcmp(state, again, sizeof state) == 0);
+                            EXPECT(world_size != other_size ||
+                                   memcmp(state, again, sizeof state) == 0);
                             take(sampler, UINT64_MAX, seen);
                         }
                         sab_sampler_free(sampler);
@@ -577,7 +639,8 @@ static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
     sab_load_balancing_options balancing = made_by(&maker);
     const sab_sampler_options options = ranks(1, 3);
     sab_sampler *sampler = NULL, *other;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler), SAB_E_CALLBACK, "the batch callback failed with code 42");
+    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler),
+                 SAB_E_CALLBACK, "the batch callback failed with code 42");
     EXPECT(sampler == NULL && sab_last_callback_code() == 42 && maker.released == 0);
 
     maker = (struct maker){0, 0, 0};
@@ -596,7 +659,8 @@ static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
     maker.fails_at = maker.calls + 1;
     EXPECT_FAILS(sab_sampler_set_epoch(sampler, 1), SAB_E_CALLBACK, "code 42");
     maker.fails_at = maker.calls + 2; /* of two ranks, the second */
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_CALLBACK, "code 42");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_CALLBACK,
+                 "code 42");
     EXPECT_OK(sab_sampler_state_save(sampler, after));
     EXPECT(memcmp(before, after, sizeof before) == 0);
     EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -630,7 +694,8 @@ static void StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice(void) {
     EXPECT_OK(sab_next_batch(sampler, &batch));
     const int64_t first = batch.indices[0];
     EXPECT_OK(sab_sampler_state_save(sampler, before));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_FORMAT, "its place in the epoch cannot be");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_FORMAT,
+                 "its place in the epoch cannot be");
     EXPECT(maker.calls == 4); /* two ranks, epochs 0 and 1 */
     EXPECT_OK(sab_sampler_state_save(sampler, after));
     EXPECT(memcmp(before, after, sizeof before) == 0);
@@ -644,14 +709,17 @@ static void StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice(void) {
 static int32_t wrong_index(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
     (void)ctx, (void)indices, (void)count;
     const int64_t wrong[] = {3, SAMPLES};
-    EXPECT_FAILS(sab_batches_add(batches, wrong, 2), SAB_E_ARGUMENT, "indices[1] = 150: must be from 0 to below the number of samples, 150");
-    EXPECT_FAILS(sab_batches_add(batches, wrong, 0), SAB_E_ARGUMENT, "count = 0: must be at least 1");
+    EXPECT_FAILS(sab_batches_add(batches, wrong, 2), SAB_E_ARGUMENT,
+                 "indices[1] = 150: must be from 0 to below the number of samples, 150");
+    EXPECT_FAILS(sab_batches_add(batches, wrong, 0), SAB_E_ARGUMENT,
+                 "count = 0: must be at least 1");
     EXPECT_FAILS(sab_batches_add(batches, NULL, 1), SAB_E_ARGUMENT, "indices = NULL");
     EXPECT_FAILS(sab_batches_add(NULL, wrong, 1), SAB_E_ARGUMENT, "batches = NULL");
     return 0; /* takes no notice */
 }
 
-static int32_t none_of_the_first(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
+static int32_t none_of_the_first(void *ctx, const int64_t *indices, size_t count,
+                                 sab_batches *batches) {
     (void)ctx;
     return indices[0] == 0 ? 0 : sab_batches_add(batches, indices, count);
 }
@@ -665,8 +733,10 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     EXPECT(memcmp(&macro, &filled, sizeof macro) == 0);
     options = macro;
     sab_load_balancing_options_init(NULL, sizeof(sab_load_balancing_options));
-    EXPECT_FAILS(sab_load_balancing_sampler_new(NULL, NULL, NULL, &sampler), SAB_E_ARGUMENT, "complexity = NULL: must be given");
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT, "sampler = NULL: must be given");
+    EXPECT_FAILS(sab_load_balancing_sampler_new(NULL, NULL, NULL, &sampler), SAB_E_ARGUMENT,
+                 "complexity = NULL: must be given");
+    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT,
+                 "sampler = NULL: must be given");
     EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
                  "balancing.max_total = 0: must be set where balancing.make_batches is not");
     const struct {
@@ -674,36 +744,49 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
         const char *words;
     } wrong[] = {
         {{4, 1, 0, 0, 1, 0, NULL, NULL, NULL}, "balancing.struct_size = 4"},
-        {{sizeof options, 2, 0, 0, 1, 0, NULL, NULL, NULL}, "balancing.shuffle = 2: must be 0 or 1"},
-        {{sizeof options, 1, -1, 0, 1, 0, NULL, NULL, NULL}, "balancing.drop_last = -1: must be 0 or 1"},
-        {{sizeof options, 1, 0, 1.5, 1, 0, NULL, NULL, NULL}, "balancing.random_level = 1.5: must be from 0 to 1"},
-        {{sizeof options, 1, 0, NAN, 1, 0, NULL, NULL, NULL}, "balancing.random_level = nan: must be from 0 to 1"},
-        {{sizeof options, 1, 0, 0, 0, 0, NULL, NULL, NULL}, "balancing.batch_size = 0: must be at least 1"},
+        {{sizeof options, 2, 0, 0, 1, 0, NULL, NULL, NULL},
+         "balancing.shuffle = 2: must be 0 or 1"},
+        {{sizeof options, 1, -1, 0, 1, 0, NULL, NULL, NULL},
+         "balancing.drop_last = -1: must be 0 or 1"},
+        {{sizeof options, 1, 0, 1.5, 1, 0, NULL, NULL, NULL},
+         "balancing.random_level = 1.5: must be from 0 to 1"},
+        {{sizeof options, 1, 0, NAN, 1, 0, NULL, NULL, NULL},
+         "balancing.random_level = nan: must be from 0 to 1"},
+        {{sizeof options, 1, 0, 0, 0, 0, NULL, NULL, NULL},
+         "balancing.batch_size = 0: must be at least 1"},
     };
     for (size_t i = 0; i < COUNT(wrong); ++i)
-        EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, &wrong[i].options, NULL, &sampler), SAB_E_ARGUMENT, wrong[i].words);
+        EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, &wrong[i].options, NULL, &sampler),
+                     SAB_E_ARGUMENT, wrong[i].words);
     options.max_total = INFINITY;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT, "balancing.max_total = inf: must be finite");
+    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
+                 SAB_E_ARGUMENT, "balancing.max_total = inf: must be finite");
     options.max_total = 95;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.max_total = 95: sample 61 alone has complexity 96");
+    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
+                 SAB_E_ARGUMENT, "balancing.max_total = 95: sample 61 alone has complexity 96");
     options.make_batches = wrong_index;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT,
+    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
+                 SAB_E_ARGUMENT,
                  "balancing.max_total = 95: must not be set beside balancing.make_batches");
     options.max_total = 0;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler), SAB_E_ARGUMENT, "indices[1] = 150: must be");
+    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
+                 SAB_E_ARGUMENT, "indices[1] = 150: must be");
     options.make_batches = none_of_the_first;
     options.shuffle = 0;
     sab_sampler_options two = ranks(0, 2);
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, &two, &sampler), SAB_E_ARGUMENT, "made no batch for rank 0 and 1 for another");
+    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, &two, &sampler),
+                 SAB_E_ARGUMENT, "made no batch for rank 0 and 1 for another");
     two.world_size = 1048577;
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT, "options.world_size = 1048577: load is balanced over at most");
+    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
+                 "options.world_size = 1048577: load is balanced over at most");
     two = ranks(2, 2);
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT, "options.rank = 2: must be below");
+    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
+                 "options.rank = 2: must be below");
     const double negative[] = {1, -1};
     sab_sizes *broken = NULL;
     EXPECT_OK(sab_sizes_new(negative, 2, SAB_FLOAT64, NULL, &broken));
-    EXPECT_FAILS(sab_load_balancing_sampler_new(broken, NULL, NULL, &sampler), SAB_E_ARGUMENT, "complexity[1] = -1: must not be negative");
+    EXPECT_FAILS(sab_load_balancing_sampler_new(broken, NULL, NULL, &sampler), SAB_E_ARGUMENT,
+                 "complexity[1] = -1: must not be negative");
     sab_sizes_free(broken);
 
     sab_sampler *batches = NULL;
@@ -713,7 +796,8 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &batches));
     unsigned char state[SAB_STATE_SIZE];
     EXPECT_OK(sab_sampler_state_save(batches, state));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "order 7, this sampler has 6");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
+                 "order 7, this sampler has 6");
     EXPECT_FAILS(sab_sampler_set_budget(sampler, 5), SAB_E_UNSUPPORTED, "not a plan's");
     sab_sampler_free(sampler);
     sab_sampler_free(batches);
@@ -742,10 +826,12 @@ static int32_t follow(void *ctx, uint64_t done, uint64_t total) {
 static void Partition_CanBeFollowedAndCancelledAllTheWay(void) {
     enum { ITEMS = 100000, PARTS = 50 };
     double *costs = (double *)malloc(ITEMS * sizeof(double));
-    uint32_t *found = (uint32_t *)malloc(ITEMS * sizeof(uint32_t)), *again = (uint32_t *)malloc(ITEMS * sizeof(uint32_t));
+    uint32_t *found = (uint32_t *)malloc(ITEMS * sizeof(uint32_t)),
+             *again = (uint32_t *)malloc(ITEMS * sizeof(uint32_t));
     random_state = 1;
     for (size_t i = 0; i < ITEMS; ++i) costs[i] = random_length() + 1.0 / (double)(i + 1);
-    for (int method = SAB_PARTITION_KARMARKAR_KARP; method <= SAB_PARTITION_LONGEST_FIRST; ++method) {
+    for (int method = SAB_PARTITION_KARMARKAR_KARP; method <= SAB_PARTITION_LONGEST_FIRST;
+         ++method) {
         sab_partition_options options = by(method);
         EXPECT(sab_partition(costs, ITEMS, PARTS, &options, found) == SAB_OK);
         struct follower follower = {0, 0, 1, 0};
@@ -761,7 +847,8 @@ static void Partition_CanBeFollowedAndCancelledAllTheWay(void) {
             follower.cancel_at = at;
             memset(again, 0xFF, ITEMS * sizeof(uint32_t));
             EXPECT(sab_partition(costs, ITEMS, PARTS, &options, again) == SAB_E_CANCELLED);
-            EXPECT(sab_last_callback_code() == 55 && follower.calls == at && again[0] == 0xFFFFFFFFu && again[ITEMS - 1] == 0xFFFFFFFFu);
+            EXPECT(sab_last_callback_code() == 55 && follower.calls == at &&
+                   again[0] == 0xFFFFFFFFu && again[ITEMS - 1] == 0xFFFFFFFFu);
         }
     }
     free(costs);

@@ -1,4 +1,5 @@
-/* A sampler whose budget is lowered on the way: every sample still comes once, ranks stay in step, and a state goes on from anywhere. */
+/* A sampler whose budget is lowered on the way: every sample still comes once, ranks stay in step,
+ * and a state goes on from anywhere. */
 #define _GNU_SOURCE
 #include <float.h>
 #include <math.h>
@@ -36,7 +37,8 @@ struct job {
 };
 
 static const double coefficients[] = {20, 1, 0.5, 0.01};
-static const sab_cost_term terms[] = {{50, 0, 0}, {2, 1, 0}, {1.5, 1, 1}, {0.02, 1, 2}, {0.5, 0, 1}, {0.25, 2, 0}};
+static const sab_cost_term terms[] = {{50, 0, 0},   {2, 1, 0},   {1.5, 1, 1},
+                                      {0.02, 1, 2}, {0.5, 0, 1}, {0.25, 2, 0}};
 
 static double cost_of(sab_cost cost, uint64_t count, double length) {
     const double n = (double)count;
@@ -44,16 +46,23 @@ static double cost_of(sab_cost cost, uint64_t count, double length) {
     switch (cost) {
         case SAB_COST_PADDED: return n * length;
         case SAB_COST_QUADRATIC: return n * length * length;
-        case SAB_COST_POLYNOMIAL: return coefficients[0] + n * (coefficients[1] + coefficients[2] * length + coefficients[3] * length * length);
+        case SAB_COST_POLYNOMIAL:
+            return coefficients[0] + n * (coefficients[1] + coefficients[2] * length +
+                                          coefficients[3] * length * length);
         default:
-            for (size_t i = 0; i < COUNT(terms); ++i) sum += terms[i].coefficient * pow(n, terms[i].count_power) * pow(length, terms[i].length_power);
+            for (size_t i = 0; i < COUNT(terms); ++i)
+                sum += terms[i].coefficient * pow(n, terms[i].count_power) *
+                       pow(length, terms[i].length_power);
             return sum;
     }
 }
 
-static double constant_of(sab_cost cost) { return cost == SAB_COST_POLYNOMIAL ? 20 : cost == SAB_COST_TERMS ? 50 : 0; }
+static double constant_of(sab_cost cost) {
+    return cost == SAB_COST_POLYNOMIAL ? 20 : cost == SAB_COST_TERMS ? 50 : 0;
+}
 
-static void make_plan(struct job *job, sab_buckets buckets, sab_oversize oversize, double length_multiple) {
+static void make_plan(struct job *job, sab_buckets buckets, sab_oversize oversize,
+                      double length_multiple) {
     static const double boundaries[] = {0, 8, 20, 50, 1000};
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     options.buckets = buckets;
@@ -83,7 +92,8 @@ static struct job any_job(void) {
     struct job job = {0};
     job.samples = 1 + below(SAMPLES);
     const uint64_t longest = 1 + below(90);
-    for (size_t i = 0; i < job.samples; ++i) job.sizes[i] = (int32_t)(1 + below(1 + below(longest)));
+    for (size_t i = 0; i < job.samples; ++i)
+        job.sizes[i] = (int32_t)(1 + below(1 + below(longest)));
     job.cost = (sab_cost)below(5);
     if (job.cost == SAB_COST_CALLBACK) job.cost = SAB_COST_TERMS;
     job.budget = cost_of(job.cost, 1 + below(12), (double)longest);
@@ -95,7 +105,9 @@ static struct job any_job(void) {
     const double multiples[] = {0, 4, 8};
     const sab_oversize oversize = below(3) == 0 ? SAB_OVERSIZE_SINGLE : SAB_OVERSIZE_SKIP;
     if (oversize == SAB_OVERSIZE_SINGLE) job.sizes[below(job.samples)] = 200;
-    else job.budget = cost_of(job.cost, 1 + below(12), (double)longest + 8); /* at least one sample remains */
+    /* at least one sample remains */
+    else
+        job.budget = cost_of(job.cost, 1 + below(12), (double)longest + 8);
     make_plan(&job, (sab_buckets)below(4), oversize, multiples[below(3)]);
     return job;
 }
@@ -121,7 +133,8 @@ static sab_sampler *sampler_of(const struct job *job, uint64_t rank, uint64_t wo
     options.last_step = job->last_step;
     options.worst_first = job->worst_first;
     sab_sampler *sampler = NULL;
-    EXPECT_OK(job->order == NATIVE ? sab_bucket_sampler_new(job->plan, &options, &sampler) : sab_sequential_sampler_new(job->plan, &options, &sampler));
+    EXPECT_OK(job->order == NATIVE ? sab_bucket_sampler_new(job->plan, &options, &sampler)
+                                   : sab_sequential_sampler_new(job->plan, &options, &sampler));
     return sampler;
 }
 
@@ -133,7 +146,8 @@ struct world {
 
 static struct world world_of(const struct job *job, uint64_t ranks) {
     struct world world = {ranks, {NULL}};
-    for (uint64_t rank = 0; rank < ranks; ++rank) world.samplers[rank] = sampler_of(job, rank, ranks);
+    for (uint64_t rank = 0; rank < ranks; ++rank)
+        world.samplers[rank] = sampler_of(job, rank, ranks);
     return world;
 }
 
@@ -142,7 +156,8 @@ static void free_world(struct world *world) {
 }
 
 static void set_budget_of(struct world *world, double budget) {
-    for (uint64_t rank = 0; rank < world->ranks; ++rank) EXPECT_OK(sab_sampler_set_budget(world->samplers[rank], budget));
+    for (uint64_t rank = 0; rank < world->ranks; ++rank)
+        EXPECT_OK(sab_sampler_set_budget(world->samplers[rank], budget));
 }
 
 static double budget_of(const struct world *world) {
@@ -182,7 +197,8 @@ static struct world handed_over(const struct job *job, const struct world *from,
     unsigned char state[SAB_STATE_SIZE];
     save_world(from, state);
     struct world world = world_of(job, ranks);
-    for (uint64_t rank = 0; rank < ranks; ++rank) EXPECT_OK(sab_sampler_state_restore(world.samplers[rank], state, sizeof state));
+    for (uint64_t rank = 0; rank < ranks; ++rank)
+        EXPECT_OK(sab_sampler_state_restore(world.samplers[rank], state, sizeof state));
     EXPECT(place_of(&world) == place_of(from) && budget_of(&world) == budget_of(from));
     return world;
 }
@@ -199,13 +215,18 @@ static int step_of(const struct job *job, struct world *world, int *seen) {
         sab_batch batch = SAB_BATCH_INIT, ahead = SAB_BATCH_INIT;
         int64_t indices[SAMPLES];
         const sab_status status_ahead = sab_sampler_at(world->samplers[rank], step, &ahead);
-        if (status_ahead == SAB_OK && ahead.count > 0) memcpy(indices, ahead.indices, ahead.count * sizeof *indices);
+        if (status_ahead == SAB_OK && ahead.count > 0)
+            memcpy(indices, ahead.indices, ahead.count * sizeof *indices);
         const sab_status status = sab_next_batch(world->samplers[rank], &batch);
-        EXPECT(status == (step < steps ? SAB_OK : SAB_END) && status_ahead == (step < steps ? SAB_OK : SAB_E_ARGUMENT));
+        EXPECT(status == (step < steps ? SAB_OK : SAB_END) &&
+               status_ahead == (step < steps ? SAB_OK : SAB_E_ARGUMENT));
         if (status != SAB_OK) continue;
-        EXPECT(batch.step == step && ahead.step == step && batch.count == ahead.count && batch.total == ahead.total);
-        EXPECT(batch.count == 0 || memcmp(indices, batch.indices, batch.count * sizeof *indices) == 0);
-        EXPECT(batch.count <= 1 || most <= 0 || cost_of(job->cost, batch.count, batch.padded_length) <= most);
+        EXPECT(batch.step == step && ahead.step == step && batch.count == ahead.count &&
+               batch.total == ahead.total);
+        EXPECT(batch.count == 0 ||
+               memcmp(indices, batch.indices, batch.count * sizeof *indices) == 0);
+        EXPECT(batch.count <= 1 || most <= 0 ||
+               cost_of(job->cost, batch.count, batch.padded_length) <= most);
         EXPECT(rank == 0 || (batch.step_samples == said && batch.step_total == said_total));
         said = batch.step_samples;
         said_total = batch.step_total;
@@ -231,7 +252,8 @@ static void expect_coverage(const struct job *job, const int *seen) {
     const int may_repeat = job->tail == SAB_TAIL_WRAP || job->last_step == SAB_LAST_STEP_WRAP;
     int wrong = 0;
     for (size_t i = 0; i < job->samples; ++i)
-        wrong += job->skipped[i] ? seen[i] != 0 : (seen[i] == 0 && !may_miss) || (seen[i] > 1 && !may_repeat);
+        wrong += job->skipped[i] ? seen[i] != 0
+                                 : (seen[i] == 0 && !may_miss) || (seen[i] > 1 && !may_repeat);
     EXPECT(wrong == 0);
 }
 
@@ -251,8 +273,10 @@ struct rest {
 static void read_rest(sab_sampler *sampler, struct rest *rest) {
     sab_batch batch = SAB_BATCH_INIT;
     rest->steps = rest->offsets[0] = 0;
-    while (sab_next_batch(sampler, &batch) == SAB_OK && rest->steps < MOST_STEPS && rest->offsets[rest->steps] + batch.count <= COUNT(rest->indices)) {
-        for (uint64_t i = 0; i < batch.count; ++i) rest->indices[rest->offsets[rest->steps] + i] = batch.indices[i];
+    while (sab_next_batch(sampler, &batch) == SAB_OK && rest->steps < MOST_STEPS &&
+           rest->offsets[rest->steps] + batch.count <= COUNT(rest->indices)) {
+        for (uint64_t i = 0; i < batch.count; ++i)
+            rest->indices[rest->offsets[rest->steps] + i] = batch.indices[i];
         rest->offsets[rest->steps + 1] = rest->offsets[rest->steps] + batch.count;
         ++rest->steps;
     }
@@ -265,12 +289,14 @@ static int is_rest_of(const struct rest *part, const struct rest *whole, uint64_
     const uint64_t first = whole->offsets[step];
     for (uint64_t i = 0; i <= part->steps; ++i)
         if (part->offsets[i] + first != whole->offsets[i + step]) return 0;
-    return memcmp(part->indices, whole->indices + first, part->offsets[part->steps] * sizeof *part->indices) == 0;
+    return memcmp(part->indices, whole->indices + first,
+                  part->offsets[part->steps] * sizeof *part->indices) == 0;
 }
 
 /* Runs drawn at random */
 
-/* One epoch, `rarity` steps between changes: the budget goes down and up, and other numbers of ranks take over, at any step. */
+/* One epoch, `rarity` steps between changes: the budget goes down and up, and other numbers of
+ * ranks take over, at any step. */
 static void run_epoch(const struct job *job, uint64_t ranks, uint64_t rarity, int changes_ranks) {
     int seen[SAMPLES] = {0};
     struct world world = world_of(job, ranks);
@@ -299,14 +325,20 @@ static void run_any(uint64_t seed, int changes_ranks) {
         struct job job = any_job();
         const uint64_t ranks = 1 + below(5), rarity = 1 + below(6);
         run_epoch(&job, ranks, rarity, changes_ranks);
-        if (failures_of_test > 0) fprintf(stderr, "in round %d of seed %d, begun by %d ranks\n", round, (int)seed, (int)ranks);
+        if (failures_of_test > 0)
+            fprintf(stderr, "in round %d of seed %d, begun by %d ranks\n", round, (int)seed,
+                    (int)ranks);
         sab_plan_free(job.plan);
     }
 }
 
-static void AnyRun_LoweredAndRaised_KeepsCoverageStepsAndBudget(void) { run_any(11, 0); }
+static void AnyRun_LoweredAndRaised_KeepsCoverageStepsAndBudget(void) {
+    run_any(11, 0);
+}
 
-static void AnyRun_HandedToOtherRanks_KeepsCoverageStepsAndBudget(void) { run_any(12, 1); }
+static void AnyRun_HandedToOtherRanks_KeepsCoverageStepsAndBudget(void) {
+    run_any(12, 1);
+}
 
 /* Or count / step_samples, a rank's weight of a mean over samples, would be 0 / 0. */
 static void AnyRun_HasNoStepWithoutSamples(void) {
@@ -323,7 +355,8 @@ static void AnyRun_HandedToOtherRanks_HasNoStepWithoutSamples(void) {
 
 /* What a lowered budget does to the steps */
 
-/* One rank, so that the order is plain: the batches of the epoch come one after the other, each in equal parts. */
+/* One rank, so that the order is plain: the batches of the epoch come one after the other, each in
+ * equal parts. */
 static void SetBudget_CutsEachBatchInEqualPartsAndKeepsTheOrder(void) {
     for (enum order order = NATIVE; order <= SEQUENTIAL; ++order)
         for (int percent = 5; percent <= 100; percent += 5) {
@@ -336,9 +369,11 @@ static void SetBudget_CutsEachBatchInEqualPartsAndKeepsTheOrder(void) {
                 uint64_t done = 0, least = batch.count, most = 0, parts = 0;
                 while (done < batch.count) {
                     EXPECT_OK(sab_next_batch(cut, &part));
-                    EXPECT(part.count > 0 && done + part.count <= batch.count && part.bucket == batch.bucket);
+                    EXPECT(part.count > 0 && done + part.count <= batch.count &&
+                           part.bucket == batch.bucket);
                     if (part.count == 0 || done + part.count > batch.count) break;
-                    EXPECT(memcmp(part.indices, batch.indices + done, part.count * sizeof *part.indices) == 0);
+                    EXPECT(memcmp(part.indices, batch.indices + done,
+                                  part.count * sizeof *part.indices) == 0);
                     EXPECT(part.padded_length <= batch.padded_length);
                     least = part.count < least ? part.count : least;
                     most = part.count > most ? part.count : most;
@@ -348,7 +383,8 @@ static void SetBudget_CutsEachBatchInEqualPartsAndKeepsTheOrder(void) {
                 EXPECT(most - least <= 1);
                 sab_bucket bucket = SAB_BUCKET_INIT; /* not cut finer than needed */
                 EXPECT_OK(sab_plan_get_bucket(job.plan, (size_t)batch.bucket, &bucket));
-                const uint64_t fits = (uint64_t)fmax(1, floor(job.budget * percent / 100 / bucket.padded_length + 1e-9));
+                const uint64_t fits = (uint64_t)fmax(
+                    1, floor(job.budget * percent / 100 / bucket.padded_length + 1e-9));
                 EXPECT(parts == (batch.count + fits - 1) / fits);
             }
             EXPECT(sab_next_batch(cut, &part) == SAB_END);
@@ -449,7 +485,8 @@ static void SetBudget_NotBelowThePlans_ChangesNothing(void) {
 
 /* What was taken before stays taken, and what comes after the split step is whole again. */
 static void Raised_GoesBackToWholeBatches(void) {
-    for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP; ++last_step) {
+    for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
+         ++last_step) {
         struct job job = text_job(SAB_COST_PADDED, last_step);
         struct world world = world_of(&job, 3), whole = world_of(&job, 3);
         const uint64_t steps = steps_of(&whole);
@@ -534,7 +571,8 @@ static void PlanWithoutABudget_CanBeGivenOne(void) {
 
 static void SeekAndAt_UnderALoweredBudget_AgreeWithNext(void) {
     struct rest *whole = malloc(sizeof *whole), *part = malloc(sizeof *part);
-    for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP; ++last_step)
+    for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
+         ++last_step)
         for (uint64_t ranks = 1; ranks <= 5; ranks += 2) {
             struct job job = text_job(SAB_COST_QUADRATIC, last_step);
             sab_sampler *sampler = sampler_of(&job, ranks - 1, ranks);
@@ -549,8 +587,11 @@ static void SeekAndAt_UnderALoweredBudget_AgreeWithNext(void) {
                 const uint64_t other = step * 7919 % steps;
                 EXPECT_OK(sab_sampler_seek(sampler, step));
                 EXPECT_OK(sab_sampler_at(sampler, other, &batch));
-                EXPECT(batch.count == whole->offsets[other + 1] - whole->offsets[other] && batch.step == other);
-                EXPECT(batch.count == 0 || memcmp(batch.indices, whole->indices + whole->offsets[other], batch.count * 8) == 0);
+                EXPECT(batch.count == whole->offsets[other + 1] - whole->offsets[other] &&
+                       batch.step == other);
+                EXPECT(batch.count == 0 ||
+                       memcmp(batch.indices, whole->indices + whole->offsets[other],
+                              batch.count * 8) == 0);
                 EXPECT_OK(sab_sampler_tell(sampler, &epoch, &place));
                 EXPECT(place == step);
                 read_rest(sampler, part);
@@ -601,7 +642,9 @@ static void NextBatches_UnderALoweredBudget_AgreesWithNextBatch(void) {
         for (;;) {
             size_t capacity = below(60);
             const size_t most = 1 + below(COUNT(offsets) - 1);
-            if ((status = sab_next_batches(many, most, indices, capacity, offsets, &count)) != SAB_OK) break;
+            if ((status = sab_next_batches(many, most, indices, capacity, offsets, &count)) !=
+                SAB_OK)
+                break;
             if (count == 0) {
                 EXPECT(offsets[1] > capacity && offsets[1] <= SAMPLES); /* the room that it needs */
                 capacity = offsets[1];
@@ -609,8 +652,10 @@ static void NextBatches_UnderALoweredBudget_AgreesWithNextBatch(void) {
                 EXPECT(count == 1);
             }
             for (size_t i = 0; i < count; ++i) {
-                const uint64_t at = blocks->offsets[blocks->steps], size = offsets[i + 1] - offsets[i];
-                if (at + size <= COUNT(blocks->indices)) memcpy(blocks->indices + at, indices + offsets[i], size * sizeof *indices);
+                const uint64_t at = blocks->offsets[blocks->steps],
+                               size = offsets[i + 1] - offsets[i];
+                if (at + size <= COUNT(blocks->indices))
+                    memcpy(blocks->indices + at, indices + offsets[i], size * sizeof *indices);
                 blocks->offsets[++blocks->steps] = at + size;
             }
         }
@@ -627,14 +672,17 @@ static void NextBatches_UnderALoweredBudget_AgreesWithNextBatch(void) {
 
 static void SavedAtEveryStep_GoesOnTheSame(void) {
     struct rest *whole = malloc(sizeof *whole), *part = malloc(sizeof *part);
-    for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP; ++last_step)
+    for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
+         ++last_step)
         for (uint64_t ranks = 1; ranks <= 4; ++ranks) {
             struct job job = text_job(SAB_COST_TERMS, last_step);
             sab_sampler *sampler = sampler_of(&job, ranks - 1, ranks), *other = NULL;
             sab_batch batch = SAB_BATCH_INIT;
             uint64_t steps = 0, first = 0;
             for (int time = 0; time < 4; ++time) { /* after 0, 1, 2 and 3 changes of the budget */
-                if (time > 0) EXPECT_OK(sab_sampler_set_budget(sampler, job.budget * (time == 2 ? 0.2 : 0.4)));
+                if (time > 0)
+                    EXPECT_OK(
+                        sab_sampler_set_budget(sampler, job.budget * (time == 2 ? 0.2 : 0.4)));
                 unsigned char begin[SAB_STATE_SIZE];
                 EXPECT_OK(sab_sampler_state_save(sampler, begin));
                 EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
@@ -656,8 +704,10 @@ static void SavedAtEveryStep_GoesOnTheSame(void) {
                     sab_sampler_free(other);
                 }
                 EXPECT_OK(sab_sampler_state_restore(sampler, begin, sizeof begin));
-                const uint64_t walked = time == 1 ? 3 : 2; /* three steps on: in the middle of a split one */
-                for (uint64_t i = 0; i < walked && first < steps; ++i, ++first) EXPECT_OK(sab_next_batch(sampler, &batch));
+                /* three steps on: in the middle of a split one */
+                const uint64_t walked = time == 1 ? 3 : 2;
+                for (uint64_t i = 0; i < walked && first < steps; ++i, ++first)
+                    EXPECT_OK(sab_next_batch(sampler, &batch));
             }
             sab_sampler_free(sampler);
             sab_plan_free(job.plan);
@@ -688,7 +738,8 @@ static void Restore_BringsItsBudget(void) {
     sab_plan_free(job.plan);
 }
 
-/* Three different numbers of ranks after one another, the first handing over at every step, the second after any number of its own. */
+/* Three different numbers of ranks after one another, the first handing over at every step, the
+ * second after any number of its own. */
 static void ChainOfWorlds_FromEveryStep_LosesAndRepeatsNothing(void) {
     const uint64_t chains[][3] = {{3, 2, 5}, {1, 4, 2}, {5, 3, 1}, {2, 5, 3}};
     for (size_t c = 0; c < COUNT(chains); ++c)
@@ -707,7 +758,8 @@ static void ChainOfWorlds_FromEveryStep_LosesAndRepeatsNothing(void) {
                     struct world next = handed_over(&job, &world, chains[c][which]);
                     free_world(&world);
                     world = next;
-                    for (uint64_t i = 0; which == 1 && i < stop % 4; ++i) step_of(&job, &world, seen);
+                    for (uint64_t i = 0; which == 1 && i < stop % 4; ++i)
+                        step_of(&job, &world, seen);
                 }
                 while (step_of(&job, &world, seen)) {
                 }
@@ -723,7 +775,8 @@ static void Restore_OfADamagedState_ChangesNothing(void) {
     struct world world = world_of(&job, 2);
     struct rest *whole = malloc(sizeof *whole), *part = malloc(sizeof *part);
     int seen[SAMPLES] = {0};
-    unsigned char state[SAB_STATE_SIZE], damaged[SAB_STATE_SIZE], after[SAB_STATE_SIZE], foreign[SAB_STATE_SIZE];
+    unsigned char state[SAB_STATE_SIZE], damaged[SAB_STATE_SIZE], after[SAB_STATE_SIZE],
+        foreign[SAB_STATE_SIZE];
     for (int i = 0; i < 3; ++i) step_of(&job, &world, seen);
     set_budget_of(&world, job.budget / 4);
     for (int i = 0; i < 2; ++i) step_of(&job, &world, seen);
@@ -735,7 +788,8 @@ static void Restore_OfADamagedState_ChangesNothing(void) {
             damaged[i] ^= (unsigned char)(1 << bit);
             EXPECT(sab_sampler_state_restore(sampler, damaged, sizeof damaged) == SAB_E_FORMAT);
         }
-    for (size_t size = 0; size < sizeof state; ++size) EXPECT(sab_sampler_state_restore(sampler, state, size) == SAB_E_FORMAT);
+    for (size_t size = 0; size < sizeof state; ++size)
+        EXPECT(sab_sampler_state_restore(sampler, state, size) == SAB_E_FORMAT);
     struct job others[] = {job, job, job, text_job(SAB_COST_PADDED, SAB_LAST_STEP_SPLIT)};
     others[0].seed = 8;
     others[1].last_step = SAB_LAST_STEP_DROP;
@@ -774,7 +828,8 @@ static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
         sab_sampler *sampler = rank_of(plan, 0, 1);
         sab_batch batch = SAB_BATCH_INIT;
         EXPECT_OK(sab_sampler_set_budget(sampler, 8));
-        while (sab_next_batch(sampler, &batch) == SAB_OK) EXPECT(batch.count <= (multiple == 0 ? 2 : 1));
+        while (sab_next_batch(sampler, &batch) == SAB_OK)
+            EXPECT(batch.count <= (multiple == 0 ? 2 : 1));
         sab_sampler_free(sampler);
         sab_plan_free(plan);
     }
@@ -795,7 +850,9 @@ static void Restore_OfALoweredBudgetOnTooManyRanks_IsRefusedAndChangesNothing(vo
     for (int i = 0; i < 2; ++i) {
         sab_sampler *many = sampler_of(&job, 5, UINT32_MAX);
         EXPECT_OK(sab_sampler_state_save(many, before));
-        EXPECT_FAILS(sab_sampler_state_restore(many, states[i], SAB_STATE_SIZE), SAB_E_ARGUMENT, "options.world_size = 4294967295: a budget is lowered for at most 1048576 ranks");
+        EXPECT_FAILS(
+            sab_sampler_state_restore(many, states[i], SAB_STATE_SIZE), SAB_E_ARGUMENT,
+            "options.world_size = 4294967295: a budget is lowered for at most 1048576 ranks");
         EXPECT_OK(sab_sampler_state_save(many, after));
         EXPECT(memcmp(before, after, sizeof before) == 0);
         sab_sampler_free(many);
@@ -816,8 +873,10 @@ static void SetBudget_OfWhatIsNoBudget_IsRefusedAndChangesNothing(void) {
     EXPECT_OK(sab_sampler_set_budget(sampler, job.budget / 3));
     for (int i = 0; i < 3; ++i) EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT_OK(sab_sampler_state_save(sampler, state));
-    for (size_t i = 0; i < COUNT(wrong); ++i) EXPECT_FAILS(sab_sampler_set_budget(sampler, wrong[i]), SAB_E_ARGUMENT, "budget = ");
-    EXPECT_FAILS(sab_sampler_set_budget(sampler, 50), SAB_E_ARGUMENT, "budget = 50: must be more than the cost's constant term, 50");
+    for (size_t i = 0; i < COUNT(wrong); ++i)
+        EXPECT_FAILS(sab_sampler_set_budget(sampler, wrong[i]), SAB_E_ARGUMENT, "budget = ");
+    EXPECT_FAILS(sab_sampler_set_budget(sampler, 50), SAB_E_ARGUMENT,
+                 "budget = 50: must be more than the cost's constant term, 50");
     EXPECT_FAILS(sab_sampler_set_budget(sampler, 1), SAB_E_ARGUMENT, "budget = 1: ");
     EXPECT_FAILS(sab_sampler_set_budget(NULL, 100), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_get_budget(sampler, NULL), SAB_E_ARGUMENT, "budget = NULL");
@@ -835,7 +894,8 @@ static int32_t padded_cost(void *ctx, uint64_t count, double length, double *cos
     return 0;
 }
 
-static int32_t any_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+static int32_t any_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                         double *size) {
     (void)ctx, (void)epoch;
     *index = (int64_t)position;
     *size = 1;
@@ -864,8 +924,10 @@ static void SetBudget_OfAnotherSampler_IsUnsupported(void) {
     EXPECT_OK(sab_bucket_sampler_new(priced, NULL, &samplers[4]));
     EXPECT_OK(sab_sequential_sampler_new(priced, NULL, &samplers[5]));
     for (size_t i = 0; i < COUNT(samplers); ++i) {
-        EXPECT_FAILS(sab_sampler_set_budget(samplers[i], 100), SAB_E_UNSUPPORTED, "sab_sampler_set_budget: ");
-        EXPECT_FAILS(sab_sampler_get_budget(samplers[i], &found), SAB_E_UNSUPPORTED, "sab_sampler_get_budget: ");
+        EXPECT_FAILS(sab_sampler_set_budget(samplers[i], 100), SAB_E_UNSUPPORTED,
+                     "sab_sampler_set_budget: ");
+        EXPECT_FAILS(sab_sampler_get_budget(samplers[i], &found), SAB_E_UNSUPPORTED,
+                     "sab_sampler_get_budget: ");
         sab_sampler_free(samplers[i]);
     }
     sab_sizes_free(sizes);

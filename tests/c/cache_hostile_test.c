@@ -1,4 +1,5 @@
-/* A Redis server that misbehaves: it answers with too much, too slowly, without end, or nonsense. Every call returns with an error, and takes no more memory than a line or a value may need. */
+/* A Redis server that misbehaves: it answers with too much, too slowly, without end, or nonsense.
+ * Every call returns with an error, and takes no more memory than a line or a value may need. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -16,17 +17,17 @@
 
 /* What the server does when a request has come. */
 typedef struct script {
-    const char *begin;   /* sent once for each request */
-    const char *repeat;  /* then this, `times` times; -1: for ever */
+    const char *begin;  /* sent once for each request */
+    const char *repeat; /* then this, `times` times; -1: for ever */
     long times;
-    int pause;           /* milliseconds after each of them */
+    int pause; /* milliseconds after each of them */
 } script;
 
 static pthread_mutex_t playing = PTHREAD_MUTEX_INITIALIZER;
 static script played;
 static int port;
-static atomic_size_t sent;       /* bytes, since the script began */
-static atomic_int connections;   /* since then */
+static atomic_size_t sent;     /* bytes, since the script began */
+static atomic_int connections; /* since then */
 
 static int send_all(int to, const char *bytes, size_t size) {
     for (size_t at = 0; at < size;) {
@@ -47,8 +48,10 @@ static void repeat(int to, const script *what) {
         memcpy(bytes + filled, what->repeat, size);
         filled += size, ++copies;
     } while (what->times != 1 && filled < 64 * KiB);
-    for (long left = what->times; left != 0; left = left < 0 ? left : left > (long)copies ? left - (long)copies : 0) {
-        if (!send_all(to, bytes, left > 0 && (size_t)left < copies ? (size_t)left * size : filled)) break;
+    for (long left = what->times; left != 0;
+         left = left<0 ? left : left>(long) copies ? left - (long)copies : 0) {
+        if (!send_all(to, bytes, left > 0 && (size_t)left < copies ? (size_t)left * size : filled))
+            break;
         if (what->pause > 0) wait_ms(what->pause);
     }
     free(bytes);
@@ -89,7 +92,8 @@ static void begin_to_serve(void) {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     pthread_t thread;
-    if (bind(made, (struct sockaddr *)&address, size) != 0 || listen(made, 16) != 0 || getsockname(made, (struct sockaddr *)&address, &size) != 0 ||
+    if (bind(made, (struct sockaddr *)&address, size) != 0 || listen(made, 16) != 0 ||
+        getsockname(made, (struct sockaddr *)&address, &size) != 0 ||
         pthread_create(&thread, NULL, accept_all, (void *)(intptr_t)made) != 0)
         abort();
     port = ntohs(address.sin_port);
@@ -119,7 +123,8 @@ static sab_cache *cache_at(sab_cache_failure on_failure, double call_timeout, in
     options.load_wait = 1;
     options.on_failure = on_failure;
     const script later = played;
-    if (on_failure == SAB_CACHE_ERROR) play((script){.begin = "+PONG\r\n"}); /* it must answer when it is opened */
+    /* it must answer when it is opened */
+    if (on_failure == SAB_CACHE_ERROR) play((script){.begin = "+PONG\r\n"});
     sab_cache *cache = opened(url, &options);
     play(later);
     return cache;
@@ -154,7 +159,8 @@ static void too_much_is_refused(void) {
 }
 
 static void large_values_among_many_are_refused(void) {
-    const char *const answers[] = {"*2\r\n$20000000000\r\n", "*2\r\n$537919488\r\n", "*2\r\n$1\r\nx\r\n$537919488\r\n"};
+    const char *const answers[] = {"*2\r\n$20000000000\r\n", "*2\r\n$537919488\r\n",
+                                   "*2\r\n$1\r\nx\r\n$537919488\r\n"};
     for (size_t i = 0; i < COUNT(answers); ++i) {
         play((script){.begin = answers[i], .repeat = "x", .times = -1});
         sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0, 0);
@@ -169,7 +175,23 @@ static void large_values_among_many_are_refused(void) {
 }
 
 static void nonsense_is_refused(void) {
-    static const char *const answers[] = {"\1\377garbage\r\n", "%1\r\n+a\r\n+b\r\n", "$-5\r\n", "$ 1\r\nx\r\n", "$1\r\nxyz", "$1x\r\n", "$\r\n", "\r\n", "\n", "+OK\n", ":\r\n", ":x\r\n", "*-2\r\n", "*1\r\n", ":5\r\n", "+OK\r\n", "_\r\n"};
+    static const char *const answers[] = {"\1\377garbage\r\n",
+                                          "%1\r\n+a\r\n+b\r\n",
+                                          "$-5\r\n",
+                                          "$ 1\r\nx\r\n",
+                                          "$1\r\nxyz",
+                                          "$1x\r\n",
+                                          "$\r\n",
+                                          "\r\n",
+                                          "\n",
+                                          "+OK\n",
+                                          ":\r\n",
+                                          ":x\r\n",
+                                          "*-2\r\n",
+                                          "*1\r\n",
+                                          ":5\r\n",
+                                          "+OK\r\n",
+                                          "_\r\n"};
     for (size_t i = 0; i < COUNT(answers); ++i) get_fails((script){.begin = answers[i]}, nonsense);
 }
 
@@ -178,7 +200,8 @@ static void slow_answers_end(void) {
     play((script){.begin = "$400000000\r\n", .repeat = "x", .times = -1, .pause = 50});
     sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0.3, 0);
     sab_cache_value *value = NULL;
-    EXPECT_FAILS(sab_cache_get(cache, "k", 1, &value), SAB_E_IO, "not done within 0.3 s, the call_timeout");
+    EXPECT_FAILS(sab_cache_get(cache, "k", 1, &value), SAB_E_IO,
+                 "not done within 0.3 s, the call_timeout");
     sab_cache_free(cache);
     cache = cache_at(SAB_CACHE_DEGRADE, 0.3, 0);
     EXPECT(has(cache, "k", NULL));
@@ -187,12 +210,14 @@ static void slow_answers_end(void) {
 }
 
 static void scans_without_end_end(void) {
-    const script scans[] = {{.begin = "*2\r\n$1\r\n7\r\n*1\r\n$3\r\nabc\r\n"}, {.begin = "*2\r\n$1\r\n7\r\n*0\r\n"}};
+    const script scans[] = {{.begin = "*2\r\n$1\r\n7\r\n*1\r\n$3\r\nabc\r\n"},
+                            {.begin = "*2\r\n$1\r\n7\r\n*0\r\n"}};
     for (size_t i = 0; i < COUNT(scans); ++i) {
         play(scans[i]);
         sab_cache *cache = cache_at(SAB_CACHE_ERROR, 0.3, 0);
         uint64_t keys = 0;
-        EXPECT_FAILS(sab_cache_num_keys(cache, &keys), SAB_E_IO, "not done within 0.3 s, the call_timeout");
+        EXPECT_FAILS(sab_cache_num_keys(cache, &keys), SAB_E_IO,
+                     "not done within 0.3 s, the call_timeout");
         sab_cache_free(cache);
     }
     play((script){.begin = "*2\r\n$1\r\n0\r\n*2000000\r\n", .repeat = "$1\r\nx\r\n", .times = -1});
@@ -202,7 +227,8 @@ static void scans_without_end_end(void) {
     EXPECT(sent < 32 * MiB);
     EXPECT_FAILS(sab_cache_clear(cache), SAB_E_IO, "");
     sab_cache_free(cache);
-    const char *const wrong[] = {"*1\r\n$1\r\n0\r\n", "*2\r\n$1\r\n0\r\n$1\r\n0\r\n", "*2\r\n:0\r\n*0\r\n", "+OK\r\n"};
+    const char *const wrong[] = {"*1\r\n$1\r\n0\r\n", "*2\r\n$1\r\n0\r\n$1\r\n0\r\n",
+                                 "*2\r\n:0\r\n*0\r\n", "+OK\r\n"};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         play((script){.begin = wrong[i]});
         cache = cache_at(SAB_CACHE_ERROR, 0, 0);
@@ -220,8 +246,13 @@ static int32_t load(void *ctx, const void *key, size_t key_size, const void **da
 
 /* get_or_load() makes the value whatever the server says to the get, the claim and the put. */
 static void values_are_made_without_the_server(void) {
-    const script scripts[] = {{.begin = "+", .repeat = "x", .times = -1}, {.begin = "$-1\r\n"}, {.begin = "+OK\r\n"}, {.begin = "-ERR no\r\n"}, {.begin = ":1\r\n"},
-                              {.begin = "$5\r\nhello\r\n"}, {.begin = "$400000000\r\n", .repeat = "x", .times = -1, .pause = 20}};
+    const script scripts[] = {{.begin = "+", .repeat = "x", .times = -1},
+                              {.begin = "$-1\r\n"},
+                              {.begin = "+OK\r\n"},
+                              {.begin = "-ERR no\r\n"},
+                              {.begin = ":1\r\n"},
+                              {.begin = "$5\r\nhello\r\n"},
+                              {.begin = "$400000000\r\n", .repeat = "x", .times = -1, .pause = 20}};
     for (size_t i = 0; i < COUNT(scripts); ++i) {
         play(scripts[i]);
         sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 0.2, 0);
@@ -257,15 +288,18 @@ static void the_password_is_not_repeated(void) {
 static void clusters_are_bounded(void) {
     char moved[64];
     snprintf(moved, sizeof moved, "-MOVED 1 127.0.0.1:%d\r\n", port);
-    const script scripts[] = {{.begin = moved},
-                              {.begin = "*1000000\r\n", .repeat = "*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nh\r\n:1\r\n", .times = -1},
-                              {.begin = "*3000000\r\n", .repeat = "*0\r\n", .times = -1},
-                              {.begin = "*1\r\n*3\r\n:0\r\n:99999999999\r\n*2\r\n$1\r\nh\r\n:1\r\n"},
-                              {.begin = "*1\r\n*3\r\n:-5\r\n:3\r\n*2\r\n$1\r\nh\r\n:1\r\n"},
-                              {.begin = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nh\r\n:70000\r\n"},
-                              {.begin = "*1\r\n*3\r\n+0\r\n:1\r\n*0\r\n"},
-                              {.begin = "*1\r\n*0\r\n"},
-                              {.begin = "*0\r\n"}};
+    const script scripts[] = {
+        {.begin = moved},
+        {.begin = "*1000000\r\n",
+         .repeat = "*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nh\r\n:1\r\n",
+         .times = -1},
+        {.begin = "*3000000\r\n", .repeat = "*0\r\n", .times = -1},
+        {.begin = "*1\r\n*3\r\n:0\r\n:99999999999\r\n*2\r\n$1\r\nh\r\n:1\r\n"},
+        {.begin = "*1\r\n*3\r\n:-5\r\n:3\r\n*2\r\n$1\r\nh\r\n:1\r\n"},
+        {.begin = "*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nh\r\n:70000\r\n"},
+        {.begin = "*1\r\n*3\r\n+0\r\n:1\r\n*0\r\n"},
+        {.begin = "*1\r\n*0\r\n"},
+        {.begin = "*0\r\n"}};
     for (size_t i = 0; i < COUNT(scripts); ++i) {
         play(scripts[i]);
         sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 2, 1);
@@ -279,7 +313,8 @@ static void answers_that_nobody_asked_for(void) {
     play((script){.begin = "$-1\r\n", .repeat = "$1\r\nx\r\n", .times = 5000});
     sab_cache *cache = cache_at(SAB_CACHE_DEGRADE, 0, 0);
     for (int i = 0; i < 3; ++i) EXPECT(has(cache, "k", NULL));
-    EXPECT(stats_of(cache).failures == 0 && connections >= 2); /* one that said too much is not used again */
+    /* one that said too much is not used again */
+    EXPECT(stats_of(cache).failures == 0 && connections >= 2);
     sab_cache_free(cache);
 }
 

@@ -1,4 +1,5 @@
-/* Values on Redis servers, which are started here: alone, several, a cluster, killed, stopped, full, and behind a connection that garbles. */
+/* Values on Redis servers, which are started here: alone, several, a cluster, killed, stopped,
+ * full, and behind a connection that garbles. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,14 +26,14 @@ static double now(void) {
 }
 
 /* It comes true in a while. */
-#define EXPECT_SOON(condition)                                          \
-    do {                                                                \
-        const double began_ = now();                                    \
-        while (!(condition) && now() - began_ < 30) wait_ms(5);         \
-        if (now() - began_ >= 30) {                                     \
-            ++failures_of_test;                                         \
+#define EXPECT_SOON(condition)                                                                 \
+    do {                                                                                       \
+        const double began_ = now();                                                           \
+        while (!(condition) && now() - began_ < 30) wait_ms(5);                                \
+        if (now() - began_ >= 30) {                                                            \
+            ++failures_of_test;                                                                \
             fprintf(stderr, "%s:%d: not so after 30 s: %s\n", __FILE__, __LINE__, #condition); \
-        }                                                               \
+        }                                                                                      \
     } while (0)
 
 /* ---- servers ---- */
@@ -67,7 +68,8 @@ static int listening(int *port) {
 /* Ports outside of those that connections get: a server that was killed finds its own free. */
 static int free_port(void) {
     static int next;
-    if (next == 0) { /* apart from where another run began: a server that is killed leaves its port for a while */
+    /* apart from where another run began: a server that is killed leaves its port for a while */
+    if (next == 0) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
         next = 20000 + (int)(now.tv_nsec / 1000 % 11000);
@@ -100,14 +102,20 @@ static const char *said(int port, const char *lines) {
     if (to < 0) return answer;
     size_t size = 0;
     ssize_t count = 0;
-    if (send(to, lines, strlen(lines), MSG_NOSIGNAL) < 0 || send(to, "\r\nQUIT\r\n", 8, MSG_NOSIGNAL) < 0) count = -1;
-    while (count >= 0 && size + 1 < sizeof answer && (count = read(to, answer + size, sizeof answer - 1 - size)) > 0) size += (size_t)count;
+    if (send(to, lines, strlen(lines), MSG_NOSIGNAL) < 0 ||
+        send(to, "\r\nQUIT\r\n", 8, MSG_NOSIGNAL) < 0)
+        count = -1;
+    while (count >= 0 && size + 1 < sizeof answer &&
+           (count = read(to, answer + size, sizeof answer - 1 - size)) > 0)
+        size += (size_t)count;
     answer[size] = 0;
     close(to);
     return answer;
 }
 
-static int says(int port, const char *lines, const char *words) { return strstr(said(port, lines), words) != NULL; }
+static int says(int port, const char *lines, const char *words) {
+    return strstr(said(port, lines), words) != NULL;
+}
 
 static long number_after(const char *text, const char *words) {
     const char *found = strstr(text, words);
@@ -121,9 +129,13 @@ static void start(server *one) {
     one->pid = fork();
     if (one->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        const char *words[40] = {"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder, "--repl-diskless-load", "swapdb"};
+        const char *words[40] = {"redis-server", "--port", port,   "--bind",
+                                 "127.0.0.1",    "--save", "",     "--appendonly",
+                                 "no",           "--dir",  folder, "--repl-diskless-load",
+                                 "swapdb"};
         size_t count = 13;
-        for (size_t i = 0; i < COUNT(one->more) && one->more[i] != NULL; ++i) words[count++] = one->more[i];
+        for (size_t i = 0; i < COUNT(one->more) && one->more[i] != NULL; ++i)
+            words[count++] = one->more[i];
         const int nowhere = open("/dev/null", O_RDWR);
         dup2(nowhere, 0), dup2(nowhere, 1), dup2(nowhere, 2);
         execvp(words[0], (char *const *)(uintptr_t)words);
@@ -141,7 +153,8 @@ static const char *url_of(const char *who, const server *servers, int count, con
     static char made[8][256];
     static int next;
     char *url = made[next++ % 8], *end = url + sprintf(url, "redis://%s", who);
-    for (int i = 0; i < count; ++i) end += sprintf(end, "%s127.0.0.1:%d", i > 0 ? "," : "", servers[i].port);
+    for (int i = 0; i < count; ++i)
+        end += sprintf(end, "%s127.0.0.1:%d", i > 0 ? "," : "", servers[i].port);
     sprintf(end, "%s", database);
     return url;
 }
@@ -192,7 +205,8 @@ static void hear(void *ctx, sab_log_level level, const char *message) {
     (void)ctx;
     pthread_mutex_lock(&heard.mutex);
     ++*(level == SAB_LOG_WARNING ? &heard.warnings : &heard.infos);
-    snprintf(level == SAB_LOG_WARNING ? heard.warning : heard.info, sizeof heard.info, "%s", message);
+    snprintf(level == SAB_LOG_WARNING ? heard.warning : heard.info, sizeof heard.info, "%s",
+             message);
     pthread_mutex_unlock(&heard.mutex);
 }
 
@@ -212,18 +226,27 @@ static void values_are_kept_on_a_server(void) {
     const sab_cache_options options = named("data");
     sab_cache *cache = opened(url, &options);
     EXPECT(strcmp(sab_cache_url(cache), url) == 0);
-    EXPECT(has(cache, "a", NULL) && keeps(cache, "a", "one") && keeps(cache, "b", "") && keeps(cache, "a", "two"));
+    EXPECT(has(cache, "a", NULL) && keeps(cache, "a", "one") && keeps(cache, "b", "") &&
+           keeps(cache, "a", "two"));
     EXPECT(keys_of(cache) == 2);
-    EXPECT(says(one.port, "GETRANGE data_a 0 3", "SABV") && says(one.port, "GETRANGE data_a 16 -1", "two"));
-    const sab_cache_item items[] = {{"c", 1, "three", 5}, {"a", 1, "four", 4}, {"d", 1, NULL, 0}, {"c", 1, "five", 4}};
+    EXPECT(says(one.port, "GETRANGE data_a 0 3", "SABV") &&
+           says(one.port, "GETRANGE data_a 16 -1", "two"));
+    const sab_cache_item items[] = {
+        {"c", 1, "three", 5}, {"a", 1, "four", 4}, {"d", 1, NULL, 0}, {"c", 1, "five", 4}};
     EXPECT_OK(sab_cache_put_many(cache, items, 4));
-    const sab_cache_item wanted[] = {{"a", 1, NULL, 0}, {"x", 1, NULL, 0}, {"c", 1, NULL, 0}, {"c", 1, NULL, 0}, {"d", 1, NULL, 0}};
+    const sab_cache_item wanted[] = {{"a", 1, NULL, 0},
+                                     {"x", 1, NULL, 0},
+                                     {"c", 1, NULL, 0},
+                                     {"c", 1, NULL, 0},
+                                     {"d", 1, NULL, 0}};
     sab_cache_value *values[5];
     EXPECT_OK(sab_cache_get_many(cache, wanted, 5, values));
-    EXPECT(memcmp(sab_cache_value_data(values[0], NULL), "four", 4) == 0 && memcmp(sab_cache_value_data(values[3], NULL), "five", 4) == 0);
+    EXPECT(memcmp(sab_cache_value_data(values[0], NULL), "four", 4) == 0 &&
+           memcmp(sab_cache_value_data(values[3], NULL), "five", 4) == 0);
     EXPECT(values[1] == NULL && values[4] != NULL);
     const sab_cache_stats stats = stats_of(cache);
-    EXPECT(stats.hits == 3 + 4 && stats.misses == 2 && stats.failures == 0 && stats.dropped == 0 && stats.bytes_written > 0);
+    EXPECT(stats.hits == 3 + 4 && stats.misses == 2 && stats.failures == 0 && stats.dropped == 0 &&
+           stats.bytes_written > 0);
     EXPECT_OK(sab_cache_clear(cache));
     EXPECT(has(cache, "a", NULL) && keys_of(cache) == 0);
     sab_cache_free(cache);
@@ -233,9 +256,11 @@ static void values_are_kept_on_a_server(void) {
     snprintf(by_name, sizeof by_name, "redis://localhost:%d", one.port);
     cache = opened(by_name, &options);
     EXPECT(keeps(cache, "n", "by name") && says(one.port, "LPUSH data_list x", ":1"));
-    EXPECT(has(cache, "list", NULL) && stats_of(cache).failures == 0); /* another's, of another type */
+    /* another's, of another type */
+    EXPECT(has(cache, "list", NULL) && stats_of(cache).failures == 0);
     EXPECT(keeps(cache, "list", "ours") && stats_of(cache).failures == 0);
-    EXPECT(says(one.port, "SET data_plain unframed", "OK") && has(cache, "plain", NULL) && stats_of(cache).damaged == 1);
+    EXPECT(says(one.port, "SET data_plain unframed", "OK") && has(cache, "plain", NULL) &&
+           stats_of(cache).damaged == 1);
     sab_cache_free(cache);
     kill_server(&one);
 }
@@ -248,7 +273,8 @@ static void names_are_no_patterns(void) {
     for (size_t i = 0; i < COUNT(names); ++i) {
         const sab_cache_options options = named(names[i]);
         caches[i] = opened(url_of("", &one, 1, ""), &options);
-        for (size_t k = 0; k <= i; ++k) EXPECT(keeps(caches[i], names[k][0] == 0 ? "-" : names[k], names[i]));
+        for (size_t k = 0; k <= i; ++k)
+            EXPECT(keeps(caches[i], names[k][0] == 0 ? "-" : names[k], names[i]));
     }
     for (size_t i = 0; i < COUNT(names); ++i) EXPECT(keys_of(caches[i]) == i + 1);
     EXPECT_OK(sab_cache_clear(caches[0]));
@@ -274,7 +300,8 @@ static void many_values_at_once(void) {
     EXPECT_OK(sab_cache_get_many(cache, items, MANY, values));
     int right = 0;
     for (int i = 0; i < MANY; ++i) {
-        right += values[i] != NULL && memcmp(sab_cache_value_data(values[i], NULL), &keys[i], sizeof keys[i]) == 0;
+        right += values[i] != NULL &&
+                 memcmp(sab_cache_value_data(values[i], NULL), &keys[i], sizeof keys[i]) == 0;
         sab_cache_value_free(values[i]);
     }
     EXPECT(right == MANY && keys_of(cache) == MANY);
@@ -288,7 +315,9 @@ static void many_values_at_once(void) {
     right = 0;
     for (int i = 0; i < LARGE; ++i) {
         size_t size = 0;
-        right += values[i] != NULL && memcmp(sab_cache_value_data(values[i], &size), large + i, SIZE) == 0 && size == SIZE;
+        right += values[i] != NULL &&
+                 memcmp(sab_cache_value_data(values[i], &size), large + i, SIZE) == 0 &&
+                 size == SIZE;
         sab_cache_value_free(values[i]);
     }
     EXPECT(right == LARGE && stats_of(cache).failures == 0);
@@ -305,7 +334,8 @@ static void too_large_a_value_is_dropped(void) {
     const size_t size = (size_t)1 << 29;
     char *value = calloc(size, 1);
     EXPECT_OK(sab_cache_put(cache, "a", 1, value, size));
-    EXPECT(stats_of(cache).dropped == 1 && stats_of(cache).failures == 0 && has(cache, "a", NULL) && keeps(cache, "b", "1"));
+    EXPECT(stats_of(cache).dropped == 1 && stats_of(cache).failures == 0 && has(cache, "a", NULL) &&
+           keeps(cache, "b", "1"));
     free(value);
     sab_cache_free(cache);
     kill_server(&one);
@@ -313,7 +343,21 @@ static void too_large_a_value_is_dropped(void) {
 
 static void a_key_is_where_its_hash_says(void) {
     /* python: xxhash.xxh64(key.encode()).intdigest() % 3 */
-    static const struct { const char *key; int place; } known[] = {{"0", 1}, {"1", 2}, {"2", 2}, {"3", 1}, {"4", 1}, {"5", 2}, {"6", 0}, {"sample-00017", 2}, {"\303\251t\303\251", 1}, {"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 2}};
+    static const struct {
+        const char *key;
+        int place;
+    } known[] = {{"0", 1},
+                 {"1", 2},
+                 {"2", 2},
+                 {"3", 1},
+                 {"4", 1},
+                 {"5", 2},
+                 {"6", 0},
+                 {"sample-00017", 2},
+                 {"\303\251t\303\251", 1},
+                 {"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+                  "xxxxxxxxxxxxxxxxxxxx",
+                  2}};
     server servers[3] = {{0}, {0}, {0}};
     for (int i = 0; i < 3; ++i) start(&servers[i]);
     const sab_cache_options options = named("data");
@@ -322,16 +366,19 @@ static void a_key_is_where_its_hash_says(void) {
         EXPECT(keeps(cache, known[i].key, "x"));
         char command[200];
         snprintf(command, sizeof command, "EXISTS data_%s", known[i].key);
-        for (int s = 0; s < 3; ++s) EXPECT(says(servers[s].port, command, s == known[i].place ? ":1" : ":0"));
+        for (int s = 0; s < 3; ++s)
+            EXPECT(says(servers[s].port, command, s == known[i].place ? ":1" : ":0"));
     }
     EXPECT(keys_of(cache) == COUNT(known));
     listen_anew();
     kill_server(&servers[1]); /* the others go on */
-    for (size_t i = 0; i < COUNT(known); ++i) EXPECT(has(cache, known[i].key, known[i].place == 1 ? NULL : "x"));
+    for (size_t i = 0; i < COUNT(known); ++i)
+        EXPECT(has(cache, known[i].key, known[i].place == 1 ? NULL : "x"));
     EXPECT(keys_of(cache) < COUNT(known) && stats_of(cache).failures > 0);
     EXPECT(heard.warnings == 1 && heard.infos == 0 && strstr(heard.warning, "refused") != NULL);
     start(&servers[1]);
-    EXPECT_SOON(keeps(cache, "0", "y") && keeps(cache, "1", "y") && keeps(cache, "2", "y") && keeps(cache, "3", "y") && keeps(cache, "4", "y"));
+    EXPECT_SOON(keeps(cache, "0", "y") && keeps(cache, "1", "y") && keeps(cache, "2", "y") &&
+                keeps(cache, "3", "y") && keeps(cache, "4", "y"));
     EXPECT(heard.warnings == 1 && heard.infos == 1 && strstr(heard.info, "back") != NULL);
     sab_set_log_callback(NULL, NULL);
     EXPECT_OK(sab_cache_clear(cache));
@@ -343,7 +390,10 @@ static void a_key_is_where_its_hash_says(void) {
 static void passwords_and_users(void) {
     server one = {.more = {"--requirepass", "p:@/ %s"}};
     start(&one);
-    EXPECT(says(one.port, "AUTH \"p:@/ %s\"\r\nACL SETUSER reader on >r ~* -@all +get +scan\r\nACL SETUSER any on nopass ~* +@all", "+OK\r\n+OK\r\n+OK"));
+    EXPECT(says(one.port,
+                "AUTH \"p:@/ %s\"\r\nACL SETUSER reader on >r ~* -@all +get +scan\r\nACL SETUSER "
+                "any on nopass ~* +@all",
+                "+OK\r\n+OK\r\n+OK"));
     const sab_cache_options options = named("data");
     sab_cache_options strict = options;
     strict.on_failure = SAB_CACHE_ERROR;
@@ -364,21 +414,25 @@ static void passwords_and_users(void) {
     EXPECT(values[0] != NULL && values[1] == NULL && stats_of(reader).failures == 0);
     sab_cache_value_free(values[0]);
     put(reader, "a", "2");
-    EXPECT(stats_of(reader).dropped == 1 && stats_of(reader).failures == 1 && has(reader, "a", "1"));
+    EXPECT(stats_of(reader).dropped == 1 && stats_of(reader).failures == 1 &&
+           has(reader, "a", "1"));
     EXPECT_OK(sab_cache_put_many(reader, items, 2));
-    EXPECT(stats_of(reader).dropped == 3 && stats_of(reader).failures == 2 && has(reader, "a", "1"));
+    EXPECT(stats_of(reader).dropped == 3 && stats_of(reader).failures == 2 &&
+           has(reader, "a", "1"));
     EXPECT_OK(sab_cache_clear(reader));
     EXPECT(stats_of(reader).failures == 3 && has(reader, "a", "1"));
     sab_cache_free(reader);
     sab_cache_free(cache);
-    EXPECT_FAILS(sab_cache_open(url_of(":mistaken@", &one, 1, ""), &strict, &cache), SAB_E_IO, "WRONGPASS");
+    EXPECT_FAILS(sab_cache_open(url_of(":mistaken@", &one, 1, ""), &strict, &cache), SAB_E_IO,
+                 "WRONGPASS");
     EXPECT(strstr(sab_last_error_message(), "mistaken") == NULL && cache == NULL);
     EXPECT_FAILS(sab_cache_open(url_of("", &one, 1, ""), &strict, &cache), SAB_E_IO, "NOAUTH");
     listen_anew();
     cache = opened(url_of("nobody:mistaken@", &one, 1, ""), &options);
     put(cache, "a", "3");
     EXPECT(has(cache, "a", NULL) && stats_of(cache).dropped == 1 && stats_of(cache).failures == 2);
-    EXPECT(heard.warnings == 1 && strstr(heard.warning, "WRONGPASS") != NULL && strstr(heard.warning, "mistaken") == NULL);
+    EXPECT(heard.warnings == 1 && strstr(heard.warning, "WRONGPASS") != NULL &&
+           strstr(heard.warning, "mistaken") == NULL);
     sab_set_log_callback(NULL, NULL);
     sab_cache_free(cache);
     kill_server(&one);
@@ -389,18 +443,22 @@ static void a_database_has_a_number(void) {
     start(&one);
     const sab_cache_options options = named("data");
     sab_cache *cache = opened(url_of("", &one, 1, "/3"), &options);
-    EXPECT(keeps(cache, "a", "1") && says(one.port, "EXISTS data_a", ":0") && says(one.port, "SELECT 3\r\nEXISTS data_a", ":1"));
+    EXPECT(keeps(cache, "a", "1") && says(one.port, "EXISTS data_a", ":0") &&
+           says(one.port, "SELECT 3\r\nEXISTS data_a", ":1"));
     sab_cache_free(cache);
     cache = opened(url_of("", &one, 1, "/99"), &options);
     put(cache, "b", "1");
-    EXPECT(stats_of(cache).dropped == 1 && stats_of(cache).failures == 1 && says(one.port, "DBSIZE", ":0"));
+    EXPECT(stats_of(cache).dropped == 1 && stats_of(cache).failures == 1 &&
+           says(one.port, "DBSIZE", ":0"));
     sab_cache_free(cache);
     sab_cache_options wrong = options;
     wrong.is_cluster = 1;
-    EXPECT_FAILS(sab_cache_open(url_of("u:secret@", &one, 1, "/3"), &wrong, &cache), SAB_E_ARGUMENT, "database 0");
+    EXPECT_FAILS(sab_cache_open(url_of("u:secret@", &one, 1, "/3"), &wrong, &cache), SAB_E_ARGUMENT,
+                 "database 0");
     EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
     wrong.on_failure = SAB_CACHE_ERROR;
-    EXPECT_FAILS(sab_cache_open(url_of("", &one, 1, ""), &wrong, &cache), SAB_E_IO, "cluster support disabled");
+    EXPECT_FAILS(sab_cache_open(url_of("", &one, 1, ""), &wrong, &cache), SAB_E_IO,
+                 "cluster support disabled");
     kill_server(&one);
 }
 
@@ -425,12 +483,16 @@ static void start_cluster(server *nodes) {
     static char files[4][32];
     for (int i = 0; i < 4; ++i) {
         snprintf(files[i], sizeof files[i], "nodes-%d.conf", i);
-        nodes[i] = (server){.more = {"--cluster-enabled", "yes", "--cluster-config-file", files[i], "--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"}};
+        nodes[i] =
+            (server){.more = {"--cluster-enabled", "yes", "--cluster-config-file", files[i],
+                              "--cluster-node-timeout", "1000", "--cluster-require-full-coverage",
+                              "no", "--repl-diskless-sync-delay", "0"}};
         start(&nodes[i]);
     }
     char lines[300], id[41];
     for (int i = 0; i < 3; ++i) {
-        snprintf(lines, sizeof lines, "CLUSTER SET-CONFIG-EPOCH %d\r\nCLUSTER ADDSLOTSRANGE %d %d", i + 1, 16384 * i / 3, 16384 * (i + 1) / 3 - 1);
+        snprintf(lines, sizeof lines, "CLUSTER SET-CONFIG-EPOCH %d\r\nCLUSTER ADDSLOTSRANGE %d %d",
+                 i + 1, 16384 * i / 3, 16384 * (i + 1) / 3 - 1);
         EXPECT(says(nodes[i].port, lines, "+OK\r\n+OK"));
     }
     for (int i = 1; i < 4; ++i) {
@@ -438,7 +500,8 @@ static void start_cluster(server *nodes) {
         EXPECT(says(nodes[0].port, lines, "+OK"));
     }
     for (int i = 0; i < 4; ++i) {
-        EXPECT_SOON(says(nodes[i].port, "CLUSTER INFO", "cluster_slots_assigned:16384") && says(nodes[i].port, "CLUSTER INFO", "cluster_known_nodes:4"));
+        EXPECT_SOON(says(nodes[i].port, "CLUSTER INFO", "cluster_slots_assigned:16384") &&
+                    says(nodes[i].port, "CLUSTER INFO", "cluster_known_nodes:4"));
     }
     id_of(nodes[2].port, id);
     snprintf(lines, sizeof lines, "CLUSTER REPLICATE %s", id);
@@ -462,7 +525,8 @@ static void *use_slot(void *ctx) {
         for (int i = 0; i < 50; ++i) {
             snprintf(key, sizeof key, "{tag}%d", i);
             snprintf(value, sizeof value, "value %d", i);
-            if (!has(moved.cache, key, value)) __atomic_add_fetch(&moved.wrong, 1, __ATOMIC_SEQ_CST);
+            if (!has(moved.cache, key, value))
+                __atomic_add_fetch(&moved.wrong, 1, __ATOMIC_SEQ_CST);
             put(moved.cache, key, value);
         }
     return NULL;
@@ -483,7 +547,8 @@ static void move_slot(const server *nodes, unsigned slot, int from, int to) {
         said(nodes[from].port, lines);
     }
     snprintf(lines, sizeof lines, "CLUSTER SETSLOT %u NODE %s", slot, target);
-    EXPECT(says(nodes[to].port, lines, "+OK") && says(nodes[from].port, lines, "+OK") && says(nodes[3 - from - to].port, lines, "+OK"));
+    EXPECT(says(nodes[to].port, lines, "+OK") && says(nodes[from].port, lines, "+OK") &&
+           says(nodes[3 - from - to].port, lines, "+OK"));
 }
 
 static void a_cluster_deals_out_slots(void) {
@@ -505,11 +570,15 @@ static void a_cluster_deals_out_slots(void) {
     EXPECT_OK(sab_cache_get_many(cache, items, 300, values));
     for (int i = 0; i < 300; ++i) {
         size_t size = 0;
-        EXPECT(values[i] != NULL && memcmp(sab_cache_value_data(values[i], &size), keys[i], strlen(keys[i])) == 0 && size == strlen(keys[i]));
+        EXPECT(values[i] != NULL &&
+               memcmp(sab_cache_value_data(values[i], &size), keys[i], strlen(keys[i])) == 0 &&
+               size == strlen(keys[i]));
         sab_cache_value_free(values[i]);
     }
     EXPECT(keys_of(cache) == 300 && stats_of(cache).failures == 0);
-    for (int i = 0; i < 3; ++i) EXPECT(!says(nodes[i].port, "DBSIZE", ":0") && !says(nodes[i].port, "INFO errorstats", "errorstat_MOVED"));
+    for (int i = 0; i < 3; ++i)
+        EXPECT(!says(nodes[i].port, "DBSIZE", ":0") &&
+               !says(nodes[i].port, "INFO errorstats", "errorstat_MOVED"));
     EXPECT_OK(sab_cache_clear(cache));
     EXPECT(keys_of(cache) == 0);
     for (int i = 0; i < 3; ++i) EXPECT(says(nodes[i].port, "DBSIZE", ":0"));
@@ -517,7 +586,8 @@ static void a_cluster_deals_out_slots(void) {
     /* Keys with one hash tag are at one node, also while their slot goes to others. */
     const char *tagged[] = {"{tag}0", "{tag}{other}", "x{tag}y", "{}{tag}", "{tag", "tag}"};
     for (size_t i = 0; i < COUNT(tagged); ++i) EXPECT(keeps(cache, tagged[i], "x"));
-    for (int i = 0; i < 3; ++i) EXPECT(!says(nodes[i].port, "INFO errorstats", "errorstat_MOVED")); /* all were at the right node at once */
+    /* all were at the right node at once */
+    for (int i = 0; i < 3; ++i) EXPECT(!says(nodes[i].port, "INFO errorstats", "errorstat_MOVED"));
     for (int i = 0; i < 50; ++i) {
         snprintf(key, sizeof key, "{tag}%d", i);
         snprintf(value, sizeof value, "value %d", i);
@@ -534,13 +604,16 @@ static void a_cluster_deals_out_slots(void) {
     moved.cache = cache;
     pthread_t threads[2];
     for (int t = 0; t < 2; ++t) pthread_create(&threads[t], NULL, use_slot, NULL);
-    for (int i = 0; i < 4; ++i, owner = (owner + 1) % 3) move_slot(nodes, slot, owner, (owner + 1) % 3);
+    for (int i = 0; i < 4; ++i, owner = (owner + 1) % 3)
+        move_slot(nodes, slot, owner, (owner + 1) % 3);
     __atomic_store_n(&moved.is_over, 1, __ATOMIC_SEQ_CST);
     for (int t = 0; t < 2; ++t) pthread_join(threads[t], NULL);
     EXPECT(moved.wrong == 0 && stats_of(cache).failures == 0);
     EXPECT(has(other, "{tag}7", "value 7")); /* whose map is old */
     int asked = 0, sent = 0;
-    for (int i = 0; i < 3; ++i) asked += says(nodes[i].port, "INFO errorstats", "errorstat_ASK"), sent += says(nodes[i].port, "INFO errorstats", "errorstat_MOVED");
+    for (int i = 0; i < 3; ++i)
+        asked += says(nodes[i].port, "INFO errorstats", "errorstat_ASK"),
+            sent += says(nodes[i].port, "INFO errorstats", "errorstat_MOVED");
     EXPECT(asked > 0 && sent > 0);
 
     /* A node vanishes: its keys are misses until another takes over. */
@@ -554,7 +627,8 @@ static void a_cluster_deals_out_slots(void) {
     EXPECT(found > 100 && found < 300 && stats_of(cache).failures > 0 && heard.warnings == 1);
     for (int i = 0; i < 300; ++i) items[i].data = keys[i], items[i].size = strlen(keys[i]);
     sab_cache_stats before;
-    EXPECT_SOON((before = stats_of(cache), sab_cache_put_many(cache, items, 300) == SAB_OK && stats_of(cache).dropped == before.dropped));
+    EXPECT_SOON((before = stats_of(cache), sab_cache_put_many(cache, items, 300) == SAB_OK &&
+                                               stats_of(cache).dropped == before.dropped));
     EXPECT(keys_of(cache) >= 300);
     EXPECT(says(nodes[3].port, "ROLE", "master"));
     sab_set_log_callback(NULL, NULL);
@@ -623,8 +697,11 @@ static void killed_at_any_point_and_never_a_wrong_value(void) {
     for (int t = 0; t < 4; ++t) {
         pthread_join(threads[t], NULL);
         EXPECT(stats_of(users[t].cache).damaged == 0 && stats_of(users[t].cache).failures > 0);
-        hits += stats_of(users[t].cache).hits; /* one alone may have left the server alone all the time */
-        EXPECT_SOON((put(users[t].cache, "after", "wards"), sab_cache_flush(users[t].cache) == SAB_OK && has(users[t].cache, "after", "wards") && keys_of(users[t].cache) > 0));
+        /* one alone may have left the server alone all the time */
+        hits += stats_of(users[t].cache).hits;
+        EXPECT_SOON((put(users[t].cache, "after", "wards"),
+                     sab_cache_flush(users[t].cache) == SAB_OK &&
+                         has(users[t].cache, "after", "wards") && keys_of(users[t].cache) > 0));
         sab_cache_free(users[t].cache);
     }
     EXPECT(hits > 0);
@@ -681,7 +758,8 @@ static void who_hangs_costs_the_timeout_once_in_a_while(void) {
         }
     EXPECT(now() - began < 50); /* of some thousand that would each wait */
     EXPECT(found > 10 * 50 / 4 && found < 40 * 50 && stats_of(cache).failures > failures);
-    EXPECT(heard.warnings == 1 && heard.infos == 0 && strstr(heard.warning, "no answer within 0.3 s") != NULL);
+    EXPECT(heard.warnings == 1 && heard.infos == 0 &&
+           strstr(heard.warning, "no answer within 0.3 s") != NULL);
     kill(servers[0].pid, SIGCONT);
     EXPECT_SOON(has_all(cache, 40));
     EXPECT(heard.infos == heard.warnings && heard.infos >= 1);
@@ -715,7 +793,8 @@ static void who_does_not_take_connections_is_not_waited_for_long(void) {
     for (int i = 0; i < 8; ++i) {
         fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         const struct sockaddr_in address = at(port);
-        EXPECT(connect(fillers[i], (const struct sockaddr *)&address, sizeof address) == 0 || errno == EINPROGRESS);
+        EXPECT(connect(fillers[i], (const struct sockaddr *)&address, sizeof address) == 0 ||
+               errno == EINPROGRESS);
     }
     sab_cache_options options = named("data");
     options.timeout = 0.2;
@@ -723,7 +802,8 @@ static void who_does_not_take_connections_is_not_waited_for_long(void) {
     const server one = {0, port, {NULL}};
     sab_cache *cache = opened(url_of("", &one, 1, ""), &options);
     const double began = now();
-    EXPECT(has(cache, "a", NULL) && now() - began < 20 && heard.warnings == 1 && strstr(heard.warning, " within 0.2 s") != NULL);
+    EXPECT(has(cache, "a", NULL) && now() - began < 20 && heard.warnings == 1 &&
+           strstr(heard.warning, " within 0.2 s") != NULL);
     sab_set_log_callback(NULL, NULL);
     sab_cache_free(cache);
     for (int i = 0; i < 8; ++i) close(fillers[i]);
@@ -772,9 +852,11 @@ static void a_full_server_is_still_read(void) {
         snprintf(key, sizeof key, "%d", i);
         put(cache, key, value);
     }
-    EXPECT(stats_of(cache).dropped > 30 && stats_of(cache).dropped < 99 && stats_of(cache).failures > 30);
+    EXPECT(stats_of(cache).dropped > 30 && stats_of(cache).dropped < 99 &&
+           stats_of(cache).failures > 30);
     EXPECT(has(cache, "0", value) && has(cache, "99", NULL));
-    EXPECT(heard.warnings == 1 && strstr(heard.warning, "OOM") != NULL && strstr(heard.warning, "writing") != NULL);
+    EXPECT(heard.warnings == 1 && strstr(heard.warning, "OOM") != NULL &&
+           strstr(heard.warning, "writing") != NULL);
     const uint64_t dropped = stats_of(cache).dropped;
     sab_cache_item items[50];
     for (int i = 0; i < 50; ++i) items[i] = (sab_cache_item){value + i, 10, value, 100000};
@@ -787,7 +869,8 @@ static void a_full_server_is_still_read(void) {
     /* One that is only read from. */
     EXPECT(says(one.port, "REPLICAOF 127.0.0.1 1", "OK"));
     put(cache, "b", "2");
-    EXPECT(has(cache, "again", value) && has(cache, "b", NULL) && strstr(heard.warning, "READONLY") != NULL);
+    EXPECT(has(cache, "again", value) && has(cache, "b", NULL) &&
+           strstr(heard.warning, "READONLY") != NULL);
     EXPECT(says(one.port, "REPLICAOF NO ONE", "OK"));
     EXPECT_SOON(keeps(cache, "b", "2"));
     sab_set_log_callback(NULL, NULL);
@@ -834,8 +917,10 @@ static int32_t count_waits(void *ctx, uint64_t done, uint64_t total) {
 static void keys_like_claims_are_keys(void) {
     server one = {0};
     start(&one);
-    static const char *const names[] = {NULL, "data", "sab:loading:", "sab:value:", "sab:loading:data"};
-    static const char *const keys[] = {"x", "sab:loading:x", "sab:value:x", "sab:value:sab:loading:x", "sab:", "sab"};
+    static const char *const names[] = {NULL, "data",
+                                        "sab:loading:", "sab:value:", "sab:loading:data"};
+    static const char *const keys[] = {
+        "x", "sab:loading:x", "sab:value:x", "sab:value:sab:loading:x", "sab:", "sab"};
     for (size_t n = 0; n < COUNT(names); ++n) {
         const sab_cache_options options = named(names[n]);
         sab_cache *cache = opened(url_of("", &one, 1, ""), &options);
@@ -843,9 +928,11 @@ static void keys_like_claims_are_keys(void) {
         maker own = {cache, 0, 0, "made"};
         int waits = 0;
         sab_cache_value *found = NULL;
-        EXPECT_OK(sab_cache_get_or_load(cache, "x", 1, make, &own, count_waits, &waits, &found)); /* which nobody else makes */
+        /* which nobody else makes */
+        EXPECT_OK(sab_cache_get_or_load(cache, "x", 1, make, &own, count_waits, &waits, &found));
         sab_cache_value_free(found);
-        EXPECT(waits == 0 && own.calls == 1 && has(cache, "x", "made") && keys_of(cache) == COUNT(keys));
+        EXPECT(waits == 0 && own.calls == 1 && has(cache, "x", "made") &&
+               keys_of(cache) == COUNT(keys));
         for (size_t i = 1; i < COUNT(keys); ++i) EXPECT(has(cache, keys[i], keys[i]));
         EXPECT_OK(sab_cache_clear(cache));
         EXPECT(keys_of(cache) == 0 && says(one.port, "DBSIZE", ":0"));
@@ -861,7 +948,8 @@ static void processes_wait_for_who_makes_it(void) {
     const char *url = url_of("", servers, 2, "");
     sab_cache *cache = opened(url, &options);
     maker own = {cache, 0, 0, "made"};
-    EXPECT(loads_to(cache, "first", &own, "made") && loads_to(cache, "first", &own, "made") && own.calls == 1);
+    EXPECT(loads_to(cache, "first", &own, "made") && loads_to(cache, "first", &own, "made") &&
+           own.calls == 1);
     int calls[2];
     EXPECT(pipe(calls) == 0);
     pid_t children[4];
@@ -876,7 +964,8 @@ static void processes_wait_for_who_makes_it(void) {
                 snprintf(key, sizeof key, "k%d", k);
                 is_right = is_right && loads_to(cache, key, &own, "made");
             }
-            is_right = is_right && write(calls[1], "xxxxx", (size_t)own.calls) == own.calls && stats_of(cache).failures == 0;
+            is_right = is_right && write(calls[1], "xxxxx", (size_t)own.calls) == own.calls &&
+                       stats_of(cache).failures == 0;
             sab_cache_free(cache);
             _exit(is_right && failures_of_test == 0 ? 0 : 1);
         }
@@ -894,7 +983,8 @@ static void processes_wait_for_who_makes_it(void) {
     EXPECT(count == 3);
     close(calls[0]);
     EXPECT(has(cache, "k1", "made") && keys_of(cache) == 4);
-    for (int s = 0; s < 2; ++s) EXPECT(says(servers[s].port, "KEYS sab:loading:*", "*0")); /* all given up */
+    /* all given up */
+    for (int s = 0; s < 2; ++s) EXPECT(says(servers[s].port, "KEYS sab:loading:*", "*0"));
     sab_cache_free(cache);
 
     /* Who is killed holds others up no longer than they would wait. */
@@ -906,7 +996,8 @@ static void processes_wait_for_who_makes_it(void) {
         loads_to(cache, "dead", &own, "never");
         _exit(0);
     }
-    EXPECT_SOON(says(servers[0].port, "EXISTS sab:loading:data_dead", ":1") || says(servers[1].port, "EXISTS sab:loading:data_dead", ":1"));
+    EXPECT_SOON(says(servers[0].port, "EXISTS sab:loading:data_dead", ":1") ||
+                says(servers[1].port, "EXISTS sab:loading:data_dead", ":1"));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     cache = opened(url, &options);
@@ -934,7 +1025,8 @@ static void *use_many(void *ctx) {
         sab_cache_value *values[20];
         for (int i = 0; i < 20; ++i) {
             keys[i] = (round * 13 + i * 7) % 100;
-            items[i] = (sab_cache_item){&keys[i], sizeof keys[i], letters[round % 26], 1 + (size_t)(keys[i] * 997) % 20000};
+            items[i] = (sab_cache_item){&keys[i], sizeof keys[i], letters[round % 26],
+                                        1 + (size_t)(keys[i] * 997) % 20000};
         }
         if (letters[25][20000] == 0) {
             static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
@@ -965,7 +1057,8 @@ static void threads_and_forks_share_a_cache(void) {
     sab_cache *cache = opened(url_of("", servers, 2, ""), &options);
     use_many(cache);
     pthread_t threads[8];
-    for (int t = 0; t < 8 && FORKS_AMONG_THREADS; ++t) pthread_create(&threads[t], NULL, use_many, cache);
+    for (int t = 0; t < 8 && FORKS_AMONG_THREADS; ++t)
+        pthread_create(&threads[t], NULL, use_many, cache);
     pid_t children[4];
     for (int i = 0; i < 4; ++i) {
         children[i] = fork();
@@ -977,14 +1070,16 @@ static void threads_and_forks_share_a_cache(void) {
             _exit(failures_of_test);
         }
     }
-    for (int t = 0; t < 8 && !FORKS_AMONG_THREADS; ++t) pthread_create(&threads[t], NULL, use_many, cache);
+    for (int t = 0; t < 8 && !FORKS_AMONG_THREADS; ++t)
+        pthread_create(&threads[t], NULL, use_many, cache);
     for (int i = 0; i < 4; ++i) {
         int status = 1;
         EXPECT(waitpid(children[i], &status, 0) == children[i] && status == 0);
     }
     for (int t = 0; t < 8; ++t) pthread_join(threads[t], NULL);
     EXPECT(stats_of(cache).failures == 0 && stats_of(cache).damaged == 0);
-    EXPECT(number_after(said(servers[0].port, "INFO clients"), "connected_clients:") <= 12); /* kept and used again */
+    /* kept and used again */
+    EXPECT(number_after(said(servers[0].port, "INFO clients"), "connected_clients:") <= 12);
     sab_cache_free(cache);
 
     /* What is in the buffer when it forks is written by the parent. */
@@ -1016,7 +1111,8 @@ static struct proxy {
 } proxy;
 
 static void *relay(void *ctx) {
-    const int client = (int)(intptr_t)ctx, kind = __atomic_load_n(&proxy.kind, __ATOMIC_SEQ_CST), after = __atomic_load_n(&proxy.after, __ATOMIC_SEQ_CST);
+    const int client = (int)(intptr_t)ctx, kind = __atomic_load_n(&proxy.kind, __ATOMIC_SEQ_CST),
+              after = __atomic_load_n(&proxy.after, __ATOMIC_SEQ_CST);
     const int upstream = connected(proxy.to);
     struct pollfd both[2] = {{client, POLLIN, 0}, {upstream, POLLIN, 0}};
     char bytes[4096];
@@ -1036,7 +1132,8 @@ static void *relay(void *ctx) {
             if (kind == DELAY) wait_ms(1 + after % 5);
             if (kind == CUT || kind == SWALLOW) whole = right;
             if (kind == GARBAGE)
-                for (ssize_t i = right; i < count; ++i) bytes[i] = (char)(bytes[i] * 31 + after + i);
+                for (ssize_t i = right; i < count; ++i)
+                    bytes[i] = (char)(bytes[i] * 31 + after + i);
             if (kind == DROPS)
                 for (ssize_t i = right; i < count && i < right + 20; ++i) {
                     if (send(client, bytes + i - right, 1, MSG_NOSIGNAL) != 1) break;
@@ -1104,7 +1201,8 @@ static void a_connection_that_garbles_gives_no_wrong_value(void) {
         sab_cache_free(cache);
         EXPECT(now() - began < 20);
     }
-    EXPECT(hits > 100 && failures > 20 && says(one.port, "AUTH p\r\nDBSIZE", ":0") && !says(one.port, "AUTH p\r\nSELECT 2\r\nDBSIZE", ":0"));
+    EXPECT(hits > 100 && failures > 20 && says(one.port, "AUTH p\r\nDBSIZE", ":0") &&
+           !says(one.port, "AUTH p\r\nSELECT 2\r\nDBSIZE", ":0"));
     __atomic_store_n(&proxy.is_over, 1, __ATOMIC_SEQ_CST);
     pthread_join(acceptor, NULL);
     close(proxy.listener);
@@ -1121,9 +1219,12 @@ static pid_t pid_of(const char *url, int *port) {
     return (pid_t)number_after(said(*port, lines), "process_id:");
 }
 
-static int is_gone(pid_t pid) { return kill(pid, 0) != 0; }
+static int is_gone(pid_t pid) {
+    return kill(pid, 0) != 0;
+}
 
-/* Runs `body` in a process of its own and says how that ended; what it sends through the pipe is in `url`. */
+/* Runs `body` in a process of its own and says how that ended; what it sends through the pipe is in
+ * `url`. */
 static int in_a_process(void (*body)(int out), char *url, size_t size) {
     int ends[2];
     EXPECT(pipe(ends) == 0);
@@ -1143,7 +1244,9 @@ static int in_a_process(void (*body)(int out), char *url, size_t size) {
     return status;
 }
 
-static void say_where(int out, const sab_cache *cache) { EXPECT(write(out, sab_cache_url(cache), strlen(sab_cache_url(cache))) > 0); }
+static void say_where(int out, const sab_cache *cache) {
+    EXPECT(write(out, sab_cache_url(cache), strlen(sab_cache_url(cache))) > 0);
+}
 
 static void exits(int out) {
     signal(SIGCHLD, SIG_IGN);
@@ -1161,7 +1264,8 @@ static void is_killed(int out) {
     if (failures_of_test == 0) kill(getpid(), SIGKILL);
 }
 
-static int stay[2], done[2]; /* the child that stays is told to end, and says whether all was well */
+/* the child that stays is told to end, and says whether all was well */
+static int stay[2], done[2];
 
 static void leaves_a_child(int out) {
     sab_cache *cache = opened("redis-server:", NULL);
@@ -1194,12 +1298,16 @@ static void a_server_ends_with_who_started_it(void) {
     EXPECT(pid > 0 && says(port, "GET data_a", "NOAUTH"));
     char name[64], bytes[4096], password[64] = "", lines[200];
     EXPECT(sscanf(url, "redis://:%60[0-9a-f]@", password) == 1 && strlen(password) == 32);
-    snprintf(lines, sizeof lines, "AUTH %s\r\nCONFIG GET maxmemory\r\nCONFIG GET maxmemory-policy\r\nCONFIG GET save", password);
-    EXPECT(says(port, lines, "50000000") && says(port, lines, "allkeys-random") && says(port, lines, "$4\r\nsave\r\n$0"));
+    snprintf(lines, sizeof lines,
+             "AUTH %s\r\nCONFIG GET maxmemory\r\nCONFIG GET maxmemory-policy\r\nCONFIG GET save",
+             password);
+    EXPECT(says(port, lines, "50000000") && says(port, lines, "allkeys-random") &&
+           says(port, lines, "$4\r\nsave\r\n$0"));
     snprintf(name, sizeof name, "/proc/%d/status", pid);
     FILE *state = fopen(name, "r");
     int is_private = 0;
-    while (state != NULL && fgets(bytes, sizeof bytes, state) != NULL) is_private |= strcmp(bytes, "Umask:\t0077\n") == 0;
+    while (state != NULL && fgets(bytes, sizeof bytes, state) != NULL)
+        is_private |= strcmp(bytes, "Umask:\t0077\n") == 0;
     if (state != NULL) fclose(state);
     EXPECT(is_private); /* files that it is told to write */
     /* Neither it nor who watches over it shows the password. */
@@ -1214,7 +1322,8 @@ static void a_server_ends_with_who_started_it(void) {
         EXPECT(size > 0 && strstr(bytes, password) == NULL);
         snprintf(name, sizeof name, "/proc/%d/stat", each);
         file = fopen(name, "r");
-        if (file == NULL || fscanf(file, "%*d (%*[^)]) %*c %d", &each) != 1 || each == getpid()) each = 0;
+        if (file == NULL || fscanf(file, "%*d (%*[^)]) %*c %d", &each) != 1 || each == getpid())
+            each = 0;
         if (file != NULL) fclose(file);
     }
     close(leaked[1]);
@@ -1255,11 +1364,13 @@ static void leaves_no_process_behind(int out) {
 
 static void a_program_that_is_no_server_is_refused(void) {
     sab_cache *cache = NULL;
-    EXPECT_FAILS(sab_cache_open("redis-server:/no/such/program", NULL, &cache), SAB_E_IO, "\"/no/such/program\" cannot be started: there is no such program");
+    EXPECT_FAILS(sab_cache_open("redis-server:/no/such/program", NULL, &cache), SAB_E_IO,
+                 "\"/no/such/program\" cannot be started: there is no such program");
     EXPECT(cache == NULL);
     EXPECT_FAILS(sab_cache_open("redis-server:/bin/true", NULL, &cache), SAB_E_IO, "ended at once");
     char url[256];
-    EXPECT(in_a_process(leaves_no_process_behind, url, sizeof url) == 0 && strncmp(url, "redis://:", 9) == 0);
+    EXPECT(in_a_process(leaves_no_process_behind, url, sizeof url) == 0 &&
+           strncmp(url, "redis://:", 9) == 0);
 }
 
 int main(void) {

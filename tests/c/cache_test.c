@@ -37,10 +37,15 @@ static void values_are_kept(const char *url) {
     uint64_t keys = 0;
     EXPECT_OK(sab_cache_num_keys(cache, &keys));
     EXPECT(keys == 2);
-    const sab_cache_item items[] = {{"c", 1, "three", 5}, {"a", 1, "four", 4}, {"d", 1, NULL, 0}, {"c", 1, "five", 4}};
+    const sab_cache_item items[] = {
+        {"c", 1, "three", 5}, {"a", 1, "four", 4}, {"d", 1, NULL, 0}, {"c", 1, "five", 4}};
     EXPECT_OK(sab_cache_put_many(cache, items, 4));
     sab_cache_value *values[5];
-    const sab_cache_item keys_of[] = {{"a", 1, NULL, 0}, {"x", 1, NULL, 0}, {"c", 1, NULL, 0}, {"c", 1, NULL, 0}, {"d", 1, NULL, 0}};
+    const sab_cache_item keys_of[] = {{"a", 1, NULL, 0},
+                                      {"x", 1, NULL, 0},
+                                      {"c", 1, NULL, 0},
+                                      {"c", 1, NULL, 0},
+                                      {"d", 1, NULL, 0}};
     EXPECT_OK(sab_cache_get_many(cache, keys_of, 5, values));
     size_t size = 0;
     EXPECT(memcmp(sab_cache_value_data(values[0], &size), "four", 4) == 0 && size == 4);
@@ -56,8 +61,12 @@ static void values_are_kept(const char *url) {
     for (int i = 0; i < 5; ++i) sab_cache_value_free(values[i]);
 }
 
-static void values_are_kept_in_memory(void) { values_are_kept("memory:"); }
-static void values_are_kept_in_a_file(void) { values_are_kept(new_file()); }
+static void values_are_kept_in_memory(void) {
+    values_are_kept("memory:");
+}
+static void values_are_kept_in_a_file(void) {
+    values_are_kept(new_file());
+}
 
 static void a_file_is_shared_by_name(void) {
     const char *url = new_file();
@@ -136,7 +145,9 @@ static void capacity_evicts_at_random(const char *url) {
     sab_cache_free(cache);
 }
 
-static void capacity_evicts_at_random_in_memory(void) { capacity_evicts_at_random("memory:"); }
+static void capacity_evicts_at_random_in_memory(void) {
+    capacity_evicts_at_random("memory:");
+}
 static void capacity_evicts_at_random_in_a_file(void) {
     const char *url = new_file();
     capacity_evicts_at_random(url);
@@ -176,10 +187,12 @@ static void a_value_is_made_once(void) {
         sab_cache *cache = opened(urls[i], NULL);
         maker own = {cache, 0, 0, 0, "made"};
         EXPECT(loads_to(cache, "k", &own, "made") && loads_to(cache, "k", &own, "made"));
-        EXPECT(own.calls == 1 && stats_of(cache).loads == 1 && stats_of(cache).hits == 1 && stats_of(cache).misses == 1);
+        EXPECT(own.calls == 1 && stats_of(cache).loads == 1 && stats_of(cache).hits == 1 &&
+               stats_of(cache).misses == 1);
         own.code = 42;
         sab_cache_value *found = (sab_cache_value *)&own;
-        EXPECT_FAILS(sab_cache_get_or_load(cache, "l", 1, make, &own, NULL, NULL, &found), SAB_E_CALLBACK, "42");
+        EXPECT_FAILS(sab_cache_get_or_load(cache, "l", 1, make, &own, NULL, NULL, &found),
+                     SAB_E_CALLBACK, "42");
         EXPECT(sab_last_callback_code() == 42 && found == NULL && has(cache, "l", NULL));
         own.code = 0;
         EXPECT(loads_to(cache, "l", &own, "made"));
@@ -218,7 +231,8 @@ static void nobody_waits_longer_than_said(void) {
     sab_cache_free(cache);
 }
 
-static int32_t make_within(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
+static int32_t make_within(void *ctx, const void *key, size_t key_size, const void **data,
+                           size_t *size) {
     maker *own = ctx;
     (void)key, (void)key_size;
     maker inner = {own->cache, 0, 0, 0, "inner"};
@@ -497,7 +511,8 @@ typedef struct crossing {
     int *ready;
 } crossing;
 
-static int32_t make_of_another(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
+static int32_t make_of_another(void *ctx, const void *key, size_t key_size, const void **data,
+                               size_t *size) {
     const crossing *own = ctx;
     (void)key, (void)key_size;
     __atomic_add_fetch(own->ready, 1, __ATOMIC_SEQ_CST);
@@ -514,7 +529,8 @@ static int32_t make_of_another(void *ctx, const void *key, size_t key_size, cons
 static void *load_across(void *ctx) {
     crossing *own = ctx;
     sab_cache_value *found = NULL;
-    EXPECT_OK(sab_cache_get_or_load(own->cache, own->mine, 1, make_of_another, own, NULL, NULL, &found));
+    EXPECT_OK(
+        sab_cache_get_or_load(own->cache, own->mine, 1, make_of_another, own, NULL, NULL, &found));
     EXPECT(memcmp(sab_cache_value_data(found, NULL), own->mine, 1) == 0);
     sab_cache_value_free(found);
     return NULL;
@@ -547,13 +563,16 @@ static void waiting_can_be_ended(void) {
     while (__atomic_load_n(&own.calls, __ATOMIC_SEQ_CST) == 0) wait_ms(1);
     int calls = 0;
     sab_cache_value *found = NULL;
-    EXPECT_FAILS(sab_cache_get_or_load(cache, "same", 4, make, &mine, stop_soon, &calls, &found), SAB_E_CANCELLED, "77");
+    EXPECT_FAILS(sab_cache_get_or_load(cache, "same", 4, make, &mine, stop_soon, &calls, &found),
+                 SAB_E_CANCELLED, "77");
     EXPECT(sab_last_callback_code() == 77 && found == NULL && calls == 3 && mine.calls == 0);
     const pid_t child = fork(); /* the same for another process */
     if (child == 0) {
         failures_of_test = 0;
         calls = 0;
-        EXPECT_FAILS(sab_cache_get_or_load(cache, "same", 4, make, &mine, stop_soon, &calls, &found), SAB_E_CANCELLED, "77");
+        EXPECT_FAILS(
+            sab_cache_get_or_load(cache, "same", 4, make, &mine, stop_soon, &calls, &found),
+            SAB_E_CANCELLED, "77");
         EXPECT(mine.calls == 0);
         _exit(failures_of_test);
     }
@@ -564,7 +583,8 @@ static void waiting_can_be_ended(void) {
     sab_cache_free(cache);
 }
 
-static int32_t make_in_both(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
+static int32_t make_in_both(void *ctx, const void *key, size_t key_size, const void **data,
+                            size_t *size) {
     pid_t *child = ctx;
     (void)key, (void)key_size;
     *child = fork();
@@ -579,7 +599,8 @@ static void a_loader_may_fork(void) {
     sab_cache_value *found = NULL;
     EXPECT_OK(sab_cache_get_or_load(cache, "same", 4, make_in_both, &child, NULL, NULL, &found));
     const char *expected = child == 0 ? "child" : "parent";
-    const int is_right = found != NULL && memcmp(sab_cache_value_data(found, NULL), expected, strlen(expected)) == 0;
+    const int is_right =
+        found != NULL && memcmp(sab_cache_value_data(found, NULL), expected, strlen(expected)) == 0;
     sab_cache_value_free(found);
     maker again = {cache, 0, 0, 0, "again"};
     const int is_usable = loads_to(cache, "other", &again, "again");
@@ -591,7 +612,8 @@ static void a_loader_may_fork(void) {
 
 static void rewrite_often(sab_cache *cache) {
     char value[10000] = {0};
-    for (int i = 0; i < 1500; ++i) EXPECT_OK(sab_cache_put(cache, &i, sizeof i, value, sizeof value));
+    for (int i = 0; i < 1500; ++i)
+        EXPECT_OK(sab_cache_put(cache, &i, sizeof i, value, sizeof value));
 }
 
 static long size_of(const char *url) {
@@ -727,7 +749,8 @@ static void files_are_opened_and_closed_in_threads(void) {
     free(url);
 }
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) /* whose own locks are not for fork() beside busy threads */
+/* whose own locks are not for fork() beside busy threads */
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 static void *use_until_told(void *ctx) {
     maker *own = ctx;
     for (int i = 0; __atomic_load_n(&own->code, __ATOMIC_SEQ_CST) == 0; ++i) {
@@ -782,7 +805,10 @@ static mode_t mode_of(const char *url, const char *which) {
 }
 
 static void files_are_for_their_owner(void) {
-    static const struct { uint64_t asked; mode_t umask, made; } cases[] = {{0, 022, 0600}, {0600, 0, 0600}, {0666, 022, 0644}, {0660, 0, 0660}};
+    static const struct {
+        uint64_t asked;
+        mode_t umask, made;
+    } cases[] = {{0, 022, 0600}, {0600, 0, 0600}, {0666, 022, 0644}, {0660, 0, 0660}};
     const mode_t before = umask(0);
     for (size_t i = 0; i < COUNT(cases); ++i) {
         const char *url = new_file();
@@ -792,30 +818,58 @@ static void files_are_for_their_owner(void) {
         sab_cache *cache = opened(url, &options);
         put(cache, "a", "1");
         sab_cache_free(cache);
-        EXPECT(mode_of(url, "") == cases[i].made && mode_of(url, "-lock") == cases[i].made && mode_of(url, "-loading") == cases[i].made);
+        EXPECT(mode_of(url, "") == cases[i].made && mode_of(url, "-lock") == cases[i].made &&
+               mode_of(url, "-loading") == cases[i].made);
     }
     umask(before);
 }
 
 static void wrong_arguments_are_refused(void) {
     sab_cache *cache = NULL;
-    const char *wrong[] = {"", "redis:", "memory:x", "lmdb:", "http://x", "redis://", "redis://:6379", "redis://h:0", "redis://h:65536", "redis://h:x", "redis://h/x", "redis://u@h", "redis://u%zz:p@h", "redis://[::1", "redis://h,,h", "redis:////", "redis://h i", "redis://[]", "redis://a[b", "redis-server:@"};
-    for (size_t i = 0; i < COUNT(wrong); ++i) EXPECT_FAILS(sab_cache_open(wrong[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
-    EXPECT_FAILS(sab_cache_open("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT, "url = \"redis://...\": host 1: a port");
+    const char *wrong[] = {"",
+                           "redis:",
+                           "memory:x",
+                           "lmdb:",
+                           "http://x",
+                           "redis://",
+                           "redis://:6379",
+                           "redis://h:0",
+                           "redis://h:65536",
+                           "redis://h:x",
+                           "redis://h/x",
+                           "redis://u@h",
+                           "redis://u%zz:p@h",
+                           "redis://[::1",
+                           "redis://h,,h",
+                           "redis:////",
+                           "redis://h i",
+                           "redis://[]",
+                           "redis://a[b",
+                           "redis-server:@"};
+    for (size_t i = 0; i < COUNT(wrong); ++i)
+        EXPECT_FAILS(sab_cache_open(wrong[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
+    EXPECT_FAILS(sab_cache_open("redis://user:secret@h:x", NULL, &cache), SAB_E_ARGUMENT,
+                 "url = \"redis://...\": host 1: a port");
     EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
-    static const char *const telling[] = {"rediss://:secret@h", "redis:secret@h", "redis://:a,secret@h:x", "redis://:a/secret@h", "redis://:secret%zz@h", "redis://user:secret", "redis://:secret:6379", "redis://user:top-secret:6379/0", "redis://h,user:secret",
-                                        "redis://user:top@secret:port", "redis://h/secret", "redis://[secret", "redis://user secret", "secret@h"};
+    static const char *const telling[] = {"rediss://:secret@h",    "redis:secret@h",
+                                          "redis://:a,secret@h:x", "redis://:a/secret@h",
+                                          "redis://:secret%zz@h",  "redis://user:secret",
+                                          "redis://:secret:6379",  "redis://user:top-secret:6379/0",
+                                          "redis://h,user:secret", "redis://user:top@secret:port",
+                                          "redis://h/secret",      "redis://[secret",
+                                          "redis://user secret",   "secret@h"};
     for (size_t i = 0; i < COUNT(telling); ++i) {
         EXPECT_FAILS(sab_cache_open(telling[i], NULL, &cache), SAB_E_ARGUMENT, "url = ");
         EXPECT(strstr(sab_last_error_message(), "secret") == NULL);
     }
-    EXPECT_FAILS(sab_cache_open("redis://h,user:secret@g:x", NULL, &cache), SAB_E_ARGUMENT, "url = \"redis://...\": host 2: a port");
+    EXPECT_FAILS(sab_cache_open("redis://h,user:secret@g:x", NULL, &cache), SAB_E_ARGUMENT,
+                 "url = \"redis://...\": host 2: a port");
     EXPECT_FAILS(sab_cache_open(NULL, NULL, &cache), SAB_E_ARGUMENT, "url");
     EXPECT_FAILS(sab_cache_open("memory:", NULL, NULL), SAB_E_ARGUMENT, "cache");
-#define REFUSES(field, value, words)                                                     \
-    do {                                                                                 \
-        sab_cache_options options = SAB_CACHE_OPTIONS_INIT;                              \
-        options.field = value;                                                           \
+#define REFUSES(field, value, words)                                                      \
+    do {                                                                                  \
+        sab_cache_options options = SAB_CACHE_OPTIONS_INIT;                               \
+        options.field = value;                                                            \
         EXPECT_FAILS(sab_cache_open("memory:", &options, &cache), SAB_E_ARGUMENT, words); \
     } while (0)
     REFUSES(writer_buffer_size, 0, "options.writer_buffer_size = 0");
@@ -834,16 +888,20 @@ static void wrong_arguments_are_refused(void) {
     uint64_t keys = 0;
     EXPECT_FAILS(sab_cache_get(cache, NULL, 1, &value), SAB_E_ARGUMENT, "key");
     EXPECT_FAILS(sab_cache_get(cache, "a", 0, &value), SAB_E_ARGUMENT, "key_size = 0");
-    EXPECT_FAILS(sab_cache_get(cache, "a", (1 << 20) + 1, &value), SAB_E_ARGUMENT, "key_size = 1048577");
+    EXPECT_FAILS(sab_cache_get(cache, "a", (1 << 20) + 1, &value), SAB_E_ARGUMENT,
+                 "key_size = 1048577");
     EXPECT_FAILS(sab_cache_get(NULL, "a", 1, &value), SAB_E_ARGUMENT, "cache");
     EXPECT_FAILS(sab_cache_get(cache, "a", 1, NULL), SAB_E_ARGUMENT, "value");
     EXPECT_FAILS(sab_cache_put(cache, "a", 1, NULL, 1), SAB_E_ARGUMENT, "data");
-    EXPECT_FAILS(sab_cache_put(cache, "a", 1, "x", (size_t)1 << 31), SAB_E_ARGUMENT, "size of data");
-    EXPECT_FAILS(sab_cache_get_or_load(cache, "a", 1, NULL, NULL, NULL, NULL, &value), SAB_E_ARGUMENT, "load");
+    EXPECT_FAILS(sab_cache_put(cache, "a", 1, "x", (size_t)1 << 31), SAB_E_ARGUMENT,
+                 "size of data");
+    EXPECT_FAILS(sab_cache_get_or_load(cache, "a", 1, NULL, NULL, NULL, NULL, &value),
+                 SAB_E_ARGUMENT, "load");
     const sab_cache_item items[] = {{"a", 1, "x", 1}, {"b", 0, "x", 1}};
     sab_cache_value *values[2];
     EXPECT_FAILS(sab_cache_put_many(cache, items, 2), SAB_E_ARGUMENT, "items[1].key_size = 0");
-    EXPECT_FAILS(sab_cache_get_many(cache, items, 2, values), SAB_E_ARGUMENT, "items[1].key_size = 0");
+    EXPECT_FAILS(sab_cache_get_many(cache, items, 2, values), SAB_E_ARGUMENT,
+                 "items[1].key_size = 0");
     EXPECT(values[0] == NULL && values[1] == NULL && has(cache, "a", NULL));
     EXPECT_FAILS(sab_cache_get_many(cache, NULL, 2, values), SAB_E_ARGUMENT, "items");
     EXPECT_FAILS(sab_cache_num_keys(cache, NULL), SAB_E_ARGUMENT, "keys");

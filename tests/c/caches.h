@@ -23,7 +23,9 @@ static inline sab_cache_stats stats_of(const sab_cache *cache) {
     return stats;
 }
 
-static inline void put(sab_cache *cache, const char *key, const char *value) { EXPECT_OK(sab_cache_put(cache, key, strlen(key), value, strlen(value))); }
+static inline void put(sab_cache *cache, const char *key, const char *value) {
+    EXPECT_OK(sab_cache_put(cache, key, strlen(key), value, strlen(value)));
+}
 
 /* Whether the key has that value; none where it is NULL. */
 static inline int has(sab_cache *cache, const char *key, const char *value) {
@@ -31,7 +33,9 @@ static inline int has(sab_cache *cache, const char *key, const char *value) {
     EXPECT_OK(sab_cache_get(cache, key, strlen(key), &found));
     size_t size = 0;
     const void *data = sab_cache_value_data(found, &size);
-    const int is_so = value == NULL ? found == NULL : found != NULL && size == strlen(value) && memcmp(data, value, size) == 0;
+    const int is_so =
+        value == NULL ? found == NULL
+                      : found != NULL && size == strlen(value) && memcmp(data, value, size) == 0;
     sab_cache_value_free(found);
     return is_so;
 }

@@ -1,4 +1,5 @@
-/* A device that is simulated: what it holds, what it can hold, and every call that the library makes; and ranks that meet. */
+/* A device that is simulated: what it holds, what it can hold, and every call that the library
+ * makes; and ranks that meet. */
 #ifndef DEVICE_H
 #define DEVICE_H
 
@@ -22,7 +23,7 @@ struct device {
     int asked;            /* is_out_of_memory() */
     int unsaved_restores; /* of a state that was never saved */
     int trace_on;
-    char trace[4096];     /* what happened, a letter each: see note() */
+    char trace[4096]; /* what happened, a letter each: see note() */
 };
 
 static inline struct device device_of(int64_t held, int64_t limit) {
@@ -30,7 +31,8 @@ static inline struct device device_of(int64_t held, int64_t limit) {
     return device;
 }
 
-/* Letters: R reset, p peak read after work, X release_cache; W work, C cleanup, G garbage. Resets in a row are one. */
+/* Letters: R reset, p peak read after work, X release_cache; W work, C cleanup, G garbage. Resets
+ * in a row are one. */
 static inline void note(struct device *device, char letter) {
     const size_t length = strlen(device->trace);
     if (letter == 'R' && length > 0 && device->trace[length - 1] == 'R') return;
@@ -107,7 +109,9 @@ static inline int32_t device_rng_restore(void *ctx, uint64_t depth) {
     return called(device, RNG_RESTORE);
 }
 
-static inline void device_release(void *ctx) { ++((struct device *)ctx)->freed; }
+static inline void device_release(void *ctx) {
+    ++((struct device *)ctx)->freed;
+}
 
 static inline sab_probe_callbacks callbacks_of(struct device *device) {
     sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
@@ -148,12 +152,17 @@ static inline double uniform(void) {
     random_state ^= random_state << 17;
     return ((double)(random_state >> 12) + 0.5) / 4503599627370496.0;
 }
-static inline uint64_t below(uint64_t limit) { return (uint64_t)(uniform() * (double)limit); }
-static inline double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()); }
+static inline uint64_t below(uint64_t limit) {
+    return (uint64_t)(uniform() * (double)limit);
+}
+static inline double normal(void) {
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
 
 /* ---- Ranks, each a thread ---- */
 
-/* Where ranks leave the least of their numbers. A rank that does not come within some seconds is taken to be lost: then all fail. */
+/* Where ranks leave the least of their numbers. A rank that does not come within some seconds is
+ * taken to be lost: then all fail. */
 struct meeting {
     pthread_mutex_t mutex;
     pthread_cond_t met;
@@ -184,7 +193,8 @@ static inline int32_t leave_least(void *ctx, int64_t *values, size_t count) {
         pthread_cond_broadcast(&meeting->met);
     } else {
         for (const uint64_t round = meeting->round; meeting->round == round && !meeting->is_lost;)
-            if (pthread_cond_timedwait(&meeting->met, &meeting->mutex, &deadline) != 0 && meeting->round == round) {
+            if (pthread_cond_timedwait(&meeting->met, &meeting->mutex, &deadline) != 0 &&
+                meeting->round == round) {
                 meeting->is_lost = 1;
                 pthread_cond_broadcast(&meeting->met);
             }
@@ -209,7 +219,9 @@ static inline sab_peaks_view view_of(const sab_peaks *peaks) {
     return view;
 }
 
-static inline int is_near(double got, double expected, double tolerance) { return fabs(got - expected) <= tolerance * fabs(expected); }
+static inline int is_near(double got, double expected, double tolerance) {
+    return fabs(got - expected) <= tolerance * fabs(expected);
+}
 
 static inline int32_t cancel_at(void *ctx, uint64_t done, uint64_t total) {
     (void)total;

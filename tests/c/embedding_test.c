@@ -1,4 +1,5 @@
-/* libsab as a guest: several copies in a process, unloaded under threads, and processes that do what processes do. embedding_test EMBEDDED_SO */
+/* libsab as a guest: several copies in a process, unloaded under threads, and processes that do
+ * what processes do. embedding_test EMBEDDED_SO */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 #include "copies.h"
 
 static char folder[64];
-static const char *embedded;    /* a shared object that has the static library inside */
-static char library[PATH_MAX];  /* the one that this program is linked to */
+static const char *embedded;   /* a shared object that has the static library inside */
+static char library[PATH_MAX]; /* the one that this program is linked to */
 
 #define FILL(function) function,
 static const copy own = {NULL, EACH_FUNCTION(FILL)};
@@ -58,7 +59,8 @@ static copy another(int way) {
     switch (way) {
         case COPY: return functions_of(opened_library(copied(), RTLD_NOW | RTLD_LOCAL));
 #ifdef __GLIBC__
-        case COPY_BOUND_TO_ITSELF: return functions_of(opened_library(copied(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND));
+        case COPY_BOUND_TO_ITSELF:
+            return functions_of(opened_library(copied(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND));
         case NEW_NAMESPACE: {
             void *handle = dlmopen(LM_ID_NEWLM, library, RTLD_NOW);
             if (handle == NULL) fprintf(stderr, "%s\n", dlerror()), exit(1);
@@ -115,7 +117,8 @@ static uint64_t epoch_of(const copy *of) {
     sab_batch batch = SAB_BATCH_INIT;
     uint64_t hash = 1;
     while (of->sab_next_batch(sampler, &batch) == SAB_OK)
-        for (uint64_t i = 0; i < batch.count; ++i) hash = hash * 6364136223846793005u + (uint64_t)batch.indices[i] + batch.step;
+        for (uint64_t i = 0; i < batch.count; ++i)
+            hash = hash * 6364136223846793005u + (uint64_t)batch.indices[i] + batch.step;
     of->sab_sampler_free(sampler);
     return hash;
 }
@@ -167,7 +170,8 @@ static sab_cache *cache_of(const copy *of) {
 static int has_value(const copy *of, sab_cache *cache) {
     sab_cache_value *value = NULL;
     size_t size = 0;
-    const int is_there = of->sab_cache_get(cache, "key", 3, &value) == SAB_OK && value != NULL && memcmp(of->sab_cache_value_data(value, &size), "value", 5) == 0;
+    const int is_there = of->sab_cache_get(cache, "key", 3, &value) == SAB_OK && value != NULL &&
+                         memcmp(of->sab_cache_value_data(value, &size), "value", 5) == 0;
     of->sab_cache_value_free(value);
     return is_there;
 }
@@ -181,9 +185,11 @@ static void copies_do_not_disturb_each_other(int way) {
 
     /* the last error */
     sampler_of(&own, -1);
-    EXPECT(strstr(own.sab_last_error_message(), "budget = -1") != NULL && other.sab_last_error_message()[0] == '\0');
+    EXPECT(strstr(own.sab_last_error_message(), "budget = -1") != NULL &&
+           other.sab_last_error_message()[0] == '\0');
     sampler_of(&other, -2);
-    EXPECT(strstr(own.sab_last_error_message(), "budget = -1") != NULL && strstr(other.sab_last_error_message(), "budget = -2") != NULL);
+    EXPECT(strstr(own.sab_last_error_message(), "budget = -1") != NULL &&
+           strstr(other.sab_last_error_message(), "budget = -2") != NULL);
 
     /* the log: samples that are too long are skipped, which is told */
     int lines = 0, other_lines = 0;
@@ -203,41 +209,63 @@ static void copies_do_not_disturb_each_other(int way) {
     fflush(NULL);
     const pid_t child = fork();
     sab_record record = SAB_RECORD_INIT;
-    for (int i = 0; i < 2; ++i)
-        if (child != 0 || way != NEW_NAMESPACE || i == 0) EXPECT(has_value(both[i], caches[i])); /* fork() of one C library does not tell another's handlers */
+    for (int i = 0; i < 2; ++i) /* fork() of one C library does not tell another's handlers */
+        if (child != 0 || way != NEW_NAMESPACE || i == 0) EXPECT(has_value(both[i], caches[i]));
     if (child != 0) /* a child's own thread would need a source that rewinds */
         for (int i = 0; i < 2; ++i) EXPECT(both[i]->sab_stream_next(streams[i], &record) == SAB_OK);
     if (child != 0 || way != NEW_NAMESPACE)
-        for (int i = 0; i < 2; ++i) both[i]->sab_stream_free(streams[i]), both[i]->sab_cache_free(caches[i]);
+        for (int i = 0; i < 2; ++i)
+            both[i]->sab_stream_free(streams[i]), both[i]->sab_cache_free(caches[i]);
     if (child == 0) _exit(failures_of_test == 0 ? 0 : 1);
     int status = 1;
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-static void copy_beside_this_one(void) { copies_do_not_disturb_each_other(COPY); }
-static void copy_inside_a_shared_object(void) { copies_do_not_disturb_each_other(INSIDE); }
-static void CopyBesideThisOne_SharesNothingWithIt(void) { in_child(copy_beside_this_one); }
-static void StaticLibraryInASharedObject_SharesNothingWithThisOne(void) { in_child(copy_inside_a_shared_object); }
+static void copy_beside_this_one(void) {
+    copies_do_not_disturb_each_other(COPY);
+}
+static void copy_inside_a_shared_object(void) {
+    copies_do_not_disturb_each_other(INSIDE);
+}
+static void CopyBesideThisOne_SharesNothingWithIt(void) {
+    in_child(copy_beside_this_one);
+}
+static void StaticLibraryInASharedObject_SharesNothingWithThisOne(void) {
+    in_child(copy_inside_a_shared_object);
+}
 #ifdef __GLIBC__ /* the only one that loads in these ways */
-static void copy_bound_to_itself(void) { copies_do_not_disturb_each_other(COPY_BOUND_TO_ITSELF); }
-static void copy_in_a_new_namespace(void) { copies_do_not_disturb_each_other(NEW_NAMESPACE); }
-static void CopyBoundToItself_SharesNothingWithThisOne(void) { in_child(copy_bound_to_itself); }
-static void CopyInANewNamespace_SharesNothingWithThisOne(void) { in_child(copy_in_a_new_namespace); }
+static void copy_bound_to_itself(void) {
+    copies_do_not_disturb_each_other(COPY_BOUND_TO_ITSELF);
+}
+static void copy_in_a_new_namespace(void) {
+    copies_do_not_disturb_each_other(NEW_NAMESPACE);
+}
+static void CopyBoundToItself_SharesNothingWithThisOne(void) {
+    in_child(copy_bound_to_itself);
+}
+static void CopyInANewNamespace_SharesNothingWithThisOne(void) {
+    in_child(copy_in_a_new_namespace);
+}
 #endif
 
-/* The component lies beside the copy that looks for it, though the first copy's functions come first in the process. */
+/* The component lies beside the copy that looks for it, though the first copy's functions come
+ * first in the process. */
 static void a_copy_looks_beside_itself(void) {
     unsetenv("SAB_TORCH_LIBRARY");
     const char *path = copied();
     char component[PATH_MAX];
-    snprintf(component, sizeof component, "%.*s/libsab_torch.so.0", (int)(strrchr(path, '/') - path), path);
+    snprintf(component, sizeof component, "%.*s/libsab_torch.so.0",
+             (int)(strrchr(path, '/') - path), path);
     FILE *file = fopen(component, "w");
     EXPECT(file != NULL && fputs("no library", file) >= 0 && fclose(file) == 0);
     const copy other = functions_of(opened_library(path, RTLD_NOW | RTLD_LOCAL));
-    EXPECT(other.sab_torch_open(NULL) == SAB_E_IO && strstr(other.sab_last_error_message(), component) != NULL);
+    EXPECT(other.sab_torch_open(NULL) == SAB_E_IO &&
+           strstr(other.sab_last_error_message(), component) != NULL);
 }
 
-static void CopyOfTheLibrary_LooksForItsComponentBesideItself(void) { in_child(a_copy_looks_beside_itself); }
+static void CopyOfTheLibrary_LooksForItsComponentBesideItself(void) {
+    in_child(a_copy_looks_beside_itself);
+}
 
 /* ---- dlclose ---- */
 
@@ -283,7 +311,8 @@ static void closed_before_a_fork(void) {
     sab_stream *stream = running_stream(&other);
     EXPECT(dlclose(other.library) == 0);
     const pid_t child = fork();
-    EXPECT(has_value(&other, cache)); /* that the fork was told shows here: the child may not touch the parent's file */
+    /* that the fork was told shows here: the child may not touch the parent's file */
+    EXPECT(has_value(&other, cache));
     other.sab_cache_free(cache);
     other.sab_stream_free(stream);
     if (child == 0) _exit(failures_of_test == 0 ? 0 : 1);
@@ -291,12 +320,24 @@ static void closed_before_a_fork(void) {
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-static void copy_closed_while_a_thread_runs(void) { closed_while_a_thread_runs(COPY); }
-static void shared_object_closed_while_a_thread_runs(void) { closed_while_a_thread_runs(INSIDE); }
-static void ClosedLibrary_ItsThreadsGoOn(void) { in_child(copy_closed_while_a_thread_runs); }
-static void ClosedSharedObjectWithTheStaticLibrary_ItsThreadsGoOn(void) { in_child(shared_object_closed_while_a_thread_runs); }
-static void ClosedLibrary_MessagesOfThreadsStay(void) { in_child(closed_while_a_thread_has_a_message); }
-static void ClosedLibrary_ForksAreStillTold(void) { in_child(closed_before_a_fork); }
+static void copy_closed_while_a_thread_runs(void) {
+    closed_while_a_thread_runs(COPY);
+}
+static void shared_object_closed_while_a_thread_runs(void) {
+    closed_while_a_thread_runs(INSIDE);
+}
+static void ClosedLibrary_ItsThreadsGoOn(void) {
+    in_child(copy_closed_while_a_thread_runs);
+}
+static void ClosedSharedObjectWithTheStaticLibrary_ItsThreadsGoOn(void) {
+    in_child(shared_object_closed_while_a_thread_runs);
+}
+static void ClosedLibrary_MessagesOfThreadsStay(void) {
+    in_child(closed_while_a_thread_has_a_message);
+}
+static void ClosedLibrary_ForksAreStillTold(void) {
+    in_child(closed_before_a_fork);
+}
 
 static int open_files(void) {
     int count = 0;
@@ -342,7 +383,9 @@ static void opened_and_closed_again_and_again(void) {
     EXPECT(bytes_in_use() < bytes + 16 * 1024); /* less than a hundred bytes a cycle */
 }
 
-static void LibraryOpenedAgainAndAgain_LeaksNeitherFilesNorMemory(void) { in_child(opened_and_closed_again_and_again); }
+static void LibraryOpenedAgainAndAgain_LeaksNeitherFilesNorMemory(void) {
+    in_child(opened_and_closed_again_and_again);
+}
 
 /* ---- threads and processes of others ---- */
 
@@ -392,7 +435,9 @@ static void ThreadWithASmallStack_CanUseTheLibrary(void) {
     pthread_attr_t attributes;
     pthread_t thread;
     const long system_least = sysconf(_SC_THREAD_STACK_MIN); /* more than that on some processors */
-    EXPECT(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, system_least > LEAST_STACK ? (size_t)system_least : LEAST_STACK) == 0);
+    EXPECT(pthread_attr_init(&attributes) == 0 &&
+           pthread_attr_setstacksize(
+               &attributes, system_least > LEAST_STACK ? (size_t)system_least : LEAST_STACK) == 0);
     EXPECT(pthread_create(&thread, &attributes, all_sorts_of_work, "redis-server:") == 0);
     EXPECT(pthread_join(thread, NULL) == 0);
     pthread_attr_destroy(&attributes);
@@ -404,7 +449,8 @@ static void ThreadWithAllSignalsBlocked_CanUseTheLibraryAndKeepsItsMask(void) {
     EXPECT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
     all_sorts_of_work(NULL);
     EXPECT(pthread_sigmask(SIG_SETMASK, &before, &after) == 0);
-    for (int number = 1; number < 32; ++number) EXPECT(sigismember(&after, number) == (number != SIGKILL && number != SIGSTOP));
+    for (int number = 1; number < 32; ++number)
+        EXPECT(sigismember(&after, number) == (number != SIGKILL && number != SIGSTOP));
 }
 
 static void without_standard_streams(const char *url) {
@@ -412,7 +458,8 @@ static void without_standard_streams(const char *url) {
     sab_cache *cache = NULL;
     EXPECT(sab_cache_open(url, NULL, &cache) == SAB_OK);
     EXPECT(sab_cache_put(cache, "key", 3, "value", 5) == SAB_OK && has_value(&own, cache));
-    for (int file = 0; file < 3; ++file) EXPECT(write(file, "printed by somebody", 19) < 0); /* and not into a file or a connection of the cache's */
+    /* and not into a file or a connection of the cache's */
+    for (int file = 0; file < 3; ++file) EXPECT(write(file, "printed by somebody", 19) < 0);
     EXPECT(has_value(&own, cache));
     sab_cache_free(cache);
     EXPECT(fcntl(0, F_GETFD) == -1 && fcntl(1, F_GETFD) == -1 && fcntl(2, F_GETFD) == -1);
@@ -424,15 +471,23 @@ static void a_file_without_standard_streams(void) {
     without_standard_streams(url);
 }
 
-static void a_connection_without_standard_streams(void) { without_standard_streams("redis-server:"); }
+static void a_connection_without_standard_streams(void) {
+    without_standard_streams("redis-server:");
+}
 
-static void ProcessWithoutStandardStreams_PrintsIntoNoFileOfTheLibrary(void) { in_child(a_file_without_standard_streams); }
-static void ProcessWithoutStandardStreams_PrintsIntoNoConnectionOfTheLibrary(void) { in_child(a_connection_without_standard_streams); }
+static void ProcessWithoutStandardStreams_PrintsIntoNoFileOfTheLibrary(void) {
+    in_child(a_file_without_standard_streams);
+}
+static void ProcessWithoutStandardStreams_PrintsIntoNoConnectionOfTheLibrary(void) {
+    in_child(a_connection_without_standard_streams);
+}
 
 int main(int argc, char **argv) {
     Dl_info info;
     embedded = argc > 1 ? argv[1] : "";
-    if (dladdr(dlsym(RTLD_DEFAULT, "sab_plan_new"), &info) == 0 || realpath(info.dli_fname, library) == NULL) return 1;
+    if (dladdr(dlsym(RTLD_DEFAULT, "sab_plan_new"), &info) == 0 ||
+        realpath(info.dli_fname, library) == NULL)
+        return 1;
     snprintf(folder, sizeof folder, "/tmp/sab_embedding_XXXXXX");
     if (mkdtemp(folder) == NULL) return 1;
     RUN(CopyBesideThisOne_SharesNothingWithIt);

@@ -1,4 +1,5 @@
-/* Everything a caller can get wrong: each is refused by name, gives no handle, and changes nothing. */
+/* Everything a caller can get wrong: each is refused by name, gives no handle, and changes nothing.
+ */
 #define _GNU_SOURCE
 #include <float.h>
 #include <math.h>
@@ -23,7 +24,8 @@ static int32_t failing_size(void *ctx, int64_t index, double *size) {
     return index == 2 ? *(const int32_t *)ctx : 0;
 }
 
-static int32_t any_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+static int32_t any_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                         double *size) {
     (void)ctx, (void)epoch;
     *index = (int64_t)position;
     *size = 1;
@@ -50,21 +52,30 @@ static void StatusName_KnowsEveryStatus(void) {
     const struct {
         sab_status status;
         const char *name;
-    } known[] = {{SAB_OK, "SAB_OK"},           {SAB_END, "SAB_END"},
-                 {SAB_E_ARGUMENT, "SAB_E_ARGUMENT"}, {SAB_E_NO_MEMORY, "SAB_E_NO_MEMORY"},
-                 {SAB_E_CALLBACK, "SAB_E_CALLBACK"}, {SAB_E_CANCELLED, "SAB_E_CANCELLED"},
-                 {SAB_E_IO, "SAB_E_IO"},             {SAB_E_FORMAT, "SAB_E_FORMAT"},
-                 {SAB_E_MISMATCH, "SAB_E_MISMATCH"}, {SAB_E_UNSUPPORTED, "SAB_E_UNSUPPORTED"},
+    } known[] = {{SAB_OK, "SAB_OK"},
+                 {SAB_END, "SAB_END"},
+                 {SAB_E_ARGUMENT, "SAB_E_ARGUMENT"},
+                 {SAB_E_NO_MEMORY, "SAB_E_NO_MEMORY"},
+                 {SAB_E_CALLBACK, "SAB_E_CALLBACK"},
+                 {SAB_E_CANCELLED, "SAB_E_CANCELLED"},
+                 {SAB_E_IO, "SAB_E_IO"},
+                 {SAB_E_FORMAT, "SAB_E_FORMAT"},
+                 {SAB_E_MISMATCH, "SAB_E_MISMATCH"},
+                 {SAB_E_UNSUPPORTED, "SAB_E_UNSUPPORTED"},
                  {SAB_E_INTERNAL, "SAB_E_INTERNAL"},
                  {SAB_E_DEVICE_MEMORY, "SAB_E_DEVICE_MEMORY"},
                  {SAB_E_TIMEOUT, "SAB_E_TIMEOUT"}};
-    for (size_t i = 0; i < COUNT(known); ++i) EXPECT(strcmp(sab_status_name(known[i].status), known[i].name) == 0 && known[i].status <= 1);
-    EXPECT(strcmp(sab_status_name(-12), "unknown status") == 0 && strcmp(sab_status_name(INT32_MIN), "unknown status") == 0);
+    for (size_t i = 0; i < COUNT(known); ++i)
+        EXPECT(strcmp(sab_status_name(known[i].status), known[i].name) == 0 &&
+               known[i].status <= 1);
+    EXPECT(strcmp(sab_status_name(-12), "unknown status") == 0 &&
+           strcmp(sab_status_name(INT32_MIN), "unknown status") == 0);
 }
 
 static void Message_IsCutBetweenCharacters(void) {
     static char path[3002];
-    for (size_t i = 0; i + 3 < sizeof path; i += 3) memcpy(path + i, "\xE2\x82\xAC", 3); /* euro signs */
+    /* euro signs */
+    for (size_t i = 0; i + 3 < sizeof path; i += 3) memcpy(path + i, "\xE2\x82\xAC", 3);
     sab_sizes *sizes = NULL;
     for (size_t skip = 0; skip < 9; skip += 3) { /* wherever the cut falls */
         char shifted[3100];
@@ -201,19 +212,22 @@ static void Constructors_ThatFail_SetTheHandleToNull(void) {
     no_ranks.world_size = 0;
     int32_t code = 77;
     const double nan = NAN;
-#define GIVES_NULL(type, call, expected)                                            \
-    do {                                                                            \
-        type *handle = (type *)&code; /* what was there before */                   \
-        EXPECT((call) == (expected));                                               \
-        EXPECT(handle == NULL && sab_last_error_message()[0] != '\0');              \
-        EXPECT(sab_last_callback_code() == ((expected) == SAB_E_CALLBACK || (expected) == SAB_E_CANCELLED ? 77 : 0)); \
+#define GIVES_NULL(type, call, expected)                                                  \
+    do {                                                                                  \
+        type *handle = (type *)&code; /* what was there before */                         \
+        EXPECT((call) == (expected));                                                     \
+        EXPECT(handle == NULL && sab_last_error_message()[0] != '\0');                    \
+        EXPECT(sab_last_callback_code() ==                                                \
+               ((expected) == SAB_E_CALLBACK || (expected) == SAB_E_CANCELLED ? 77 : 0)); \
     } while (0)
     GIVES_NULL(sab_sizes, sab_sizes_new(NULL, 1, SAB_INT32, NULL, &handle), SAB_E_ARGUMENT);
     GIVES_NULL(sab_sizes, sab_sizes_npy_new("/no/such/file", &handle), SAB_E_IO);
     GIVES_NULL(sab_sizes, sab_sizes_npy_new("/proc/version", &handle), SAB_E_FORMAT);
     GIVES_NULL(sab_sizes, sab_sizes_npy_read("no .npy", 7, &handle), SAB_E_FORMAT);
-    GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, failing_size, &code, NULL, NULL, &handle), SAB_E_CALLBACK);
-    GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, any_size, NULL, stop_at_once, NULL, &handle), SAB_E_CANCELLED);
+    GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, failing_size, &code, NULL, NULL, &handle),
+               SAB_E_CALLBACK);
+    GIVES_NULL(sab_sizes, sab_sizes_callback_new(5, any_size, NULL, stop_at_once, NULL, &handle),
+               SAB_E_CANCELLED);
     GIVES_NULL(sab_plan, sab_plan_new(sizes, &no_budget, &handle), SAB_E_ARGUMENT);
     GIVES_NULL(sab_plan, sab_plan_open("/no/such/file", &handle), SAB_E_IO);
     GIVES_NULL(sab_plan, sab_plan_read("no plan", 7, &handle), SAB_E_FORMAT);
@@ -221,8 +235,10 @@ static void Constructors_ThatFail_SetTheHandleToNull(void) {
     GIVES_NULL(sab_sampler, sab_bucket_sampler_new(plan, &no_ranks, &handle), SAB_E_ARGUMENT);
     GIVES_NULL(sab_sampler, sab_sequential_sampler_new(plan, &no_ranks, &handle), SAB_E_ARGUMENT);
     GIVES_NULL(sab_sampler, sab_plan_worst_batches(plan, 0, &handle), SAB_E_ARGUMENT);
-    GIVES_NULL(sab_sampler, sab_size_aware_sampler_new(NULL, 51, sizes, 9, NULL, &handle), SAB_E_ARGUMENT);
-    GIVES_NULL(sab_sampler, sab_size_aware_stream_sampler_new(any_index, NULL, NULL, nan, &handle), SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_size_aware_sampler_new(NULL, 51, sizes, 9, NULL, &handle),
+               SAB_E_ARGUMENT);
+    GIVES_NULL(sab_sampler, sab_size_aware_stream_sampler_new(any_index, NULL, NULL, nan, &handle),
+               SAB_E_ARGUMENT);
     GIVES_NULL(sab_sampler, sab_torch_sampler_new(plan, NULL, &handle), SAB_E_ARGUMENT);
     sab_plan_free(plan);
     sab_sizes_free(sizes);
@@ -255,19 +271,22 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
     EXPECT(sab_plan_get_bucket(plan, 100000, &bucket) == SAB_E_ARGUMENT && bucket.samples == 1234);
     sab_report report = SAB_REPORT_INIT;
     report.batches = 1234;
-    EXPECT(sab_plan_report(plan, NULL, stop_at_once, NULL, &report) == SAB_E_CANCELLED && report.batches == 1234);
+    EXPECT(sab_plan_report(plan, NULL, stop_at_once, NULL, &report) == SAB_E_CANCELLED &&
+           report.batches == 1234);
     EXPECT(sab_last_callback_code() == 77);
     double value = 12;
     sab_sizes *sizes = sizes_of(lengths(3), 3);
     EXPECT(sab_sizes_get(sizes, 3, &value) == SAB_E_ARGUMENT && value == 12);
-    EXPECT(sab_create_buckets(sizes, 0, 0, &index, &index, 1, &count) == SAB_E_ARGUMENT && count == 99 && index == -7);
+    EXPECT(sab_create_buckets(sizes, 0, 0, &index, &index, 1, &count) == SAB_E_ARGUMENT &&
+           count == 99 && index == -7);
     sab_sizes_free(sizes);
 
     EXPECT_OK(sab_sampler_state_save(sampler, now));
     EXPECT(memcmp(before, now, sizeof now) == 0);
     EXPECT_OK(sab_next_batch(sampler, &batch));
     EXPECT_OK(sab_next_batch(twin, &after));
-    EXPECT(batch.step == 1 && batch.count == after.count && memcmp(batch.indices, after.indices, batch.count * 8) == 0);
+    EXPECT(batch.step == 1 && batch.count == after.count &&
+           memcmp(batch.indices, after.indices, batch.count * 8) == 0);
     sab_sampler_free(sampler);
     sab_sampler_free(twin);
     sab_plan_free(plan);
@@ -276,31 +295,31 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
 /* Structs of other sizes */
 
 /* Calls `call` with `given`, a copy of `options` of any struct_size with room behind it. */
-#define EXPECT_READ_BY_RULE(type, defaults, call)                                                                         \
-    do {                                                                                                                  \
-        struct {                                                                                                          \
-            type known;                                                                                                   \
-            unsigned char more[40];                                                                                       \
-        } larger;                                                                                                         \
-        const type *const given = &larger.known;                                                                          \
-        memset(&larger, 0, sizeof larger);                                                                                \
-        larger.known = defaults;                                                                                          \
-        for (size_t size = 0; size < sizeof(type); ++size) {                                                              \
-            larger.known.struct_size = size;                                                                              \
-            EXPECT_FAILS(call, SAB_E_ARGUMENT, "options.struct_size = ");                                                 \
-        }                                                                                                                 \
-        larger.known.struct_size = SIZE_MAX;                                                                              \
-        EXPECT_FAILS(call, SAB_E_ARGUMENT, "options.struct_size = ");                                                     \
-        larger.known.struct_size = sizeof larger;                                                                         \
-        EXPECT_OK(call);                                                                                                  \
-        for (size_t i = 0; i < sizeof larger.more; ++i) {                                                                 \
-            larger.more[i] = 1;                                                                                           \
-            EXPECT_FAILS(call, SAB_E_ARGUMENT, "is set, but this library knows only the first");                          \
-            larger.more[i] = 0;                                                                                           \
-        }                                                                                                                 \
-        larger.more[3] = 1; /* behind what struct_size covers: not read */                                                \
-        larger.known.struct_size = sizeof(type);                                                                          \
-        EXPECT_OK(call);                                                                                                  \
+#define EXPECT_READ_BY_RULE(type, defaults, call)                                                \
+    do {                                                                                         \
+        struct {                                                                                 \
+            type known;                                                                          \
+            unsigned char more[40];                                                              \
+        } larger;                                                                                \
+        const type *const given = &larger.known;                                                 \
+        memset(&larger, 0, sizeof larger);                                                       \
+        larger.known = defaults;                                                                 \
+        for (size_t size = 0; size < sizeof(type); ++size) {                                     \
+            larger.known.struct_size = size;                                                     \
+            EXPECT_FAILS(call, SAB_E_ARGUMENT, "options.struct_size = ");                        \
+        }                                                                                        \
+        larger.known.struct_size = SIZE_MAX;                                                     \
+        EXPECT_FAILS(call, SAB_E_ARGUMENT, "options.struct_size = ");                            \
+        larger.known.struct_size = sizeof larger;                                                \
+        EXPECT_OK(call);                                                                         \
+        for (size_t i = 0; i < sizeof larger.more; ++i) {                                        \
+            larger.more[i] = 1;                                                                  \
+            EXPECT_FAILS(call, SAB_E_ARGUMENT, "is set, but this library knows only the first"); \
+            larger.more[i] = 0;                                                                  \
+        }                                                                                        \
+        larger.more[3] = 1; /* behind what struct_size covers: not read */                       \
+        larger.known.struct_size = sizeof(type);                                                 \
+        EXPECT_OK(call);                                                                         \
     } while (0)
 
 static sab_status free_sizes(sab_status status, sab_sizes **sizes) {
@@ -326,35 +345,45 @@ static void OptionStructs_OfEverySize_AreReadByRule(void) {
     const sab_sizes_options for_sizes = SAB_SIZES_OPTIONS_INIT;
     const sab_sampler_options for_sampler = SAB_SAMPLER_OPTIONS_INIT;
     const sab_torch_sampler_options for_torch = SAB_TORCH_SAMPLER_OPTIONS_INIT;
-    EXPECT_READ_BY_RULE(sab_sizes_options, for_sizes, free_sizes(sab_sizes_new(lengths(5), 5, SAB_INT32, given, &new_sizes), &new_sizes));
-    EXPECT_READ_BY_RULE(sab_plan_options, budget(300), free_plan(sab_plan_new(sizes, given, &new_plan), &new_plan));
-    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler, free_sampler(sab_bucket_sampler_new(plan, given, &sampler), &sampler));
-    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler, free_sampler(sab_sequential_sampler_new(plan, given, &sampler), &sampler));
-    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler, free_sampler(sab_size_aware_sampler_new(NULL, 5, sizes, 300, given, &sampler), &sampler));
-    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler, sab_plan_report(plan, given, NULL, NULL, &report));
-    EXPECT_READ_BY_RULE(sab_torch_sampler_options, for_torch, free_sampler(sab_torch_sampler_new(plan, given, &sampler), &sampler));
+    EXPECT_READ_BY_RULE(
+        sab_sizes_options, for_sizes,
+        free_sizes(sab_sizes_new(lengths(5), 5, SAB_INT32, given, &new_sizes), &new_sizes));
+    EXPECT_READ_BY_RULE(sab_plan_options, budget(300),
+                        free_plan(sab_plan_new(sizes, given, &new_plan), &new_plan));
+    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler,
+                        free_sampler(sab_bucket_sampler_new(plan, given, &sampler), &sampler));
+    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler,
+                        free_sampler(sab_sequential_sampler_new(plan, given, &sampler), &sampler));
+    EXPECT_READ_BY_RULE(
+        sab_sampler_options, for_sampler,
+        free_sampler(sab_size_aware_sampler_new(NULL, 5, sizes, 300, given, &sampler), &sampler));
+    EXPECT_READ_BY_RULE(sab_sampler_options, for_sampler,
+                        sab_plan_report(plan, given, NULL, NULL, &report));
+    EXPECT_READ_BY_RULE(sab_torch_sampler_options, for_torch,
+                        free_sampler(sab_torch_sampler_new(plan, given, &sampler), &sampler));
     sab_plan_free(plan);
     sab_sizes_free(sizes);
 }
 
-/* Smaller than the first released struct is refused; of a larger one only what the library knows is filled. */
-#define EXPECT_FILLED_BY_RULE(type, defaults, words, call)                                  \
-    do {                                                                                    \
-        struct {                                                                            \
-            type known;                                                                     \
-            unsigned char more[16];                                                         \
-        } larger;                                                                           \
-        type *const result = &larger.known;                                                 \
-        memset(&larger, 0xAB, sizeof larger);                                               \
-        larger.known = defaults;                                                            \
-        for (size_t size = 0; size < sizeof(type); ++size) {                                \
-            larger.known.struct_size = size;                                                \
-            EXPECT_FAILS(call, SAB_E_ARGUMENT, words);                                      \
-        }                                                                                   \
-        larger.known.struct_size = sizeof larger;                                           \
-        EXPECT_OK(call);                                                                    \
-        EXPECT(larger.known.struct_size == sizeof larger);                                  \
-        for (size_t i = 0; i < sizeof larger.more; ++i) EXPECT(larger.more[i] == 0xAB);     \
+/* Smaller than the first released struct is refused; of a larger one only what the library knows is
+ * filled. */
+#define EXPECT_FILLED_BY_RULE(type, defaults, words, call)                              \
+    do {                                                                                \
+        struct {                                                                        \
+            type known;                                                                 \
+            unsigned char more[16];                                                     \
+        } larger;                                                                       \
+        type *const result = &larger.known;                                             \
+        memset(&larger, 0xAB, sizeof larger);                                           \
+        larger.known = defaults;                                                        \
+        for (size_t size = 0; size < sizeof(type); ++size) {                            \
+            larger.known.struct_size = size;                                            \
+            EXPECT_FAILS(call, SAB_E_ARGUMENT, words);                                  \
+        }                                                                               \
+        larger.known.struct_size = sizeof larger;                                       \
+        EXPECT_OK(call);                                                                \
+        EXPECT(larger.known.struct_size == sizeof larger);                              \
+        for (size_t i = 0; i < sizeof larger.more; ++i) EXPECT(larger.more[i] == 0xAB); \
     } while (0)
 
 static void ResultStructs_OfEverySize_AreFilledByRule(void) {
@@ -364,11 +393,16 @@ static void ResultStructs_OfEverySize_AreFilledByRule(void) {
     const sab_plan_info info = SAB_PLAN_INFO_INIT;
     const sab_bucket bucket = SAB_BUCKET_INIT;
     const sab_report report = SAB_REPORT_INIT;
-    EXPECT_FILLED_BY_RULE(sab_batch, batch, "batch.struct_size = ", sab_next_batch(sampler, result));
-    EXPECT_FILLED_BY_RULE(sab_batch, batch, "batch.struct_size = ", sab_sampler_at(sampler, 0, result));
-    EXPECT_FILLED_BY_RULE(sab_plan_info, info, "info.struct_size = ", sab_plan_get_info(plan, result));
-    EXPECT_FILLED_BY_RULE(sab_bucket, bucket, "bucket.struct_size = ", sab_plan_get_bucket(plan, 0, result));
-    EXPECT_FILLED_BY_RULE(sab_report, report, "report.struct_size = ", sab_plan_report(plan, NULL, NULL, NULL, result));
+    EXPECT_FILLED_BY_RULE(sab_batch, batch,
+                          "batch.struct_size = ", sab_next_batch(sampler, result));
+    EXPECT_FILLED_BY_RULE(sab_batch, batch,
+                          "batch.struct_size = ", sab_sampler_at(sampler, 0, result));
+    EXPECT_FILLED_BY_RULE(sab_plan_info, info,
+                          "info.struct_size = ", sab_plan_get_info(plan, result));
+    EXPECT_FILLED_BY_RULE(sab_bucket, bucket,
+                          "bucket.struct_size = ", sab_plan_get_bucket(plan, 0, result));
+    EXPECT_FILLED_BY_RULE(sab_report, report,
+                          "report.struct_size = ", sab_plan_report(plan, NULL, NULL, NULL, result));
     uint64_t epoch = 0, step = 0;
     EXPECT_OK(sab_sampler_tell(sampler, &epoch, &step));
     EXPECT(step == 1); /* the refused calls did not move the cursor */
@@ -378,22 +412,33 @@ static void ResultStructs_OfEverySize_AreFilledByRule(void) {
 
 static void Defaults_AreThoseOfTheHeaders(void) {
     const sab_sizes_options sizes = SAB_SIZES_OPTIONS_INIT;
-    EXPECT(sizes.struct_size == sizeof sizes && sizes.stride == 0 && sizes.copy == 0 && sizes.columns == 1);
+    EXPECT(sizes.struct_size == sizeof sizes && sizes.stride == 0 && sizes.copy == 0 &&
+           sizes.columns == 1);
     const sab_plan_options plan = SAB_PLAN_OPTIONS_INIT;
-    EXPECT(plan.struct_size == sizeof plan && plan.buckets == SAB_BUCKETS_AUTO && plan.cost == SAB_COST_PADDED && plan.budget == 0);
-    EXPECT(plan.padding_target == 0.01 && plan.boundaries == NULL && plan.boundary_count == 0 && plan.bucket_count == 0 && plan.bucket_batches == 0);
-    EXPECT(plan.batch_sizes == NULL && plan.batch_size_count == 0 && plan.max_batch_size == 0 && plan.batch_size_multiple == 1);
-    EXPECT(plan.length_multiple == 0 && plan.coefficients == NULL && plan.coefficient_count == 0 && plan.cost_fn == NULL && plan.cost_ctx == NULL);
-    EXPECT(plan.tail == SAB_TAIL_KEEP && plan.oversize == SAB_OVERSIZE_SKIP && plan.max_shapes == 0 && plan.progress == NULL && plan.progress_ctx == NULL);
+    EXPECT(plan.struct_size == sizeof plan && plan.buckets == SAB_BUCKETS_AUTO &&
+           plan.cost == SAB_COST_PADDED && plan.budget == 0);
+    EXPECT(plan.padding_target == 0.01 && plan.boundaries == NULL && plan.boundary_count == 0 &&
+           plan.bucket_count == 0 && plan.bucket_batches == 0);
+    EXPECT(plan.batch_sizes == NULL && plan.batch_size_count == 0 && plan.max_batch_size == 0 &&
+           plan.batch_size_multiple == 1);
+    EXPECT(plan.length_multiple == 0 && plan.coefficients == NULL && plan.coefficient_count == 0 &&
+           plan.cost_fn == NULL && plan.cost_ctx == NULL);
+    EXPECT(plan.tail == SAB_TAIL_KEEP && plan.oversize == SAB_OVERSIZE_SKIP &&
+           plan.max_shapes == 0 && plan.progress == NULL && plan.progress_ctx == NULL);
     const sab_sampler_options sampler = SAB_SAMPLER_OPTIONS_INIT;
-    EXPECT(sampler.struct_size == sizeof sampler && sampler.seed == 0 && sampler.epoch == 0 && sampler.rank == 0 && sampler.world_size == 1);
-    EXPECT(sampler.last_step == SAB_LAST_STEP_SPLIT && sampler.step_totals == 1 && sampler.worst_first == 0);
+    EXPECT(sampler.struct_size == sizeof sampler && sampler.seed == 0 && sampler.epoch == 0 &&
+           sampler.rank == 0 && sampler.world_size == 1);
+    EXPECT(sampler.last_step == SAB_LAST_STEP_SPLIT && sampler.step_totals == 1 &&
+           sampler.worst_first == 0);
     const sab_torch_sampler_options torch = SAB_TORCH_SAMPLER_OPTIONS_INIT;
-    EXPECT(torch.struct_size == sizeof torch && torch.seed == 0 && torch.shuffle == SAB_TORCH_SHUFFLE_ALL && torch.max_total_size < 0);
-    EXPECT(torch.sizes == NULL && torch.size == NULL && torch.size_ctx == NULL && torch.release == NULL);
+    EXPECT(torch.struct_size == sizeof torch && torch.seed == 0 &&
+           torch.shuffle == SAB_TORCH_SHUFFLE_ALL && torch.max_total_size < 0);
+    EXPECT(torch.sizes == NULL && torch.size == NULL && torch.size_ctx == NULL &&
+           torch.release == NULL);
 }
 
-/* A program built against older headers has smaller structs, one built against newer headers larger ones. */
+/* A program built against older headers has smaller structs, one built against newer headers larger
+ * ones. */
 static void Defaults_AreWrittenAsFarAsTheCallersStructReaches(void) {
     union {
         sab_plan_options options;
@@ -407,7 +452,9 @@ static void Defaults_AreWrittenAsFarAsTheCallersStructReaches(void) {
         if (size < sizeof(size_t)) continue;
         EXPECT(room.options.struct_size == size);
         const size_t known = size < sizeof defaults ? size : sizeof defaults;
-        EXPECT(memcmp(room.bytes + sizeof(size_t), (const unsigned char *)&defaults + sizeof(size_t), known - sizeof(size_t)) == 0);
+        EXPECT(memcmp(room.bytes + sizeof(size_t),
+                      (const unsigned char *)&defaults + sizeof(size_t),
+                      known - sizeof(size_t)) == 0);
         for (size_t i = known; i < size; ++i) EXPECT(room.bytes[i] == 0);
     }
 }
@@ -427,10 +474,12 @@ static void Defaults_AreWrittenAsFarAsTheCallersStructReaches(void) {
         sab_sampler *sampler = NULL;                                                             \
         const sab_plan_options options = budget(1e20);                                           \
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[2] = " words); \
-        EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler), SAB_E_ARGUMENT, "sizes[2] = " words); \
+        EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),           \
+                     SAB_E_ARGUMENT, "sizes[2] = " words);                                       \
         size_t count = 0;                                                                        \
         if ((dtype) <= SAB_UINT64)                                                               \
-            EXPECT_FAILS(sab_create_buckets(sizes, 5, 5, NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sizes[2] = " words); \
+            EXPECT_FAILS(sab_create_buckets(sizes, 5, 5, NULL, NULL, 0, &count), SAB_E_ARGUMENT, \
+                         "sizes[2] = " words);                                                   \
         sab_sizes_free(sizes);                                                                   \
         EXPECT_OK(sab_sizes_new(numbers, 2, dtype, NULL, &sizes));                               \
         EXPECT_OK(sab_plan_new(sizes, &options, &plan));                                         \
@@ -445,11 +494,13 @@ static void Sizes_AtTheEndsOfEachType_FollowTheRules(void) {
     EXPECT_ENDS(int32_t, SAB_INT32, INT32_MAX, INT32_MIN, "-2147483648: must not be negative");
     EXPECT_ENDS(int64_t, SAB_INT64, most, INT64_MIN, "-9223372036854775808: must not be negative");
     EXPECT_ENDS(int64_t, SAB_INT64, most, most + 1, "9007199254740993: must be at most 2^53");
-    EXPECT_ENDS(uint64_t, SAB_UINT64, (uint64_t)most, UINT64_MAX, "18446744073709551615: must be at most 2^53");
+    EXPECT_ENDS(uint64_t, SAB_UINT64, (uint64_t)most, UINT64_MAX,
+                "18446744073709551615: must be at most 2^53");
     EXPECT_ENDS(float, SAB_FLOAT32, 9007199254740992.0f, NAN, "nan: must be a number");
     EXPECT_ENDS(float, SAB_FLOAT32, FLT_MIN, INFINITY, "inf: must be finite");
     EXPECT_ENDS(float, SAB_FLOAT32, 0.0f, -FLT_MIN, "-1.1754944e-38: must not be negative");
-    EXPECT_ENDS(double, SAB_FLOAT64, 9007199254740992.0, 9007199254740994.0, "9007199254740994: must be at most 2^53");
+    EXPECT_ENDS(double, SAB_FLOAT64, 9007199254740992.0, 9007199254740994.0,
+                "9007199254740994: must be at most 2^53");
     EXPECT_ENDS(double, SAB_FLOAT64, 0.25, -INFINITY, "-inf: must be finite");
     double value = 1;
     sab_sizes *sizes = NULL;
@@ -465,7 +516,8 @@ static void Sizes_AtTheEndsOfEachType_FollowTheRules(void) {
         const void *data;
         sab_dtype dtype;
         double value;
-    } unsigned_types[] = {{full, SAB_UINT8, 255}, {full16, SAB_UINT16, 65535}, {full32, SAB_UINT32, 4294967295.0}};
+    } unsigned_types[] = {
+        {full, SAB_UINT8, 255}, {full16, SAB_UINT16, 65535}, {full32, SAB_UINT32, 4294967295.0}};
     for (size_t i = 0; i < COUNT(unsigned_types); ++i) {
         EXPECT_OK(sab_sizes_new(unsigned_types[i].data, 1, unsigned_types[i].dtype, NULL, &sizes));
         EXPECT_OK(sab_sizes_get(sizes, 0, &value));
@@ -515,10 +567,12 @@ static void SizeCallback_ThatBreaksARule_IsNamed(void) {
     sab_sizes *sizes = NULL;
     int32_t codes[] = {77, -1, 1, INT32_MIN};
     for (size_t i = 0; i < COUNT(codes); ++i) {
-        EXPECT(sab_sizes_callback_new(5, failing_size, &codes[i], NULL, NULL, &sizes) == SAB_E_CALLBACK);
+        EXPECT(sab_sizes_callback_new(5, failing_size, &codes[i], NULL, NULL, &sizes) ==
+               SAB_E_CALLBACK);
         EXPECT(sab_last_callback_code() == codes[i]);
     }
-    EXPECT_FAILS(sab_sizes_callback_new((size_t)1 << 40, any_size, NULL, NULL, NULL, &sizes), SAB_E_ARGUMENT, "must be at most 4294967295");
+    EXPECT_FAILS(sab_sizes_callback_new((size_t)1 << 40, any_size, NULL, NULL, NULL, &sizes),
+                 SAB_E_ARGUMENT, "must be at most 4294967295");
     EXPECT_OK(sab_sizes_callback_new(0, any_size, NULL, NULL, NULL, &sizes));
     EXPECT(sab_sizes_count(sizes) == 0);
     sab_sizes_free(sizes);
@@ -526,7 +580,8 @@ static void SizeCallback_ThatBreaksARule_IsNamed(void) {
 
 /* .npy */
 
-static int write_npy(const char *path, int version, const char *dictionary, size_t header, const void *data, size_t bytes) {
+static int write_npy(const char *path, int version, const char *dictionary, size_t header,
+                     const void *data, size_t bytes) {
     FILE *file = fopen(path, "wb");
     if (file == NULL) return 0;
     fwrite("\x93NUMPY", 1, 6, file);
@@ -545,11 +600,15 @@ static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
         const char *descr;
         const char *bytes; /* of 1, then 2 */
         size_t size;
-    } types[] = {{"|i1", "\1\2", 2},         {"|u1", "\1\2", 2},
-                 {"<i2", "\1\0\2\0", 4},     {"<u2", "\1\0\2\0", 4},
-                 {"<i4", "\1\0\0\0\2\0\0\0", 8}, {"<u4", "\1\0\0\0\2\0\0\0", 8},
+    } types[] = {{"|i1", "\1\2", 2},
+                 {"|u1", "\1\2", 2},
+                 {"<i2", "\1\0\2\0", 4},
+                 {"<u2", "\1\0\2\0", 4},
+                 {"<i4", "\1\0\0\0\2\0\0\0", 8},
+                 {"<u4", "\1\0\0\0\2\0\0\0", 8},
                  {"<f4", "\0\0\x80\x3F\0\0\0\x40", 8},
-                 {"<i8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16}, {"<u8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16},
+                 {"<i8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16},
+                 {"<u8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16},
                  {"<f8", "\0\0\0\0\0\0\xF0\x3F\0\0\0\0\0\0\0\x40", 16}};
     const size_t headers[] = {118, 65535, 70000}; /* the last is too long for version 1 */
     sab_sizes *sizes = NULL;
@@ -557,26 +616,35 @@ static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
     for (size_t i = 0; i < COUNT(types); ++i)
         for (int version = 1; version <= 3; ++version)
             for (size_t h = 0; h < (version == 1 ? 2u : 3u); ++h) {
-                snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': %s, 'shape': (2,), }", types[i].descr, i % 2 ? "True" : "False");
-                EXPECT(write_npy(path, version, dictionary, headers[h], types[i].bytes, types[i].size));
+                snprintf(dictionary, sizeof dictionary,
+                         "{'descr': '%s', 'fortran_order': %s, 'shape': (2,), }", types[i].descr,
+                         i % 2 ? "True" : "False");
+                EXPECT(write_npy(path, version, dictionary, headers[h], types[i].bytes,
+                                 types[i].size));
                 EXPECT_OK(sab_sizes_npy_new(path, &sizes));
                 EXPECT_OK(sab_sizes_get(sizes, 1, &value));
                 EXPECT(sab_sizes_count(sizes) == 2 && value == 2);
                 sab_sizes_free(sizes);
             }
-    EXPECT(write_npy(path, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (0,), }", 60, "", 0));
+    EXPECT(
+        write_npy(path, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (0,), }", 60, "", 0));
     EXPECT_OK(sab_sizes_npy_new(path, &sizes));
     EXPECT(sab_sizes_count(sizes) == 0);
     sab_sizes_free(sizes);
-    const char *refused[] = {"'|b1'", "'<c8'", "'|S4'", "'|O'", "'<M8[s]'", "'>f8'", "'<i3'", "''", "'"};
+    const char *refused[] = {"'|b1'", "'<c8'", "'|S4'", "'|O'", "'<M8[s]'",
+                             "'>f8'", "'<i3'", "''",    "'"};
     for (size_t i = 0; i < COUNT(refused); ++i) {
-        snprintf(dictionary, sizeof dictionary, "{'descr': %s, 'fortran_order': False, 'shape': (2,), }", refused[i]);
+        snprintf(dictionary, sizeof dictionary,
+                 "{'descr': %s, 'fortran_order': False, 'shape': (2,), }", refused[i]);
         EXPECT(write_npy(path, 1, dictionary, 100, "0123456789abcdef", 16));
-        EXPECT(sab_sizes_npy_new(path, &sizes) == SAB_E_FORMAT && sizes == NULL && strstr(sab_last_error_message(), path) != NULL);
+        EXPECT(sab_sizes_npy_new(path, &sizes) == SAB_E_FORMAT && sizes == NULL &&
+               strstr(sab_last_error_message(), path) != NULL);
     }
     const int versions[] = {0, 4, 255};
     for (size_t i = 0; i < COUNT(versions); ++i) {
-        EXPECT(write_npy(path, versions[i], "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", 100, "01234567", 8));
+        EXPECT(write_npy(path, versions[i],
+                         "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", 100,
+                         "01234567", 8));
         EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not known");
     }
     unlink(path);
@@ -595,9 +663,12 @@ static void TorchOrder_SaysWhatItCannot(void) {
     size_t batches = 0;
     EXPECT_FAILS(sab_sampler_seek(sampler, 1), SAB_E_UNSUPPORTED, "sab_sampler_seek");
     EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
-    EXPECT_FAILS(sab_next_batches(sampler, 1, indices, 100, offsets, &batches), SAB_E_UNSUPPORTED, "sab_next_batches");
-    EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED, "sab_sampler_state_save");
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED, "sab_sampler_state_restore");
+    EXPECT_FAILS(sab_next_batches(sampler, 1, indices, 100, offsets, &batches), SAB_E_UNSUPPORTED,
+                 "sab_next_batches");
+    EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED,
+                 "sab_sampler_state_save");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED,
+                 "sab_sampler_state_restore");
     EXPECT_OK(sab_sampler_batch_count(sampler, &count));
     int seen[100] = {0};
     EXPECT(walk(sampler, seen) == count && all_are(seen, 100, 1));
@@ -612,7 +683,9 @@ static int32_t size_that_fails_once(void *ctx, int64_t index, double *size) {
     return ++*calls == 5 ? 77 : 0;
 }
 
-static void count_release(void *ctx) { ++*(int *)ctx; }
+static void count_release(void *ctx) {
+    ++*(int *)ctx;
+}
 
 static void TorchOrder_GoesOnAfterAFailedCallback(void) {
     sab_plan *plan = bounded_plan();
@@ -654,26 +727,35 @@ static void TorchOrder_GoesOnAfterAFailedCallback(void) {
 /* Memory */
 
 static void NoMemory_IsAStatusNotAnAbort(void) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they reserve address space of their own */
-    enum { NO_LIMIT = 2 };                                              /* an emulator sets none */
+/* they reserve address space of their own */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    enum { NO_LIMIT = 2 }; /* an emulator sets none */
     const pid_t child = fork();
     if (child == 0) {
         const struct rlimit little = {(rlim_t)1 << 30, (rlim_t)1 << 30};
         setrlimit(RLIMIT_AS, &little);
-        if (mmap(NULL, (size_t)2 << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) _exit(NO_LIMIT);
+        if (mmap(NULL, (size_t)2 << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+            MAP_FAILED)
+            _exit(NO_LIMIT);
         sab_sizes *sizes = NULL;
-        const sab_status by_callback = sab_sizes_callback_new(4000000000u, any_size, NULL, NULL, NULL, &sizes);
+        const sab_status by_callback =
+            sab_sizes_callback_new(4000000000u, any_size, NULL, NULL, NULL, &sizes);
         const int is_told = sab_last_error_message()[0] != '\0';
         const int32_t one = 1;
         sab_sizes_options copied = SAB_SIZES_OPTIONS_INIT;
         copied.copy = 1;
         const sab_status by_copy = sab_sizes_new(&one, 4000000000u, SAB_INT32, &copied, &sizes);
         const sab_status after = sab_sizes_new(&one, 1, SAB_INT32, &copied, &sizes);
-        _exit(by_callback == SAB_E_NO_MEMORY && by_copy == SAB_E_NO_MEMORY && is_told && after == SAB_OK ? 0 : 1);
+        _exit(by_callback == SAB_E_NO_MEMORY && by_copy == SAB_E_NO_MEMORY && is_told &&
+                      after == SAB_OK
+                  ? 0
+                  : 1);
     }
     int status = -1;
-    EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NO_LIMIT));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_LIMIT) puts("skipped: memory has no limit here");
+    EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NO_LIMIT));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_LIMIT)
+        puts("skipped: memory has no limit here");
 #endif
 }
 

@@ -12,14 +12,27 @@ static sab_thresholds_options by(sab_thresholds_method method) {
     return options;
 }
 
-/* Costs as the tests price them themselves; `steps` is one that satisfies no quadrangle inequality. */
+/* Costs as the tests price them themselves; `steps` is one that satisfies no quadrangle inequality.
+ */
 typedef double price(double count, double longest);
-static double padded(double count, double longest) { return count * longest; }
-static double quadratic(double count, double longest) { return count * longest * longest; }
-static double with_constant(double count, double longest) { return 40 + count * (2 + longest); }
-static double model(double count, double longest) { return 100 + count * count + 3 * count * longest * longest; }
-static double short_of(double count, double longest) { return 5 + count * (3 * longest - 2); }
-static double steps(double count, double longest) { return ceil(count / 8) * 8 * ceil(longest / 16); }
+static double padded(double count, double longest) {
+    return count * longest;
+}
+static double quadratic(double count, double longest) {
+    return count * longest * longest;
+}
+static double with_constant(double count, double longest) {
+    return 40 + count * (2 + longest);
+}
+static double model(double count, double longest) {
+    return 100 + count * count + 3 * count * longest * longest;
+}
+static double short_of(double count, double longest) {
+    return 5 + count * (3 * longest - 2);
+}
+static double steps(double count, double longest) {
+    return ceil(count / 8) * 8 * ceil(longest / 16);
+}
 
 static int32_t ask(void *ctx, uint64_t count, double length, double *cost) {
     *cost = (*(price *const *)ctx)((double)count, length);
@@ -50,16 +63,21 @@ typedef struct groups {
 } groups;
 
 /* What a group up to a level is padded to: a length of zero costs as much as the next. */
-static double longest_of(const groups *all, int level) { return all->lengths[level > 0 ? level : all->lengths[0] == 0]; }
+static double longest_of(const groups *all, int level) {
+    return all->lengths[level > 0 ? level : all->lengths[0] == 0];
+}
 
-/* The least over all ways to cut: in sum where no group costs more than `cap`, and of the worst group. */
-static void try_all(const groups *all, price *cost, int begin, int left, double sum, double worst, double cap, double *least_sum, double *least_worst) {
+/* The least over all ways to cut: in sum where no group costs more than `cap`, and of the worst
+ * group. */
+static void try_all(const groups *all, price *cost, int begin, int left, double sum, double worst,
+                    double cap, double *least_sum, double *least_worst) {
     for (int end = left == 0 ? all->levels : begin + 1; end <= all->levels - left; ++end) {
         int count = 0;
         for (int i = begin; i < end; ++i) count += all->counts[i];
         const double one = cost(count, longest_of(all, end - 1));
         if (left > 0) {
-            try_all(all, cost, end, left - 1, sum + one, fmax(worst, one), cap, least_sum, least_worst);
+            try_all(all, cost, end, left - 1, sum + one, fmax(worst, one), cap, least_sum,
+                    least_worst);
         } else {
             if (fmax(worst, one) <= cap) *least_sum = fmin(*least_sum, sum + one);
             *least_worst = fmin(*least_worst, fmax(worst, one));
@@ -67,7 +85,8 @@ static void try_all(const groups *all, price *cost, int begin, int left, double 
     }
 }
 
-static void price_groups(const groups *all, price *cost, const double *thresholds, int k, sab_thresholds_info *info) {
+static void price_groups(const groups *all, price *cost, const double *thresholds, int k,
+                         sab_thresholds_info *info) {
     int level = 0;
     double before = 0;
     for (int g = 0; g <= k; ++g) {
@@ -85,12 +104,16 @@ static void price_groups(const groups *all, price *cost, const double *threshold
     }
 }
 
-static int near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
+static int near(double a, double b) {
+    return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+}
 
 static void exact_methods_equal_trying_all(void) {
     static const double polynomial[] = {40, 2, 1};
-    static const sab_cost_term terms[] = {{100, 0, 0}, {1, 2, 0}, {3, 1, 2}}, linear[] = {{5, 0, 0}, {-2, 1, 0}, {3, 1, 1}};
-    static price *const prices[] = {padded, quadratic, with_constant, model, padded, with_constant, steps, quadratic, short_of};
+    static const sab_cost_term terms[] = {{100, 0, 0}, {1, 2, 0}, {3, 1, 2}},
+                               linear[] = {{5, 0, 0}, {-2, 1, 0}, {3, 1, 1}};
+    static price *const prices[] = {padded,        quadratic, with_constant, model,   padded,
+                                    with_constant, steps,     quadratic,     short_of};
     for (int round = 0; round < ROUNDS; ++round) {
         groups all = {{0}, {0}, 3 + (int)any_below(7)};
         int32_t numbers[MOST * 9];
@@ -102,9 +125,13 @@ static void exact_methods_equal_trying_all(void) {
         }
         const int k = 1 + (int)any_below((uint32_t)all.levels - 1), kind = round % 9;
         price *cost = prices[kind];
-        for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED; ++method) {
+        for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED;
+             ++method) {
             sab_thresholds_options options = by(method);
-            options.cost = kind < 2 ? kind : kind == 2 ? SAB_COST_POLYNOMIAL : kind == 3 || kind == 8 ? SAB_COST_TERMS : SAB_COST_CALLBACK;
+            options.cost = kind < 2                 ? kind
+                           : kind == 2              ? SAB_COST_POLYNOMIAL
+                           : kind == 3 || kind == 8 ? SAB_COST_TERMS
+                                                    : SAB_COST_CALLBACK;
             options.coefficients = polynomial;
             options.coefficient_count = COUNT(polynomial);
             options.cost_terms = kind == 3 ? terms : linear;
@@ -119,14 +146,19 @@ static void exact_methods_equal_trying_all(void) {
             sab_sizes_free(sizes);
             for (int i = 1; i < k; ++i) EXPECT(thresholds[i] > thresholds[i - 1]);
             price_groups(&all, cost, thresholds, k, &own);
-            EXPECT(near(info.total, own.total) && near(info.worst, own.worst) && fabs(info.largest_difference - own.largest_difference) <= 1e-9 * own.total);
+            EXPECT(near(info.total, own.total) && near(info.worst, own.worst) &&
+                   fabs(info.largest_difference - own.largest_difference) <= 1e-9 * own.total);
             double least = INFINITY, worst = INFINITY, least_capped = INFINITY;
-            for (int fewer = 0; fewer < 2; ++fewer) try_all(&all, cost, 0, k - fewer, 0, 0, INFINITY, &least, &worst);
-            for (int fewer = 0; fewer < 2; ++fewer) try_all(&all, cost, 0, k - fewer, 0, 0, worst, &least_capped, &worst);
+            for (int fewer = 0; fewer < 2; ++fewer)
+                try_all(&all, cost, 0, k - fewer, 0, 0, INFINITY, &least, &worst);
+            for (int fewer = 0; fewer < 2; ++fewer)
+                try_all(&all, cost, 0, k - fewer, 0, 0, worst, &least_capped, &worst);
             if (method == SAB_THRESHOLDS_LEAST_TOTAL) EXPECT(near(info.total, least));
-            if (method == SAB_THRESHOLDS_LEAST_WORST) EXPECT(near(info.worst, worst) && near(info.total, least_capped));
+            if (method == SAB_THRESHOLDS_LEAST_WORST)
+                EXPECT(near(info.worst, worst) && near(info.total, least_capped));
             EXPECT(info.total >= least * (1 - 1e-9) && info.worst >= worst * (1 - 1e-9));
-            const uint64_t searches = info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow;
+            const uint64_t searches =
+                info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow;
             EXPECT(searches == (method == SAB_THRESHOLDS_RANDOMISED ? options.num_trials : 0));
         }
     }
@@ -156,7 +188,8 @@ static void equal_costs_are_found_by_all(void) {
     sab_sizes_free(sizes);
 }
 
-/* One search by hand. Lengths 1 to 5, once each; cost count * length; one threshold, from the shortest: 1 | 20, 4 | 15, 9 | 10, 16 | 5. */
+/* One search by hand. Lengths 1 to 5, once each; cost count * length; one threshold, from the
+ * shortest: 1 | 20, 4 | 15, 9 | 10, 16 | 5. */
 static void a_search_goes_as_described(void) {
     const int32_t numbers[] = {1, 2, 3, 4, 5};
     sab_sizes *sizes = sizes_of(numbers, 5);
@@ -167,10 +200,12 @@ static void a_search_goes_as_described(void) {
     double found = 0;
     sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
     EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
-    EXPECT(found == 3 && info.largest_difference == 1 && info.repeated == 1); /* up to 4, back, up again: in circles */
+    /* up to 4, back, up again: in circles */
+    EXPECT(found == 3 && info.largest_difference == 1 && info.repeated == 1);
     options.tolerate = 0;
     EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
-    EXPECT(found == 3 && info.largest_difference == 1 && info.not_tolerated == 1 && info.repeated == 0);
+    EXPECT(found == 3 && info.largest_difference == 1 && info.not_tolerated == 1 &&
+           info.repeated == 0);
     options.num_trials = 2; /* the second comes from the longest: 25 | 0, 16 | 5, 9 | 10, 16 | 5 */
     EXPECT_OK(sab_find_thresholds(sizes, 1, &options, &found, &info));
     EXPECT(found == 3 && info.not_tolerated == 2);
@@ -178,7 +213,8 @@ static void a_search_goes_as_described(void) {
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.starts = two;
     options.num_trials = 1;
-    EXPECT_OK(sab_find_thresholds(sizes, 2, &options, (double[2]){0}, &info)); /* 1 | 2 | 15: the second goes up, 1 | 6 | 10, 1 | 12 | 5, where the first has to */
+    /* 1 | 2 | 15: the second goes up, 1 | 6 | 10, 1 | 12 | 5, where the first has to */
+    EXPECT_OK(sab_find_thresholds(sizes, 2, &options, (double[2]){0}, &info));
     EXPECT(info.even + info.repeated + info.not_tolerated + info.extreme + info.narrow == 1);
     sab_sizes_free(sizes);
 }
@@ -250,7 +286,8 @@ static void many_lengths_by_a_callback(void) {
     sab_sizes_free(sizes);
 }
 
-/* As many groups as lengths, and one fewer: each length is a group of its own, but for the two that are padded least together. */
+/* As many groups as lengths, and one fewer: each length is a group of its own, but for the two that
+ * are padded least together. */
 static void many_groups(void) {
     enum { count = 100000 };
     static int32_t numbers[count];
@@ -262,11 +299,15 @@ static void many_groups(void) {
         for (int fewer = 0; fewer < 2; ++fewer) {
             const sab_thresholds_options options = by(method);
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
-            EXPECT_OK(sab_find_thresholds(sizes, count - 1 - (uint64_t)fewer, &options, found, &info));
-            const int is_total = method == SAB_THRESHOLDS_LEAST_TOTAL; /* else the two that are one apart would be the worst group */
-            EXPECT(info.total == sum + (fewer ? is_total ? 1 : 2 : 0) && info.worst == (fewer && is_total ? 2 * numbers[70001] : numbers[count - 1]));
+            EXPECT_OK(
+                sab_find_thresholds(sizes, count - 1 - (uint64_t)fewer, &options, found, &info));
+            /* else the two that are one apart would be the worst group */
+            const int is_total = method == SAB_THRESHOLDS_LEAST_TOTAL;
+            EXPECT(info.total == sum + (fewer ? is_total ? 1 : 2 : 0) &&
+                   info.worst == (fewer && is_total ? 2 * numbers[70001] : numbers[count - 1]));
             if (is_total)
-                for (int i = 0; i < count - 1 - fewer; ++i) EXPECT(found[i] == numbers[i + (fewer && i >= 70000)]);
+                for (int i = 0; i < count - 1 - fewer; ++i)
+                    EXPECT(found[i] == numbers[i + (fewer && i >= 70000)]);
         }
     sab_sizes_free(sizes);
 }
@@ -277,36 +318,47 @@ static void thresholds_refusals(void) {
     sab_thresholds_options options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     EXPECT_FAILS(sab_find_thresholds(NULL, 1, NULL, found, NULL), SAB_E_ARGUMENT, "lengths");
     EXPECT_FAILS(sab_find_thresholds(sizes, 1, NULL, NULL, NULL), SAB_E_ARGUMENT, "thresholds");
-    EXPECT_FAILS(sab_find_thresholds(sizes, 0, NULL, found, NULL), SAB_E_ARGUMENT, "k = 0: must be at least 1");
-    EXPECT_FAILS(sab_find_thresholds(sizes, 4, NULL, found, NULL), SAB_E_ARGUMENT, "k = 4: must be at least 1 and below the number of distinct lengths, 4");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 0, NULL, found, NULL), SAB_E_ARGUMENT,
+                 "k = 0: must be at least 1");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 4, NULL, found, NULL), SAB_E_ARGUMENT,
+                 "k = 4: must be at least 1 and below the number of distinct lengths, 4");
     options.method = 3;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT, "options.method = 3");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.method = 3");
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.num_trials = 0;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT, "options.num_trials = 0");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.num_trials = 0");
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.tolerate = -2;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT, "options.tolerate = -2");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 1, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.tolerate = -2");
     const uint64_t twice[] = {2, 2}, beyond[] = {0, 4};
     options = by(SAB_THRESHOLDS_RANDOMISED);
     options.num_trials = 1;
     options.starts = twice;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "options.starts holds 2 twice for search 0");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.starts holds 2 twice for search 0");
     options.starts = beyond;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "options.starts[1] = 4: must be below the number of distinct lengths, 4");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.starts[1] = 4: must be below the number of distinct lengths, 4");
     options.method = SAB_THRESHOLDS_LEAST_WORST;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "goes with SAB_THRESHOLDS_RANDOMISED only");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "goes with SAB_THRESHOLDS_RANDOMISED only");
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     options.cost = SAB_COST_CALLBACK;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "options.cost_fn");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.cost_fn");
     int answers = 2;
     options.cost_fn = fail_after;
     options.cost_ctx = &answers;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_CALLBACK, "failed with code 42");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_CALLBACK,
+                 "failed with code 42");
     EXPECT(sab_last_callback_code() == 42);
     options.cost_fn = falling;
     options.cost_per_sample = 1;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "must never decrease");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "must never decrease");
     options.method = SAB_THRESHOLDS_RANDOMISED; /* which takes any cost */
     EXPECT_OK(sab_find_thresholds(sizes, 2, &options, (double[2]){0}, NULL));
     const double huge[] = {0, 1e308};
@@ -314,10 +366,12 @@ static void thresholds_refusals(void) {
     options.cost = SAB_COST_POLYNOMIAL;
     options.coefficients = huge;
     options.coefficient_count = 2;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "of all samples in one group must be finite");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "of all samples in one group must be finite");
     const double constants[] = {1e308, 1}; /* each group is finite, and all three are not */
     options.coefficients = constants;
-    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "options.cost = inf: of all groups must be finite");
+    EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                 "options.cost = inf: of all groups must be finite");
     const sab_cost_term terms[] = {{-100, 1, 0}, {1, 1, 1}};
     for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED; ++method)
         for (int per_sample = 0; per_sample < 2; ++per_sample) {
@@ -326,7 +380,8 @@ static void thresholds_refusals(void) {
             options.cost_terms = terms;
             options.cost_term_count = 2;
             options.cost_per_sample = per_sample;
-            EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT, "cost(1, 1) = -99 and cost(2, 1) = -198 must not be negative");
+            EXPECT_FAILS(sab_find_thresholds(sizes, 2, &options, found, NULL), SAB_E_ARGUMENT,
+                         "cost(1, 1) = -99 and cost(2, 1) = -198 must not be negative");
         }
     options = by(SAB_THRESHOLDS_LEAST_TOTAL);
     options.progress = cancel;
@@ -334,24 +389,31 @@ static void thresholds_refusals(void) {
     EXPECT(found[0] == -1 && found[1] == -1);
     sab_sizes_free(sizes);
     sab_sizes *none = sizes_of(NULL, 0);
-    EXPECT_FAILS(sab_find_thresholds(none, 1, NULL, found, NULL), SAB_E_ARGUMENT, "lengths.count = 0");
+    EXPECT_FAILS(sab_find_thresholds(none, 1, NULL, found, NULL), SAB_E_ARGUMENT,
+                 "lengths.count = 0");
     sab_sizes_free(none);
 }
 
 /* Groupings */
 
-static int are(const int64_t *given, const int64_t *expected, size_t count) { return memcmp(given, expected, count * sizeof *given) == 0; }
-#define ARE(given, ...) are(given, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+static int are(const int64_t *given, const int64_t *expected, size_t count) {
+    return memcmp(given, expected, count * sizeof *given) == 0;
+}
+#define ARE(given, ...)                        \
+    are(given, (const int64_t[]){__VA_ARGS__}, \
+        sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 /* What holds of every grouping. */
 static sab_groups shown(const sab_grouping *grouping) {
     sab_groups all = SAB_GROUPS_INIT;
     EXPECT_OK(sab_grouping_get(grouping, &all));
-    EXPECT(all.offsets[0] == 0 && all.offsets[all.groups] == (int64_t)all.samples && (all.dimensions > 0 || all.intervals == NULL));
+    EXPECT(all.offsets[0] == 0 && all.offsets[all.groups] == (int64_t)all.samples &&
+           (all.dimensions > 0 || all.intervals == NULL));
     for (uint64_t g = 0; g < all.groups; ++g) {
         EXPECT(all.offsets[g] <= all.offsets[g + 1]);
         for (int64_t place = all.offsets[g]; place < all.offsets[g + 1]; ++place)
-            EXPECT(all.inverse[all.permutation[place]] == place && all.group_of[all.permutation[place]] == (int64_t)g);
+            EXPECT(all.inverse[all.permutation[place]] == place &&
+                   all.group_of[all.permutation[place]] == (int64_t)g);
     }
     return all;
 }
@@ -366,7 +428,8 @@ static void one_length_in_groups(void) {
     sab_sizes_free(sizes);
     const sab_groups all = shown(grouping);
     EXPECT(all.samples == 6 && all.groups == 4 && all.dimensions == 1);
-    EXPECT(ARE(all.offsets, 0, 2, 3, 5, 6) && ARE(all.permutation, 1, 5, 4, 0, 2, 3) && ARE(all.inverse, 3, 0, 4, 5, 2, 1));
+    EXPECT(ARE(all.offsets, 0, 2, 3, 5, 6) && ARE(all.permutation, 1, 5, 4, 0, 2, 3) &&
+           ARE(all.inverse, 3, 0, 4, 5, 2, 1));
     EXPECT(ARE(all.group_of, 2, 0, 2, 3, 1, 0) && ARE(all.intervals, 0, 2, 3, 4));
     sab_grouping_free(grouping);
 }
@@ -375,7 +438,8 @@ static void two_lengths_in_groups(void) {
     const int32_t residues[] = {10, 20, 12, 30, 11}, atoms[] = {3, 6, 20, 4, 2};
     const double residue_threshold = 15, atom_thresholds[] = {5, 10};
     sab_sizes *first = sizes_of(residues, 5), *second = sizes_of(atoms, 5);
-    const sab_grouping_dimension dimensions[] = {{first, &residue_threshold, 1}, {second, atom_thresholds, 2}};
+    const sab_grouping_dimension dimensions[] = {{first, &residue_threshold, 1},
+                                                 {second, atom_thresholds, 2}};
     sab_grouping *grouping = NULL;
     EXPECT_OK(sab_grouping_thresholds_new(dimensions, 2, &grouping));
     const sab_groups all = shown(grouping);
@@ -407,7 +471,8 @@ static void many_dimensions_as_a_slow_way_has_them(void) {
         for (size_t d = 0; d < dims; ++d)
             for (int i = 0; i < samples; ++i) {
                 int64_t interval = 0;
-                for (size_t t = 0; t < dimensions[d].threshold_count; ++t) interval += numbers[d][i] > thresholds[d][t];
+                for (size_t t = 0; t < dimensions[d].threshold_count; ++t)
+                    interval += numbers[d][i] > thresholds[d][t];
                 EXPECT(all.intervals[(size_t)all.group_of[i] * dims + d] == interval);
                 key[i] = 4 * key[i] + interval;
             }
@@ -426,24 +491,28 @@ static void given_groups(void) {
     sab_grouping *grouping = NULL;
     EXPECT_OK(sab_grouping_predefined_new(group_of, 4, 4, &grouping));
     sab_groups all = shown(grouping);
-    EXPECT(all.groups == 4 && all.dimensions == 0 && ARE(all.offsets, 0, 2, 2, 4, 4) && ARE(all.permutation, 1, 3, 0, 2) && ARE(all.group_of, 2, 0, 2, 0));
+    EXPECT(all.groups == 4 && all.dimensions == 0 && ARE(all.offsets, 0, 2, 2, 4, 4) &&
+           ARE(all.permutation, 1, 3, 0, 2) && ARE(all.group_of, 2, 0, 2, 0));
     sab_grouping_free(grouping);
 
     const int64_t indices[] = {3, 0, 2, 1};
     const uint64_t counts[] = {1, 0, 3};
     EXPECT_OK(sab_grouping_partition_new(indices, counts, 3, &grouping));
     all = shown(grouping);
-    EXPECT(all.groups == 3 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 3, 0, 2, 1) && ARE(all.inverse, 1, 3, 2, 0) && ARE(all.group_of, 2, 2, 2, 0));
+    EXPECT(all.groups == 3 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 3, 0, 2, 1) &&
+           ARE(all.inverse, 1, 3, 2, 0) && ARE(all.group_of, 2, 2, 2, 0));
     sab_grouping_free(grouping);
 
     EXPECT_OK(sab_grouping_consecutive_new(counts, 3, &grouping));
     all = shown(grouping);
-    EXPECT(all.samples == 4 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 0, 1, 2, 3) && ARE(all.group_of, 0, 2, 2, 2));
+    EXPECT(all.samples == 4 && ARE(all.offsets, 0, 1, 1, 4) && ARE(all.permutation, 0, 1, 2, 3) &&
+           ARE(all.group_of, 0, 2, 2, 2));
     sab_grouping_free(grouping);
 
     EXPECT_OK(sab_grouping_uni_new(3, &grouping));
     all = shown(grouping);
-    EXPECT(all.groups == 1 && ARE(all.offsets, 0, 3) && ARE(all.permutation, 0, 1, 2) && ARE(all.group_of, 0, 0, 0));
+    EXPECT(all.groups == 1 && ARE(all.offsets, 0, 3) && ARE(all.permutation, 0, 1, 2) &&
+           ARE(all.group_of, 0, 0, 0));
     sab_grouping_free(grouping);
 }
 
@@ -476,31 +545,46 @@ static void groupings_refusals(void) {
     const double wrong[] = {1, 2, 1, NAN}, negative = -1;
     sab_grouping *grouping = NULL;
     sab_grouping_dimension two[] = {{sizes, wrong, 2}, {fewer, wrong, 2}};
-    EXPECT_FAILS(sab_grouping_thresholds_new(NULL, 1, &grouping), SAB_E_ARGUMENT, "dimensions = NULL");
-    EXPECT_FAILS(sab_grouping_thresholds_new(two, 0, &grouping), SAB_E_ARGUMENT, "count = 0: must be from 1 to 64");
+    EXPECT_FAILS(sab_grouping_thresholds_new(NULL, 1, &grouping), SAB_E_ARGUMENT,
+                 "dimensions = NULL");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 0, &grouping), SAB_E_ARGUMENT,
+                 "count = 0: must be from 1 to 64");
     EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, NULL), SAB_E_ARGUMENT, "grouping = NULL");
-    EXPECT_FAILS(sab_grouping_thresholds_new(two, 2, &grouping), SAB_E_ARGUMENT, "dimensions[1].lengths.count = 3: must be that of dimensions[0], 85");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 2, &grouping), SAB_E_ARGUMENT,
+                 "dimensions[1].lengths.count = 3: must be that of dimensions[0], 85");
     two[0].threshold_count = 3;
-    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].thresholds holds 1 twice");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT,
+                 "dimensions[0].thresholds holds 1 twice");
     two[0].threshold_count = 4;
-    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].thresholds[3] = nan");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT,
+                 "dimensions[0].thresholds[3] = nan");
     two[0].threshold_count = 0;
-    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].threshold_count = 0");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT,
+                 "dimensions[0].threshold_count = 0");
     two[0] = (sab_grouping_dimension){NULL, wrong, 1};
-    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "dimensions[0].lengths = NULL");
+    EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT,
+                 "dimensions[0].lengths = NULL");
     sab_sizes *bad = NULL;
     EXPECT_OK(sab_sizes_new(&negative, 1, SAB_FLOAT64, NULL, &bad));
     two[0].lengths = bad;
     EXPECT_FAILS(sab_grouping_thresholds_new(two, 1, &grouping), SAB_E_ARGUMENT, "sizes[0] = -1");
     const int64_t numbers[] = {0, 2}, twice[] = {1, 1};
     const uint64_t counts[] = {1, 1}, many[] = {1, UINT64_MAX};
-    EXPECT_FAILS(sab_grouping_predefined_new(numbers, 2, 2, &grouping), SAB_E_ARGUMENT, "group_of[1] = 2: must be at least 0 and below the number of groups, 2");
-    EXPECT_FAILS(sab_grouping_predefined_new(NULL, 2, 2, &grouping), SAB_E_ARGUMENT, "group_of = NULL");
-    EXPECT_FAILS(sab_grouping_predefined_new(NULL, 0, SIZE_MAX, &grouping), SAB_E_ARGUMENT, "groups = ");
-    EXPECT_FAILS(sab_grouping_partition_new(numbers, counts, 2, &grouping), SAB_E_ARGUMENT, "indices[1] = 2: must be at least 0 and below the number of samples, 2");
-    EXPECT_FAILS(sab_grouping_partition_new(twice, counts, 2, &grouping), SAB_E_ARGUMENT, "indices[1] = 1: stands there for the second time");
-    EXPECT_FAILS(sab_grouping_partition_new(NULL, counts, 2, &grouping), SAB_E_ARGUMENT, "indices = NULL");
-    EXPECT_FAILS(sab_grouping_consecutive_new(many, 2, &grouping), SAB_E_ARGUMENT, "counts[1] = 18446744073709551615: there must be at most 4294967295 samples, with 1");
+    EXPECT_FAILS(sab_grouping_predefined_new(numbers, 2, 2, &grouping), SAB_E_ARGUMENT,
+                 "group_of[1] = 2: must be at least 0 and below the number of groups, 2");
+    EXPECT_FAILS(sab_grouping_predefined_new(NULL, 2, 2, &grouping), SAB_E_ARGUMENT,
+                 "group_of = NULL");
+    EXPECT_FAILS(sab_grouping_predefined_new(NULL, 0, SIZE_MAX, &grouping), SAB_E_ARGUMENT,
+                 "groups = ");
+    EXPECT_FAILS(sab_grouping_partition_new(numbers, counts, 2, &grouping), SAB_E_ARGUMENT,
+                 "indices[1] = 2: must be at least 0 and below the number of samples, 2");
+    EXPECT_FAILS(sab_grouping_partition_new(twice, counts, 2, &grouping), SAB_E_ARGUMENT,
+                 "indices[1] = 1: stands there for the second time");
+    EXPECT_FAILS(sab_grouping_partition_new(NULL, counts, 2, &grouping), SAB_E_ARGUMENT,
+                 "indices = NULL");
+    EXPECT_FAILS(
+        sab_grouping_consecutive_new(many, 2, &grouping), SAB_E_ARGUMENT,
+        "counts[1] = 18446744073709551615: there must be at most 4294967295 samples, with 1");
     EXPECT_FAILS(sab_grouping_consecutive_new(NULL, 2, &grouping), SAB_E_ARGUMENT, "counts = NULL");
     EXPECT_FAILS(sab_grouping_uni_new(SIZE_MAX, &grouping), SAB_E_ARGUMENT, "samples = ");
     EXPECT(grouping == NULL);

@@ -21,7 +21,8 @@ static inline sab_sizes *sizes_of(const int32_t *numbers, size_t count) {
     return sizes;
 }
 
-static inline sab_plan *plan_with(const int32_t *numbers, size_t count, const sab_plan_options *options) {
+static inline sab_plan *plan_with(const int32_t *numbers, size_t count,
+                                  const sab_plan_options *options) {
     sab_sizes *sizes = sizes_of(numbers, count);
     sab_plan *plan = NULL;
     EXPECT_OK(sab_plan_new(sizes, options, &plan));
@@ -61,7 +62,8 @@ static inline sab_sampler *rank_of(const sab_plan *plan, uint64_t rank, uint64_t
     return sampler;
 }
 
-/* Walks to the end of the epoch, counting how often each sample is seen; gives the number of steps. */
+/* Walks to the end of the epoch, counting how often each sample is seen; gives the number of steps.
+ */
 static inline uint64_t walk(sab_sampler *sampler, int *seen) {
     sab_batch batch = SAB_BATCH_INIT;
     uint64_t steps = 0;
@@ -86,7 +88,8 @@ static inline void print_epoch(sab_sampler *sampler, char *out) {
     char *end = out + sprintf(out, "[");
     while (sab_next_batch(sampler, &batch) == SAB_OK) {
         end += sprintf(end, end == out + 1 ? "[" : ", [");
-        for (uint64_t i = 0; i < batch.count; ++i) end += sprintf(end, i == 0 ? "%d" : ", %d", (int)batch.indices[i]);
+        for (uint64_t i = 0; i < batch.count; ++i)
+            end += sprintf(end, i == 0 ? "%d" : ", %d", (int)batch.indices[i]);
         end += sprintf(end, "]");
     }
     sprintf(end, "]");

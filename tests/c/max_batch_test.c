@@ -8,13 +8,14 @@
 
 enum curve { LINE, KINKED, QUADRATIC, STEPPED, CURVES };
 
-/* Bytes of a step over the bytes held: several lines (the largest counts), or a square, and rounded up to blocks. */
+/* Bytes of a step over the bytes held: several lines (the largest counts), or a square, and rounded
+ * up to blocks. */
 struct model_run {
     struct device *device;
     enum curve curve;
     int64_t constants[4], slopes[4]; /* of `lines` lines */
     int lines;
-    int64_t block;     /* 0: to the byte */
+    int64_t block; /* 0: to the byte */
     int trials, fails_at;
     int32_t code;
     uint64_t largest;
@@ -26,7 +27,8 @@ static int64_t bytes_of(const struct model_run *run, uint64_t count, double leng
     const int64_t n = (int64_t)((double)count * length);
     int64_t most = 0;
     for (int i = 0; i < run->lines; ++i) {
-        const int64_t line = run->constants[i] + (run->curve == QUADRATIC ? run->slopes[i] * n * n : run->slopes[i] * n);
+        const int64_t line = run->constants[i] + (run->curve == QUADRATIC ? run->slopes[i] * n * n
+                                                                          : run->slopes[i] * n);
         most = line > most ? line : most;
     }
     return run->block > 0 ? (most + run->block - 1) / run->block * run->block : most;
@@ -48,7 +50,8 @@ static int32_t trial(void *ctx, uint64_t count, double length) {
 static const int64_t base_bytes = 40000000;
 
 static struct model_run run_of(struct device *device, enum curve curve) {
-    struct model_run run = {.device = device, .curve = curve, .lines = 1, .fails_at = -1, .code = 42};
+    struct model_run run = {
+        .device = device, .curve = curve, .lines = 1, .fails_at = -1, .code = 42};
     const int64_t slope = (int64_t)(curve == QUADRATIC ? 1 + below(1000) : 1000 + below(1000000));
     const int64_t shares[] = {0, 1, 20, 1000};
     run.slopes[0] = slope;
@@ -69,8 +72,10 @@ static uint64_t true_maximum(const struct model_run *run, double length, uint64_
     uint64_t fits = 0, too_many = maximum + 1;
     while (too_many - fits > 1) {
         const uint64_t middle = fits + (too_many - fits) / 2;
-        if (run->device->held + bytes_of(run, middle, length) <= run->device->limit) fits = middle;
-        else too_many = middle;
+        if (run->device->held + bytes_of(run, middle, length) <= run->device->limit)
+            fits = middle;
+        else
+            too_many = middle;
     }
     return fits;
 }
@@ -78,10 +83,12 @@ static uint64_t true_maximum(const struct model_run *run, double length, uint64_
 /* Room for exactly `count` samples. */
 static void give_room(struct model_run *run, uint64_t count, double length) {
     const int64_t fits = bytes_of(run, count, length), not = bytes_of(run, count + 1, length);
-    run->device->limit = run->device->held + fits + (int64_t)(uniform() * (double)(not - fits - (not > fits)));
+    run->device->limit =
+        run->device->held + fits + (int64_t)(uniform() * (double)(not - fits - (not > fits)));
 }
 
-static const uint64_t maxima[] = {1, 2, 3, 4, 5, 7, 8, 10, 15, 31, 33, 64, 100, 255, 500, 1000, 4097, 12345, 50000, 99999, 100000};
+static const uint64_t maxima[] = {1,  2,   3,   4,   5,    7,    8,     10,    15,    31,    33,
+                                  64, 100, 255, 500, 1000, 4097, 12345, 50000, 99999, 100000};
 
 static sab_max_batch found_by(struct model_run *run, sab_search search, sab_status expected) {
     sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
@@ -94,7 +101,8 @@ static sab_max_batch found_by(struct model_run *run, sab_search search, sab_stat
     EXPECT(status == expected);
     if (status == SAB_OK) {
         EXPECT(size == found.batch_size && found.batch_size >= 1 && found.batch_size <= 100000);
-        EXPECT(found.trials == (uint64_t)run->trials && found.budget == run->device->limit && found.peak > 0);
+        EXPECT(found.trials == (uint64_t)run->trials && found.budget == run->device->limit &&
+               found.peak > 0);
     }
     EXPECT(run->device->rng == rng && run->other_rng == 0 && run->device->unsaved_restores == 0);
     EXPECT(run->device->peak == run->device->held); /* reset */
@@ -104,7 +112,8 @@ static sab_max_batch found_by(struct model_run *run, sab_search search, sab_stat
 
 /* Many searches by prediction on a kind of curve, with room for 1 to 100,000 samples. */
 struct outcome {
-    int searches, over, many, ran_out, too_small, unmeasured; /* of them: what was found does not fit; more than 6 trials; ... */
+    /* of them: what was found does not fit; more than 6 trials; ... */
+    int searches, over, many, ran_out, too_small, unmeasured;
     double share; /* of what would have fitted, on average */
 };
 
@@ -118,7 +127,9 @@ static struct outcome predict_on(enum curve curve, uint64_t seed) {
             give_room(&run, maxima[m], 1);
             const uint64_t truth = true_maximum(&run, 1, 100000);
             const sab_max_batch found = found_by(&run, SAB_SEARCH_PREDICT, SAB_OK);
-            const int is_over = found.batch_size > truth, is_out = found.out_of_memory > (truth == 1), is_small = (double)found.batch_size < floor(0.97 * (double)truth);
+            const int is_over = found.batch_size > truth,
+                      is_out = found.out_of_memory > (truth == 1),
+                      is_small = (double)found.batch_size < floor(0.97 * (double)truth);
             ++seen.searches;
             seen.over += is_over;
             seen.many += found.trials > 6;
@@ -144,10 +155,12 @@ static void FindMaxBatch_OnKinkedLines_FindsWhatFits(void) {
     const struct outcome seen = predict_on(KINKED, 42);
     EXPECT(seen.over == 0 && seen.unmeasured == 0);
     EXPECT(seen.share > 0.99);
-    EXPECT(seen.many < seen.searches / 20 && seen.ran_out < seen.searches / 20); /* where a kink lies in the way */
+    /* where a kink lies in the way */
+    EXPECT(seen.many < seen.searches / 20 && seen.ran_out < seen.searches / 20);
 }
 
-/* Curves that bend upwards all the way, or go by blocks of the allocator: nothing is said of running out there. */
+/* Curves that bend upwards all the way, or go by blocks of the allocator: nothing is said of
+ * running out there. */
 static void FindMaxBatch_OnOtherCurves_FindsWhatFits(void) {
     const struct outcome square = predict_on(QUADRATIC, 43), stepped = predict_on(STEPPED, 44);
     EXPECT(square.over == 0 && square.unmeasured == 0);
@@ -155,20 +168,26 @@ static void FindMaxBatch_OnOtherCurves_FindsWhatFits(void) {
     EXPECT(stepped.share > 0.9);
 }
 
-/* Memory that does not grow for long: a phase before the samples that takes much, or samples far smaller than the allocator's blocks. */
+/* Memory that does not grow for long: a phase before the samples that takes much, or samples far
+ * smaller than the allocator's blocks. */
 static void FindMaxBatch_WhereMemoryIsFlatAtFirst_FindsTheEnd(void) {
     static const uint64_t ends[] = {30, 500, 2000, 10000, 70000};
     for (size_t m = 0; m < COUNT(ends); ++m)
         for (int share = 10; share <= 99; share += 1) {
             const int64_t limit = (int64_t)ends[m] * 1000 + 999;
             struct device flat = device_of(0, limit);
-            struct model_run rising = {.device = &flat, .constants = {limit * share / 100, 0}, .slopes = {0, 1000}, .lines = 2, .fails_at = -1};
+            struct model_run rising = {.device = &flat,
+                                       .constants = {limit * share / 100, 0},
+                                       .slopes = {0, 1000},
+                                       .lines = 2,
+                                       .fails_at = -1};
             const sab_max_batch found = found_by(&rising, SAB_SEARCH_PREDICT, SAB_OK);
             EXPECT((double)found.batch_size >= floor(0.97 * (double)ends[m]));
         }
     for (int64_t each = 50; each < 5000; each += 50) {
         struct device blocks = device_of(0, 20 * (2 << 20));
-        struct model_run stepped = {.device = &blocks, .slopes = {each}, .lines = 1, .block = 2 << 20, .fails_at = -1};
+        struct model_run stepped = {
+            .device = &blocks, .slopes = {each}, .lines = 1, .block = 2 << 20, .fails_at = -1};
         const uint64_t truth = true_maximum(&stepped, 1, 100000);
         const sab_max_batch found = found_by(&stepped, SAB_SEARCH_PREDICT, SAB_OK);
         EXPECT((double)found.batch_size >= floor(0.9 * (double)truth));
@@ -184,7 +203,8 @@ static void FindMaxBatch_ByBisection_IsExact(void) {
             give_room(&run, maxima[m], 1);
             const uint64_t truth = true_maximum(&run, 1, 100000);
             const sab_max_batch found = found_by(&run, SAB_SEARCH_BINARY, SAB_OK);
-            EXPECT(found.batch_size == truth && found.trials <= 17 && (truth == 100000 || found.out_of_memory >= 1));
+            EXPECT(found.batch_size == truth && found.trials <= 17 &&
+                   (truth == 100000 || found.out_of_memory >= 1));
             EXPECT(found.peak == (double)(base_bytes + bytes_of(&run, truth, 1)));
         }
 }
@@ -200,7 +220,8 @@ static void FindMaxBatch_ByHalving_FindsTheFirstHalfThatFits(void) {
             uint64_t expected = 100000, halved = 0;
             for (; expected > truth; expected /= 2) ++halved;
             const sab_max_batch found = found_by(&run, SAB_SEARCH_HALVE, SAB_OK);
-            EXPECT(found.batch_size == expected && found.out_of_memory == halved && found.trials == halved + 1);
+            EXPECT(found.batch_size == expected && found.out_of_memory == halved &&
+                   found.trials == halved + 1);
             EXPECT(found.peak == (double)(base_bytes + bytes_of(&run, expected, 1)));
         }
 }
@@ -209,10 +230,12 @@ static void FindMaxBatch_ByDifference_IsRightWhereMemoryIsAMultiple(void) {
     random_state = 45;
     for (size_t m = 0; m < COUNT(maxima); ++m) {
         struct device device = device_of(0, 0);
-        struct model_run run = {.device = &device, .slopes = {1 + (int64_t)below(1000000)}, .lines = 1, .fails_at = -1};
+        struct model_run run = {
+            .device = &device, .slopes = {1 + (int64_t)below(1000000)}, .lines = 1, .fails_at = -1};
         give_room(&run, maxima[m], 1);
         const sab_max_batch found = found_by(&run, SAB_SEARCH_DIFFERENCE, SAB_OK);
-        EXPECT(found.batch_size == true_maximum(&run, 1, 100000) && found.trials == 2 && found.out_of_memory == (maxima[m] == 1));
+        EXPECT(found.batch_size == true_maximum(&run, 1, 100000) && found.trials == 2 &&
+               found.out_of_memory == (maxima[m] == 1));
         EXPECT(found.peak == (double)(run.slopes[0] * (int64_t)found.batch_size));
     }
 }
@@ -222,14 +245,17 @@ static void FindMaxBatch_WhenNotEvenOneFits_SaysSo(void) {
         struct device device = device_of(base_bytes, base_bytes + 10);
         struct model_run run = {.device = &device, .slopes = {11}, .lines = 1, .fails_at = -1};
         sab_max_batch found = found_by(&run, search, SAB_E_DEVICE_MEMORY);
-        EXPECT(found.batch_size == 0 && strstr(sab_last_error_message(), "not enough memory even for a batch of one") != NULL);
+        EXPECT(found.batch_size == 0 &&
+               strstr(sab_last_error_message(), "not enough memory even for a batch of one") !=
+                   NULL);
         /* also where it does not run out but goes over the budget */
         device.limit = 0;
         sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
         options.search = search;
         options.budget = base_bytes + 10;
         sab_probe *probe = probe_of(&device);
-        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
+        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found),
+                     SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
         sab_probe_free(probe);
     }
 }
@@ -239,7 +265,8 @@ static void FindMaxBatch_WhenNotEvenOneFits_SaysSo(void) {
 static void FindMaxBatch_AfterALengthThatTakesOne_LooksOn(void) {
     static const double given[] = {1000, 16};
     struct device device = device_of(0, 1000);
-    struct model_run run = {.device = &device, .constants = {600}, .slopes = {1}, .lines = 1, .fails_at = -1};
+    struct model_run run = {
+        .device = &device, .constants = {600}, .slopes = {1}, .lines = 1, .fails_at = -1};
     sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     uint64_t sizes[2] = {0};
@@ -262,13 +289,15 @@ static void FindMaxBatch_KeepsToBudgetAndMaximum(void) {
         options.search = search;
         options.budget = 10000;
         EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, NULL, &found));
-        EXPECT(found.batch_size == (search == SAB_SEARCH_HALVE ? 781 : 1000) && found.budget == 10000 && found.peak <= 10000);
+        EXPECT(found.batch_size == (search == SAB_SEARCH_HALVE ? 781 : 1000) &&
+               found.budget == 10000 && found.peak <= 10000);
         const uint64_t most[] = {1, 2, 3, 64};
         for (size_t i = 0; i < COUNT(most); ++i) {
             run.largest = 0;
             options.maximum = most[i];
             EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, NULL, &found));
-            EXPECT(found.batch_size == most[i] && run.largest <= most[i] && found.peak == 10 * (double)most[i]);
+            EXPECT(found.batch_size == most[i] && run.largest <= most[i] &&
+                   found.peak == 10 * (double)most[i]);
         }
         sab_probe_free(probe);
     }
@@ -291,13 +320,16 @@ static void FindMaxBatch_OfManyLengths_FindsEach(void) {
                 options.length_count = COUNT(given);
                 sab_probe *probe = probe_of(&device);
                 EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, sizes, &found));
-                EXPECT(found.batch_size == sizes[7] && found.trials == (uint64_t)run.trials); /* that of the longest */
+                /* that of the longest */
+                EXPECT(found.batch_size == sizes[7] && found.trials == (uint64_t)run.trials);
                 for (size_t i = 0; i < COUNT(given); ++i) {
                     const uint64_t truth = true_maximum(&run, given[i], 100000);
                     EXPECT(by == SAB_SEARCH_BINARY ? sizes[i] == truth : sizes[i] <= truth);
-                    if (by == SAB_SEARCH_PREDICT && curve == LINE) EXPECT((double)sizes[i] >= floor(0.97 * (double)truth));
+                    if (by == SAB_SEARCH_PREDICT && curve == LINE)
+                        EXPECT((double)sizes[i] >= floor(0.97 * (double)truth));
                 }
-                if (by == SAB_SEARCH_PREDICT) EXPECT(found.out_of_memory == 0 && found.trials <= 6 * COUNT(given));
+                if (by == SAB_SEARCH_PREDICT)
+                    EXPECT(found.out_of_memory == 0 && found.trials <= 6 * COUNT(given));
                 sab_probe_free(probe);
             }
 }
@@ -320,7 +352,8 @@ static void FindMaxBatch_Rounds_Downwards(void) {
         options.rounding = SAB_ROUND_MULTIPLE;
         options.multiple = 8;
         EXPECT_OK(sab_find_max_batch(probe, trial, &run, &options, &size, &found));
-        EXPECT(size == (maxima_of[i] < 8 ? maxima_of[i] : maxima_of[i] / 8 * 8) && found.batch_size == size);
+        EXPECT(size == (maxima_of[i] < 8 ? maxima_of[i] : maxima_of[i] / 8 * 8) &&
+               found.batch_size == size);
         sab_probe_free(probe);
     }
 }
@@ -331,9 +364,11 @@ static void FindMaxBatch_FailingTrial_GivesItsCodeAndTheRandomState(void) {
         for (size_t c = 0; c < COUNT(codes); ++c)
             for (int at = 1; at <= 2; ++at) {
                 struct device device = device_of(0, 60000);
-                struct model_run run = {.device = &device, .slopes = {1}, .lines = 1, .fails_at = at, .code = codes[c]};
+                struct model_run run = {
+                    .device = &device, .slopes = {1}, .lines = 1, .fails_at = at, .code = codes[c]};
                 const sab_max_batch found = found_by(&run, search, SAB_E_CALLBACK);
-                EXPECT(sab_last_callback_code() == codes[c] && run.trials == at && found.batch_size == 0);
+                EXPECT(sab_last_callback_code() == codes[c] && run.trials == at &&
+                       found.batch_size == 0);
             }
     struct device device = device_of(0, 100000);
     struct model_run run = {.device = &device, .slopes = {1}, .lines = 1, .fails_at = -1};
@@ -344,7 +379,8 @@ static void FindMaxBatch_FailingTrial_GivesItsCodeAndTheRandomState(void) {
     options.search = SAB_SEARCH_BINARY;
     options.progress = cancel_at;
     options.progress_ctx = &at;
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_CANCELLED, "77");
+    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_CANCELLED,
+                 "77");
     EXPECT(run.trials == 1 && device.rng == 1 && device.peak == device.held);
     sab_probe_free(probe);
 }
@@ -356,11 +392,12 @@ static void FindMaxBatch_OfOptionsThatCannotBe_IsRefused(void) {
     sab_find_max_batch_options options = good;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     sab_probe *probe = probe_of(&device);
-#define WITH(field, value, words)                                                                                   \
-    do {                                                                                                            \
-        options = good;                                                                                             \
-        options.field = value;                                                                                      \
-        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT, words);        \
+#define WITH(field, value, words)                                                    \
+    do {                                                                             \
+        options = good;                                                              \
+        options.field = value;                                                       \
+        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), \
+                     SAB_E_ARGUMENT, words);                                         \
     } while (0)
     WITH(search, 4, "options.search = 4");
     WITH(search, -1, "options.search = -1");
@@ -375,16 +412,21 @@ static void FindMaxBatch_OfOptionsThatCannotBe_IsRefused(void) {
         options = good;
         options.lengths = &wrong[i];
         options.length_count = 1;
-        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT, "options.lengths[0] = ");
+        EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
+                     "options.lengths[0] = ");
     }
-    EXPECT_FAILS(sab_find_max_batch(NULL, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT, "probe = NULL");
-    EXPECT_FAILS(sab_find_max_batch(probe, NULL, &run, NULL, NULL, &found), SAB_E_ARGUMENT, "trial = NULL");
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, NULL, NULL, NULL), SAB_E_ARGUMENT, "result = NULL");
+    EXPECT_FAILS(sab_find_max_batch(NULL, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
+                 "probe = NULL");
+    EXPECT_FAILS(sab_find_max_batch(probe, NULL, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
+                 "trial = NULL");
+    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, NULL, NULL, NULL), SAB_E_ARGUMENT,
+                 "result = NULL");
     sab_probe_free(probe);
     sab_probe_callbacks callbacks = callbacks_of(&device);
     callbacks.total = NULL; /* and no budget given */
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT, "options.budget = 0");
+    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, NULL, NULL, &found), SAB_E_ARGUMENT,
+                 "options.budget = 0");
     EXPECT(run.trials == 0);
     sab_probe_free(probe);
 }
@@ -415,7 +457,8 @@ static void *search_as_rank(void *argument) {
     return NULL;
 }
 
-static void search_together(struct searching_rank *ranks, struct meeting *meeting, sab_search search) {
+static void search_together(struct searching_rank *ranks, struct meeting *meeting,
+                            sab_search search) {
     pthread_t threads[RANKS];
     for (int i = 0; i < RANKS; ++i) {
         ranks[i].meeting = meeting;
@@ -454,12 +497,18 @@ static void FindMaxBatch_OnThreeRanks_GivesAllTheLeast(void) {
             EXPECT(!meeting.is_lost);
             for (int i = 0; i < RANKS; ++i) {
                 EXPECT(ranks[i].status == (least == 0 ? SAB_E_DEVICE_MEMORY : SAB_OK));
-                EXPECT(ranks[i].run.trials == ranks[0].run.trials && ranks[i].device.rng == 1 && ranks[i].run.other_rng == 0);
+                EXPECT(ranks[i].run.trials == ranks[0].run.trials && ranks[i].device.rng == 1 &&
+                       ranks[i].run.other_rng == 0);
                 if (least == 0) continue;
-                EXPECT(ranks[i].found.batch_size == ranks[0].found.batch_size && ranks[i].found.budget == budget);
-                EXPECT(ranks[i].found.peak == ranks[0].found.peak && ranks[i].found.batch_size <= least);
-                if (search == SAB_SEARCH_BINARY || search == SAB_SEARCH_DIFFERENCE) EXPECT(ranks[i].found.batch_size == least);
-                if (search == SAB_SEARCH_PREDICT) EXPECT((double)ranks[i].found.batch_size >= 0.8 * (double)least); /* the worst rank's curve has kinks */
+                EXPECT(ranks[i].found.batch_size == ranks[0].found.batch_size &&
+                       ranks[i].found.budget == budget);
+                EXPECT(ranks[i].found.peak == ranks[0].found.peak &&
+                       ranks[i].found.batch_size <= least);
+                if (search == SAB_SEARCH_BINARY || search == SAB_SEARCH_DIFFERENCE)
+                    EXPECT(ranks[i].found.batch_size == least);
+                /* the worst rank's curve has kinks */
+                if (search == SAB_SEARCH_PREDICT)
+                    EXPECT((double)ranks[i].found.batch_size >= 0.8 * (double)least);
             }
         }
 }
@@ -472,12 +521,14 @@ static void FindMaxBatch_OneRankFailing_EndsAll(void) {
             memset(ranks, 0, sizeof ranks);
             for (int i = 0; i < RANKS; ++i) {
                 ranks[i].device = device_of(0, 60000);
-                ranks[i].run = (struct model_run){.slopes = {1}, .lines = 1, .fails_at = i == 1 ? at : -1, .code = 42};
+                ranks[i].run = (struct model_run){
+                    .slopes = {1}, .lines = 1, .fails_at = i == 1 ? at : -1, .code = 42};
             }
             search_together(ranks, &meeting, search);
             EXPECT(!meeting.is_lost);
             for (int i = 0; i < RANKS; ++i) {
-                EXPECT(ranks[i].status == (i == 1 ? SAB_E_CALLBACK : SAB_E_MISMATCH) && ranks[i].code == (i == 1 ? 42 : 0));
+                EXPECT(ranks[i].status == (i == 1 ? SAB_E_CALLBACK : SAB_E_MISMATCH) &&
+                       ranks[i].code == (i == 1 ? 42 : 0));
                 EXPECT(ranks[i].run.trials == at && ranks[i].device.rng == 1);
             }
         }
@@ -489,7 +540,8 @@ static int32_t count_calls(void *ctx, int64_t *values, size_t count) {
     return 0;
 }
 
-/* Once before the first step and once after each one, whatever fails on the way: or the other ranks would wait for ever. */
+/* Once before the first step and once after each one, whatever fails on the way: or the other ranks
+ * would wait for ever. */
 static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
     for (int function = RESET; function <= RNG_SAVE; ++function)
         for (int time = 1; time <= 4; ++time) {
@@ -503,10 +555,15 @@ static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
             options.reduce = count_calls;
             options.reduce_ctx = &meetings;
             sab_probe *probe = probe_of(&device);
-            const sab_status status = sab_find_max_batch(probe, trial, &run, &options, NULL, &found);
-            EXPECT(status == SAB_E_CALLBACK || (time > 1 && (function == RNG_SAVE || function == CURRENT || function == RESERVED || function == TOTAL))); /* asked once only */
+            const sab_status status =
+                sab_find_max_batch(probe, trial, &run, &options, NULL, &found);
+            /* asked once only */
+            EXPECT(status == SAB_E_CALLBACK ||
+                   (time > 1 && (function == RNG_SAVE || function == CURRENT ||
+                                 function == RESERVED || function == TOTAL)));
             EXPECT(status != SAB_E_CALLBACK || sab_last_callback_code() == 42);
-            const int failed_before = status == SAB_E_CALLBACK && run.trials == 0 && meetings == 1; /* before the first step */
+            /* before the first step */
+            const int failed_before = status == SAB_E_CALLBACK && run.trials == 0 && meetings == 1;
             EXPECT(failed_before || meetings == 1 + run.trials || meetings == 2 + run.trials);
             EXPECT(meetings >= 1);
             sab_probe_free(probe);
@@ -523,10 +580,12 @@ static void FindMaxBatch_WhateverFails_MeetsTheOtherRanks(void) {
     options.reduce = count_calls;
     options.reduce_ctx = &meetings;
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT, "options.budget = 0");
+    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
+                 "options.budget = 0");
     EXPECT(meetings == 1);
     options.budget = -1; /* an argument that only this rank has wrong */
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT, "options.budget = -1");
+    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_ARGUMENT,
+                 "options.budget = -1");
     EXPECT(meetings == 2);
     sab_probe_free(probe);
 }
@@ -543,7 +602,8 @@ static void FindMaxBatch_FailingReduce_GivesItsCode(void) {
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     options.reduce = failing_reduce;
     sab_probe *probe = probe_of(&device);
-    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_CALLBACK, "reduce");
+    EXPECT_FAILS(sab_find_max_batch(probe, trial, &run, &options, NULL, &found), SAB_E_CALLBACK,
+                 "reduce");
     EXPECT(sab_last_callback_code() == 700 && run.trials == 0);
     sab_probe_free(probe);
 }
@@ -576,13 +636,16 @@ static void GrowBatch_GrowsUntilItWouldPassTheMaximum(void) {
     EXPECT(size == 7);
     said[0] = -1;
     size = 123;
-    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 7, 100, &size), SAB_E_ARGUMENT, "increase = -1");
+    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 7, 100, &size), SAB_E_ARGUMENT,
+                 "increase = -1");
     said[1] = 55;
     EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 7, 100, &size), SAB_E_CALLBACK, "increase");
     EXPECT(sab_last_callback_code() == 55 && size == 123);
-    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 0, 100, &size), SAB_E_ARGUMENT, "current = 0");
+    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 0, 100, &size), SAB_E_ARGUMENT,
+                 "current = 0");
     EXPECT_FAILS(sab_grow_batch(NULL, said, 3, 1, 100, &size), SAB_E_ARGUMENT, "increase = NULL");
-    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 1, 100, NULL), SAB_E_ARGUMENT, "batch_size = NULL");
+    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 1, 100, NULL), SAB_E_ARGUMENT,
+                 "batch_size = NULL");
 }
 
 static void GrowLinear_AddsEveryPeriod(void) {
@@ -604,7 +667,8 @@ static void GrowLinear_AddsEveryPeriod(void) {
 
 static void GrowDoubling_DoublesAtEachMilestone(void) {
     const uint64_t milestones[] = {30, 10, 20};
-    const uint64_t epochs[] = {0, 9, 10, 19, 20, 29, 30, 1000}, expected[] = {8, 8, 16, 16, 32, 32, 50, 50};
+    const uint64_t epochs[] = {0, 9, 10, 19, 20, 29, 30, 1000},
+                   expected[] = {8, 8, 16, 16, 32, 32, 50, 50};
     uint64_t size = 0;
     for (size_t i = 0; i < COUNT(epochs); ++i) {
         EXPECT_OK(sab_grow_doubling(epochs[i], 8, milestones, 3, 50, &size));

@@ -8,14 +8,14 @@
 
 struct parts {
     struct device *device;
-    int64_t each;       /* bytes of a sample */
-    uint64_t count;     /* samples of the batch */
-    uint64_t next;      /* sample that comes next */
-    double weights;     /* so far */
+    int64_t each;   /* bytes of a sample */
+    uint64_t count; /* samples of the batch */
+    uint64_t next;  /* sample that comes next */
+    double weights; /* so far */
     const double *sample_weights;
     double sum;
     int begun, runs, ran_out;
-    uint64_t largest;   /* part of this try */
+    uint64_t largest; /* part of this try */
     uint64_t rng_seen;
     int other_rng;
     int fails_at;
@@ -32,7 +32,9 @@ static int32_t begin_parts(void *ctx) {
 }
 
 static void skip_what_weighs_nothing(struct parts *parts, uint64_t until) {
-    while (parts->sample_weights != NULL && parts->next < until && parts->sample_weights[parts->next] == 0) ++parts->next;
+    while (parts->sample_weights != NULL && parts->next < until &&
+           parts->sample_weights[parts->next] == 0)
+        ++parts->next;
 }
 
 static int32_t run_part(void *ctx, uint64_t first, uint64_t count, double weight) {
@@ -40,7 +42,9 @@ static int32_t run_part(void *ctx, uint64_t first, uint64_t count, double weight
     skip_what_weighs_nothing(parts, first);
     EXPECT(first == parts->next && count >= 1 && first + count <= parts->count);
     double expected = 0;
-    for (uint64_t i = first; i < first + count; ++i) expected += parts->sample_weights == NULL ? 1.0 / (double)parts->count : parts->sample_weights[i] / parts->sum;
+    for (uint64_t i = first; i < first + count; ++i)
+        expected += parts->sample_weights == NULL ? 1.0 / (double)parts->count
+                                                  : parts->sample_weights[i] / parts->sum;
     EXPECT(fabs(weight - expected) < 1e-12);
     parts->next += count;
     parts->weights += weight;
@@ -69,7 +73,12 @@ static void count_lines(void *ctx, sab_log_level level, const char *message) {
 static void ChunkedStep_LeavesOutWhatWeighsNothing(void) {
     static const double sample_weights[] = {1, 1, 0, 0, 2, 0};
     struct device device = device_of(0, 0);
-    struct parts parts = {.device = &device, .each = 1, .count = 6, .sample_weights = sample_weights, .sum = 4, .fails_at = -1};
+    struct parts parts = {.device = &device,
+                          .each = 1,
+                          .count = 6,
+                          .sample_weights = sample_weights,
+                          .sum = 4,
+                          .fails_at = -1};
     sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
     options.chunk = run_heavy_part;
     options.ctx = &parts;
@@ -92,7 +101,9 @@ static void ChunkedStep_HalvesUntilItFits(void) {
         device.limit = 1000 + 10 * (int64_t)fits;
         if (round % 2 == 1) {
             parts.sample_weights = sample_weights;
-            for (uint64_t i = 0; i < parts.count; ++i) parts.sum += sample_weights[i] = i == 0 ? 1 : (double)below(4); /* some count nothing */
+            /* some count nothing */
+            for (uint64_t i = 0; i < parts.count; ++i)
+                parts.sum += sample_weights[i] = i == 0 ? 1 : (double)below(4);
         }
         sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
         options.chunk = run_part;
@@ -100,16 +111,22 @@ static void ChunkedStep_HalvesUntilItFits(void) {
         options.ctx = &parts;
         options.sample_weights = parts.sample_weights;
         options.chunk_size = below(3) == 0 ? 1 + below(300) : 0;
-        uint64_t expected = options.chunk_size == 0 || options.chunk_size > parts.count ? parts.count : options.chunk_size, size = 0;
+        uint64_t expected = options.chunk_size == 0 || options.chunk_size > parts.count
+                                ? parts.count
+                                : options.chunk_size,
+                 size = 0;
         int halved = 0;
         for (; expected > fits; expected /= 2) ++halved;
         sab_probe *probe = probe_of(&device);
         logged = 0;
         EXPECT_OK(sab_chunked_step(probe, parts.count, &options, &size));
-        EXPECT(size == expected && parts.begun == halved + 1 && parts.ran_out == halved && logged == halved);
+        EXPECT(size == expected && parts.begun == halved + 1 && parts.ran_out == halved &&
+               logged == halved);
         skip_what_weighs_nothing(&parts, parts.count);
-        EXPECT(parts.next == parts.count && fabs(parts.weights - 1) < 1e-12 && parts.largest == expected);
-        EXPECT(parts.other_rng == 0 && device.unsaved_restores == 0 && device.calls[RNG_RESTORE] == halved);
+        EXPECT(parts.next == parts.count && fabs(parts.weights - 1) < 1e-12 &&
+               parts.largest == expected);
+        EXPECT(parts.other_rng == 0 && device.unsaved_restores == 0 &&
+               device.calls[RNG_RESTORE] == halved);
         EXPECT(device.rng != parts.rng_seen); /* the step that fitted went on with it */
         sab_probe_free(probe);
     }
@@ -125,25 +142,30 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
     options.begin = begin_parts;
     options.ctx = &parts;
     uint64_t size = 99;
-    EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
+    EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_DEVICE_MEMORY,
+                 "not enough memory even for a batch of one");
     EXPECT(size == 99 && parts.begun == 4 && device.rng == 1); /* 8, 4, 2, 1 */
     device.limit = 0;
     const int32_t codes[] = {42, SAB_END, -7};
     for (size_t i = 0; i < COUNT(codes); ++i) {
-        parts = (struct parts){.device = &device, .each = 10, .count = 8, .fails_at = 2, .code = codes[i]};
+        parts = (struct parts){
+            .device = &device, .each = 10, .count = 8, .fails_at = 2, .code = codes[i]};
         options.chunk_size = 2;
-        EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_CALLBACK, "chunk of 2 samples from 2");
+        EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_CALLBACK,
+                     "chunk of 2 samples from 2");
         EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 2);
         parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = codes[i]};
         EXPECT_FAILS(sab_chunked_step(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
         EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 0);
     }
-    parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = 700}; /* it is not work */
+    /* it is not work */
+    parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = 700};
     EXPECT_FAILS(sab_chunked_step(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
     EXPECT(sab_last_callback_code() == 700);
     parts = (struct parts){.device = &device, .each = 10, .count = 2};
     const double wrong[][2] = {{-1, 2}, {NAN, 1}, {INFINITY, 1}, {0, 0}, {DBL_MAX, DBL_MAX}};
-    const char *const words[] = {"options.sample_weights[0] = -1", "options.sample_weights[0] = ", "options.sample_weights[0] = ", "sum of options.sample_weights",
+    const char *const words[] = {"options.sample_weights[0] = -1", "options.sample_weights[0] = ",
+                                 "options.sample_weights[0] = ", "sum of options.sample_weights",
                                  "sum of options.sample_weights"};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         options.sample_weights = wrong[i];
@@ -152,7 +174,8 @@ static void ChunkedStep_ThatCannotBe_IsRefused(void) {
     options.sample_weights = NULL;
     EXPECT_FAILS(sab_chunked_step(probe, 0, &options, NULL), SAB_E_ARGUMENT, "count = 0");
     options.chunk = NULL;
-    EXPECT_FAILS(sab_chunked_step(probe, 2, &options, NULL), SAB_E_ARGUMENT, "options.chunk = NULL");
+    EXPECT_FAILS(sab_chunked_step(probe, 2, &options, NULL), SAB_E_ARGUMENT,
+                 "options.chunk = NULL");
     EXPECT_FAILS(sab_chunked_step(probe, 2, NULL, NULL), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_chunked_step(NULL, 2, &options, NULL), SAB_E_ARGUMENT, "probe = NULL");
     EXPECT(parts.runs == 0);
@@ -191,11 +214,14 @@ static void PlanVerify_RunsTheWorstBatchesFirst(void) {
     sab_probe *probe = probe_of(&device);
     sab_verification seen = SAB_VERIFICATION_INIT;
     EXPECT_OK(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen));
-    EXPECT(seen.batches == 5 && run.batches == 5 && seen.peak > 1000 + 10 * 250 && seen.peak <= 1000 + 10 * 300 && seen.total == 10000);
-    EXPECT(run.rose == 0 && run.other_rng == 0 && device.rng == 1 && device.unsaved_restores == 0 && device.peak == device.held);
+    EXPECT(seen.batches == 5 && run.batches == 5 && seen.peak > 1000 + 10 * 250 &&
+           seen.peak <= 1000 + 10 * 300 && seen.total == 10000);
+    EXPECT(run.rose == 0 && run.other_rng == 0 && device.rng == 1 && device.unsaved_restores == 0 &&
+           device.peak == device.held);
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     EXPECT_OK(sab_plan_get_info(plan, &info));
-    EXPECT_OK(sab_plan_verify(plan, probe, UINT64_MAX, run_batch, &run, NULL, NULL, &seen)); /* as many as there are */
+    /* as many as there are */
+    EXPECT_OK(sab_plan_verify(plan, probe, UINT64_MAX, run_batch, &run, NULL, NULL, &seen));
     EXPECT(seen.batches == info.batches);
     sab_probe_free(probe);
     run = (struct dry_run){.device = &device, .fails_at = -1, .probe = probe_of(&device)};
@@ -215,10 +241,12 @@ static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
             sab_probe *probe = probe_of(&device);
             sab_verification seen = SAB_VERIFICATION_INIT;
             if (c < 2) {
-                EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen), SAB_E_DEVICE_MEMORY, "samples padded to ");
+                EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen),
+                             SAB_E_DEVICE_MEMORY, "samples padded to ");
                 EXPECT(seen.batches == (uint64_t)at + 1 && seen.peak >= 1000); /* filled */
             } else {
-                EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen), SAB_E_CALLBACK, "batch ");
+                EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, NULL, NULL, &seen),
+                             SAB_E_CALLBACK, "batch ");
                 EXPECT(sab_last_callback_code() == codes[c] && seen.batches == 0);
             }
             EXPECT(run.batches == at + 1 && device.rng == 1 && device.peak == device.held);
@@ -229,7 +257,8 @@ static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
         sab_probe *probe = probe_of(&device);
         sab_verification seen = SAB_VERIFICATION_INIT;
         uint64_t cancelled = (uint64_t)at;
-        EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, cancel_at, &cancelled, &seen), SAB_E_CANCELLED, "77");
+        EXPECT_FAILS(sab_plan_verify(plan, probe, 5, run_batch, &run, cancel_at, &cancelled, &seen),
+                     SAB_E_CANCELLED, "77");
         EXPECT(run.batches == at && device.rng == 1 && device.peak == device.held);
         sab_probe_free(probe);
     }
@@ -237,11 +266,16 @@ static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
     struct dry_run run = {.device = &device, .fails_at = -1};
     sab_probe *probe = probe_of(&device);
     sab_verification seen = SAB_VERIFICATION_INIT;
-    EXPECT_FAILS(sab_plan_verify(plan, probe, 0, run_batch, &run, NULL, NULL, &seen), SAB_E_ARGUMENT, "count = 0");
-    EXPECT_FAILS(sab_plan_verify(plan, probe, 1, NULL, &run, NULL, NULL, &seen), SAB_E_ARGUMENT, "run = NULL");
-    EXPECT_FAILS(sab_plan_verify(NULL, probe, 1, run_batch, &run, NULL, NULL, &seen), SAB_E_ARGUMENT, "plan = NULL");
-    EXPECT_FAILS(sab_plan_verify(plan, NULL, 1, run_batch, &run, NULL, NULL, &seen), SAB_E_ARGUMENT, "probe = NULL");
-    EXPECT_FAILS(sab_plan_verify(plan, probe, 1, run_batch, &run, NULL, NULL, NULL), SAB_E_ARGUMENT, "result = NULL");
+    EXPECT_FAILS(sab_plan_verify(plan, probe, 0, run_batch, &run, NULL, NULL, &seen),
+                 SAB_E_ARGUMENT, "count = 0");
+    EXPECT_FAILS(sab_plan_verify(plan, probe, 1, NULL, &run, NULL, NULL, &seen), SAB_E_ARGUMENT,
+                 "run = NULL");
+    EXPECT_FAILS(sab_plan_verify(NULL, probe, 1, run_batch, &run, NULL, NULL, &seen),
+                 SAB_E_ARGUMENT, "plan = NULL");
+    EXPECT_FAILS(sab_plan_verify(plan, NULL, 1, run_batch, &run, NULL, NULL, &seen), SAB_E_ARGUMENT,
+                 "probe = NULL");
+    EXPECT_FAILS(sab_plan_verify(plan, probe, 1, run_batch, &run, NULL, NULL, NULL), SAB_E_ARGUMENT,
+                 "result = NULL");
     sab_probe_free(probe);
     sab_plan_free(plan);
 }
@@ -254,17 +288,18 @@ static void PlanVerify_ThatFails_LeavesTheRandomStateAndThePeak(void) {
 struct guarded {
     struct device device;
     const sab_batch *batch;
-    uint64_t done;   /* samples */
-    double leak;     /* bytes that are lost in an epoch */
-    double growth;   /* of the activations, by the end of an epoch */
-    double each;     /* bytes of a sample, whatever its length */
-    int ran_out;     /* parts */
+    uint64_t done; /* samples */
+    double leak;   /* bytes that are lost in an epoch */
+    double growth; /* of the activations, by the end of an epoch */
+    double each;   /* bytes of a sample, whatever its length */
+    int ran_out;   /* parts */
 };
 
 static const int64_t guarded_base = 10000000;
 
 static int64_t guarded_bytes(const struct guarded *run, uint64_t count) {
-    const double share = (double)run->done / GUARDED, tokens = (double)count * run->batch->padded_length;
+    const double share = (double)run->done / GUARDED,
+                 tokens = (double)count * run->batch->padded_length;
     return (int64_t)((run->each * (double)count + 3e4 * tokens) * (1 + run->growth * share));
 }
 
@@ -281,7 +316,8 @@ static void leak(struct guarded *run) {
     run->device.held = guarded_base + (int64_t)(run->leak * (double)run->done / GUARDED);
 }
 
-/* Plans of GUARDED samples, some 600 batches: by a model of their bytes (3.5e7 are allowed), or by padded tokens. */
+/* Plans of GUARDED samples, some 600 batches: by a model of their bytes (3.5e7 are allowed), or by
+ * padded tokens. */
 static sab_plan *guarded_plan(int by_model) {
     static int32_t numbers[GUARDED];
     const sab_cost_term terms[] = {{1e7, 0, 0}, {1e4, 1, 0}, {3e4, 1, 1}};
@@ -311,7 +347,8 @@ static struct guarded a_run(int by_model, int64_t limit) {
 }
 
 /* One epoch; gives how often it ran out. */
-static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded, sab_memory_guard_info *info) {
+static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded,
+                       sab_memory_guard_info *info) {
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_probe *probe = probe_of(&run->device);
     sab_memory_guard *guard = NULL;
@@ -338,7 +375,8 @@ static int run_guarded(struct guarded *run, const sab_plan *plan, int is_guarded
         *info = guard_info(guard);
         double budget = 0;
         EXPECT_OK(sab_sampler_get_budget(sampler, &budget));
-        EXPECT(info->steps == steps && info->budget == budget && info->peak <= run->device.limit && info->mean_peak > 1e7 && info->mean_peak <= (double)info->peak);
+        EXPECT(info->steps == steps && info->budget == budget && info->peak <= run->device.limit &&
+               info->mean_peak > 1e7 && info->mean_peak <= (double)info->peak);
     }
     sab_memory_guard_free(guard);
     sab_sampler_free(sampler);
@@ -368,7 +406,8 @@ static void Guard_OfActivationsThatGrow_Survives(void) {
         sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
         struct guarded run = a_run(by_model, 36400000);
         run.growth = 0.4;
-        EXPECT(run_guarded(&run, plan, 1, &info) <= 8 && info.lowered >= 1); /* not what the guard fits, so that some steps may run out */
+        /* not what the guard fits, so that some steps may run out */
+        EXPECT(run_guarded(&run, plan, 1, &info) <= 8 && info.lowered >= 1);
         EXPECT((int)info.out_of_memory <= run.ran_out);
         sab_plan_free(plan);
     }
@@ -380,7 +419,8 @@ static void Guard_OfASteadyRun_LowersNothing(void) {
         sab_plan *plan = guarded_plan(by_model);
         sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
         struct guarded run = a_run(by_model, 36000000);
-        EXPECT(run_guarded(&run, plan, 1, &info) == 0 && info.lowered == 0 && info.budget == (by_model ? 3.5e7 : 800));
+        EXPECT(run_guarded(&run, plan, 1, &info) == 0 && info.lowered == 0 &&
+               info.budget == (by_model ? 3.5e7 : 800));
         sab_plan_free(plan);
     }
 }
@@ -391,9 +431,13 @@ static void Guard_Step_CallsTheProbeOnceForEach(void) {
     sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
     EXPECT(run_guarded(&run, plan, 1, &info) == 0);
     const int steps = (int)info.steps;
-    EXPECT(run.device.calls[RESET] == steps && run.device.calls[RNG_SAVE] <= steps && run.device.calls[RNG_RESTORE] == 0);
-    for (int function = CURRENT; function <= TOTAL; ++function) EXPECT(run.device.calls[function] <= steps + 1); /* and once for the limit */
-    EXPECT(run.device.calls[PEAK] >= steps && run.device.calls[RELEASE_CACHE] == 0 && run.device.asked == 0);
+    EXPECT(run.device.calls[RESET] == steps && run.device.calls[RNG_SAVE] <= steps &&
+           run.device.calls[RNG_RESTORE] == 0);
+    /* and once for the limit */
+    for (int function = CURRENT; function <= TOTAL; ++function)
+        EXPECT(run.device.calls[function] <= steps + 1);
+    EXPECT(run.device.calls[PEAK] >= steps && run.device.calls[RELEASE_CACHE] == 0 &&
+           run.device.asked == 0);
     sab_plan_free(plan);
 }
 
@@ -413,7 +457,8 @@ static int32_t count_meetings(void *ctx, int64_t *values, size_t count) {
     return 0;
 }
 
-/* The other ranks count the step too, and meet: or they would wait for this one for ever. They meet again where the budget is lowered, which all must be able to do. */
+/* The other ranks count the step too, and meet: or they would wait for this one for ever. They meet
+ * again where the budget is lowered, which all must be able to do. */
 static void Guard_OfAStepThatFails_CountsItAndMeetsTheOthers(void) {
     sab_plan *plan = guarded_plan(1);
     sab_sampler *sampler = rank_of(plan, 0, 1);
@@ -430,11 +475,14 @@ static void Guard_OfAStepThatFails_CountsItAndMeetsTheOthers(void) {
     sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
     step.chunk = never_fits;
-    EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
-    EXPECT(meetings == 2 && guard_info(guard).steps == 1 && guard_info(guard).out_of_memory == 1 && guard_info(guard).lowered == 1);
+    EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_DEVICE_MEMORY,
+                 "not enough memory even for a batch of one");
+    EXPECT(meetings == 2 && guard_info(guard).steps == 1 && guard_info(guard).out_of_memory == 1 &&
+           guard_info(guard).lowered == 1);
     step.chunk = always_fails;
     EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_CALLBACK, "chunk of ");
-    EXPECT(sab_last_callback_code() == 42 && meetings == 3 && guard_info(guard).steps == 2 && guard_info(guard).out_of_memory == 1);
+    EXPECT(sab_last_callback_code() == 42 && meetings == 3 && guard_info(guard).steps == 2 &&
+           guard_info(guard).out_of_memory == 1);
     sab_memory_guard_free(guard);
     sab_probe_free(probe);
     sab_sampler_free(sampler);
@@ -460,9 +508,11 @@ static void Guard_OfAStepThatRunsOut_SplitsItAndCountsItOnce(void) {
         const sab_memory_guard_info was = guard_info(guard);
         EXPECT_OK(sab_memory_guard_step(guard, &batch, &step));
         const sab_memory_guard_info is = guard_info(guard);
-        EXPECT(is.steps == was.steps + 1 && is.out_of_memory == was.out_of_memory + (run.ran_out > before));
+        EXPECT(is.steps == was.steps + 1 &&
+               is.out_of_memory == was.out_of_memory + (run.ran_out > before));
         if (i == 20) EXPECT(run.ran_out - before >= 1 && is.out_of_memory == 1);
-        if (i >= 64) EXPECT(run.ran_out == before); /* judged after 32 steps, and again after 48 and 64 */
+        /* judged after 32 steps, and again after 48 and 64 */
+        if (i >= 64) EXPECT(run.ran_out == before);
     }
     EXPECT(guard_info(guard).lowered >= 1);
     sab_memory_guard_free(guard);
@@ -488,7 +538,8 @@ static void Guard_BeginAndEnd_SeeWhatStepSees(void) {
         EXPECT_OK(sab_memory_guard_new(probes[i], samplers[i], NULL, &guards[i]));
     }
     sab_batch batch[2] = {SAB_BATCH_INIT, SAB_BATCH_INIT};
-    while (sab_next_batch(samplers[0], &batch[0]) == SAB_OK && sab_next_batch(samplers[1], &batch[1]) == SAB_OK) {
+    while (sab_next_batch(samplers[0], &batch[0]) == SAB_OK &&
+           sab_next_batch(samplers[1], &batch[1]) == SAB_OK) {
         runs[0].batch = &batch[0];
         runs[1].batch = &batch[1];
         EXPECT_OK(sab_memory_guard_step(guards[0], &batch[0], &step));
@@ -499,7 +550,8 @@ static void Guard_BeginAndEnd_SeeWhatStepSees(void) {
         leak(&runs[1]);
     }
     const sab_memory_guard_info a = guard_info(guards[0]), b = guard_info(guards[1]);
-    EXPECT(a.steps == b.steps && a.budget == b.budget && a.lowered == b.lowered && a.peak == b.peak && a.mean_peak == b.mean_peak && a.creep == b.creep);
+    EXPECT(a.steps == b.steps && a.budget == b.budget && a.lowered == b.lowered &&
+           a.peak == b.peak && a.mean_peak == b.mean_peak && a.creep == b.creep);
     EXPECT(sab_memory_guard_end(guards[1], &batch[1], 2) == SAB_E_ARGUMENT);
     for (int i = 0; i < 2; ++i) {
         sab_memory_guard_free(guards[i]);
@@ -509,7 +561,8 @@ static void Guard_BeginAndEnd_SeeWhatStepSees(void) {
     sab_plan_free(plan);
 }
 
-/* An empty batch is a step, but there is no peak to it; the window forgets what is older than it is long. */
+/* An empty batch is a step, but there is no peak to it; the window forgets what is older than it is
+ * long. */
 static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     sab_plan *plan = guarded_plan(1);
     struct device device = device_of(guarded_base, 100000000);
@@ -523,7 +576,8 @@ static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     EXPECT_OK(sab_next_batch(sampler, &batch));
     batch.count = 10;
     batch.padded_length = 10; /* by the model 1e7 + 1e5 + 3e6 */
-    for (int i = 0; i < 80; ++i) { /* every eighth step has no samples for this rank; the ninth step was a bad one */
+    /* every eighth step has no samples for this rank; the ninth step was a bad one */
+    for (int i = 0; i < 80; ++i) {
         batch.count = i % 8 == 7 ? 0 : 10;
         EXPECT_OK(sab_memory_guard_begin(guard));
         if (batch.count > 0) EXPECT(touch(&device, i == 8 ? 50000000 : 3100000) == 0);
@@ -539,7 +593,8 @@ static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     sab_plan_free(plan);
 }
 
-/* A size of zero costs as much as the smallest above zero, for the guard as for the plan: no budget below that helps. */
+/* A size of zero costs as much as the smallest above zero, for the guard as for the plan: no budget
+ * below that helps. */
 static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
     static const double boundaries[] = {0, 50, 200};
     int32_t numbers[128];
@@ -583,17 +638,21 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     const sab_memory_guard_options good = SAB_MEMORY_GUARD_OPTIONS_INIT;
     sab_memory_guard_options options = good;
     options.limit = -1;
-    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT, "options.limit = -1");
+    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT,
+                 "options.limit = -1");
     options = good;
     options.interval = 0;
-    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT, "options.interval = 0");
+    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT,
+                 "options.interval = 0");
     options = good;
     options.window = 7;
-    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT, "options.window = 7");
+    EXPECT_FAILS(sab_memory_guard_new(probe, sampler, &options, &guard), SAB_E_ARGUMENT,
+                 "options.window = 7");
     sab_probe_callbacks callbacks = callbacks_of(&run.device);
     callbacks.total = NULL;
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &blind));
-    EXPECT_FAILS(sab_memory_guard_new(blind, sampler, NULL, &guard), SAB_E_ARGUMENT, "options.limit = 0");
+    EXPECT_FAILS(sab_memory_guard_new(blind, sampler, NULL, &guard), SAB_E_ARGUMENT,
+                 "options.limit = 0");
     options = good;
     options.limit = 36000000;
     EXPECT_OK(sab_memory_guard_new(blind, sampler, &options, &guard));
@@ -604,7 +663,8 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     EXPECT_OK(sab_size_aware_sampler_new(NULL, 100, sizes, 300, NULL, &refused[0]));
     EXPECT_OK(sab_plan_worst_batches(other, 5, &refused[1]));
     for (int i = 0; i < 2; ++i) {
-        EXPECT_FAILS(sab_memory_guard_new(probe, refused[i], NULL, &guard), SAB_E_UNSUPPORTED, "sampler: ");
+        EXPECT_FAILS(sab_memory_guard_new(probe, refused[i], NULL, &guard), SAB_E_UNSUPPORTED,
+                     "sampler: ");
         sab_memory_guard_free(guard);
         sab_sampler_free(refused[i]);
     }
@@ -626,7 +686,8 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     parts.next = 0;
     parts.each = 100000000;
     step.begin = begin_parts;
-    EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_DEVICE_MEMORY, "not enough memory even for a batch of one");
+    EXPECT_FAILS(sab_memory_guard_step(guard, &batch, &step), SAB_E_DEVICE_MEMORY,
+                 "not enough memory even for a batch of one");
     sab_memory_guard_free(guard);
     sab_memory_guard_free(NULL);
     sab_sizes_free(sizes);
@@ -666,12 +727,14 @@ static void *guard_as_rank(void *argument) {
     self->failed += sab_bucket_sampler_new(self->plan, &options, &sampler) != SAB_OK;
     self->failed += sab_probe_callbacks_new(&callbacks, &probe) != SAB_OK;
     self->failed += sab_memory_guard_new(probe, sampler, &guard_options, &guard) != SAB_OK;
-    for (sab_batch batch = SAB_BATCH_INIT; sab_next_batch(sampler, &batch) == SAB_OK; ++self->steps) {
+    for (sab_batch batch = SAB_BATCH_INIT; sab_next_batch(sampler, &batch) == SAB_OK;
+         ++self->steps) {
         self->run.batch = &batch;
         self->failed += sab_memory_guard_step(guard, &batch, &step) != SAB_OK;
         leak(&self->run);
         self->samples += batch.count;
-        if (self->steps < COUNT(self->budgets)) self->failed += sab_sampler_get_budget(sampler, &self->budgets[self->steps]) != SAB_OK;
+        if (self->steps < COUNT(self->budgets))
+            self->failed += sab_sampler_get_budget(sampler, &self->budgets[self->steps]) != SAB_OK;
     }
     self->info.struct_size = sizeof self->info;
     self->failed += sab_memory_guard_get_info(guard, &self->info) != SAB_OK;
@@ -702,7 +765,8 @@ static void Guard_OnThreeRanks_LowersAlike(void) {
     }
     EXPECT(!meeting.is_lost && samples == GUARDED && ranks[1].info.lowered >= 1);
     for (int i = 0; i < RANKS; ++i) {
-        EXPECT(ranks[i].failed == 0 && ranks[i].run.ran_out == 0 && ranks[i].steps == ranks[0].steps && ranks[i].info.lowered == ranks[0].info.lowered);
+        EXPECT(ranks[i].failed == 0 && ranks[i].run.ran_out == 0 &&
+               ranks[i].steps == ranks[0].steps && ranks[i].info.lowered == ranks[0].info.lowered);
         EXPECT(memcmp(ranks[i].budgets, ranks[0].budgets, sizeof ranks[i].budgets) == 0);
     }
     sab_plan_free(plan);

@@ -26,19 +26,24 @@ static void MeasurementPoints_AreInRangeDistinctAscendingAndEnoughToFit(void) {
                         const double most = total == 0 ? 4 * longests[r] : 32 * longests[r];
                         EXPECT_OK(sab_measurement_points(&options, points, counts, measured));
                         for (size_t i = 0; i < points; ++i) {
-                            EXPECT(counts[i] >= 1 && counts[i] <= most_counts[m] && measured[i] >= shortests[r] && measured[i] <= longests[r]);
+                            EXPECT(counts[i] >= 1 && counts[i] <= most_counts[m] &&
+                                   measured[i] >= shortests[r] && measured[i] <= longests[r]);
                             EXPECT((double)counts[i] * measured[i] <= most);
-                            EXPECT(i == 0 || (double)counts[i] * measured[i] >= (double)counts[i - 1] * measured[i - 1]);
-                            for (size_t k = 0; k < i; ++k) EXPECT(counts[i] != counts[k] || measured[i] != measured[k]);
+                            EXPECT(i == 0 || (double)counts[i] * measured[i] >=
+                                                 (double)counts[i - 1] * measured[i - 1]);
+                            for (size_t k = 0; k < i; ++k)
+                                EXPECT(counts[i] != counts[k] || measured[i] != measured[k]);
                             const double n = (double)counts[i], l = measured[i];
                             features[2 * i] = n;
                             features[2 * i + 1] = l;
-                            peaks[i] = 1e6 + 1e3 * n + 40 * n * l + (degree == 2 ? 3 * n * l * l / longests[r] + 100 * l : 0);
+                            peaks[i] = 1e6 + 1e3 * n + 40 * n * l +
+                                       (degree == 2 ? 3 * n * l * l / longests[r] + 100 * l : 0);
                         }
                         sab_memory_model *model = NULL;
                         sab_memory_model_options model_options = SAB_MEMORY_MODEL_OPTIONS_INIT;
                         model_options.degree = degree;
-                        EXPECT_OK(sab_memory_model_fit(features, points, 2, peaks, &model_options, &model));
+                        EXPECT_OK(sab_memory_model_fit(features, points, 2, peaks, &model_options,
+                                                       &model));
                         sab_memory_model_free(model);
                     }
 }
@@ -56,43 +61,59 @@ static void MeasurementPoints_OfARangeThatCannotBe_IsRefused(void) {
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         options = good;
         options.shortest = wrong[i];
-        EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.shortest = ");
+        EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                     "options.shortest = ");
         options = good;
         options.longest = wrong[i];
-        EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.longest = ");
+        EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                     "options.longest = ");
         options = good;
         options.max_padded_total = wrong[i];
-        if (wrong[i] != 0) EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.max_padded_total = ");
+        if (wrong[i] != 0)
+            EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                         "options.max_padded_total = ");
     }
     options = good;
     options.longest = 7;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.longest = 7");
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                 "options.longest = 7");
     options = good;
     options.max_count = 1;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.max_count = 1");
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                 "options.max_count = 1");
     options = good;
     options.max_count = UINT64_MAX; /* it would wrap around */
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.max_count = 18446744073709551615");
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                 "options.max_count = 18446744073709551615");
     options = good;
     options.longest = 1e200;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.longest = 1e+200");
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                 "options.longest = 1e+200");
     options = good;
     options.degree = 3;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.degree = 3");
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                 "options.degree = 3");
     options.degree = 0;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "options.degree = 0");
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                 "options.degree = 0");
     EXPECT_FAILS(sab_measurement_points(&good, 6, counts, measured), SAB_E_ARGUMENT, "points = 6");
-    EXPECT_FAILS(sab_measurement_points(&good, 1001, counts, measured), SAB_E_ARGUMENT, "points = 1001");
+    EXPECT_FAILS(sab_measurement_points(&good, 1001, counts, measured), SAB_E_ARGUMENT,
+                 "points = 1001");
     options = good;
     options.degree = 1;
     EXPECT_OK(sab_measurement_points(&options, 4, counts, measured));
-    EXPECT_FAILS(sab_measurement_points(&options, 3, counts, measured), SAB_E_ARGUMENT, "points = 3"); /* as many as terms */
+    /* as many as terms */
+    EXPECT_FAILS(sab_measurement_points(&options, 3, counts, measured), SAB_E_ARGUMENT,
+                 "points = 3");
     options = good;
     options.shortest = options.longest = 10;
     options.max_count = 3;
-    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT, "points = 12: the range has only ");
-    EXPECT_FAILS(sab_measurement_points(NULL, 12, counts, measured), SAB_E_ARGUMENT, "options = NULL");
-    EXPECT_FAILS(sab_measurement_points(&good, 12, NULL, measured), SAB_E_ARGUMENT, "counts = NULL");
+    EXPECT_FAILS(sab_measurement_points(&options, 12, counts, measured), SAB_E_ARGUMENT,
+                 "points = 12: the range has only ");
+    EXPECT_FAILS(sab_measurement_points(NULL, 12, counts, measured), SAB_E_ARGUMENT,
+                 "options = NULL");
+    EXPECT_FAILS(sab_measurement_points(&good, 12, NULL, measured), SAB_E_ARGUMENT,
+                 "counts = NULL");
     EXPECT_FAILS(sab_measurement_points(&good, 12, counts, NULL), SAB_E_ARGUMENT, "lengths = NULL");
 }
 
@@ -107,7 +128,9 @@ struct data {
 };
 
 /* Bytes of a training step, as a transformer's: parameters, embeddings, activations, attention. */
-static double true_peak(double count, double length) { return 5e8 + 2e6 * count + 9e5 * count * length + 700 * count * length * length; }
+static double true_peak(double count, double length) {
+    return 5e8 + 2e6 * count + 9e5 * count * length + 700 * count * length * length;
+}
 
 static void measure(struct data *data, size_t rows, double noise) {
     data->count = rows;
@@ -120,9 +143,11 @@ static void measure(struct data *data, size_t rows, double noise) {
     }
 }
 
-static sab_memory_model *model_of(const struct data *data, const sab_memory_model_options *options) {
+static sab_memory_model *model_of(const struct data *data,
+                                  const sab_memory_model_options *options) {
     sab_memory_model *model = NULL;
-    EXPECT_OK(sab_memory_model_fit(data->features, data->count, data->width, data->peaks, options, &model));
+    EXPECT_OK(sab_memory_model_fit(data->features, data->count, data->width, data->peaks, options,
+                                   &model));
     return model;
 }
 
@@ -144,7 +169,8 @@ static double coefficient_of(const sab_memory_model *model, const uint32_t *powe
 }
 
 static void Fit_OfBatches_RecoversTheirPolynomial(void) {
-    const uint32_t constant[] = {0, 0}, per_count[] = {1, 0}, per_token[] = {1, 1}, per_square[] = {1, 2}, per_length[] = {0, 1};
+    const uint32_t constant[] = {0, 0}, per_count[] = {1, 0}, per_token[] = {1, 1},
+                   per_square[] = {1, 2}, per_length[] = {0, 1};
     random_state = 21;
     struct data data;
     for (int keep = 0; keep <= 1; ++keep) {
@@ -152,18 +178,23 @@ static void Fit_OfBatches_RecoversTheirPolynomial(void) {
         sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
         options.select_terms = 1 - keep;
         sab_memory_model *model = model_of(&data, &options);
-        EXPECT(is_near(coefficient_of(model, constant, 2), 5e8, 1e-3) && is_near(coefficient_of(model, per_count, 2), 2e6, 2e-2));
-        EXPECT(is_near(coefficient_of(model, per_token, 2), 9e5, 1e-3) && is_near(coefficient_of(model, per_square, 2), 700, 1e-2));
+        EXPECT(is_near(coefficient_of(model, constant, 2), 5e8, 1e-3) &&
+               is_near(coefficient_of(model, per_count, 2), 2e6, 2e-2));
+        EXPECT(is_near(coefficient_of(model, per_token, 2), 9e5, 1e-3) &&
+               is_near(coefficient_of(model, per_square, 2), 700, 1e-2));
         EXPECT(fabs(coefficient_of(model, per_length, 2)) < 1e5);
         const sab_memory_model_info info = info_of(model);
-        EXPECT(info.kind == SAB_MODEL_BATCH && info.degree == 2 && info.feature_count == 2 && info.measurements == 60);
-        EXPECT(is_near(info.constant, 5e8, 1e-3) && info.residual < 1e-4 && info.held_out_residual < 1e-3 && info.largest_residual < 1e-3);
+        EXPECT(info.kind == SAB_MODEL_BATCH && info.degree == 2 && info.feature_count == 2 &&
+               info.measurements == 60);
+        EXPECT(is_near(info.constant, 5e8, 1e-3) && info.residual < 1e-4 &&
+               info.held_out_residual < 1e-3 && info.largest_residual < 1e-3);
         EXPECT(info.margin >= 0 && info.margin < 1e-3 && info.coverage == 0.95);
         for (int i = 0; i < 50; ++i) { /* also far from what was measured */
             const double shape[] = {1 + (double)below(200), 16 + (double)below(2000)};
             double predicted = 0, upper = 0;
             EXPECT_OK(sab_memory_model_predict(model, shape, 1, &predicted, &upper));
-            EXPECT(is_near(predicted, true_peak(shape[0], shape[1]), 2e-3) && is_near(upper, predicted * (1 + info.margin), 1e-12));
+            EXPECT(is_near(predicted, true_peak(shape[0], shape[1]), 2e-3) &&
+                   is_near(upper, predicted * (1 + info.margin), 1e-12));
         }
         sab_memory_model_free(model);
     }
@@ -177,30 +208,36 @@ static void Fit_OfAPolynomial_RecoversEveryTerm(void) {
         data.features[3 * i] = x;
         data.features[3 * i + 1] = y;
         data.features[3 * i + 2] = z;
-        data.peaks[i] = 5000 + 20 * x - 30 * y + 4 * z + 3 * x * x + 2 * x * y - 0.5 * x * z + 7 * y * y + 0.25 * y * z + 0.01 * z * z;
+        data.peaks[i] = 5000 + 20 * x - 30 * y + 4 * z + 3 * x * x + 2 * x * y - 0.5 * x * z +
+                        7 * y * y + 0.25 * y * z + 0.01 * z * z;
     }
-    const uint32_t powers[][3] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {2, 0, 0}, {1, 1, 0}, {1, 0, 1}, {0, 2, 0}, {0, 1, 1}, {0, 0, 2}};
+    const uint32_t powers[][3] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {2, 0, 0},
+                                  {1, 1, 0}, {1, 0, 1}, {0, 2, 0}, {0, 1, 1}, {0, 0, 2}};
     const double expected[] = {5000, 20, -30, 4, 3, 2, -0.5, 7, 0.25, 0.01};
     sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
     options.kind = SAB_MODEL_POLYNOMIAL;
     options.select_terms = 0;
     sab_memory_model *model = model_of(&data, &options);
     EXPECT(info_of(model).term_count == 10 && info_of(model).feature_count == 3);
-    for (size_t i = 0; i < COUNT(powers); ++i) EXPECT(is_near(coefficient_of(model, powers[i], 3), expected[i], 1e-6));
+    for (size_t i = 0; i < COUNT(powers); ++i)
+        EXPECT(is_near(coefficient_of(model, powers[i], 3), expected[i], 1e-6));
     sab_memory_model_free(model);
     options.degree = 1;
     model = model_of(&data, &options);
     EXPECT(info_of(model).term_count == 4 && info_of(model).degree == 1);
     double coefficient = 0;
     uint32_t each[3];
-    EXPECT_FAILS(sab_memory_model_get_term(model, 4, &coefficient, each), SAB_E_ARGUMENT, "index = 4");
+    EXPECT_FAILS(sab_memory_model_get_term(model, 4, &coefficient, each), SAB_E_ARGUMENT,
+                 "index = 4");
     sab_cost_term terms[16];
     size_t count = 0;
-    EXPECT_FAILS(sab_memory_model_cost_terms(model, terms, 16, &count), SAB_E_ARGUMENT, "model: has 3 features");
+    EXPECT_FAILS(sab_memory_model_cost_terms(model, terms, 16, &count), SAB_E_ARGUMENT,
+                 "model: has 3 features");
     sab_memory_model_free(model);
 }
 
-/* Of 200 fits to noisy measurements, the upper predictions cover as many unseen batches as promised. */
+/* Of 200 fits to noisy measurements, the upper predictions cover as many unseen batches as
+ * promised. */
 static void Fit_OfNoisyMeasurements_KeepsTheCoverage(void) {
     const double coverages[] = {0.95, 0.8}, noises[] = {0.02, 0.1};
     const size_t rows[] = {12, 60, 130};
@@ -221,13 +258,18 @@ static void Fit_OfNoisyMeasurements_KeepsTheCoverage(void) {
                     for (int i = 0; i < 100; ++i) covered += unseen.peaks[i] <= upper[i];
                     promised += info_of(model).coverage;
                     const double n = (double)rows[r];
-                    EXPECT(is_near(info_of(model).coverage, ceil((n + 1) * coverages[c]) > n ? n / (n + 1) : coverages[c], 1e-12));
-                    EXPECT(info_of(model).residual > 0 && info_of(model).held_out_residual >= info_of(model).residual * 0.9);
+                    EXPECT(is_near(info_of(model).coverage,
+                                   ceil((n + 1) * coverages[c]) > n ? n / (n + 1) : coverages[c],
+                                   1e-12));
+                    EXPECT(info_of(model).residual > 0 &&
+                           info_of(model).held_out_residual >= info_of(model).residual * 0.9);
                     EXPECT(info_of(model).largest_residual >= info_of(model).residual);
                     sab_memory_model_free(model);
                 }
                 EXPECT(covered / 20000 >= promised / 200 - 0.01 ||
-                       (fprintf(stderr, "covered %g of %g, %d rows, noise %g\n", covered / 20000, promised / 200, (int)rows[r], noises[k]), 0));
+                       (fprintf(stderr, "covered %g of %g, %d rows, noise %g\n", covered / 20000,
+                                promised / 200, (int)rows[r], noises[k]),
+                        0));
             }
 }
 
@@ -238,7 +280,8 @@ static void Fit_SelectingTerms_DropsWhatDoesNotPay(void) {
     for (int fit = 0; fit < 100; ++fit) {
         measure(&data, 100, 0);
         for (size_t i = 0; i < data.count; ++i)
-            data.peaks[i] = (1e9 + 1e6 * data.features[2 * i] * data.features[2 * i + 1]) * (1 + 0.01 * normal());
+            data.peaks[i] = (1e9 + 1e6 * data.features[2 * i] * data.features[2 * i + 1]) *
+                            (1 + 0.01 * normal());
         sab_memory_model *model = model_of(&data, NULL);
         kept += (double)info_of(model).term_count;
         const uint32_t per_token[] = {1, 1};
@@ -266,14 +309,16 @@ static void Fit_OfBatches_NeverFalls(void) {
         const double slope = normal(), square = normal(), own = normal(), noise = 0.2 * uniform();
         for (size_t i = 0; i < data.count; ++i) {
             const double n = data.features[2 * i], l = data.features[2 * i + 1];
-            data.peaks[i] = fmax(1, (1e4 + 1e3 * slope * n + 5 * square * n * l + 10 * own * l) * (1 + noise * normal()));
+            data.peaks[i] = fmax(1, (1e4 + 1e3 * slope * n + 5 * square * n * l + 10 * own * l) *
+                                        (1 + noise * normal()));
         }
         sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
         options.select_terms = fit % 2;
         options.degree = 1 + (uint32_t)(fit / 2 % 2);
         sab_memory_model *model = model_of(&data, &options);
         const sab_memory_model_info info = info_of(model);
-        EXPECT(info.term_count >= 1 && info.margin >= 0 && isfinite(info.margin) && isfinite(info.constant));
+        EXPECT(info.term_count >= 1 && info.margin >= 0 && isfinite(info.margin) &&
+               isfinite(info.constant));
         for (size_t i = 0; i < info.term_count; ++i) {
             double coefficient = NAN;
             uint32_t powers[2];
@@ -310,7 +355,8 @@ static void Fit_OfStepsOnFewerPlaces_IsExact(void) {
     sab_memory_model *model = model_of(&data, NULL);
     EXPECT(info_of(model).residual < 1e-9 && info_of(model).margin < 1e-9);
     const uint32_t per_count[] = {1, 0}, per_token[] = {1, 1};
-    EXPECT(is_near(coefficient_of(model, per_count, 2), -15e4, 1e-6) && is_near(coefficient_of(model, per_token, 2), 5e4, 1e-6));
+    EXPECT(is_near(coefficient_of(model, per_count, 2), -15e4, 1e-6) &&
+           is_near(coefficient_of(model, per_token, 2), 5e4, 1e-6));
     sab_cost_term terms[8];
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     EXPECT_OK(sab_memory_model_cost_terms(model, terms, 8, &options.cost_term_count));
@@ -321,7 +367,8 @@ static void Fit_OfStepsOnFewerPlaces_IsExact(void) {
     for (int i = 0; i < 100; ++i) some_lengths[i] = 4 + i % 40;
     sab_plan *plan = plan_with(some_lengths, 100, &options);
     sab_plan_free(plan);
-    for (int i = 0; i < 100; ++i) some_lengths[i] = 1 + i % 40; /* a sample of length 1 would give memory back */
+    /* a sample of length 1 would give memory back */
+    for (int i = 0; i < 100; ++i) some_lengths[i] = 1 + i % 40;
     sab_sizes *sizes = sizes_of(some_lengths, 100);
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "cost(");
     EXPECT(plan == NULL);
@@ -329,11 +376,13 @@ static void Fit_OfStepsOnFewerPlaces_IsExact(void) {
     sab_memory_model_free(model);
 }
 
-#define REFUSED(data, options, words)                                                                                                  \
-    do {                                                                                                                               \
-        sab_memory_model *model_ = (sab_memory_model *)&data;                                                                          \
-        EXPECT_FAILS(sab_memory_model_fit((data).features, (data).count, (data).width, (data).peaks, options, &model_), SAB_E_ARGUMENT, words); \
-        EXPECT(model_ == NULL);                                                                                                        \
+#define REFUSED(data, options, words)                                                  \
+    do {                                                                               \
+        sab_memory_model *model_ = (sab_memory_model *)&data;                          \
+        EXPECT_FAILS(sab_memory_model_fit((data).features, (data).count, (data).width, \
+                                          (data).peaks, options, &model_),             \
+                     SAB_E_ARGUMENT, words);                                           \
+        EXPECT(model_ == NULL);                                                        \
     } while (0)
 
 static void Fit_OfTooLittle_SaysWhatToMeasure(void) {
@@ -356,8 +405,10 @@ static void Fit_OfTooLittle_SaysWhatToMeasure(void) {
     REFUSED(data, &one, "count is 4 in all 20 measurements: measure at least 2 different values");
     measure(&data, 20, 0);
     for (size_t i = 0; i < data.count; ++i) data.features[2 * i + 1] = 128;
-    REFUSED(data, NULL, "length is 128 in all 20 measurements: measure at least 3 different values");
-    REFUSED(data, &one, "length is 128 in all 20 measurements: measure at least 2 different values");
+    REFUSED(data, NULL,
+            "length is 128 in all 20 measurements: measure at least 3 different values");
+    REFUSED(data, &one,
+            "length is 128 in all 20 measurements: measure at least 2 different values");
     measure(&data, 20, 0);
     for (size_t i = 0; i < data.count; ++i) data.features[2 * i + 1] = i % 2 == 0 ? 64 : 256;
     REFUSED(data, NULL, "length takes only 2 values, from 64 to 256");
@@ -393,10 +444,12 @@ static void Fit_AfterMeasuringWhatItSays_Succeeds(void) {
     sab_memory_model *model = NULL;
     int more = 0;
     for (; more < 6; ++more) {
-        if (sab_memory_model_fit(data.features, data.count, 2, data.peaks, NULL, &model) == SAB_OK) break;
+        if (sab_memory_model_fit(data.features, data.count, 2, data.peaks, NULL, &model) == SAB_OK)
+            break;
         const char *said = strstr(sab_last_error_message(), "measure also count = ");
         double count = 0, length = 0;
-        EXPECT(said != NULL && sscanf(said, "measure also count = %lf, length = %lf", &count, &length) == 2);
+        EXPECT(said != NULL &&
+               sscanf(said, "measure also count = %lf, length = %lf", &count, &length) == 2);
         data.features[2 * data.count] = count;
         data.features[2 * data.count + 1] = length;
         data.peaks[data.count++] = true_peak(count, length);
@@ -451,12 +504,16 @@ static void Fit_OfWhatIsNoData_IsRefused(void) {
     options.select_terms = 2;
     REFUSED(good, &options, "options.select_terms = 2");
     sab_memory_model *model = NULL;
-    EXPECT_FAILS(sab_memory_model_fit(NULL, 20, 2, good.peaks, NULL, &model), SAB_E_ARGUMENT, "features = NULL");
-    EXPECT_FAILS(sab_memory_model_fit(good.features, 20, 2, NULL, NULL, &model), SAB_E_ARGUMENT, "peaks = NULL");
-    EXPECT_FAILS(sab_memory_model_fit(good.features, 20, 2, good.peaks, NULL, NULL), SAB_E_ARGUMENT, "model = NULL");
+    EXPECT_FAILS(sab_memory_model_fit(NULL, 20, 2, good.peaks, NULL, &model), SAB_E_ARGUMENT,
+                 "features = NULL");
+    EXPECT_FAILS(sab_memory_model_fit(good.features, 20, 2, NULL, NULL, &model), SAB_E_ARGUMENT,
+                 "peaks = NULL");
+    EXPECT_FAILS(sab_memory_model_fit(good.features, 20, 2, good.peaks, NULL, NULL), SAB_E_ARGUMENT,
+                 "model = NULL");
     model = model_of(&good, NULL);
     double predicted = -1, not_finite[] = {1, NAN};
-    EXPECT_FAILS(sab_memory_model_predict(model, not_finite, 1, &predicted, NULL), SAB_E_ARGUMENT, "features[0][1] = ");
+    EXPECT_FAILS(sab_memory_model_predict(model, not_finite, 1, &predicted, NULL), SAB_E_ARGUMENT,
+                 "features[0][1] = ");
     EXPECT(predicted == -1);
     EXPECT_OK(sab_memory_model_predict(model, NULL, 0, NULL, NULL));
     sab_memory_model_free(model);
@@ -468,7 +525,8 @@ static unsigned char *image_of(const sab_memory_model *model, size_t *size) {
     unsigned char *image = malloc(*size);
     memset(image, 0xEE, *size);
     size_t same = 0;
-    EXPECT_OK(sab_memory_model_write(model, image, *size - 1, &same)); /* too small: nothing is written */
+    /* too small: nothing is written */
+    EXPECT_OK(sab_memory_model_write(model, image, *size - 1, &same));
     EXPECT(same == *size && image[0] == 0xEE);
     EXPECT_OK(sab_memory_model_write(model, image, *size, &same));
     EXPECT(same == *size);
@@ -499,9 +557,11 @@ static void Model_WrittenAndRead_IsTheSame(void) {
             unsigned char *copy = image_of(again[i], &same);
             EXPECT(same == size && memcmp(copy, image, size) == 0);
             const sab_memory_model_info a = info_of(model), b = info_of(again[i]);
-            EXPECT(a.kind == b.kind && a.degree == b.degree && a.feature_count == b.feature_count && a.term_count == b.term_count &&
-                   a.measurements == b.measurements && a.constant == b.constant && a.margin == b.margin && a.coverage == b.coverage &&
-                   a.residual == b.residual && a.held_out_residual == b.held_out_residual && a.largest_residual == b.largest_residual);
+            EXPECT(a.kind == b.kind && a.degree == b.degree && a.feature_count == b.feature_count &&
+                   a.term_count == b.term_count && a.measurements == b.measurements &&
+                   a.constant == b.constant && a.margin == b.margin && a.coverage == b.coverage &&
+                   a.residual == b.residual && a.held_out_residual == b.held_out_residual &&
+                   a.largest_residual == b.largest_residual);
             double before[40], after[40];
             EXPECT_OK(sab_memory_model_predict(model, data.features, 40, NULL, before));
             EXPECT_OK(sab_memory_model_predict(again[i], data.features, 40, NULL, after));
@@ -532,7 +592,8 @@ static void Model_DamagedAnywhere_IsRefused(void) {
             EXPECT(sab_memory_model_read(image, size, &other) == SAB_E_FORMAT && other == NULL);
             image[i] ^= (unsigned char)value;
         }
-    for (size_t length = 0; length < size; ++length) EXPECT(sab_memory_model_read(image, length, &other) == SAB_E_FORMAT);
+    for (size_t length = 0; length < size; ++length)
+        EXPECT(sab_memory_model_read(image, length, &other) == SAB_E_FORMAT);
     memcpy(longer, image, size);
     EXPECT(sab_memory_model_read(longer, size + 1, &other) == SAB_E_FORMAT);
     EXPECT(sab_memory_model_read(NULL, 0, &other) == SAB_E_FORMAT);
@@ -551,7 +612,8 @@ static void Model_DamagedAnywhere_IsRefused(void) {
     sab_memory_model_free(model);
 }
 
-static sab_plan_options priced_by(const sab_memory_model *model, sab_cost_term *terms, double bytes) {
+static sab_plan_options priced_by(const sab_memory_model *model, sab_cost_term *terms,
+                                  double bytes) {
     sab_plan_options options = budget(bytes);
     EXPECT_OK(sab_memory_model_cost_terms(model, terms, 8, &options.cost_term_count));
     options.cost = SAB_COST_TERMS;
@@ -565,15 +627,18 @@ static void Plan_PricedByAModel_KeepsUpperPredictionsUnderTheBudget(void) {
     for (int fit = 0; fit < 20; ++fit) {
         measure(&data, 40, 0.05);
         if (fit % 4 == 3) /* a negative constant */
-            for (size_t i = 0; i < data.count; ++i) data.peaks[i] = fmax(1e6, data.peaks[i] - 5.03e8);
+            for (size_t i = 0; i < data.count; ++i)
+                data.peaks[i] = fmax(1e6, data.peaks[i] - 5.03e8);
         sab_memory_model *model = model_of(&data, NULL);
         sab_cost_term terms[8];
         size_t count = 0;
         terms[0].coefficient = -1;
-        EXPECT_OK(sab_memory_model_cost_terms(model, terms, 1, &count)); /* too small: nothing is written */
+        /* too small: nothing is written */
+        EXPECT_OK(sab_memory_model_cost_terms(model, terms, 1, &count));
         EXPECT(count >= 2 && terms[0].coefficient == -1);
         sab_plan_options options = priced_by(model, terms, 2e9);
-        for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_RANK; buckets += SAB_BUCKETS_RANK) {
+        for (sab_buckets buckets = SAB_BUCKETS_AUTO; buckets <= SAB_BUCKETS_RANK;
+             buckets += SAB_BUCKETS_RANK) {
             options.buckets = buckets;
             options.bucket_batches = buckets == SAB_BUCKETS_RANK ? 3 : 0;
             options.length_multiple = fit % 2 == 0 ? 8 : 0;
@@ -604,7 +669,8 @@ static void Plan_WithLessThanTheModelsConstant_IsRefused(void) {
     sab_memory_model *model = model_of(&data, NULL);
     sab_sizes *sizes = sizes_of(lengths(500), 500);
     const sab_memory_model_info info = info_of(model);
-    const double constant = info.constant * (1 + info.margin), too_little[] = {1, constant / 2, constant * (1 - 1e-9), constant};
+    const double constant = info.constant * (1 + info.margin),
+                 too_little[] = {1, constant / 2, constant * (1 - 1e-9), constant};
     sab_cost_term terms[8];
     sab_plan *plan = NULL;
     for (size_t i = 0; i < COUNT(too_little); ++i) {
@@ -658,7 +724,8 @@ static void Peaks_OfTheMeasurementPoints_MakeAModel(void) {
     const sab_peaks_view view = view_of(peaks);
     for (size_t i = 0; i < view.count; ++i) peaks_as_numbers[i] = (double)view.peaks[i];
     sab_memory_model *model = NULL;
-    EXPECT_OK(sab_memory_model_fit(view.features, view.count, view.feature_count, peaks_as_numbers, NULL, &model));
+    EXPECT_OK(sab_memory_model_fit(view.features, view.count, view.feature_count, peaks_as_numbers,
+                                   NULL, &model));
     for (int i = 1; i < 20; ++i) {
         const double shape[] = {i * 10, 512 - i * 20};
         double predicted = 0;

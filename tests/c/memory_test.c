@@ -17,7 +17,8 @@ static void Probe_OfCallbacks_ReadsWhatTheySay(void) {
     sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
     touch(&device, 50);
     EXPECT_OK(sab_probe_read(probe, &stats));
-    EXPECT(stats.current == 100 && stats.peak == 150 && stats.reserved_peak == 157 && stats.largest_free == 3 && stats.total == 5000);
+    EXPECT(stats.current == 100 && stats.peak == 150 && stats.reserved_peak == 157 &&
+           stats.largest_free == 3 && stats.total == 5000);
     EXPECT_OK(sab_probe_reset(probe));
     EXPECT_OK(sab_probe_read(probe, &stats));
     EXPECT(stats.peak == 100);
@@ -39,7 +40,8 @@ static void Probe_WithoutWhatMayBeNull_SeesMinusOne(void) {
     sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
     EXPECT_OK(sab_probe_callbacks_new(&callbacks, &probe));
     EXPECT_OK(sab_probe_read(probe, &stats));
-    EXPECT(stats.current == 100 && stats.peak == 100 && stats.reserved_peak == -1 && stats.largest_free == -1 && stats.total == -1);
+    EXPECT(stats.current == 100 && stats.peak == 100 && stats.reserved_peak == -1 &&
+           stats.largest_free == -1 && stats.total == -1);
     EXPECT_OK(sab_probe_release_cache(probe));
     sab_probe_free(probe);
     EXPECT(device.freed == 0);
@@ -50,20 +52,25 @@ static void Probe_WithoutWhatMustBeGiven_IsRefusedByName(void) {
     sab_probe *probe = (sab_probe *)&device;
     sab_probe_callbacks callbacks = callbacks_of(&device);
     callbacks.reset = NULL;
-    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT, "callbacks.reset = NULL");
+    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT,
+                 "callbacks.reset = NULL");
     EXPECT(probe == NULL);
     callbacks = callbacks_of(&device);
     callbacks.current = NULL;
-    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT, "callbacks.current = NULL");
+    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT,
+                 "callbacks.current = NULL");
     callbacks = callbacks_of(&device);
     callbacks.peak = NULL;
-    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT, "callbacks.peak = NULL");
+    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT,
+                 "callbacks.peak = NULL");
     callbacks = callbacks_of(&device);
     callbacks.rng_save = NULL;
-    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT, "callbacks.rng_save = NULL");
+    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT,
+                 "callbacks.rng_save = NULL");
     callbacks = callbacks_of(&device);
     callbacks.rng_restore = NULL;
-    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT, "callbacks.rng_restore = NULL");
+    EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, &probe), SAB_E_ARGUMENT,
+                 "callbacks.rng_restore = NULL");
     EXPECT_FAILS(sab_probe_callbacks_new(NULL, &probe), SAB_E_ARGUMENT, "callbacks = NULL");
     EXPECT_FAILS(sab_probe_callbacks_new(&callbacks, NULL), SAB_E_ARGUMENT, "probe = NULL");
     EXPECT(device.freed == 0); /* not released when it fails */
@@ -103,42 +110,49 @@ static void Structs_OfAnotherSize_AreRefusedOrReadAsFarAsTheyGo(void) {
     sab_memory_model *model = NULL;
     sab_memory_model_options model_options = SAB_MEMORY_MODEL_OPTIONS_INIT;
     model_options.struct_size = 1;
-    EXPECT_FAILS(sab_memory_model_fit(NULL, 0, 2, NULL, &model_options, &model), SAB_E_ARGUMENT, "struct_size = 1");
+    EXPECT_FAILS(sab_memory_model_fit(NULL, 0, 2, NULL, &model_options, &model), SAB_E_ARGUMENT,
+                 "struct_size = 1");
     sab_peaks_free(peaks);
     sab_peaks_free(NULL);
     sab_probe_free(probe);
 }
 
 static void InitFunctions_SetWhatTheMacrosSet(void) {
-#define SAME(type, INIT, init)                                  \
-    do {                                                        \
-        static const type macro_ = INIT;                        \
-        type made_;                                             \
-        memset(&made_, 0xFF, sizeof made_);                     \
-        init(&made_, sizeof made_);                             \
-        init(NULL, sizeof made_);                               \
-        EXPECT(made_.struct_size == sizeof made_);              \
-        EXPECT(memcmp(&made_, &macro_, sizeof made_) == 0);     \
+#define SAME(type, INIT, init)                              \
+    do {                                                    \
+        static const type macro_ = INIT;                    \
+        type made_;                                         \
+        memset(&made_, 0xFF, sizeof made_);                 \
+        init(&made_, sizeof made_);                         \
+        init(NULL, sizeof made_);                           \
+        EXPECT(made_.struct_size == sizeof made_);          \
+        EXPECT(memcmp(&made_, &macro_, sizeof made_) == 0); \
     } while (0)
     SAME(sab_probe_options, SAB_PROBE_OPTIONS_INIT, sab_probe_options_init);
     SAME(sab_probe_callbacks, SAB_PROBE_CALLBACKS_INIT, sab_probe_callbacks_init);
 #undef SAME
-#define SAME_FIELD(type, INIT, init, field)                     \
-    do {                                                        \
-        static const type macro_ = INIT;                        \
-        type made_;                                             \
-        memset(&made_, 0xFF, sizeof made_);                     \
-        init(&made_, sizeof made_);                             \
-        init(NULL, sizeof made_);                               \
-        EXPECT(made_.struct_size == sizeof made_);              \
-        EXPECT(made_.field == macro_.field);                    \
+#define SAME_FIELD(type, INIT, init, field)        \
+    do {                                           \
+        static const type macro_ = INIT;           \
+        type made_;                                \
+        memset(&made_, 0xFF, sizeof made_);        \
+        init(&made_, sizeof made_);                \
+        init(NULL, sizeof made_);                  \
+        EXPECT(made_.struct_size == sizeof made_); \
+        EXPECT(made_.field == macro_.field);       \
     } while (0)
-    SAME_FIELD(sab_collect_peak_options, SAB_COLLECT_PEAK_OPTIONS_INIT, sab_collect_peak_options_init, item_count);
-    SAME_FIELD(sab_measurement_options, SAB_MEASUREMENT_OPTIONS_INIT, sab_measurement_options_init, degree);
-    SAME_FIELD(sab_memory_model_options, SAB_MEMORY_MODEL_OPTIONS_INIT, sab_memory_model_options_init, coverage);
-    SAME_FIELD(sab_find_max_batch_options, SAB_FIND_MAX_BATCH_OPTIONS_INIT, sab_find_max_batch_options_init, maximum);
-    SAME_FIELD(sab_chunked_step_options, SAB_CHUNKED_STEP_OPTIONS_INIT, sab_chunked_step_options_init, chunk_size);
-    SAME_FIELD(sab_memory_guard_options, SAB_MEMORY_GUARD_OPTIONS_INIT, sab_memory_guard_options_init, window);
+    SAME_FIELD(sab_collect_peak_options, SAB_COLLECT_PEAK_OPTIONS_INIT,
+               sab_collect_peak_options_init, item_count);
+    SAME_FIELD(sab_measurement_options, SAB_MEASUREMENT_OPTIONS_INIT, sab_measurement_options_init,
+               degree);
+    SAME_FIELD(sab_memory_model_options, SAB_MEMORY_MODEL_OPTIONS_INIT,
+               sab_memory_model_options_init, coverage);
+    SAME_FIELD(sab_find_max_batch_options, SAB_FIND_MAX_BATCH_OPTIONS_INIT,
+               sab_find_max_batch_options_init, maximum);
+    SAME_FIELD(sab_chunked_step_options, SAB_CHUNKED_STEP_OPTIONS_INIT,
+               sab_chunked_step_options_init, chunk_size);
+    SAME_FIELD(sab_memory_guard_options, SAB_MEMORY_GUARD_OPTIONS_INIT,
+               sab_memory_guard_options_init, window);
 #undef SAME_FIELD
 }
 
@@ -177,13 +191,16 @@ static void Probe_OfADeviceThatIsNotThere_IsRefused(void) {
     EXPECT_FAILS(sab_probe_new(NULL, NULL, &probe), SAB_E_ARGUMENT, "device = NULL");
     EXPECT_FAILS(sab_probe_new("host", NULL, NULL), SAB_E_ARGUMENT, "probe = NULL");
     options.total_bytes = 1 << 20;
-    EXPECT_FAILS(sab_probe_new("host", &options, &probe), SAB_E_UNSUPPORTED, "options.total_bytes = 1048576");
+    EXPECT_FAILS(sab_probe_new("host", &options, &probe), SAB_E_UNSUPPORTED,
+                 "options.total_bytes = 1048576");
     options.total_bytes = -1;
-    EXPECT_FAILS(sab_probe_new("host", &options, &probe), SAB_E_ARGUMENT, "options.total_bytes = -1");
+    EXPECT_FAILS(sab_probe_new("host", &options, &probe), SAB_E_ARGUMENT,
+                 "options.total_bytes = -1");
 }
 
 #ifdef __linux__
-/* The groups of a process are a line of many KiB in /proc/self/status, before the memory. Left out where the test may not set groups. */
+/* The groups of a process are a line of many KiB in /proc/self/status, before the memory. Left out
+ * where the test may not set groups. */
 static void HostProbe_OfAProcessInManyGroups_Reads(void) {
     enum { groups = 4000 };
     fflush(NULL);
@@ -196,7 +213,8 @@ static void HostProbe_OfAProcessInManyGroups_Reads(void) {
         sab_memory_stats stats = SAB_MEMORY_STATS_INIT;
         const sab_status status = sab_probe_new("host", NULL, &probe);
         if (status == SAB_E_UNSUPPORTED && access("/proc/self/clear_refs", W_OK) != 0) _exit(0);
-        _exit(!(status == SAB_OK && sab_probe_read(probe, &stats) == SAB_OK && stats.current > 0 && stats.peak >= stats.current && stats.total > stats.peak));
+        _exit(!(status == SAB_OK && sab_probe_read(probe, &stats) == SAB_OK && stats.current > 0 &&
+                stats.peak >= stats.current && stats.total > stats.peak));
     }
     int status = 1;
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
@@ -207,7 +225,8 @@ static void HostProbe_OfAProcessInManyGroups_Reads(void) {
 static void HostProbe_SeesWhatIsTouched(void) {
     enum { mib = 1 << 20 };
     sab_probe *probe = NULL;
-    sab_memory_stats before = SAB_MEMORY_STATS_INIT, held = SAB_MEMORY_STATS_INIT, after = SAB_MEMORY_STATS_INIT, again = SAB_MEMORY_STATS_INIT;
+    sab_memory_stats before = SAB_MEMORY_STATS_INIT, held = SAB_MEMORY_STATS_INIT,
+                     after = SAB_MEMORY_STATS_INIT, again = SAB_MEMORY_STATS_INIT;
     FILE *refs = fopen("/proc/self/clear_refs", "w"); /* some systems have none */
     const int can_reset = refs != NULL && fputs("5", refs) >= 0 && fflush(refs) == 0;
     if (refs != NULL) fclose(refs);
@@ -240,10 +259,10 @@ static void HostProbe_SeesWhatIsTouched(void) {
 
 struct workload {
     struct device *device;
-    sab_probe *probe;    /* freed inside work, when that is wanted */
-    uint64_t items;      /* then SAB_END; UINT64_MAX: for ever */
-    uint64_t fails_at;   /* item that fails */
-    int32_t code;        /* with it; 0: none fails */
+    sab_probe *probe;  /* freed inside work, when that is wanted */
+    uint64_t items;    /* then SAB_END; UINT64_MAX: for ever */
+    uint64_t fails_at; /* item that fails */
+    int32_t code;      /* with it; 0: none fails */
     uint64_t hook_fails_at;
     int32_t cleanup_code, garbage_code;
     uint64_t out_of_memory; /* every such item */
@@ -279,9 +298,11 @@ static int32_t work(void *ctx, uint64_t item, double *features, size_t capacity,
         touch(load->device, 900);
         return load->code;
     }
-    if (load->out_of_memory > 0 && item % load->out_of_memory == load->out_of_memory - 1) return item % 2 == 0 ? SAB_OUT_OF_MEMORY : 700;
+    if (load->out_of_memory > 0 && item % load->out_of_memory == load->out_of_memory - 1)
+        return item % 2 == 0 ? SAB_OUT_OF_MEMORY : 700;
     *count = item % 2 == 1 ? load->features_of_odd : load->features;
-    for (size_t i = 0; i < *count && i < capacity; ++i) features[i] = load->feature + (double)item + (double)i / 128;
+    for (size_t i = 0; i < *count && i < capacity; ++i)
+        features[i] = load->feature + (double)item + (double)i / 128;
     return touch(load->device, (int64_t)(100 + item));
 }
 
@@ -319,9 +340,11 @@ static void CollectPeak_RecordsEachItem(void) {
     options.item_count = 50;
     EXPECT_OK(sab_collect_peak(probe, &options, peaks));
     const sab_peaks_view view = view_of(peaks);
-    EXPECT(view.count == 50 && view.feature_count == 2 && view.out_of_memory_count == 0 && load.worked == 50);
+    EXPECT(view.count == 50 && view.feature_count == 2 && view.out_of_memory_count == 0 &&
+           load.worked == 50);
     for (size_t i = 0; i < view.count; ++i) {
-        EXPECT(view.items[i] == i && view.features[2 * i] == (double)i && view.features[2 * i + 1] == (double)i + 1.0 / 128);
+        EXPECT(view.items[i] == i && view.features[2 * i] == (double)i &&
+               view.features[2 * i + 1] == (double)i + 1.0 / 128);
         EXPECT(view.before[i] == 1000 && view.peaks[i] == 1100 + (int64_t)i);
         EXPECT(view.reserved_peaks[i] == 1107 + (int64_t)i && view.largest_free[i] == 3);
     }
@@ -378,8 +401,10 @@ static void CollectPeak_WarmUp_IsRunButNotRecorded(void) {
     load.out_of_memory = 3; /* items 2, 5 and 8: the first is warming up */
     EXPECT_OK(sab_collect_peak(probe, &options, peaks));
     sab_peaks_view view = view_of(peaks);
-    EXPECT(load.worked == 10 && load.cleaned == 10 && view.count == 5 && view.items[0] == 3 && view.items[4] == 9);
-    EXPECT(view.out_of_memory_count == 2 && view.out_of_memory[0] == 5 && view.out_of_memory[1] == 8);
+    EXPECT(load.worked == 10 && load.cleaned == 10 && view.count == 5 && view.items[0] == 3 &&
+           view.items[4] == 9);
+    EXPECT(view.out_of_memory_count == 2 && view.out_of_memory[0] == 5 &&
+           view.out_of_memory[1] == 8);
     options.warm_up = 100;
     EXPECT_OK(sab_collect_peak(probe, &options, peaks));
     EXPECT(load.worked == 20 && view_of(peaks).count == 5);
@@ -396,14 +421,16 @@ static void CollectPeak_OutOfMemory_IsListedAndSkipped(void) {
     device.trace_on = 1;
     EXPECT_OK(sab_collect_peak(probe, &options, peaks));
     sab_peaks_view view = view_of(peaks);
-    EXPECT(view.count == 6 && view.out_of_memory_count == 4 && view.out_of_memory[0] == 6 && view.out_of_memory[3] == 9);
+    EXPECT(view.count == 6 && view.out_of_memory_count == 4 && view.out_of_memory[0] == 6 &&
+           view.out_of_memory[3] == 9);
     EXPECT(load.cleaned == 10 && load.collected == 10 && device.calls[RELEASE_CACHE] == 10);
     /* also by the code that the probe takes for it */
     device.limit = 0;
     load.out_of_memory = 2; /* items 1, 3, ... say 700 */
     EXPECT_OK(sab_collect_peak(probe, &options, peaks));
     view = view_of(peaks);
-    EXPECT(view.count == 11 && view.out_of_memory_count == 9 && view.out_of_memory[4] == 1 && device.asked > 0);
+    EXPECT(view.count == 11 && view.out_of_memory_count == 9 && view.out_of_memory[4] == 1 &&
+           device.asked > 0);
     sab_peaks_free(peaks);
     sab_probe_free(probe);
 }
@@ -422,9 +449,13 @@ static void CollectPeak_AfterFailure_KeepsWhatWasCollected(void) {
         EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK, "work on item 4");
         EXPECT(sab_last_callback_code() == codes[i]);
         const sab_peaks_view view = view_of(peaks);
-        EXPECT(view.count == 4 && view.items[3] == 3 && view.peaks[3] == 1103 && view.out_of_memory_count == 0);
-        EXPECT(load.worked == 5 && load.cleaned == 5 && load.collected == 5 && load.last_cleaned == 4); /* the failed one included */
-        EXPECT(strlen(device.trace) >= 5 && strcmp(device.trace + strlen(device.trace) - 5, "pCGXR") == 0);
+        EXPECT(view.count == 4 && view.items[3] == 3 && view.peaks[3] == 1103 &&
+               view.out_of_memory_count == 0);
+        /* the failed one included */
+        EXPECT(load.worked == 5 && load.cleaned == 5 && load.collected == 5 &&
+               load.last_cleaned == 4);
+        EXPECT(strlen(device.trace) >= 5 &&
+               strcmp(device.trace + strlen(device.trace) - 5, "pCGXR") == 0);
         EXPECT(device.peak == device.held);
         load.code = 0; /* and goes on */
         EXPECT_OK(sab_collect_peak(probe, &options, peaks));
@@ -434,7 +465,8 @@ static void CollectPeak_AfterFailure_KeepsWhatWasCollected(void) {
     }
 }
 
-/* Whatever fails, the other hooks still run, the peak begins again, and the first failure is the one that is told. */
+/* Whatever fails, the other hooks still run, the peak begins again, and the first failure is the
+ * one that is told. */
 static void CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset(void) {
     const int32_t codes[] = {42, SAB_OUT_OF_MEMORY, 700, SAB_END};
     for (size_t i = 0; i < COUNT(codes); ++i)
@@ -449,7 +481,10 @@ static void CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset(void) {
             load.garbage_code = which == 1 ? codes[i] : 0;
             device.fails_at[RELEASE_CACHE] = which == 2 ? 3 : 0;
             device.code = codes[i];
-            EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK, which == 0 ? "cleanup" : which == 1 ? "collect_garbage" : "release_cache");
+            EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK,
+                         which == 0   ? "cleanup"
+                         : which == 1 ? "collect_garbage"
+                                      : "release_cache");
             EXPECT(sab_last_callback_code() == codes[i]);
             EXPECT(view_of(peaks).count == 3 && load.worked == 3); /* it was measured */
             EXPECT(load.cleaned == 3 && load.collected == 3 && device.calls[RELEASE_CACHE] == 3);
@@ -474,13 +509,15 @@ static void CollectPeak_FailingHook_GivesItsCodeAndLeavesThePeakReset(void) {
 }
 
 /* Work that measures on the same probe. */
-static int32_t inner_work(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count) {
+static int32_t inner_work(void *ctx, uint64_t item, double *features, size_t capacity,
+                          size_t *count) {
     (void)features, (void)capacity;
     *count = 0;
     return item == 3 ? SAB_END : touch(ctx, 500);
 }
 
-static int32_t outer_work(void *ctx, uint64_t item, double *features, size_t capacity, size_t *count) {
+static int32_t outer_work(void *ctx, uint64_t item, double *features, size_t capacity,
+                          size_t *count) {
     struct device *device = ((void **)ctx)[0];
     sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
     (void)features, (void)capacity;
@@ -540,19 +577,24 @@ static void CollectPeak_OfFeaturesThatCannotBe_IsRefused(void) {
     sab_probe *probe = probe_of(&device);
     sab_peaks *peaks = new_peaks();
     load.features_of_odd = 3;
-    EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "features of item 1 = 3: must be as many as of the items before, 2");
+    EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
+                 "features of item 1 = 3: must be as many as of the items before, 2");
     EXPECT(view_of(peaks).count == 1 && load.cleaned == 2 && device.peak == device.held);
     load.features = load.features_of_odd = 4; /* other than those collected already */
-    EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "features of item 0 = 4");
+    EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
+                 "features of item 0 = 4");
     load.features = load.features_of_odd = 65;
-    EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "features of item 0 = 65: there is room for 64");
+    EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
+                 "features of item 0 = 65: there is room for 64");
     load.features = load.features_of_odd = 2;
     const double wrong[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < COUNT(wrong); ++i) {
         load.feature = wrong[i];
-        EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "features[0] of item 0 = ");
+        EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
+                     "features[0] of item 0 = ");
     }
-    EXPECT(view_of(peaks).count == 1 && load.cleaned == load.worked && load.collected == load.worked && device.peak == device.held);
+    EXPECT(view_of(peaks).count == 1 && load.cleaned == load.worked &&
+           load.collected == load.worked && device.peak == device.held);
     sab_peaks_free(peaks);
 
     peaks = new_peaks();
@@ -569,7 +611,8 @@ static void CollectPeak_OfFeaturesThatCannotBe_IsRefused(void) {
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "options.work = NULL");
     options = collecting(&load);
     options.release_cache = 2;
-    EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT, "options.release_cache = 2");
+    EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_ARGUMENT,
+                 "options.release_cache = 2");
     EXPECT_FAILS(sab_collect_peak(probe, NULL, peaks), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_collect_peak(NULL, &options, peaks), SAB_E_ARGUMENT, "probe = NULL");
     EXPECT_FAILS(sab_collect_peak(probe, &options, NULL), SAB_E_ARGUMENT, "peaks = NULL");
@@ -587,10 +630,12 @@ static void CollectPeak_Cancelled_KeepsWhatWasCollected(void) {
     options.progress = cancel_at;
     options.progress_ctx = &at;
     EXPECT_FAILS(sab_collect_peak(probe, &options, peaks), SAB_E_CANCELLED, "77");
-    EXPECT(sab_last_callback_code() == 77 && view_of(peaks).count == 4 && load.worked == 4 && load.cleaned == 4 && device.peak == device.held);
+    EXPECT(sab_last_callback_code() == 77 && view_of(peaks).count == 4 && load.worked == 4 &&
+           load.cleaned == 4 && device.peak == device.held);
     at = 99; /* and added to what is there */
     EXPECT_OK(sab_collect_peak(probe, &options, peaks));
-    EXPECT(view_of(peaks).count == 14 && view_of(peaks).items[4] == 0 && view_of(peaks).items[13] == 9);
+    EXPECT(view_of(peaks).count == 14 && view_of(peaks).items[4] == 0 &&
+           view_of(peaks).items[13] == 9);
     sab_peaks_free(peaks);
     sab_probe_free(probe);
 }

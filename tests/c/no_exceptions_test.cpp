@@ -31,7 +31,8 @@ static void Epoch_GivesEverySampleOnce() {
     sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
     EXPECT_OK(sab_sizes_new(tokens, 10, SAB_INT32, nullptr, &sizes));
     options.budget = -1;
-    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "budget = -1"); // an exception inside, none outside
+    // an exception inside, none outside
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "budget = -1");
     options.budget = 64;
     EXPECT_OK(sab_plan_new(sizes, &options, &plan));
     EXPECT_OK(sab_bucket_sampler_new(plan, nullptr, &sampler));

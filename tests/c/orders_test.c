@@ -1,4 +1,5 @@
-/* What every order promises: coverage, equal steps, budget, near-equal ranks, resume; whatever the plan, the ranks and the policies. */
+/* What every order promises: coverage, equal steps, budget, near-equal ranks, resume; whatever the
+ * plan, the ranks and the policies. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -10,11 +11,13 @@
 
 enum order { NATIVE, SEQUENTIAL, SIZE_AWARE, ORDERS };
 
-static sab_sampler *sampler_of(enum order order, const sab_plan *plan, const sab_sizes *sizes, const sab_sampler_options *options) {
+static sab_sampler *sampler_of(enum order order, const sab_plan *plan, const sab_sizes *sizes,
+                               const sab_sampler_options *options) {
     sab_sampler *sampler = NULL;
-    EXPECT_OK(order == NATIVE       ? sab_bucket_sampler_new(plan, options, &sampler)
-              : order == SEQUENTIAL ? sab_sequential_sampler_new(plan, options, &sampler)
-                                    : sab_size_aware_sampler_new(NULL, SAMPLES, sizes, BUDGET, options, &sampler));
+    EXPECT_OK(order == NATIVE ? sab_bucket_sampler_new(plan, options, &sampler)
+              : order == SEQUENTIAL
+                  ? sab_sequential_sampler_new(plan, options, &sampler)
+                  : sab_size_aware_sampler_new(NULL, SAMPLES, sizes, BUDGET, options, &sampler));
     return sampler;
 }
 
@@ -47,7 +50,8 @@ static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
             sab_plan *plan = plan_of(buckets, tail);
             for (enum order order = NATIVE; order < ORDERS; ++order)
                 for (uint64_t world_size = 1; world_size <= 9; ++world_size)
-                    for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP; ++last_step) {
+                    for (sab_last_step last_step = SAB_LAST_STEP_SPLIT;
+                         last_step <= SAB_LAST_STEP_WRAP; ++last_step) {
                         int seen[SAMPLES] = {0};
                         uint64_t steps = 0, count = 0, batches = 0;
                         for (uint64_t rank = 0; rank < world_size; ++rank) {
@@ -65,8 +69,10 @@ static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
                                     total += size;
                                     longest = fmax(longest, size);
                                 }
-                                EXPECT(batch.total == total && batch.longest == longest && batch.step == walked);
-                                EXPECT((order == SIZE_AWARE ? batch.total : batch.padded_total) <= BUDGET);
+                                EXPECT(batch.total == total && batch.longest == longest &&
+                                       batch.step == walked);
+                                EXPECT((order == SIZE_AWARE ? batch.total : batch.padded_total) <=
+                                       BUDGET);
                                 EXPECT(batch.count > 0 || last_step == SAB_LAST_STEP_SPLIT);
                                 ++walked;
                             }
@@ -76,13 +82,15 @@ static void EveryPlanAndOrder_KeepsCoverageStepsAndBudget(void) {
                         }
                         if (order == SIZE_AWARE || (tail != SAB_TAIL_DROP && tail != SAB_TAIL_WRAP))
                             for (int i = 0; i < SAMPLES; ++i)
-                                EXPECT(last_step == SAB_LAST_STEP_SPLIT  ? seen[i] == 1
-                                       : last_step == SAB_LAST_STEP_DROP ? seen[i] <= 1
-                                                                         : seen[i] == 1 || seen[i] == 2);
+                                EXPECT(last_step == SAB_LAST_STEP_SPLIT ? seen[i] == 1
+                                       : last_step == SAB_LAST_STEP_DROP
+                                           ? seen[i] <= 1
+                                           : seen[i] == 1 || seen[i] == 2);
                         sab_sampler_options one = ranks(0, 1);
                         sab_sampler *alone = sampler_of(order, plan, sizes, &one);
                         EXPECT_OK(sab_sampler_batch_count(alone, &batches));
-                        EXPECT(steps == batches / world_size + (last_step != SAB_LAST_STEP_DROP && batches % world_size > 0));
+                        EXPECT(steps == batches / world_size + (last_step != SAB_LAST_STEP_DROP &&
+                                                                batches % world_size > 0));
                         sab_sampler_free(alone);
                     }
             sab_plan_free(plan);
@@ -96,7 +104,8 @@ static void StepTotals_AreTheTrueSumsUnderEveryPolicy(void) {
     const uint64_t worlds[] = {1, 2, 3, 7, 64, 200}; /* the last: more ranks than batches */
     for (enum order order = NATIVE; order < ORDERS; ++order)
         for (size_t w = 0; w < COUNT(worlds); ++w)
-            for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP; ++last_step) {
+            for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
+                 ++last_step) {
                 enum { most_steps = 400 };
                 uint64_t samples[most_steps] = {0}, said[most_steps] = {0}, steps = 0;
                 double totals[most_steps] = {0}, said_total[most_steps] = {0};
@@ -108,13 +117,15 @@ static void StepTotals_AreTheTrueSumsUnderEveryPolicy(void) {
                     for (steps = 0; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) {
                         samples[steps] += batch.count;
                         totals[steps] += batch.total;
-                        EXPECT(rank == 0 || (batch.step_samples == said[steps] && batch.step_total == said_total[steps]));
+                        EXPECT(rank == 0 || (batch.step_samples == said[steps] &&
+                                             batch.step_total == said_total[steps]));
                         said[steps] = batch.step_samples;
                         said_total[steps] = batch.step_total;
                     }
                     sab_sampler_free(sampler);
                 }
-                for (uint64_t step = 0; step < steps; ++step) EXPECT(samples[step] == said[step] && totals[step] == said_total[step]);
+                for (uint64_t step = 0; step < steps; ++step)
+                    EXPECT(samples[step] == said[step] && totals[step] == said_total[step]);
             }
     sab_sampler_options without = ranks(0, 2);
     without.step_totals = 0;
@@ -137,7 +148,8 @@ static void MoreRanksThanSamples_GiveEmptyBatches(void) {
         sab_batch batch = SAB_BATCH_INIT;
         EXPECT_OK(sab_next_batch(sampler, &batch));
         EXPECT(batch.count <= 1 && batch.step_samples == 3 && batch.step_total == 15);
-        EXPECT(batch.count > 0 || (batch.total == 0 && batch.padded_total == 0 && batch.bucket == -1));
+        EXPECT(batch.count > 0 ||
+               (batch.total == 0 && batch.padded_total == 0 && batch.bucket == -1));
         empty += batch.count == 0;
         for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
         EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
@@ -152,7 +164,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Mean over steps of largest cost / mean cost, if neighbours in the order of cost were taken together: as equal as it gets. */
+/* Mean over steps of largest cost / mean cost, if neighbours in the order of cost were taken
+ * together: as equal as it gets. */
 static double least_imbalance(const sab_plan *plan, uint64_t world_size) {
     double costs[2000], sum = 0;
     sab_sampler *sampler = rank_of(plan, 0, 1);
@@ -163,7 +176,8 @@ static double least_imbalance(const sab_plan *plan, uint64_t world_size) {
     qsort(costs, batches, sizeof *costs, by_value);
     const uint64_t steps = batches / world_size;
     for (uint64_t step = 0; step < steps; ++step) {
-        const double *of_step = costs + (batches - (step + 1) * world_size); /* from the costliest down */
+        /* from the costliest down */
+        const double *of_step = costs + (batches - (step + 1) * world_size);
         double total = 0;
         for (uint64_t rank = 0; rank < world_size; ++rank) total += of_step[rank];
         sum += of_step[world_size - 1] * (double)world_size / total;
@@ -265,8 +279,10 @@ static void WorstFirst_BeginsWithTheCostliest(void) {
             sab_bucket bucket = SAB_BUCKET_INIT;
             EXPECT_OK(sab_plan_get_bucket(plan, (size_t)batch.bucket, &bucket));
             const double may_cost = bucket.cost * (double)batch.count / (double)bucket.batch_size;
-            if (step < worst) least_of_first = fmin(least_of_first, may_cost);
-            else most_of_rest = fmax(most_of_rest, may_cost);
+            if (step < worst)
+                least_of_first = fmin(least_of_first, may_cost);
+            else
+                most_of_rest = fmax(most_of_rest, may_cost);
             for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
         }
         EXPECT(least_of_first >= most_of_rest && all_are(seen, 500, 1));
@@ -286,7 +302,8 @@ static void WorstBatches_AreNeverExceededInAnyEpoch(void) {
         EXPECT(sab_next_batch(worst, &batch) == SAB_END);
         for (uint64_t epoch = 0; epoch < 20; ++epoch) {
             EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
-            while (sab_next_batch(sampler, &batch) == SAB_OK) EXPECT(batch.padded_total <= first.padded_total);
+            while (sab_next_batch(sampler, &batch) == SAB_OK)
+                EXPECT(batch.padded_total <= first.padded_total);
         }
         uint64_t count = 0;
         sab_plan_info info = SAB_PLAN_INFO_INIT;
@@ -318,7 +335,8 @@ static void SizeAware_GivesTheDocumentedBatches(void) {
     sab_sizes_free(sizes);
 }
 
-static int32_t from_lengths(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+static int32_t from_lengths(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                            double *size) {
     const int64_t *order = ctx;
     if (position == SAMPLES) return SAB_END;
     *index = order[(position + epoch) % SAMPLES];
@@ -344,11 +362,14 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
                 ++skipped;
                 continue;
             }
-            if (count > 0 && (i == SAMPLES || total + size > most)) { /* the batch closes before it would exceed */
+            /* the batch closes before it would exceed */
+            if (count > 0 && (i == SAMPLES || total + size > most)) {
                 EXPECT_OK(sab_next_batch(sampler, &batch));
                 EXPECT_OK(sab_next_batch(stream, &streamed));
-                EXPECT(batch.count == count && batch.total == total && memcmp(batch.indices, open, count * sizeof *open) == 0);
-                EXPECT(streamed.count == count && streamed.total == total && memcmp(streamed.indices, open, count * sizeof *open) == 0);
+                EXPECT(batch.count == count && batch.total == total &&
+                       memcmp(batch.indices, open, count * sizeof *open) == 0);
+                EXPECT(streamed.count == count && streamed.total == total &&
+                       memcmp(streamed.indices, open, count * sizeof *open) == 0);
                 count = 0;
                 total = 0;
             }
@@ -356,7 +377,8 @@ static void SizeAware_FollowsTheRuleWrittenOut(void) {
             open[count++] = order[i];
             total += size;
         }
-        EXPECT(sab_next_batch(sampler, &batch) == SAB_END && sab_next_batch(stream, &streamed) == SAB_END);
+        EXPECT(sab_next_batch(sampler, &batch) == SAB_END &&
+               sab_next_batch(stream, &streamed) == SAB_END);
         EXPECT_OK(sab_sampler_skipped_count(sampler, &said));
         EXPECT_OK(sab_sampler_skipped_count(stream, &said_by_stream));
         EXPECT(said == skipped && said_by_stream == skipped);
@@ -376,7 +398,8 @@ static void Stream_BeginsAgainWithTheEpoch(void) {
     EXPECT(batch.indices[0] == 0 && batch.epoch == 0 && batch.step == 0);
     EXPECT_OK(sab_sampler_set_epoch(stream, 7));
     EXPECT_OK(sab_next_batch(stream, &batch));
-    EXPECT(batch.indices[0] == 7 && batch.epoch == 7 && batch.step == 0 && batch.step_samples == batch.count);
+    EXPECT(batch.indices[0] == 7 && batch.epoch == 7 && batch.step == 0 &&
+           batch.step_samples == batch.count);
     uint64_t epoch = 0, step = 0;
     EXPECT_OK(sab_sampler_tell(stream, &epoch, &step));
     EXPECT(epoch == 7 && step == 1);
@@ -392,7 +415,8 @@ static void SavedAndRestored_GivesTheSameBytesAndBatches(void) {
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
     sab_plan *plan = plan_of(SAB_BUCKETS_AUTO, SAB_TAIL_KEEP);
     for (enum order order = NATIVE; order < ORDERS; ++order)
-        for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP; ++last_step) {
+        for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
+             ++last_step) {
             sab_sampler_options options = ranks(1, 3);
             options.last_step = last_step;
             options.epoch = 2;
@@ -412,7 +436,9 @@ static void SavedAndRestored_GivesTheSameBytesAndBatches(void) {
                 sab_status status;
                 while ((status = sab_next_batch(sampler, &batch)) == SAB_OK) {
                     EXPECT_OK(sab_next_batch(other, &same));
-                    EXPECT(batch.count == same.count && (batch.count == 0 || memcmp(batch.indices, same.indices, batch.count * 8) == 0));
+                    EXPECT(batch.count == same.count &&
+                           (batch.count == 0 ||
+                            memcmp(batch.indices, same.indices, batch.count * 8) == 0));
                     EXPECT(batch.epoch == 2 && same.epoch == 2 && batch.step == same.step);
                 }
                 EXPECT(status == SAB_END && sab_next_batch(other, &same) == SAB_END);
@@ -429,7 +455,8 @@ static void ThreeResumes_OnOtherNumbersOfRanks_LoseNothing(void) {
     sab_plan *plan = plan_of(SAB_BUCKETS_AUTO, SAB_TAIL_KEEP);
     for (enum order order = NATIVE; order < ORDERS; ++order)
         for (uint64_t round = 0; round < 30; ++round) {
-            const uint64_t worlds[] = {1 + round % 7, 1 + round / 2 % 5, 1 + (round + 3) % 6, 1 + round / 5};
+            const uint64_t worlds[] = {1 + round % 7, 1 + round / 2 % 5, 1 + (round + 3) % 6,
+                                       1 + round / 5};
             unsigned char state[SAB_STATE_SIZE], saved[SAB_STATE_SIZE];
             int seen[SAMPLES] = {0};
             uint64_t step_before = 0;
@@ -443,7 +470,8 @@ static void ThreeResumes_OnOtherNumbersOfRanks_LoseNothing(void) {
                     EXPECT(epoch == 0 && step == step_before);
                     sab_batch batch = SAB_BATCH_INIT;
                     const uint64_t most = leg + 1 == COUNT(worlds) ? UINT64_MAX : round % 4;
-                    for (uint64_t i = 0; i < most && sab_next_batch(sampler, &batch) == SAB_OK; ++i) {
+                    for (uint64_t i = 0; i < most && sab_next_batch(sampler, &batch) == SAB_OK;
+                         ++i) {
                         EXPECT(batch.step == step_before + i);
                         for (uint64_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
                     }
@@ -468,8 +496,10 @@ static void AfterAResumeOnOtherRanks_EarlierStepsAreRefused(void) {
     EXPECT_OK(sab_sampler_seek(two, 4));
     EXPECT_OK(sab_sampler_state_save(two, state));
     EXPECT_OK(sab_sampler_state_restore(three, state, sizeof state));
-    EXPECT_FAILS(sab_sampler_at(three, 3, &batch), SAB_E_ARGUMENT, "position = 3: must not be before step 4");
-    EXPECT_FAILS(sab_sampler_seek(three, 3), SAB_E_ARGUMENT, "position = 3: must not be before step 4");
+    EXPECT_FAILS(sab_sampler_at(three, 3, &batch), SAB_E_ARGUMENT,
+                 "position = 3: must not be before step 4");
+    EXPECT_FAILS(sab_sampler_seek(three, 3), SAB_E_ARGUMENT,
+                 "position = 3: must not be before step 4");
     EXPECT_OK(sab_sampler_at(three, 4, &batch));
     EXPECT_OK(sab_sampler_set_epoch(three, 0)); /* a whole epoch of its own again */
     EXPECT_OK(sab_sampler_at(three, 3, &batch));
@@ -501,23 +531,28 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
         other = sampler_of(NATIVE, plan, sizes, &options);
         unsigned char foreign[SAB_STATE_SIZE];
         EXPECT_OK(sab_sampler_state_save(other, foreign));
-        EXPECT_FAILS(sab_sampler_state_restore(sampler, foreign, sizeof foreign), SAB_E_MISMATCH, others[i].words);
+        EXPECT_FAILS(sab_sampler_state_restore(sampler, foreign, sizeof foreign), SAB_E_MISMATCH,
+                     others[i].words);
         sab_sampler_free(other);
     }
     memcpy(longer, state, sizeof state);
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, sizeof longer), SAB_E_FORMAT, "has 137 bytes, must have 136");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, sizeof longer), SAB_E_FORMAT,
+                 "has 137 bytes, must have 136");
     longer[4] = 2;
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, SAB_STATE_SIZE), SAB_E_FORMAT, "has version 2, this library reads 1");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, SAB_STATE_SIZE), SAB_E_FORMAT,
+                 "has version 2, this library reads 1");
     sab_sampler *worst = NULL;
     EXPECT_OK(sab_plan_worst_batches(plan, 2, &worst));
-    EXPECT_FAILS(sab_sampler_state_restore(worst, state, sizeof state), SAB_E_MISMATCH, "order 1, this sampler has 4");
+    EXPECT_FAILS(sab_sampler_state_restore(worst, state, sizeof state), SAB_E_MISMATCH,
+                 "order 1, this sampler has 4");
     sab_sampler_free(worst);
     EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 200, NULL, &other));
     sab_sampler *more = NULL;
     EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 201, NULL, &more));
     unsigned char of_size_aware[SAB_STATE_SIZE];
     EXPECT_OK(sab_sampler_state_save(other, of_size_aware));
-    EXPECT_FAILS(sab_sampler_state_restore(more, of_size_aware, SAB_STATE_SIZE), SAB_E_MISMATCH, "fingerprint");
+    EXPECT_FAILS(sab_sampler_state_restore(more, of_size_aware, SAB_STATE_SIZE), SAB_E_MISMATCH,
+                 "fingerprint");
     sab_sampler_free(other);
     sab_sampler_free(more);
     EXPECT_OK(sab_sampler_state_save(sampler, after)); /* it stands where it stood */

@@ -1,4 +1,5 @@
-/* Packing: which bins come out, that a textbook would give the same, and that they walk as every other order does. */
+/* Packing: which bins come out, that a textbook would give the same, and that they walk as every
+ * other order does. */
 #include <stdlib.h>
 
 #include "helpers.h"
@@ -9,7 +10,8 @@ static sab_pack_options into(uint64_t capacity) {
     return pack;
 }
 
-static sab_sampler *packed(const int32_t *numbers, size_t count, const sab_pack_options *pack, const sab_sampler_options *options) {
+static sab_sampler *packed(const int32_t *numbers, size_t count, const sab_pack_options *pack,
+                           const sab_sampler_options *options) {
     sab_sizes *sizes = sizes_of(numbers, count);
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_packed_sampler_new(sizes, pack, options, &sampler));
@@ -45,7 +47,8 @@ static uint32_t drawn(void) {
 
 /* Lengths of 1 to `most`, many short and few long, some of them 0. */
 static void draw_lengths(int32_t *numbers, size_t count, uint32_t most) {
-    for (size_t i = 0; i < count; ++i) numbers[i] = drawn() % 50 == 0 ? 0 : (int32_t)(1 + drawn() % (1 + drawn() % most));
+    for (size_t i = 0; i < count; ++i)
+        numbers[i] = drawn() % 50 == 0 ? 0 : (int32_t)(1 + drawn() % (1 + drawn() % most));
 }
 
 /* The lengths of each bin of the epoch as "5+3 4"; bins sorted by their text. */
@@ -55,7 +58,9 @@ static const char *bins_of(sab_sampler *sampler) {
     size_t count = 0;
     while (count < 64 && sab_next_batch(sampler, &batch) == SAB_OK) {
         char *end = bins[count++];
-        for (uint64_t i = 0; i < batch.count; ++i) end += sprintf(end, i == 0 ? "%d" : "+%d", batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]);
+        for (uint64_t i = 0; i < batch.count; ++i)
+            end +=
+                sprintf(end, i == 0 ? "%d" : "+%d", batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]);
     }
     qsort(bins, count, sizeof *bins, (int (*)(const void *, const void *))strcmp);
     char *end = text;
@@ -64,12 +69,13 @@ static const char *bins_of(sab_sampler *sampler) {
     return text;
 }
 
-#define EXPECT_BINS(numbers, pack, expected)                                                                   \
-    do {                                                                                                       \
-        sab_sampler *sampler_ = packed(numbers, COUNT(numbers), pack, NULL);                                   \
-        const char *got_ = bins_of(sampler_);                                                                  \
-        EXPECT(strcmp(got_, expected) == 0 || (fprintf(stderr, "%s:%d: has %s\n", __FILE__, __LINE__, got_), 0)); \
-        sab_sampler_free(sampler_);                                                                            \
+#define EXPECT_BINS(numbers, pack, expected)                                       \
+    do {                                                                           \
+        sab_sampler *sampler_ = packed(numbers, COUNT(numbers), pack, NULL);       \
+        const char *got_ = bins_of(sampler_);                                      \
+        EXPECT(strcmp(got_, expected) == 0 ||                                      \
+               (fprintf(stderr, "%s:%d: has %s\n", __FILE__, __LINE__, got_), 0)); \
+        sab_sampler_free(sampler_);                                                \
     } while (0)
 
 /* Which bins */
@@ -114,7 +120,8 @@ static void MaxSequences_LimitsEveryMethod(void) {
         pack.max_sequences = 3;
         EXPECT_BINS(numbers, &pack, "0 1+1+0 1+1+1");
         sab_sampler *sampler = packed(numbers, 7, &pack, NULL);
-        EXPECT(info_of(sampler).most_sequences == 3 && info_of(sampler).lower_bound == 3 && info_of(sampler).bins == 3);
+        EXPECT(info_of(sampler).most_sequences == 3 && info_of(sampler).lower_bound == 3 &&
+               info_of(sampler).bins == 3);
         sab_sampler_free(sampler);
         pack.max_sequences = 1;
         EXPECT_BINS(numbers, &pack, "0 0 1 1 1 1 1");
@@ -125,13 +132,15 @@ static void MaxSequences_LimitsEveryMethod(void) {
 
 static void Histogram_WastesLittleUnderALimit(void) {
     static int32_t numbers[12000];
-    for (int i = 0; i < 12000; ++i) numbers[i] = i % 3 == 0 ? 50 : 25; /* three fit by number, 50 and two of 25 by tokens */
+    /* three fit by number, 50 and two of 25 by tokens */
+    for (int i = 0; i < 12000; ++i) numbers[i] = i % 3 == 0 ? 50 : 25;
     sab_pack_options pack = into(100);
     pack.max_sequences = 3;
     sab_sampler *best = packed(numbers, 12000, &pack, NULL);
     pack.method = SAB_PACK_HISTOGRAM;
     sab_sampler *histogram = packed(numbers, 12000, &pack, NULL);
-    EXPECT(info_of(histogram).bins == 4000 && info_of(histogram).lower_bound == 4000 && info_of(best).bins == 2000 + 2667);
+    EXPECT(info_of(histogram).bins == 4000 && info_of(histogram).lower_bound == 4000 &&
+           info_of(best).bins == 2000 + 2667);
     sab_sampler_free(best);
     sab_sampler_free(histogram);
 }
@@ -154,12 +163,14 @@ static void Split_GivesFullPiecesAndARemainder(void) {
         EXPECT_BINS(numbers, &pack, "10 10 10 10 10 5+4 9");
         sab_sampler *sampler = packed(numbers, 5, &pack, NULL);
         const sab_pack_info info = info_of(sampler);
-        EXPECT(info.samples == 5 && info.split == 2 && info.sequences == 8 && info.bins == 7 && info.lower_bound == 7 && info.total == 68);
+        EXPECT(info.samples == 5 && info.split == 2 && info.sequences == 8 && info.bins == 7 &&
+               info.lower_bound == 7 && info.total == 68);
         int seen[5][25] = {{0}};
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK)
             for (uint64_t i = 0; i < batch.count; ++i)
-                for (int32_t at = 0; at < batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]; ++at) ++seen[batch.indices[i]][batch.starts[i] + at];
+                for (int32_t at = 0; at < batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]; ++at)
+                    ++seen[batch.indices[i]][batch.starts[i] + at];
         for (int s = 0; s < 5; ++s)
             for (int at = 0; at < 25; ++at) EXPECT(seen[s][at] == (at < numbers[s]));
         sab_sampler_free(sampler);
@@ -172,12 +183,17 @@ static void Batch_IsOneRowOfTheCapacity(void) {
     sab_sampler *sampler = packed(numbers, 3, &pack, NULL);
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT(batch.count == 3 && batch.indices[0] == 1 && batch.indices[1] == 0 && batch.indices[2] == 2); /* longest first */
-    EXPECT(batch.cu_seqlens[0] == 0 && batch.cu_seqlens[1] == 5 && batch.cu_seqlens[2] == 8 && batch.cu_seqlens[3] == 10 && batch.starts == NULL);
-    EXPECT(batch.longest == 5 && batch.total == 10 && batch.padded_length == 12 && batch.padded_total == 12 && batch.bucket == -1);
+    /* longest first */
+    EXPECT(batch.count == 3 && batch.indices[0] == 1 && batch.indices[1] == 0 &&
+           batch.indices[2] == 2);
+    EXPECT(batch.cu_seqlens[0] == 0 && batch.cu_seqlens[1] == 5 && batch.cu_seqlens[2] == 8 &&
+           batch.cu_seqlens[3] == 10 && batch.starts == NULL);
+    EXPECT(batch.longest == 5 && batch.total == 10 && batch.padded_length == 12 &&
+           batch.padded_total == 12 && batch.bucket == -1);
     EXPECT(batch.step_samples == 3 && batch.step_total == 10);
     const sab_pack_info info = info_of(sampler);
-    EXPECT(info.bins == 1 && info.fill == 10 / 12.0 && info.lower_bound == 1 && info.sequences == 3 && info.skipped == 0 && info.split == 0);
+    EXPECT(info.bins == 1 && info.fill == 10 / 12.0 && info.lower_bound == 1 &&
+           info.sequences == 3 && info.skipped == 0 && info.split == 0);
     sab_sampler_free(sampler);
 }
 
@@ -187,29 +203,36 @@ static void LowerBound_KnowsThatLongSequencesStandAlone(void) {
     sab_sampler *sampler = packed(numbers, 4, &pack, NULL);
     EXPECT(info_of(sampler).lower_bound == 4); /* although 24 tokens are 3 bins */
     sab_sampler_free(sampler);
-    const int32_t tight[] = {8, 8, 3, 3, 6}; /* 8 and 8 leave no room for 3, of which only one fits to 6 */
+    /* 8 and 8 leave no room for 3, of which only one fits to 6 */
+    const int32_t tight[] = {8, 8, 3, 3, 6};
     sampler = packed(tight, 5, &pack, NULL);
     EXPECT(info_of(sampler).lower_bound == 4 && info_of(sampler).bins == 4);
     sab_sampler_free(sampler);
 }
 
-/* Against a textbook: samples one by one, longest first, into the bin that is fullest (or emptiest); ties by most (fewest) sequences. */
+/* Against a textbook: samples one by one, longest first, into the bin that is fullest (or
+ * emptiest); ties by most (fewest) sequences. */
 
 struct plain_bin {
     int32_t room;
     uint32_t sequences;
 };
 
-static size_t plainly(int32_t *numbers, size_t count, const sab_pack_options *pack, struct plain_bin *bins) {
+static size_t plainly(int32_t *numbers, size_t count, const sab_pack_options *pack,
+                      struct plain_bin *bins) {
     const int best_fit = pack->method == SAB_PACK_BEST_FIT;
     size_t opened = 0;
     qsort(numbers, count, sizeof *numbers, ascending);
     for (size_t i = count; i-- > 0;) {
         struct plain_bin *found = NULL;
         for (struct plain_bin *bin = bins; bin < bins + opened; ++bin) {
-            if (bin->room < numbers[i] || (pack->max_sequences > 0 && bin->sequences == pack->max_sequences)) continue;
-            const int fuller = found == NULL || bin->room < found->room || (bin->room == found->room && bin->sequences > found->sequences);
-            const int emptier = found == NULL || bin->room > found->room || (bin->room == found->room && bin->sequences < found->sequences);
+            if (bin->room < numbers[i] ||
+                (pack->max_sequences > 0 && bin->sequences == pack->max_sequences))
+                continue;
+            const int fuller = found == NULL || bin->room < found->room ||
+                               (bin->room == found->room && bin->sequences > found->sequences);
+            const int emptier = found == NULL || bin->room > found->room ||
+                                (bin->room == found->room && bin->sequences < found->sequences);
             if (best_fit ? fuller : emptier) found = bin;
         }
         if (found == NULL) {
@@ -222,8 +245,10 @@ static size_t plainly(int32_t *numbers, size_t count, const sab_pack_options *pa
     return opened;
 }
 
-/* Samples in order, into the oldest open bin with room; a full bin closes, and the oldest where the window is full. */
-static size_t plainly_online(const int32_t *numbers, size_t count, const sab_pack_options *pack, struct plain_bin *bins) {
+/* Samples in order, into the oldest open bin with room; a full bin closes, and the oldest where the
+ * window is full. */
+static size_t plainly_online(const int32_t *numbers, size_t count, const sab_pack_options *pack,
+                             struct plain_bin *bins) {
     size_t opened = 0, open = 0;
     char is_open[2000] = {0};
     for (size_t i = 0; i < count; ++i) {
@@ -237,14 +262,16 @@ static size_t plainly_online(const int32_t *numbers, size_t count, const sab_pac
             ++open;
         }
         bins[at].room -= numbers[i];
-        if (++bins[at].sequences == pack->max_sequences || bins[at].room == 0) is_open[at] = 0, --open;
+        if (++bins[at].sequences == pack->max_sequences || bins[at].room == 0)
+            is_open[at] = 0, --open;
     }
     return opened;
 }
 
 static int by_room(const void *a, const void *b) {
     const struct plain_bin *x = a, *y = b;
-    return x->room != y->room ? (x->room > y->room) - (x->room < y->room) : (x->sequences > y->sequences) - (x->sequences < y->sequences);
+    return x->room != y->room ? (x->room > y->room) - (x->room < y->room)
+                              : (x->sequences > y->sequences) - (x->sequences < y->sequences);
 }
 
 static void Bins_AreThoseOfATextbook(void) {
@@ -259,25 +286,32 @@ static void Bins_AreThoseOfATextbook(void) {
         draw_lengths(numbers, count, 1 + drawn() % (uint32_t)pack.capacity);
         sab_sampler *sampler = packed(numbers, count, &pack, NULL);
         const int is_online = pack.method == SAB_PACK_FIRST_FIT;
-        const size_t bins = is_online ? plainly_online(numbers, count, &pack, expected) : plainly(numbers, count, &pack, expected);
+        const size_t bins = is_online ? plainly_online(numbers, count, &pack, expected)
+                                      : plainly(numbers, count, &pack, expected);
         const sab_pack_info info = info_of(sampler);
-        const int is_better = pack.method == SAB_PACK_HISTOGRAM && pack.max_sequences > 0 && info.bins < bins;
+        const int is_better =
+            pack.method == SAB_PACK_HISTOGRAM && pack.max_sequences > 0 && info.bins < bins;
         EXPECT((info.bins == bins || is_better) && info.lower_bound <= info.bins);
         sab_batch batch = SAB_BATCH_INIT;
         for (size_t i = 0; i < bins && sab_next_batch(sampler, &batch) == SAB_OK; ++i)
-            got[i] = (struct plain_bin){(int32_t)pack.capacity - (int32_t)batch.total, (uint32_t)batch.count};
+            got[i] = (struct plain_bin){(int32_t)pack.capacity - (int32_t)batch.total,
+                                        (uint32_t)batch.count};
         qsort(expected, bins, sizeof *expected, by_room);
         qsort(got, bins, sizeof *got, by_room);
-        /* Where a bin took equal ones while another became as empty, histogram packing has a choice. */
-        if (pack.method != SAB_PACK_HISTOGRAM) EXPECT(memcmp(expected, got, bins * sizeof *got) == 0);
+        /* Where a bin took equal ones while another became as empty, histogram packing has a
+         * choice. */
+        if (pack.method != SAB_PACK_HISTOGRAM)
+            EXPECT(memcmp(expected, got, bins * sizeof *got) == 0);
         sab_sampler_free(sampler);
     }
 }
 
 /* How they are walked */
 
-/* Every token of every sample once over all ranks, in as many steps on each, no bin over the capacity; gives the steps. */
-static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack_options *pack, uint64_t world_size) {
+/* Every token of every sample once over all ranks, in as many steps on each, no bin over the
+ * capacity; gives the steps. */
+static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack_options *pack,
+                            uint64_t world_size) {
     sab_sizes *sizes = sizes_of(numbers, count);
     int64_t *tokens = calloc(count, sizeof *tokens);
     int *times = calloc(count, sizeof *times);
@@ -290,8 +324,10 @@ static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack
         uint64_t own = 0;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
             ++own;
-            EXPECT(batch.cu_seqlens != NULL && batch.cu_seqlens[0] == 0 && batch.total == batch.cu_seqlens[batch.count]);
-            EXPECT(batch.total <= (double)pack->capacity && (pack->max_sequences == 0 || batch.count <= pack->max_sequences));
+            EXPECT(batch.cu_seqlens != NULL && batch.cu_seqlens[0] == 0 &&
+                   batch.total == batch.cu_seqlens[batch.count]);
+            EXPECT(batch.total <= (double)pack->capacity &&
+                   (pack->max_sequences == 0 || batch.count <= pack->max_sequences));
             EXPECT((batch.starts != NULL) == pack->split && batch.step_total >= batch.total);
             EXPECT(batch.padded_total == (batch.count > 0 ? (double)pack->capacity : 0));
             for (uint64_t i = 0; i < batch.count; ++i) {
@@ -306,7 +342,10 @@ static uint64_t check_epoch(const int32_t *numbers, size_t count, const sab_pack
         sab_sampler_free(sampler);
     }
     for (size_t i = 0; i < count; ++i) {
-        const int32_t pieces = numbers[i] == 0 ? 1 : (int32_t)((numbers[i] + (int64_t)pack->capacity - 1) / (int64_t)pack->capacity);
+        const int32_t pieces =
+            numbers[i] == 0
+                ? 1
+                : (int32_t)((numbers[i] + (int64_t)pack->capacity - 1) / (int64_t)pack->capacity);
         EXPECT(tokens[i] == numbers[i] && times[i] == pieces);
     }
     free(tokens);
@@ -378,7 +417,8 @@ static void Mates_ChangeBetweenEpochs(void) {
         EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK)
-            for (uint64_t i = 0; i < batch.count; ++i) mate[epoch][batch.indices[i]] = i == 0 ? -1 : batch.indices[i - 1];
+            for (uint64_t i = 0; i < batch.count; ++i)
+                mate[epoch][batch.indices[i]] = i == 0 ? -1 : batch.indices[i - 1];
     }
     int again = 0;
     for (int i = 0; i < count; ++i) again += mate[0][i] >= 0 && mate[0][i] == mate[1][i];
@@ -420,7 +460,8 @@ static void State_GoesOnAtAnyStepWithAnyRanks(void) {
             pack.capacity = 101;
             sab_sampler_options options = of_rank(0, 1);
             sab_sampler *sampler = packed(numbers, count, &pack, &options);
-            EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "fingerprint");
+            EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
+                         "fingerprint");
             sab_sampler_free(sampler);
         }
 }
@@ -428,7 +469,8 @@ static void State_GoesOnAtAnyStepWithAnyRanks(void) {
 static void At_SeekAndBlocks_GiveTheSameBins(void) {
     const sab_pack_options pack = into(150);
     const sab_sampler_options options = of_rank(1, 2);
-    sab_sampler *walked = packed(lengths(500), 500, &pack, &options), *asked = packed(lengths(500), 500, &pack, &options);
+    sab_sampler *walked = packed(lengths(500), 500, &pack, &options),
+                *asked = packed(lengths(500), 500, &pack, &options);
     sab_batch batch = SAB_BATCH_INIT, other = SAB_BATCH_INIT;
     int64_t indices[4096];
     uint64_t offsets[65] = {0}, first = 0;
@@ -436,10 +478,13 @@ static void At_SeekAndBlocks_GiveTheSameBins(void) {
     EXPECT_OK(sab_next_batches(asked, 64, indices, 4096, offsets, &count));
     for (uint64_t step = 0; sab_next_batch(walked, &batch) == SAB_OK; ++step) {
         EXPECT_OK(sab_sampler_at(asked, step, &other));
-        EXPECT(other.count == batch.count && memcmp(other.indices, batch.indices, batch.count * sizeof *indices) == 0);
-        EXPECT(memcmp(other.cu_seqlens, batch.cu_seqlens, (batch.count + 1) * sizeof *batch.cu_seqlens) == 0);
+        EXPECT(other.count == batch.count &&
+               memcmp(other.indices, batch.indices, batch.count * sizeof *indices) == 0);
+        EXPECT(memcmp(other.cu_seqlens, batch.cu_seqlens,
+                      (batch.count + 1) * sizeof *batch.cu_seqlens) == 0);
         if (step >= count) continue;
-        EXPECT(offsets[step + 1] - first == batch.count && memcmp(indices + first, batch.indices, batch.count * sizeof *indices) == 0);
+        EXPECT(offsets[step + 1] - first == batch.count &&
+               memcmp(indices + first, batch.indices, batch.count * sizeof *indices) == 0);
         first = offsets[step + 1];
     }
     double budget = 0;
@@ -472,7 +517,8 @@ static void Million_SamplesFillTheirBins(void) {
         pack.method = method;
         sab_sampler *sampler = packed(numbers, count, &pack, NULL);
         const sab_pack_info info = info_of(sampler);
-        EXPECT(info.fill > (method == SAB_PACK_FIRST_FIT ? 0.99 : 0.999) && info.lower_bound <= info.bins);
+        EXPECT(info.fill > (method == SAB_PACK_FIRST_FIT ? 0.99 : 0.999) &&
+               info.lower_bound <= info.bins);
         int *seen = calloc(count, sizeof *seen);
         EXPECT(walk(sampler, seen) == info.bins && all_are(seen, count, 1));
         free(seen);
@@ -492,11 +538,11 @@ static void Refuses_WhatBreaksARule(void) {
     const int32_t numbers[] = {5, 12, 3, 11};
     sab_sizes *sizes = sizes_of(numbers, 4);
     sab_sampler *sampler = (sab_sampler *)&sizes;
-#define EXPECT_REFUSED(words)                                                                       \
-    do {                                                                                            \
+#define EXPECT_REFUSED(words)                                                                      \
+    do {                                                                                           \
         EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, &sampler), SAB_E_ARGUMENT, words); \
-        EXPECT(sampler == NULL);                                                                    \
-        pack = into(20);                                                                            \
+        EXPECT(sampler == NULL);                                                                   \
+        pack = into(20);                                                                           \
     } while (0)
     sab_pack_options pack = into(0);
     EXPECT_REFUSED("pack.capacity = 0: must be from 1 to 2^31 - 1");
@@ -515,15 +561,20 @@ static void Refuses_WhatBreaksARule(void) {
     pack.struct_size = 4;
     EXPECT_REFUSED("pack.struct_size = 4: must be at least");
     pack.capacity = 10;
-    EXPECT_REFUSED("sizes[3] = 11: must be at most the capacity, 10 (2 of 4 samples are longer), unless");
+    EXPECT_REFUSED(
+        "sizes[3] = 11: must be at most the capacity, 10 (2 of 4 samples are longer), unless");
     pack.capacity = 2;
     pack.oversize = SAB_OVERSIZE_SKIP;
     EXPECT_REFUSED("no sample is left: all 4 are longer than the capacity, 2");
-    EXPECT_FAILS(sab_packed_sampler_new(NULL, &pack, NULL, &sampler), SAB_E_ARGUMENT, "sizes = NULL");
-    EXPECT_FAILS(sab_packed_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT, "pack = NULL");
-    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, NULL), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_packed_sampler_new(NULL, &pack, NULL, &sampler), SAB_E_ARGUMENT,
+                 "sizes = NULL");
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
+                 "pack = NULL");
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, NULL, NULL), SAB_E_ARGUMENT,
+                 "sampler = NULL");
     const sab_sampler_options options = of_rank(3, 2);
-    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, &options, &sampler), SAB_E_ARGUMENT, "options.rank = 3");
+    EXPECT_FAILS(sab_packed_sampler_new(sizes, &pack, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.rank = 3");
     uint64_t when = 4;
     pack.progress = stop;
     pack.progress_ctx = &when;
@@ -578,7 +629,8 @@ static void Skip_CountsAndListsWhatIsLonger(void) {
 
     sab_plan *plan = a_plan();
     sampler = rank_of(plan, 0, 1);
-    EXPECT_FAILS(sab_pack_get_info(sampler, &info), SAB_E_ARGUMENT, "must be one of sab_packed_sampler_new");
+    EXPECT_FAILS(sab_pack_get_info(sampler, &info), SAB_E_ARGUMENT,
+                 "must be one of sab_packed_sampler_new");
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 }
@@ -588,7 +640,8 @@ static void Init_SetsTheDefaults(void) {
     sab_pack_options options;
     memset(&options, 0, sizeof options);
     sab_pack_options_init(&options, sizeof options);
-    EXPECT(options.struct_size == expected.struct_size && options.oversize == SAB_OVERSIZE_ERROR && options.window == 256 && options.capacity == 0);
+    EXPECT(options.struct_size == expected.struct_size && options.oversize == SAB_OVERSIZE_ERROR &&
+           options.window == 256 && options.capacity == 0);
     sab_pack_options_init(NULL, sizeof(sab_pack_options));
 }
 

@@ -76,17 +76,20 @@ static void rotations_are_padded_with_the_identity(void) {
     options.value_dims = 6; /* dimensions 1 and 2 */
     float padded[2][3][2][2];
     EXPECT_OK(sab_pad(&ragged, NULL, 2, shape, &options, padded));
-    const float expected[2][3][2][2] = {{{{1, 2}, {3, 4}}, {{1, 0}, {0, 1}}, {{1, 0}, {0, 1}}}, {{{5, 6}, {7, 8}}, {{9, 10}, {11, 12}}, {{1, 0}, {0, 1}}}};
+    const float expected[2][3][2][2] = {{{{1, 2}, {3, 4}}, {{1, 0}, {0, 1}}, {{1, 0}, {0, 1}}},
+                                        {{{5, 6}, {7, 8}}, {{9, 10}, {11, 12}}, {{1, 0}, {0, 1}}}};
     EXPECT(memcmp(padded, expected, sizeof expected) == 0);
 }
 
 static void masks_say_what_is_a_samples_own(void) {
     const int64_t lengths[] = {1, 2, 2, 1, 0, 3}, shape[] = {2, 3};
     uint8_t mask[3][2][3];
-    const uint8_t all[3][2][3] = {{{1, 1, 0}, {0, 0, 0}}, {{1, 0, 0}, {1, 0, 0}}, {{0, 0, 0}, {0, 0, 0}}};
+    const uint8_t all[3][2][3] = {
+        {{1, 1, 0}, {0, 0, 0}}, {{1, 0, 0}, {1, 0, 0}}, {{0, 0, 0}, {0, 0, 0}}};
     EXPECT_OK(sab_length_mask(lengths, 3, shape, 2, SAB_MASK_ALL, &mask[0][0][0]));
     EXPECT(memcmp(mask, all, sizeof all) == 0);
-    const uint8_t any[3][2][3] = {{{1, 1, 1}, {1, 1, 0}}, {{1, 1, 1}, {1, 1, 1}}, {{1, 1, 1}, {1, 1, 1}}};
+    const uint8_t any[3][2][3] = {
+        {{1, 1, 1}, {1, 1, 0}}, {{1, 1, 1}, {1, 1, 1}}, {{1, 1, 1}, {1, 1, 1}}};
     EXPECT_OK(sab_length_mask(lengths, 3, shape, 2, SAB_MASK_ANY, &mask[0][0][0]));
     EXPECT(memcmp(mask, any, sizeof any) == 0);
 }
@@ -102,7 +105,8 @@ typedef struct any_samples {
 } any_samples;
 
 /* The bytes that stand at `index` of a sample's padded array. */
-static const unsigned char *expected_at(const any_samples *all, uint64_t sample, const int64_t *index) {
+static const unsigned char *expected_at(const any_samples *all, uint64_t sample,
+                                        const int64_t *index) {
     const int64_t *const own = all->shapes + sample * all->rank;
     int64_t at = all->offsets[sample], at_value = 0;
     int is_own = 1, can_repeat = 1;
@@ -113,7 +117,8 @@ static const unsigned char *expected_at(const any_samples *all, uint64_t sample,
         at += place * all->strides[sample * all->rank + d];
         if (all->value_dims >> d & 1) at_value = at_value * all->shape[d] + index[d];
     }
-    if (is_own || (all->padding == SAB_PADDING_REPEAT && can_repeat)) return all->memory + at * (int64_t)all->size;
+    if (is_own || (all->padding == SAB_PADDING_REPEAT && can_repeat))
+        return all->memory + at * (int64_t)all->size;
     return all->value + at_value * (int64_t)all->size;
 }
 
@@ -129,7 +134,9 @@ static void make_any_samples(any_samples *all) {
         all->shape[d] = 1 + any_below(3);
         const int is_same = any_below(2) == 0;
         if (is_same && any_below(2) == 0) all->value_dims |= 1u << d;
-        for (uint64_t i = 0; i < all->count; ++i) all->shapes[i * all->rank + d] = is_same ? all->shape[d] : any_below((uint32_t)all->shape[d] + 1);
+        for (uint64_t i = 0; i < all->count; ++i)
+            all->shapes[i * all->rank + d] =
+                is_same ? all->shape[d] : any_below((uint32_t)all->shape[d] + 1);
     }
     int64_t next = 0;
     for (uint64_t i = 0; i < all->count; ++i) {
@@ -143,7 +150,9 @@ static void make_any_samples(any_samples *all) {
         int64_t stride = 1 + any_below(2);
         for (uint64_t d = 0; d < all->rank; ++d) {
             all->strides[i * all->rank + order[d]] = stride;
-            stride *= all->shapes[i * all->rank + order[d]] > 0 ? all->shapes[i * all->rank + order[d]] : 1;
+            stride *= all->shapes[i * all->rank + order[d]] > 0
+                          ? all->shapes[i * all->rank + order[d]]
+                          : 1;
         }
         all->offsets[i] = next;
         all->data[i] = all->memory + next * (int64_t)all->size;
@@ -151,7 +160,8 @@ static void make_any_samples(any_samples *all) {
     }
     for (size_t i = 0; i < sizeof all->memory; ++i) all->memory[i] = (unsigned char)any_below(256);
     const int is_zero = any_below(3) == 0;
-    for (size_t i = 0; i < sizeof all->value; ++i) all->value[i] = is_zero ? 0 : (unsigned char)any_below(256);
+    for (size_t i = 0; i < sizeof all->value; ++i)
+        all->value[i] = is_zero ? 0 : (unsigned char)any_below(256);
 }
 
 static void any_samples_are_padded_as_by_hand(void) {
@@ -167,8 +177,10 @@ static void any_samples_are_padded_as_by_hand(void) {
         ragged.shapes = all.shapes;
         ragged.strides = all.strides;
         const int by_pointers = any_below(2) == 0;
-        if (by_pointers) ragged.data = all.data;
-        else ragged.values = all.memory, ragged.offsets = all.offsets;
+        if (by_pointers)
+            ragged.data = all.data;
+        else
+            ragged.values = all.memory, ragged.offsets = all.offsets;
         int64_t indices[8];
         const size_t count = all.count == 0 ? 0 : any_below(9);
         for (size_t i = 0; i < count; ++i) indices[i] = any_below((uint32_t)all.count);
@@ -195,11 +207,14 @@ static void any_samples_are_padded_as_by_hand(void) {
                     left /= (uint64_t)all.shape[own];
                 }
             }
-            is_right = is_right && memcmp(padded + place * all.size, expected_at(&all, (uint64_t)sample, index), all.size) == 0;
+            is_right =
+                is_right && memcmp(padded + place * all.size,
+                                   expected_at(&all, (uint64_t)sample, index), all.size) == 0;
         }
         EXPECT(is_right);
         EXPECT(padded[places * all.size] == 0xAA); /* nothing behind the end */
-        /* Back into the same memory, which must come to no change; then into other memory, which must differ where no sample is only. */
+        /* Back into the same memory, which must come to no change; then into other memory, which
+         * must differ where no sample is only. */
         memcpy(memory, all.memory, sizeof memory);
         EXPECT_OK(sab_unpad(padded, all.shape, indices, count, &options, &ragged));
         EXPECT(memcmp(memory, all.memory, sizeof memory) == 0);
@@ -212,7 +227,8 @@ static void any_samples_are_padded_as_by_hand(void) {
         }
         for (uint64_t i = 0; i < all.count; ++i) {
             uint64_t of_sample = all.size;
-            for (uint64_t d = 0; d < all.rank; ++d) of_sample *= (uint64_t)all.shapes[i * all.rank + d];
+            for (uint64_t d = 0; d < all.rank; ++d)
+                of_sample *= (uint64_t)all.shapes[i * all.rank + d];
             for (size_t k = 0; k < count; ++k)
                 if ((uint64_t)indices[k] == i) {
                     expected += of_sample;
@@ -228,8 +244,10 @@ static void short_rows_are_those_of_any_stride(void) {
     for (int round = 0; round < 300; ++round) {
         enum { SAMPLES = 20 };
         static const uint64_t sizes[] = {1, 2, 4, 8, 12};
-        int64_t shapes[SAMPLES][2], strides[SAMPLES][2], shape[2] = {1 + any_below(9), 1 + any_below(4)};
-        unsigned char values[SAMPLES * 9 * 4 * 12], value[12], one[SAMPLES * 9 * 4 * 12], other[SAMPLES * 9 * 4 * 12];
+        int64_t shapes[SAMPLES][2], strides[SAMPLES][2],
+            shape[2] = {1 + any_below(9), 1 + any_below(4)};
+        unsigned char values[SAMPLES * 9 * 4 * 12], value[12], one[SAMPLES * 9 * 4 * 12],
+            other[SAMPLES * 9 * 4 * 12];
         for (int i = 0; i < SAMPLES; ++i) {
             shapes[i][0] = any_below((uint32_t)shape[0] + 1);
             shapes[i][1] = shape[1];
@@ -249,7 +267,9 @@ static void short_rows_are_those_of_any_stride(void) {
         EXPECT_OK(sab_pad(&ragged, NULL, SAMPLES, shape, &options, one));
         ragged.strides = strides[0];
         EXPECT_OK(sab_pad(&ragged, NULL, SAMPLES, shape, &options, other));
-        EXPECT(memcmp(one, other, SAMPLES * (size_t)shape[0] * (size_t)shape[1] * (size_t)ragged.element_size) == 0);
+        EXPECT(memcmp(one, other,
+                      SAMPLES * (size_t)shape[0] * (size_t)shape[1] *
+                          (size_t)ragged.element_size) == 0);
     }
 }
 
@@ -257,10 +277,13 @@ static void threads_write_the_same(void) {
     enum { SAMPLES = 30000, LONGEST = 60 };
     int64_t *lengths = malloc(SAMPLES * sizeof *lengths), total = 0;
     for (int i = 0; i < SAMPLES; ++i) total += lengths[i] = any_below(LONGEST + 1);
-    int64_t *values = malloc((size_t)total * sizeof *values), *back = calloc((size_t)total, sizeof *back);
+    int64_t *values = malloc((size_t)total * sizeof *values),
+            *back = calloc((size_t)total, sizeof *back);
     for (int64_t i = 0; i < total; ++i) values[i] = i;
-    int64_t *one = malloc(sizeof(int64_t) * SAMPLES * LONGEST), *many = malloc(sizeof(int64_t) * SAMPLES * LONGEST);
-    const sab_ragged ragged = of_rank_one(values, lengths, SAMPLES), room = of_rank_one(back, lengths, SAMPLES);
+    int64_t *one = malloc(sizeof(int64_t) * SAMPLES * LONGEST),
+            *many = malloc(sizeof(int64_t) * SAMPLES * LONGEST);
+    const sab_ragged ragged = of_rank_one(values, lengths, SAMPLES),
+                     room = of_rank_one(back, lengths, SAMPLES);
     const int64_t shape[] = {LONGEST}, filler = 1 << 20;
     for (uint64_t batch_dim = 0; batch_dim < 2; ++batch_dim) {
         sab_pad_options options = SAB_PAD_OPTIONS_INIT;
@@ -296,7 +319,8 @@ static void nothing_is_padded_to_nothing(void) {
     int32_t padded[14];
     const int64_t two[] = {2, 7};
     memset(padded, 1, sizeof padded);
-    EXPECT_OK(sab_pad(&none, NULL, 1, two, NULL, padded)); /* a sample without elements needs no memory */
+    /* a sample without elements needs no memory */
+    EXPECT_OK(sab_pad(&none, NULL, 1, two, NULL, padded));
     EXPECT(padded[0] == 0 && padded[13] == 0);
     int32_t scalars[] = {3, 4, 5};
     sab_ragged numbers = SAB_RAGGED_INIT;
@@ -321,7 +345,8 @@ static void nothing_is_padded_to_nothing(void) {
     none.strides = any_strides; /* which have no meaning here */
     EXPECT_OK(sab_pad(&none, NULL, 1, room, NULL, padded));
     EXPECT(padded[0] == 0 && padded[1] == 0);
-    sab_pad_options options = SAB_PAD_OPTIONS_INIT; /* nor is a value looked at that nothing is padded with */
+    /* nor is a value looked at that nothing is padded with */
+    sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     options.value = &mask;
     options.value_dims = 1;
     const int64_t huge[] = {INT64_MAX / 8, 1, 1};
@@ -362,57 +387,79 @@ static void wrong_arguments_are_refused(void) {
     EXPECT_FAILS(sab_pad(NULL, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "samples");
     EXPECT_FAILS(sab_pad(&ragged, NULL, 4, NULL, NULL, padded), SAB_E_ARGUMENT, "shape");
     EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, NULL), SAB_E_ARGUMENT, "padded");
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 3, shape, NULL, padded), SAB_E_ARGUMENT, "count = 3: must be the number of samples, 4");
-    EXPECT_FAILS(sab_pad(&ragged, wrong, 2, shape, NULL, padded), SAB_E_ARGUMENT, "indices[1] = 4: must be at least 0 and below the number of samples, 4");
-    EXPECT_FAILS(sab_pad(&ragged, negative, 1, shape, NULL, padded), SAB_E_ARGUMENT, "indices[0] = -1");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 3, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "count = 3: must be the number of samples, 4");
+    EXPECT_FAILS(sab_pad(&ragged, wrong, 2, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "indices[1] = 4: must be at least 0 and below the number of samples, 4");
+    EXPECT_FAILS(sab_pad(&ragged, negative, 1, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "indices[0] = -1");
     shape[0] = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "shape[0] = 2: must be at least as large as that of each sample, such as 3 of sample 1");
-    EXPECT_FAILS(sab_unpad(padded, shape, NULL, 4, NULL, &ragged), SAB_E_ARGUMENT, "such as 3 of sample 1");
+    EXPECT_FAILS(
+        sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+        "shape[0] = 2: must be at least as large as that of each sample, such as 3 of sample 1");
+    EXPECT_FAILS(sab_unpad(padded, shape, NULL, 4, NULL, &ragged), SAB_E_ARGUMENT,
+                 "such as 3 of sample 1");
     shape[0] = -1;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "shape[0] = -1: must be at least 0");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "shape[0] = -1: must be at least 0");
     shape[0] = INT64_MAX / 8;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "take more than 2^63 bytes");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "take more than 2^63 bytes");
     shape[0] = 3;
     options.batch_dim = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT, "options.batch_dim = 2: must be at most the rank, 1");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "options.batch_dim = 2: must be at most the rank, 1");
     options.batch_dim = 0;
     options.padding = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT, "options.padding = 2");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "options.padding = 2");
     options.padding = SAB_PADDING_CONSTANT;
     options.value_dims = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT, "options.value_dims = 2: has a bit beyond the rank, 1");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "options.value_dims = 2: has a bit beyond the rank, 1");
     options.value_dims = 1;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT, "sample 0 is padded along dimension 0");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "sample 0 is padded along dimension 0");
     options.value_dims = 0;
     options.struct_size = 8;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT, "options.struct_size = 8");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "options.struct_size = 8");
     ragged.struct_size = 8;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "samples.struct_size = 8");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "samples.struct_size = 8");
     ragged = of_rank_one(values, NULL, 4);
     EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT, "samples.shapes");
     ragged = of_rank_one(NULL, lengths, 4);
     EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "samples.values");
     void *data[] = {values, NULL, NULL, values};
     ragged.data = data;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "samples.data[1] is NULL");
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "samples.data[1] is NULL");
     ragged.values = values;
     EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "both given");
     lengths[2] = -5;
     ragged = of_rank_one(values, lengths, 4);
-    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT, "samples.shapes[2][0] = -5: must be at least 0");
-    EXPECT_FAILS(sab_pad(&ragged, wrong, 1, shape, NULL, padded), SAB_E_ARGUMENT, "samples.shapes[2][0] = -5"); /* where samples lie end to end, all count */
+    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+                 "samples.shapes[2][0] = -5: must be at least 0");
+    /* where samples lie end to end, all count */
+    EXPECT_FAILS(sab_pad(&ragged, wrong, 1, shape, NULL, padded), SAB_E_ARGUMENT,
+                 "samples.shapes[2][0] = -5");
     ragged.rank = 17;
-    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT, "samples.rank = 17: must be at most 16");
+    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+                 "samples.rank = 17: must be at most 16");
     ragged.rank = 1;
     ragged.element_size = 0;
-    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT, "samples.element_size = 0");
+    EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
+                 "samples.element_size = 0");
     EXPECT(padded[0] == 77);
 
     uint8_t mask[8];
     const int64_t three[] = {3};
-    EXPECT_FAILS(sab_length_mask(lengths, 4, three, 0, SAB_MASK_ALL, mask), SAB_E_ARGUMENT, "dimensions = 0");
+    EXPECT_FAILS(sab_length_mask(lengths, 4, three, 0, SAB_MASK_ALL, mask), SAB_E_ARGUMENT,
+                 "dimensions = 0");
     EXPECT_FAILS(sab_length_mask(lengths, 4, three, 1, 2, mask), SAB_E_ARGUMENT, "rule = 2");
-    EXPECT_FAILS(sab_length_mask(lengths, 4, three, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT, "lengths[2][0] = -5: must be from 0 to shape[0], 3");
+    EXPECT_FAILS(sab_length_mask(lengths, 4, three, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT,
+                 "lengths[2][0] = -5: must be from 0 to shape[0], 3");
     EXPECT_FAILS(sab_length_mask(NULL, 4, three, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT, "lengths");
     EXPECT_FAILS(sab_length_mask(lengths, 4, NULL, 1, SAB_MASK_ALL, mask), SAB_E_ARGUMENT, "shape");
     EXPECT_FAILS(sab_length_mask(lengths, 2, three, 1, SAB_MASK_ALL, NULL), SAB_E_ARGUMENT, "mask");
@@ -423,8 +470,10 @@ static void defaults_are_the_same(void) {
     sab_pad_options function;
     memset(&function, 0xFF, sizeof function);
     sab_pad_options_init(&function, sizeof function);
-    EXPECT(function.struct_size == macro.struct_size && function.batch_dim == macro.batch_dim && function.padding == macro.padding);
-    EXPECT(function.value == macro.value && function.value_dims == macro.value_dims && function.threads == macro.threads);
+    EXPECT(function.struct_size == macro.struct_size && function.batch_dim == macro.batch_dim &&
+           function.padding == macro.padding);
+    EXPECT(function.value == macro.value && function.value_dims == macro.value_dims &&
+           function.threads == macro.threads);
     sab_pad_options_init(NULL, sizeof(sab_pad_options));
 }
 

@@ -17,18 +17,20 @@ static const char *buckets_of(const sab_plan *plan) {
     for (size_t i = 0; i < info.buckets && end < text + sizeof text - 100; ++i) {
         sab_bucket bucket = SAB_BUCKET_INIT;
         EXPECT_OK(sab_plan_get_bucket(plan, i, &bucket));
-        end += sprintf(end, "%s%g..%g n%d b%d x%d", i == 0 ? "" : "; ", bucket.shortest, bucket.longest, (int)bucket.samples, (int)bucket.batch_size,
+        end += sprintf(end, "%s%g..%g n%d b%d x%d", i == 0 ? "" : "; ", bucket.shortest,
+                       bucket.longest, (int)bucket.samples, (int)bucket.batch_size,
                        (int)bucket.batches);
     }
     return text;
 }
 
-#define EXPECT_BUCKETS(numbers, options, expected)                                                        \
-    do {                                                                                                  \
-        sab_plan *plan_ = plan_with(numbers, COUNT(numbers), options);                                    \
-        const char *got_ = buckets_of(plan_);                                                             \
-        EXPECT(strcmp(got_, expected) == 0 || (fprintf(stderr, "%s:%d: has %s\n", __FILE__, __LINE__, got_), 0)); \
-        sab_plan_free(plan_);                                                                             \
+#define EXPECT_BUCKETS(numbers, options, expected)                                 \
+    do {                                                                           \
+        sab_plan *plan_ = plan_with(numbers, COUNT(numbers), options);             \
+        const char *got_ = buckets_of(plan_);                                      \
+        EXPECT(strcmp(got_, expected) == 0 ||                                      \
+               (fprintf(stderr, "%s:%d: has %s\n", __FILE__, __LINE__, got_), 0)); \
+        sab_plan_free(plan_);                                                      \
     } while (0)
 
 static sab_plan_options bounded(const double *boundaries, size_t count, double most) {
@@ -96,7 +98,8 @@ static void Rank_CutsWholeBatchesFromTheLongestDown(void) {
     sab_plan_options options = budget(20);
     options.buckets = SAB_BUCKETS_RANK;
     options.bucket_batches = 1;
-    /* 20 / 10 = 2: {10, 9}; 20 / 8 = 2: {8, 7}; 20 / 6 = 3: {6, 5, 4}, and with the three left over two full batches */
+    /* 20 / 10 = 2: {10, 9}; 20 / 8 = 2: {8, 7}; 20 / 6 = 3: {6, 5, 4}, and with the three left over
+     * two full batches */
     EXPECT_BUCKETS(numbers, &options, "1..6 n6 b3 x2; 7..8 n2 b2 x1; 9..10 n2 b2 x1");
     options.bucket_batches = 2;
     EXPECT_BUCKETS(numbers, &options, "1..6 n6 b3 x2; 7..10 n4 b2 x2");
@@ -161,8 +164,10 @@ static void Auto_KeepsPaddingAndBatchesUnderTheTarget(void) {
         x = x * 1664525u + 1013904223u;
         numbers[i] = (int32_t)(1 + (x >> 16) % (1 + (x >> 8) % 509));
     }
-    for (int percent = 3; percent <= 5; ++percent) { /* 1 % is out of reach with 16 batches a bucket: there are some 1,300 batches */
-        const uint64_t fewest = percent == 1 ? 4 : 16; /* one percent is out of reach with 16 batches in each bucket */
+    /* 1 % is out of reach with 16 batches a bucket: there are some 1,300 batches */
+    for (int percent = 3; percent <= 5; ++percent) {
+        /* one percent is out of reach with 16 batches in each bucket */
+        const uint64_t fewest = percent == 1 ? 4 : 16;
         sab_plan_options options = budget(16384);
         options.padding_target = percent / 100.0;
         sab_plan *plan = plan_with(numbers, samples, &options);
@@ -170,12 +175,14 @@ static void Auto_KeepsPaddingAndBatchesUnderTheTarget(void) {
         const sab_report report = report_of(plan);
         EXPECT(report.padding <= options.padding_target);
         EXPECT(info.batches >= info.lower_bound);
-        if (percent > 1) EXPECT((double)info.batches <= (1 + options.padding_target) * (double)info.lower_bound);
+        if (percent > 1)
+            EXPECT((double)info.batches <= (1 + options.padding_target) * (double)info.lower_bound);
         uint64_t below = 0;
         for (size_t i = 0; i < info.buckets; ++i) {
             sab_bucket bucket = SAB_BUCKET_INIT;
             EXPECT_OK(sab_plan_get_bucket(plan, i, &bucket));
-            EXPECT(bucket.cost <= 16384 && bucket.batches >= (below + bucket.samples <= samples * 99 / 100 ? fewest : 1));
+            EXPECT(bucket.cost <= 16384 &&
+                   bucket.batches >= (below + bucket.samples <= samples * 99 / 100 ? fewest : 1));
             below += bucket.samples;
         }
         EXPECT(below == samples && report.meet_again <= 1.0 / (double)fewest);
@@ -211,7 +218,8 @@ static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT(batch.longest == 10 && batch.padded_length == 16 && batch.padded_total == 80 && batch.total == 50);
+    EXPECT(batch.longest == 10 && batch.padded_length == 16 && batch.padded_total == 80 &&
+           batch.total == 50);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 }
@@ -227,7 +235,7 @@ static void Cost_DecidesWhatTheBudgetPaysFor(void) {
     const double boundaries[] = {0, 11}, coefficients[] = {3, 1, 2};
     sab_plan_options options = bounded(boundaries, 2, 1000);
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b100 x1"); /* count * length */
-    options.cost = SAB_COST_QUADRATIC;                      /* count * length^2 */
+    options.cost = SAB_COST_QUADRATIC;                     /* count * length^2 */
     EXPECT_BUCKETS(tens, &options, "10..10 n100 b10 x10");
     options.cost = SAB_COST_POLYNOMIAL; /* 3 + count * (1 + 2 * length): 3 + 47 * 21 = 990 */
     options.coefficients = coefficients;
@@ -258,7 +266,8 @@ static void TailMerge_MovesTheLongestUp(void) {
     options.batch_sizes = &four;
     options.batch_size_count = 1;
     EXPECT_BUCKETS(numbers, &options, "1..5 n5 b4 x2; 11..13 n3 b4 x1");
-    options.tail = SAB_TAIL_MERGE; /* 5 joins its seniors, across the boundary; four and four are left */
+    /* 5 joins its seniors, across the boundary; four and four are left */
+    options.tail = SAB_TAIL_MERGE;
     EXPECT_BUCKETS(numbers, &options, "1..4 n4 b4 x1; 5..13 n4 b4 x1");
     options.tail = SAB_TAIL_DROP;
     EXPECT_BUCKETS(numbers, &options, "1..5 n5 b4 x1; 11..13 n3 b4 x0");
@@ -312,14 +321,16 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     walk(sampler, seen);
     EXPECT(seen[0] == 1 && seen[1] == 0 && seen[2] == 1 && seen[3] == 1 && seen[4] == 0);
     EXPECT_OK(sab_sampler_skipped_count(sampler, &count));
-    EXPECT(count == 2 && info_of(plan).skipped == 2 && info_of(plan).total == 12 && report_of(plan).skipped == 2);
+    EXPECT(count == 2 && info_of(plan).skipped == 2 && info_of(plan).total == 12 &&
+           report_of(plan).skipped == 2);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
 
     sab_sizes *sizes = sizes_of(numbers, 5);
     options.oversize = SAB_OVERSIZE_ERROR;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "] = ");
-    EXPECT(strstr(sab_last_error_message(), "sizes[1] = 50") != NULL || strstr(sab_last_error_message(), "sizes[4] = 60") != NULL);
+    EXPECT(strstr(sab_last_error_message(), "sizes[1] = 50") != NULL ||
+           strstr(sab_last_error_message(), "sizes[4] = 60") != NULL);
     sab_sizes_free(sizes);
 
     options.oversize = SAB_OVERSIZE_SINGLE;
@@ -336,7 +347,8 @@ static void Oversize_IsSkippedRefusedOrAlone(void) {
     sab_plan_free(plan);
 }
 
-/* Distinct (count, padded length) of an epoch on one rank; and to what samples of 13 to 50 are padded at most. */
+/* Distinct (count, padded length) of an epoch on one rank; and to what samples of 13 to 50 are
+ * padded at most. */
 static size_t shapes_of(const sab_plan *plan, double *longest_single) {
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_batch batch = SAB_BATCH_INIT;
@@ -344,9 +356,12 @@ static size_t shapes_of(const sab_plan *plan, double *longest_single) {
     size_t count = 0;
     while (sab_next_batch(sampler, &batch) == SAB_OK) {
         size_t i = 0;
-        while (i < count && !(shapes[i][0] == (double)batch.count && shapes[i][1] == batch.padded_length)) ++i;
+        while (i < count &&
+               !(shapes[i][0] == (double)batch.count && shapes[i][1] == batch.padded_length))
+            ++i;
         EXPECT(batch.longest <= batch.padded_length);
-        if (batch.longest <= 50 && batch.longest > 12 && batch.padded_length > *longest_single) *longest_single = batch.padded_length;
+        if (batch.longest <= 50 && batch.longest > 12 && batch.padded_length > *longest_single)
+            *longest_single = batch.padded_length;
         if (i < count) continue;
         EXPECT(count < 64);
         shapes[count][0] = (double)batch.count;
@@ -370,7 +385,8 @@ static void MaxShapes_CountOversizeSinglesToo(void) {
             options.oversize = SAB_OVERSIZE_SINGLE;
             sab_plan *plan = NULL;
             if (most < fewest) {
-                EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, fewest == 3 ? "must be at least 3" : "must be at least 2");
+                EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                             fewest == 3 ? "must be at least 3" : "must be at least 2");
                 continue;
             }
             EXPECT_OK(sab_plan_new(sizes, &options, &plan));
@@ -411,7 +427,8 @@ static void LowerBound_IsTheTotalOverTheBudget(void) {
             many.budget *= many.cost == SAB_COST_QUADRATIC ? 97 : 1;
             many.tail = tail;
             plan = plan_with(lengths(1000), 1000, &many);
-            EXPECT(info_of(plan).lower_bound <= info_of(plan).batches && info_of(plan).lower_bound > 0);
+            EXPECT(info_of(plan).lower_bound <= info_of(plan).batches &&
+                   info_of(plan).lower_bound > 0);
             sab_plan_free(plan);
         }
 }
@@ -437,7 +454,8 @@ static void Fingerprint_TellsPlansApart(void) {
 static void Report_AgreesWithAWalk(void) {
     sab_plan *plan = a_plan();
     for (uint64_t world_size = 1; world_size <= 7; ++world_size)
-        for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP; ++last_step) {
+        for (sab_last_step last_step = SAB_LAST_STEP_SPLIT; last_step <= SAB_LAST_STEP_WRAP;
+             ++last_step) {
             sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
             options.world_size = world_size;
             options.last_step = last_step;
@@ -458,10 +476,12 @@ static void Report_AgreesWithAWalk(void) {
                 }
                 sab_sampler_free(sampler);
             }
-            EXPECT(report.batches == batches && report.steps == steps && report.total == total && report.padded_total == padded);
+            EXPECT(report.batches == batches && report.steps == steps && report.total == total &&
+                   report.padded_total == padded);
             EXPECT(report.samples == 500 && samples + report.dropped == 500 + report.repeated);
             EXPECT(fabs(report.padding - (1 - total / padded)) < 1e-12);
-            EXPECT(report.rank_imbalance >= 1 - 1e-12 && (world_size > 1 || report.rank_imbalance < 1 + 1e-12));
+            EXPECT(report.rank_imbalance >= 1 - 1e-12 &&
+                   (world_size > 1 || report.rank_imbalance < 1 + 1e-12));
         }
     sab_plan_free(plan);
 }
@@ -473,7 +493,10 @@ static void Report_CountsDroppedAndRepeatedApart(void) {
         sab_tail tail;
         sab_last_step last_step;
         uint64_t world_size;
-    } cases[] = {{SAB_TAIL_DROP, SAB_LAST_STEP_WRAP, 2}, {SAB_TAIL_WRAP, SAB_LAST_STEP_DROP, 3}, {SAB_TAIL_WRAP, SAB_LAST_STEP_WRAP, 5}, {SAB_TAIL_DROP, SAB_LAST_STEP_WRAP, 7}};
+    } cases[] = {{SAB_TAIL_DROP, SAB_LAST_STEP_WRAP, 2},
+                 {SAB_TAIL_WRAP, SAB_LAST_STEP_DROP, 3},
+                 {SAB_TAIL_WRAP, SAB_LAST_STEP_WRAP, 5},
+                 {SAB_TAIL_DROP, SAB_LAST_STEP_WRAP, 7}};
     for (size_t i = 0; i < COUNT(cases); ++i) {
         sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
         options.buckets = SAB_BUCKETS_OPTIMAL;
@@ -518,7 +541,8 @@ static void Save_ReplacesAFileThatIsStillMapped(void) {
     walk(sampler, seen); /* the old file lives on in the map */
     EXPECT(all_are(seen, 500, 1));
     EXPECT_OK(sab_plan_open(path, &newer));
-    EXPECT(info_of(newer).samples == 300 && info_of(newer).fingerprint == info_of(other).fingerprint);
+    EXPECT(info_of(newer).samples == 300 &&
+           info_of(newer).fingerprint == info_of(other).fingerprint);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
     sab_plan_free(mapped);
@@ -551,15 +575,18 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
     unsigned char *image = malloc(size);
     memset(image, 0xAB, size);
     size_t needed = 0;
-    EXPECT_OK(sab_plan_write(plan, image, size - 1, &needed)); /* too little room: nothing is written */
+    /* too little room: nothing is written */
+    EXPECT_OK(sab_plan_write(plan, image, size - 1, &needed));
     EXPECT(needed == size && image[0] == 0xAB && image[size - 2] == 0xAB);
     EXPECT_OK(sab_plan_write(plan, image, size, &needed));
     image[12] = 9;
-    EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT, "version is 9, this library reads 2");
+    EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT,
+                 "version is 9, this library reads 2");
     image[12] = 1;
     image[8] ^= 5;
     EXPECT_FAILS(sab_plan_read(image, size, &again), SAB_E_FORMAT, "byte order");
-    EXPECT_FAILS(sab_plan_read("PK\3\4 something else", 18, &again), SAB_E_FORMAT, "does not begin as a plan does");
+    EXPECT_FAILS(sab_plan_read("PK\3\4 something else", 18, &again), SAB_E_FORMAT,
+                 "does not begin as a plan does");
 #ifndef _WIN32
     EXPECT_FAILS(sab_plan_open("/dev/null", &again), SAB_E_IO, "regular file");
 #endif
@@ -568,7 +595,8 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
 }
 
 #ifndef _WIN32
-/* Every index that a plan's file names is checked when it is used, so that a file overwritten in place cannot lead outside of the caller's data. */
+/* Every index that a plan's file names is checked when it is used, so that a file overwritten in
+ * place cannot lead outside of the caller's data. */
 static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
     for (int fill = 0; fill <= 0xFF; fill += 0x55) {
         char path[] = "/tmp/sab_test_XXXXXX";
@@ -593,7 +621,8 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         for (size_t i = 0; i < COUNT(samplers); ++i) {
             sab_batch batch = SAB_BATCH_INIT;
             if (fill > 0)
-                EXPECT_FAILS(sab_next_batch(samplers[i], &batch), SAB_E_FORMAT, "must be below 500");
+                EXPECT_FAILS(sab_next_batch(samplers[i], &batch), SAB_E_FORMAT,
+                             "must be below 500");
             else
                 while (sab_next_batch(samplers[i], &batch) == SAB_OK)
                     for (uint64_t k = 0; k < batch.count; ++k) EXPECT(batch.indices[k] == 0);
@@ -601,9 +630,11 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         }
         int64_t skipped[500];
         size_t count = 0;
-        EXPECT(sab_plan_skipped(mapped, skipped, COUNT(skipped), &count) == (fill > 0 ? SAB_E_FORMAT : SAB_OK));
+        EXPECT(sab_plan_skipped(mapped, skipped, COUNT(skipped), &count) ==
+               (fill > 0 ? SAB_E_FORMAT : SAB_OK));
         sab_report report = SAB_REPORT_INIT;
-        EXPECT(sab_plan_report(mapped, NULL, NULL, NULL, &report) == (fill > 0 ? SAB_E_FORMAT : SAB_OK));
+        EXPECT(sab_plan_report(mapped, NULL, NULL, NULL, &report) ==
+               (fill > 0 ? SAB_E_FORMAT : SAB_OK));
         sab_plan_free(mapped);
         sab_plan_free(plan);
         unlink(path);
@@ -624,10 +655,11 @@ static int32_t change(void *ctx, uint64_t done, uint64_t total) {
     if (done * 3 < changing->at * total || changing->at == 0) return 0;
     changing->at = 0;
     for (size_t i = 0; i < changing_count; ++i) {
-        if (changing->how == 0) changing->sizes[i] = 0;             /* below the least */
-        if (changing->how == 1) changing->sizes[i] = UINT16_MAX;    /* above the largest */
-        if (changing->how == 2) changing->sizes[i] = 30;            /* one size has too many */
-        if (changing->how == 3) changing->sizes[i] = i % 2 == 0 ? 29 : 31; /* as many, of which some have no place */
+        if (changing->how == 0) changing->sizes[i] = 0;          /* below the least */
+        if (changing->how == 1) changing->sizes[i] = UINT16_MAX; /* above the largest */
+        if (changing->how == 2) changing->sizes[i] = 30;         /* one size has too many */
+        /* as many, of which some have no place */
+        if (changing->how == 3) changing->sizes[i] = i % 2 == 0 ? 29 : 31;
     }
     return 0;
 }
@@ -636,7 +668,8 @@ static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
     struct changing *changing = malloc(sizeof *changing);
     for (uint64_t at = 1; at <= 2; ++at)
         for (changing->how = 0; changing->how < 4; ++changing->how) {
-            for (size_t i = 0; i < changing_count; ++i) changing->sizes[i] = (uint16_t)(10 + i % 40);
+            for (size_t i = 0; i < changing_count; ++i)
+                changing->sizes[i] = (uint16_t)(10 + i % 40);
             changing->at = at;
             sab_plan_options options = budget(1000);
             options.progress = change;
@@ -645,7 +678,7 @@ static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
             sab_plan *plan = NULL;
             EXPECT_OK(sab_sizes_new(changing->sizes, changing_count, SAB_UINT16, NULL, &sizes));
             const sab_status status = sab_plan_new(sizes, &options, &plan);
-            EXPECT(changing->at == 0); /* it was changed */
+            EXPECT(changing->at == 0);           /* it was changed */
             if (at == 1 && changing->how >= 2) { /* before they were counted: another plan */
                 int seen[changing_count] = {0};
                 EXPECT_OK(status);
@@ -654,7 +687,8 @@ static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
                 EXPECT(all_are(seen, changing_count, 1));
                 sab_sampler_free(sampler);
             } else {
-                EXPECT(status == SAB_E_ARGUMENT && strstr(sab_last_error_message(), "changed while") != NULL);
+                EXPECT(status == SAB_E_ARGUMENT &&
+                       strstr(sab_last_error_message(), "changed while") != NULL);
             }
             sab_plan_free(plan);
             sab_sizes_free(sizes);

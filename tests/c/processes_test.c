@@ -15,7 +15,8 @@ static int32_t size_of_index(void *ctx, int64_t index, double *size) {
     return 0;
 }
 
-static int32_t index_from_zero(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+static int32_t index_from_zero(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                               double *size) {
     (void)epoch;
     if (position == SAMPLES) return SAB_END;
     *index = (int64_t)position;
@@ -55,8 +56,13 @@ static sab_sampler *new_sampler(enum kind kind) {
         case NATIVE: EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler)); break;
         case SEQUENTIAL: EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sampler)); break;
         case WORST: EXPECT_OK(sab_plan_worst_batches(plan, UINT64_MAX, &sampler)); break;
-        case SIZE_AWARE: EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler)); break;
-        case STREAM: EXPECT_OK(sab_size_aware_stream_sampler_new(index_from_zero, NULL, NULL, 120, &sampler)); break;
+        case SIZE_AWARE:
+            EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 120, NULL, &sampler));
+            break;
+        case STREAM:
+            EXPECT_OK(
+                sab_size_aware_stream_sampler_new(index_from_zero, NULL, NULL, 120, &sampler));
+            break;
         case TORCH: EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler)); break;
         case OPENED:
             close(mkstemp(path));
@@ -94,7 +100,8 @@ static void ForkInTheMiddle_ParentAndChildBothFinish(void) {
             walk(sampler, seen);
             EXPECT(all_are(seen, SAMPLES, 1));
             sab_sampler_free(sampler);
-            for (enum kind other = NATIVE; other < KINDS; ++other) { /* everything works in the child as well */
+            /* everything works in the child as well */
+            for (enum kind other = NATIVE; other < KINDS; ++other) {
                 int again[SAMPLES] = {0};
                 sampler = new_sampler(other);
                 walk(sampler, again);
@@ -108,11 +115,13 @@ static void ForkInTheMiddle_ParentAndChildBothFinish(void) {
         EXPECT(all_are(seen, SAMPLES, 1));
         sab_sampler_free(sampler);
         int status = -1;
-        EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+               WEXITSTATUS(status) == 0);
     }
 }
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) /* whose own locks are not for fork() beside busy threads */
+/* whose own locks are not for fork() beside busy threads */
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 static int is_over;
 
 static void *keep_busy(void *ctx) {
@@ -142,7 +151,8 @@ static void ForkBesideABusyThread_LeavesNoLockHeld(void) {
             _exit(!all_are(seen, SAMPLES, 1));
         }
         int status = -1;
-        EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+               WEXITSTATUS(status) == 0);
     }
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
@@ -177,7 +187,8 @@ static void ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt(void) {
             _exit(made != SAB_OK || of_child != 1);
         }
         int status = -1;
-        EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+               WEXITSTATUS(status) == 0);
     }
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
@@ -213,12 +224,16 @@ static void *work(void *ctx) {
         uint64_t steps = 0, count = 0;
         worker->is_right &= sab_sampler_batch_count(sampler, &count) == SAB_OK;
         while (sab_next_batch(sampler, &batch) == SAB_OK) ++steps;
-        worker->is_right &= steps == count && sab_plan_report(worker->plan, &ranks, NULL, NULL, &report) == SAB_OK && report.steps == steps;
+        worker->is_right &= steps == count &&
+                            sab_plan_report(worker->plan, &ranks, NULL, NULL, &report) == SAB_OK &&
+                            report.steps == steps;
         char wrong[64];
         snprintf(wrong, sizeof wrong, "index = %d", (int)(1000 + worker->rank));
         sab_bucket bucket = SAB_BUCKET_INIT;
-        worker->is_right &= sab_plan_get_bucket(own, (size_t)(1000 + worker->rank), &bucket) == SAB_E_ARGUMENT;
-        worker->is_right &= strstr(sab_last_error_message(), wrong) != NULL; /* each thread has its own message */
+        worker->is_right &=
+            sab_plan_get_bucket(own, (size_t)(1000 + worker->rank), &bucket) == SAB_E_ARGUMENT;
+        /* each thread has its own message */
+        worker->is_right &= strstr(sab_last_error_message(), wrong) != NULL;
         sab_sampler_free(sampler);
         sab_plan_free(own);
     }
@@ -254,7 +269,8 @@ static void keep(void *ctx, sab_log_level level, const char *message) {
     snprintf(log->last, sizeof log->last, "%s", message);
 }
 
-static int32_t one_in_five_is_long(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+static int32_t one_in_five_is_long(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                                   double *size) {
     (void)ctx, (void)epoch;
     *index = (int64_t)position;
     *size = position % 5 == 3 ? 99 : 1;
@@ -273,7 +289,8 @@ static void Log_TellsOfEachWayToSkip(void) {
     sab_sampler_free(sampler);
     EXPECT_OK(sab_size_aware_stream_sampler_new(one_in_five_is_long, NULL, NULL, 10, &sampler));
     EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT(batch.count == 8 && log.lines == 3 && strstr(log.last, "skipped sample 8: size 99") != NULL);
+    EXPECT(batch.count == 8 && log.lines == 3 &&
+           strstr(log.last, "skipped sample 8: size 99") != NULL);
     sab_sampler_free(sampler);
     sab_set_log_callback(keep, &other); /* the first is retired */
     EXPECT_OK(sab_size_aware_sampler_new(NULL, 3, sizes, 10, NULL, &sampler));

@@ -21,7 +21,8 @@ static const int32_t *skewed(void) {
     return made;
 }
 
-static sab_sampler *balanced_with(const sab_balanced_options *balanced, const sab_sampler_options *options) {
+static sab_sampler *balanced_with(const sab_balanced_options *balanced,
+                                  const sab_sampler_options *options) {
     sab_sizes *sizes = sizes_of(skewed(), SAMPLES);
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_balanced_sampler_new(sizes, balanced, options, &sampler));
@@ -37,7 +38,9 @@ static sab_sampler_options on(uint64_t rank, uint64_t world_size) {
     return options;
 }
 
-static double cost_of(const sab_balanced_options *balanced, double size) { return balanced->cost == SAB_COST_QUADRATIC ? size * size : size; }
+static double cost_of(const sab_balanced_options *balanced, double size) {
+    return balanced->cost == SAB_COST_QUADRATIC ? size * size : size;
+}
 
 /* What an epoch must be on all ranks together. */
 static void check_epoch(const sab_balanced_options *balanced, uint64_t world_size) {
@@ -64,16 +67,20 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
                 sab_batch batch = SAB_BATCH_INIT;
                 EXPECT_OK(sab_next_batch(samplers[r], &batch));
                 double total = 0, longest = 0;
-                EXPECT(batch.cu_seqlens != NULL && batch.starts == NULL && batch.cu_seqlens[0] == 0);
+                EXPECT(batch.cu_seqlens != NULL && batch.starts == NULL &&
+                       batch.cu_seqlens[0] == 0);
                 for (uint64_t i = 0; i < batch.count; ++i) {
-                    EXPECT(batch.cu_seqlens[i + 1] - batch.cu_seqlens[i] == sizes[batch.indices[i]]);
+                    EXPECT(batch.cu_seqlens[i + 1] - batch.cu_seqlens[i] ==
+                           sizes[batch.indices[i]]);
                     ++seen[batch.indices[i]];
                     total += sizes[batch.indices[i]];
                     longest = fmax(longest, sizes[batch.indices[i]]);
                     cost += cost_of(balanced, sizes[batch.indices[i]]);
                 }
-                EXPECT(batch.total == total && batch.longest == longest && batch.padded_length == total && batch.padded_total == total);
-                EXPECT(batch.step == step && batch.micro_batch == m && batch.micro_batches == balanced->micro_batches && batch.bucket == -1);
+                EXPECT(batch.total == total && batch.longest == longest &&
+                       batch.padded_length == total && batch.padded_total == total);
+                EXPECT(batch.step == step && batch.micro_batch == m &&
+                       batch.micro_batches == balanced->micro_batches && batch.bucket == -1);
                 EXPECT(balanced->max_total == 0 || total <= balanced->max_total);
                 step_total += total;
                 step_samples += batch.count;
@@ -88,11 +95,13 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
         time += slowest;
     }
     EXPECT(all_are(seen, SAMPLES, 1));
-    EXPECT(fabs(report.time - time) <= 1e-9 * time && fabs(report.least_time * (double)world_size - all) <= 1e-9 * all);
+    EXPECT(fabs(report.time - time) <= 1e-9 * time &&
+           fabs(report.least_time * (double)world_size - all) <= 1e-9 * all);
     EXPECT(report.rank_imbalance >= 1 && report.rank_imbalance <= report.largest_rank_imbalance);
     for (uint64_t r = 0; r < world_size; ++r) {
         sab_batch batch = SAB_BATCH_INIT;
-        EXPECT(sab_next_batch(samplers[r], &batch) == SAB_END && sab_next_batch(samplers[r], &batch) == SAB_END);
+        EXPECT(sab_next_batch(samplers[r], &batch) == SAB_END &&
+               sab_next_batch(samplers[r], &batch) == SAB_END);
         sab_sampler_free(samplers[r]);
     }
 }
@@ -169,7 +178,8 @@ static void last_steps(void) {
 }
 
 /* Takes `steps` micro-batches on each of some ranks from a state, and gives the next one. */
-static void go_on(uint64_t world_size, uint64_t micro_batches, uint64_t samples, int64_t count, unsigned char *state, int *seen) {
+static void go_on(uint64_t world_size, uint64_t micro_batches, uint64_t samples, int64_t count,
+                  unsigned char *state, int *seen) {
     unsigned char first[SAB_STATE_SIZE];
     for (uint64_t r = 0; r < world_size; ++r) {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
@@ -216,7 +226,8 @@ static void a_state_inside_a_step(void) {
     balanced.micro_batches = 3;
     const sab_sampler_options options = on(0, 3);
     sab_sampler *sampler = balanced_with(&balanced, &options);
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "inside a step, after micro-batch 1 of 3");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
+                 "inside a step, after micro-batch 1 of 3");
     int fresh[SAMPLES] = {0};
     walk(sampler, fresh); /* as if nothing had been */
     sab_sampler_free(sampler);
@@ -224,7 +235,8 @@ static void a_state_inside_a_step(void) {
     EXPECT(all_are(seen, SAMPLES, 1));
 }
 
-/* What is left of an epoch that other options began: no sample twice, and none lost but those that no longer fit. */
+/* What is left of an epoch that other options began: no sample twice, and none lost but those that
+ * no longer fit. */
 static void a_state_goes_on_with_other_costs_and_caps(void) {
     const int32_t *sizes = skewed();
     for (int i = 0; i < 6; ++i) {
@@ -244,7 +256,8 @@ static void a_state_goes_on_with_other_costs_and_caps(void) {
                 sab_sampler *sampler = balanced_with(part == 0 ? &before : &after, &options);
                 if (part == 1) {
                     EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
-                    EXPECT_OK(sab_sampler_state_save(sampler, again)); /* and once more, as if this rank had been replaced */
+                    /* and once more, as if this rank had been replaced */
+                    EXPECT_OK(sab_sampler_state_save(sampler, again));
                     EXPECT_OK(sab_sampler_state_restore(sampler, again, sizeof again));
                     unsigned char third[SAB_STATE_SIZE];
                     EXPECT_OK(sab_sampler_state_save(sampler, third));
@@ -259,7 +272,8 @@ static void a_state_goes_on_with_other_costs_and_caps(void) {
                 if (part == 0 && r == 3) EXPECT_OK(sab_sampler_state_save(sampler, state));
                 sab_sampler_free(sampler);
             }
-        for (int k = 0; k < SAMPLES; ++k) EXPECT(seen[k] == 1 || (seen[k] == 0 && i >= 2 && i < 4 && sizes[k] > 400));
+        for (int k = 0; k < SAMPLES; ++k)
+            EXPECT(seen[k] == 1 || (seen[k] == 0 && i >= 2 && i < 4 && sizes[k] > 400));
     }
 }
 
@@ -303,7 +317,8 @@ static void caps_hold_whatever_the_rounding(void) {
         EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t steps = 0;
-        for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps) EXPECT(batch.total <= 1.5 && batch.cu_seqlens == NULL);
+        for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps)
+            EXPECT(batch.total <= 1.5 && batch.cu_seqlens == NULL);
         EXPECT(steps > 100);
         sab_sampler_free(sampler);
     }
@@ -346,13 +361,16 @@ static void foreign_states(void) {
     options.seed = 12;
     sab_sampler *other = balanced_with(&balanced, &options);
     EXPECT_OK(sab_sampler_state_save(other, state));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "seed 12");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
+                 "seed 12");
     sab_sampler_free(other);
     sab_plan *plan = a_plan();
     other = rank_of(plan, 0, 2);
     EXPECT_OK(sab_sampler_state_save(other, state));
     EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "order");
-    EXPECT_FAILS(sab_sampler_balance_report(other, NULL, NULL, &(sab_balance_report)SAB_BALANCE_REPORT_INIT), SAB_E_ARGUMENT, "sab_balanced_sampler_new");
+    EXPECT_FAILS(
+        sab_sampler_balance_report(other, NULL, NULL, &(sab_balance_report)SAB_BALANCE_REPORT_INIT),
+        SAB_E_ARGUMENT, "sab_balanced_sampler_new");
     sab_sampler_free(other);
     sab_plan_free(plan);
     sab_sampler_free(sampler);
@@ -421,13 +439,15 @@ static void costs_of_all_kinds(void) {
     calls = 0;
     sab_sizes *sizes = sizes_of(skewed(), SAMPLES);
     sab_sampler *sampler = NULL;
-    EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CALLBACK, "77");
+    EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CALLBACK,
+                 "77");
     EXPECT(sab_last_callback_code() == 77 && sampler == NULL);
     balanced.cost = SAB_COST_PADDED;
     calls = 0;
     balanced.progress = stop;
     balanced.progress_ctx = &calls;
-    EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CANCELLED, "");
+    EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CANCELLED,
+                 "");
     EXPECT(sab_last_callback_code() == 9);
     sab_sizes_free(sizes);
 }
@@ -437,31 +457,36 @@ static void bad_options(void) {
     sab_sampler *sampler = NULL;
     const sab_cost_term squared_count[] = {{1, 2, 1}};
     const sab_cost_term fine[] = {{10, 0, 0}, {1, 1, 1}};
-#define REFUSED(words, ...)                                                                             \
-    do {                                                                                                \
-        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;                                      \
-        sab_sampler_options options = on(0, 4);                                                         \
-        balanced.max_total = 1000;                                                                      \
-        __VA_ARGS__;                                                                                    \
-        EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_ARGUMENT, words); \
-        EXPECT(sampler == NULL);                                                                        \
+#define REFUSED(words, ...)                                                          \
+    do {                                                                             \
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;                   \
+        sab_sampler_options options = on(0, 4);                                      \
+        balanced.max_total = 1000;                                                   \
+        __VA_ARGS__;                                                                 \
+        EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), \
+                     SAB_E_ARGUMENT, words);                                         \
+        EXPECT(sampler == NULL);                                                     \
     } while (0)
     REFUSED("micro_batches = 0", balanced.micro_batches = 0);
     REFUSED("world_size = 4", balanced.micro_batches = 1 << 19);
     REFUSED("max_total = -1", balanced.max_total = -1);
     REFUSED("max_total = inf", balanced.max_total = INFINITY);
     REFUSED("samples of a step, or a cap", balanced.max_total = 0);
-    REFUSED("samples = 3: must be at least the number of micro-batches of a step, 4", balanced.samples = 3);
+    REFUSED("samples = 3: must be at least the number of micro-batches of a step, 4",
+            balanced.samples = 3);
     REFUSED("fill = 0", balanced.fill = 0);
     REFUSED("fill = nan", balanced.fill = NAN);
     REFUSED("method = 7", balanced.method = 7);
     REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
     REFUSED("must be at most balanced.max_total alone", balanced.max_total = 700);
     REFUSED("memory_terms = NULL", balanced.memory_term_count = 1);
-    REFUSED("memory_terms[0].count_power = 2", balanced.memory_terms = squared_count; balanced.memory_term_count = 1; balanced.memory_budget = 5);
-    REFUSED("more than the constant of balanced.memory_terms, 10", balanced.memory_terms = fine; balanced.memory_term_count = 2; balanced.memory_budget = 10);
+    REFUSED("memory_terms[0].count_power = 2", balanced.memory_terms = squared_count;
+            balanced.memory_term_count = 1; balanced.memory_budget = 5);
+    REFUSED("more than the constant of balanced.memory_terms, 10", balanced.memory_terms = fine;
+            balanced.memory_term_count = 2; balanced.memory_budget = 10);
     REFUSED("goes with balanced.memory_terms only", balanced.memory_budget = 10);
-    REFUSED("coefficients = NULL", balanced.cost = SAB_COST_POLYNOMIAL; balanced.coefficient_count = 2);
+    REFUSED("coefficients = NULL", balanced.cost = SAB_COST_POLYNOMIAL;
+            balanced.coefficient_count = 2);
     REFUSED("options.cost_fn", balanced.cost = SAB_COST_CALLBACK);
     REFUSED("options.cost = 9", balanced.cost = 9);
     REFUSED("options.rank = 4", options.rank = 4);
@@ -470,7 +495,8 @@ static void bad_options(void) {
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     balanced.max_total = 1000;
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT, "balanced");
-    EXPECT_FAILS(sab_balanced_sampler_new(NULL, &balanced, NULL, &sampler), SAB_E_ARGUMENT, "sizes");
+    EXPECT_FAILS(sab_balanced_sampler_new(NULL, &balanced, NULL, &sampler), SAB_E_ARGUMENT,
+                 "sizes");
     EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, NULL, NULL), SAB_E_ARGUMENT, "sampler");
     balanced.oversize = SAB_OVERSIZE_SKIP;
     balanced.max_total = 50;
@@ -509,7 +535,10 @@ static void little_data(void) {
 /* ---- who is who ---- */
 
 static void the_environment(void) {
-    static const char *const names[][2] = {{"PMI_RANK", "PMI_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}, {"RANK", "WORLD_SIZE"}};
+    static const char *const names[][2] = {{"PMI_RANK", "PMI_SIZE"},
+                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                           {"SLURM_PROCID", "SLURM_NTASKS"},
+                                           {"RANK", "WORLD_SIZE"}};
     uint64_t rank = 9, world_size = 9;
     for (size_t i = 0; i < COUNT(names); ++i) {
         unsetenv(names[i][0]);
@@ -526,9 +555,11 @@ static void the_environment(void) {
         EXPECT(rank == 1 + i && world_size == 8);
     }
     setenv("RANK", "8", 1);
-    EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT, "RANK = 8: must be below WORLD_SIZE = 8");
+    EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT,
+                 "RANK = 8: must be below WORLD_SIZE = 8");
     setenv("RANK", "-1", 1);
-    EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT, "RANK = \"-1\": must be a whole number");
+    EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT,
+                 "RANK = \"-1\": must be a whole number");
 #ifndef _WIN32 /* which has no empty variables */
     setenv("RANK", "", 1);
     EXPECT_FAILS(sab_ranks_from_environment(&rank, &world_size), SAB_E_ARGUMENT, "whole number");
@@ -542,7 +573,8 @@ static void the_environment(void) {
 
 static void meshes(void) {
     const uint64_t shape[3] = {2, 4, 8};
-    const int32_t is_data[3] = {0, 1, 0}, two[3] = {1, 1, 0}, none[3] = {0, 0, 0}, wrong[3] = {0, 2, 0};
+    const int32_t is_data[3] = {0, 1, 0}, two[3] = {1, 1, 0}, none[3] = {0, 0, 0},
+                  wrong[3] = {0, 2, 0};
     uint64_t rank = 0, world_size = 0;
     for (uint64_t p = 0; p < 64; ++p) {
         EXPECT_OK(sab_data_rank(shape, is_data, 3, p, &rank, &world_size));
@@ -552,11 +584,17 @@ static void meshes(void) {
         EXPECT_OK(sab_data_rank(shape, none, 3, p, &rank, &world_size));
         EXPECT(rank == 0 && world_size == 1);
     }
-    EXPECT_FAILS(sab_data_rank(shape, is_data, 3, 64, &rank, &world_size), SAB_E_ARGUMENT, "rank = 64");
-    EXPECT_FAILS(sab_data_rank(shape, is_data, 0, 0, &rank, &world_size), SAB_E_ARGUMENT, "axes = 0");
-    EXPECT_FAILS(sab_data_rank(shape, wrong, 3, 0, &rank, &world_size), SAB_E_ARGUMENT, "is_data[1] = 2");
-    EXPECT_FAILS(sab_data_rank((uint64_t[]){2, 0}, is_data, 2, 0, &rank, &world_size), SAB_E_ARGUMENT, "shape[1] = 0");
-    EXPECT_FAILS(sab_data_rank((uint64_t[]){1ull << 31, 1ull << 33}, is_data, 2, 0, &rank, &world_size), SAB_E_ARGUMENT, "fewer than 2^32");
+    EXPECT_FAILS(sab_data_rank(shape, is_data, 3, 64, &rank, &world_size), SAB_E_ARGUMENT,
+                 "rank = 64");
+    EXPECT_FAILS(sab_data_rank(shape, is_data, 0, 0, &rank, &world_size), SAB_E_ARGUMENT,
+                 "axes = 0");
+    EXPECT_FAILS(sab_data_rank(shape, wrong, 3, 0, &rank, &world_size), SAB_E_ARGUMENT,
+                 "is_data[1] = 2");
+    EXPECT_FAILS(sab_data_rank((uint64_t[]){2, 0}, is_data, 2, 0, &rank, &world_size),
+                 SAB_E_ARGUMENT, "shape[1] = 0");
+    EXPECT_FAILS(
+        sab_data_rank((uint64_t[]){1ull << 31, 1ull << 33}, is_data, 2, 0, &rank, &world_size),
+        SAB_E_ARGUMENT, "fewer than 2^32");
 }
 
 /* ---- ranks as threads ---- */
@@ -601,7 +639,9 @@ static void *make_sharded(void *data) {
     job *const j = data;
     sab_sizes *sizes = NULL;
     j->status = sab_sizes_new(j->sizes, j->count, SAB_INT32, NULL, &sizes);
-    if (j->status == SAB_OK) j->status = sab_sharded_sampler_new(sizes, &j->plan, &j->options, gather, &j->member, &j->sampler);
+    if (j->status == SAB_OK)
+        j->status =
+            sab_sharded_sampler_new(sizes, &j->plan, &j->options, gather, &j->member, &j->sampler);
     if (j->status != SAB_OK) strcpy(j->message, sab_last_error_message());
     sab_sizes_free(sizes);
     return NULL;
@@ -609,7 +649,8 @@ static void *make_sharded(void *data) {
 
 static void *check_job(void *data) {
     job *const j = data;
-    j->status = sab_sampler_check_ranks(j->sampler, j->member.rank, j->member.group->world_size, gather, &j->member);
+    j->status = sab_sampler_check_ranks(j->sampler, j->member.rank, j->member.group->world_size,
+                                        gather, &j->member);
     strcpy(j->message, j->status == SAB_OK ? "" : sab_last_error_message());
     return NULL;
 }
@@ -644,7 +685,9 @@ static void shards(void) {
             size_t begin = 0;
             for (uint64_t r = 0; r < world_size; ++r) { /* uneven shards, one of them empty */
                 job *const j = &jobs[r];
-                const size_t end = r + 1 == world_size ? SAMPLES : r == 2 ? begin : begin + (SAMPLES - begin) / (2 + r);
+                const size_t end = r + 1 == world_size ? SAMPLES
+                                   : r == 2            ? begin
+                                                       : begin + (SAMPLES - begin) / (2 + r);
                 j->sizes = sizes + begin;
                 j->count = end - begin;
                 j->plan = budget(900);
@@ -680,7 +723,8 @@ static void shards(void) {
                     sum += batch.count;
                     told = batch.step_samples;
                     EXPECT(batch.padded_total <= 900);
-                    EXPECT(world_size == 1 ? batch.step_total == batch.total : batch.step_total == -1);
+                    EXPECT(world_size == 1 ? batch.step_total == batch.total
+                                           : batch.step_total == -1);
                     double total = 0;
                     for (uint64_t i = 0; i < batch.count; ++i) {
                         ++seen[r][batch.indices[i]];
@@ -710,7 +754,8 @@ static void shards(void) {
 
 static void shards_that_break_a_rule(void) {
     const int32_t good[3] = {1, 2, 3}, bad[3] = {1, -2, 3};
-    job jobs[3] = {{.sizes = good, .count = 3}, {.sizes = bad, .count = 3}, {.sizes = good, .count = 3}};
+    job jobs[3] = {
+        {.sizes = good, .count = 3}, {.sizes = bad, .count = 3}, {.sizes = good, .count = 3}};
     for (int i = 0; i < 3; ++i) {
         jobs[i].plan = budget(10);
         jobs[i].options = on((uint64_t)i, 3);
@@ -722,24 +767,30 @@ static void shards_that_break_a_rule(void) {
     jobs[1].sizes = good;
     jobs[2].plan.budget = 11;
     on_all(make_sharded, jobs, 3);
-    for (int i = 0; i < 3; ++i) EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, "options") != NULL);
+    for (int i = 0; i < 3; ++i)
+        EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, "options") != NULL);
     jobs[2].plan.budget = 10;
     jobs[1].options.seed = 12;
     on_all(make_sharded, jobs, 3);
-    for (int i = 0; i < 3; ++i) EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, "seed") != NULL);
+    for (int i = 0; i < 3; ++i)
+        EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, "seed") != NULL);
     jobs[1].options.seed = 11;
     for (int i = 0; i < 3; ++i) jobs[i].count = 0;
     on_all(make_sharded, jobs, 3);
-    for (int i = 0; i < 3; ++i) EXPECT(jobs[i].status == SAB_E_ARGUMENT && strstr(jobs[i].message, "sizes.count") != NULL);
+    for (int i = 0; i < 3; ++i)
+        EXPECT(jobs[i].status == SAB_E_ARGUMENT && strstr(jobs[i].message, "sizes.count") != NULL);
     for (int i = 0; i < 3; ++i) {
         jobs[i].count = 3;
         jobs[i].plan.tail = SAB_TAIL_DROP;
     }
     on_all(make_sharded, jobs, 3);
-    for (int i = 0; i < 3; ++i) EXPECT(jobs[i].status == SAB_E_ARGUMENT && strstr(jobs[i].message, "tail = 2") != NULL);
-    job one = {.sizes = good, .count = 3, .plan = budget(10), .options = on(0, 1), .member = {.fails = 1}};
+    for (int i = 0; i < 3; ++i)
+        EXPECT(jobs[i].status == SAB_E_ARGUMENT && strstr(jobs[i].message, "tail = 2") != NULL);
+    job one = {
+        .sizes = good, .count = 3, .plan = budget(10), .options = on(0, 1), .member = {.fails = 1}};
     on_all(make_sharded, &one, 1);
-    EXPECT(one.status == SAB_E_CALLBACK && strstr(one.message, "55") != NULL && one.sampler == NULL);
+    EXPECT(one.status == SAB_E_CALLBACK && strstr(one.message, "55") != NULL &&
+           one.sampler == NULL);
 }
 
 static void a_state_belongs_to_its_shards(void) {
@@ -753,7 +804,9 @@ static void a_state_belongs_to_its_shards(void) {
         }
         on_all(make_sharded, jobs, 2);
         if (i == 0) EXPECT_OK(sab_sampler_state_save(jobs[0].sampler, state));
-        for (int r = 0; r < 2 && i == 1; ++r) EXPECT_FAILS(sab_sampler_state_restore(jobs[r].sampler, state, sizeof state), SAB_E_MISMATCH, "fingerprint");
+        for (int r = 0; r < 2 && i == 1; ++r)
+            EXPECT_FAILS(sab_sampler_state_restore(jobs[r].sampler, state, sizeof state),
+                         SAB_E_MISMATCH, "fingerprint");
         free_all(jobs, 2);
     }
 }
@@ -771,13 +824,14 @@ static void ranks_that_disagree(void) {
         sab_sampler_free(jobs[rank_].sampler);                                    \
         EXPECT_OK(sab_bucket_sampler_new(plan_, &options, &jobs[rank_].sampler)); \
     } while (0)
-#define ALL_SAY(words)                                                                                     \
-    do {                                                                                                   \
-        on_all(check_job, jobs, 4);                                                                        \
-        for (int i = 0; i < 4; ++i) {                                                                      \
-            EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, words) != NULL);            \
-            if (strstr(jobs[i].message, words) == NULL) fprintf(stderr, "rank %d: %s\n", i, jobs[i].message); \
-        }                                                                                                  \
+#define ALL_SAY(words)                                                                          \
+    do {                                                                                        \
+        on_all(check_job, jobs, 4);                                                             \
+        for (int i = 0; i < 4; ++i) {                                                           \
+            EXPECT(jobs[i].status == SAB_E_MISMATCH && strstr(jobs[i].message, words) != NULL); \
+            if (strstr(jobs[i].message, words) == NULL)                                         \
+                fprintf(stderr, "rank %d: %s\n", i, jobs[i].message);                           \
+        }                                                                                       \
     } while (0)
     for (uint64_t r = 0; r < 4; ++r) MAKE(r, plan, (void)0);
     on_all(check_job, jobs, 4);
@@ -810,7 +864,8 @@ static void ranks_that_disagree(void) {
     sab_plan *third = plan_with(lengths(500), 500, &by_boundaries);
     EXPECT_OK(sab_torch_sampler_new(third, NULL, &jobs[0].sampler));
     on_all(check_job, jobs, 4);
-    EXPECT(jobs[0].status == SAB_E_UNSUPPORTED && jobs[1].status == SAB_E_MISMATCH && strstr(jobs[1].message, "rank 0 cannot say") != NULL);
+    EXPECT(jobs[0].status == SAB_E_UNSUPPORTED && jobs[1].status == SAB_E_MISMATCH &&
+           strstr(jobs[1].message, "rank 0 cannot say") != NULL);
     free_all(jobs, 4);
     sab_plan_free(third);
     sab_plan_free(other);
@@ -830,7 +885,8 @@ static int32_t lie(void *ctx, const void *mine, size_t size, void *all) {
     const uint64_t one = 1;
     memcpy(all, mine, size);
     memcpy((char *)all + size, mine, size);
-    if (own->round == 0 && size == 16) memcpy((char *)all + 24, &one, 8); /* the greeting of sab_sampler_check_ranks() */
+    /* the greeting of sab_sampler_check_ranks() */
+    if (own->round == 0 && size == 16) memcpy((char *)all + 24, &one, 8);
     if (own->round++ == own->lies_in) memcpy((char *)all + 2 * size - own->at, &own->lie, 8);
     return 0;
 }
@@ -850,25 +906,31 @@ static void what_no_rank_gave_is_refused(void) {
     memcpy(&nan_bits, &not_a_number, 8);
     memcpy(&negative_bits, &negative, 8);
     memcpy(&two_bits, &twice, 8);
-    const liar liars[] = {{0, 0, 16, 1ull << 62}, {0, 2, 16, nan_bits}, {0, 2, 16, negative_bits}, {0, 2, 16, two_bits},
-                          {0, 2, 8, 0},           {0, 2, 8, 1ull << 40}, {0, 3, 16, 0}};
+    const liar liars[] = {{0, 0, 16, 1ull << 62}, {0, 2, 16, nan_bits}, {0, 2, 16, negative_bits},
+                          {0, 2, 16, two_bits},   {0, 2, 8, 0},         {0, 2, 8, 1ull << 40},
+                          {0, 3, 16, 0}};
     sab_sizes *sizes = sizes_of(three, 3);
     const sab_plan_options plan = budget(10);
     const sab_sampler_options options = on(0, 2);
     sab_sampler *sampler = NULL;
     for (size_t i = 0; i < COUNT(liars); ++i) {
         liar own = liars[i];
-        EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, lie, &own, &sampler), SAB_E_MISMATCH, own.lies_in < 3 ? "all_gather: place 1" : "rank 1 could not make it");
+        EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, lie, &own, &sampler),
+                     SAB_E_MISMATCH,
+                     own.lies_in < 3 ? "all_gather: place 1" : "rank 1 could not make it");
     }
-    EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, forget, NULL, &sampler), SAB_E_MISMATCH, "all_gather: place 0 of 2");
+    EXPECT_FAILS(sab_sharded_sampler_new(sizes, &plan, &options, forget, NULL, &sampler),
+                 SAB_E_MISMATCH, "all_gather: place 0 of 2");
     liar honest = {0, -1, 0, 0}, own = {0, 1, 8, 2};
     EXPECT_OK(sab_sharded_sampler_new(sizes, &plan, &options, lie, &honest, &sampler));
     sab_sampler_free(sampler);
     sab_sizes_free(sizes);
     sab_plan *whole = a_plan();
     sampler = rank_of(whole, 0, 2);
-    EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, lie, &own), SAB_E_MISMATCH, "all_gather: place 1 holds rank 2 of 2");
-    EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, forget, NULL), SAB_E_MISMATCH, "all_gather: place 0 of 2");
+    EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, lie, &own), SAB_E_MISMATCH,
+                 "all_gather: place 1 holds rank 2 of 2");
+    EXPECT_FAILS(sab_sampler_check_ranks(sampler, 0, 2, forget, NULL), SAB_E_MISMATCH,
+                 "all_gather: place 0 of 2");
     sab_sampler_free(sampler);
     sab_plan_free(whole);
 }
@@ -877,9 +939,12 @@ static void stores_need_libtorch(void) {
     sab_torch_store *store = NULL;
     EXPECT_FAILS(sab_torch_store_new(NULL, 1, 0, 1, 1, &store), SAB_E_ARGUMENT, "host");
     EXPECT_FAILS(sab_torch_store_new("localhost", 1, 1, 1, 1, &store), SAB_E_ARGUMENT, "rank = 1");
-    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 0, 1, &store), SAB_E_ARGUMENT, "world_size = 0");
-    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 1, 0, &store), SAB_E_ARGUMENT, "timeout = 0");
-    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 1, 1, &store), SAB_E_UNSUPPORTED, "sab_torch_open");
+    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 0, 1, &store), SAB_E_ARGUMENT,
+                 "world_size = 0");
+    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 1, 0, &store), SAB_E_ARGUMENT,
+                 "timeout = 0");
+    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 1, 1, &store), SAB_E_UNSUPPORTED,
+                 "sab_torch_open");
     EXPECT_FAILS(sab_torch_store_all_gather(NULL, NULL, 0, NULL), SAB_E_ARGUMENT, "store");
     sab_torch_store_free(NULL);
     EXPECT(strcmp(sab_status_name(SAB_E_TIMEOUT), "SAB_E_TIMEOUT") == 0);

@@ -1,4 +1,5 @@
-/* The C ABI through the installed header and library. Reads as a tutorial: sizes, plan, samplers, then everything that can go wrong. */
+/* The C ABI through the installed header and library. Reads as a tutorial: sizes, plan, samplers,
+ * then everything that can go wrong. */
 #define _GNU_SOURCE
 #include <locale.h>
 #include <math.h>
@@ -74,7 +75,8 @@ static void CreateBuckets_GivesTheDocumentedResults(void) {
     EXPECT_OK(sab_create_buckets(sizes, 5, 10, NULL, NULL, 0, &count));
     EXPECT(count == 5);
     EXPECT_OK(sab_create_buckets(sizes, 5, 10, boundaries, bucket_sizes, 15, &count));
-    EXPECT(memcmp(boundaries, edges, sizeof edges) == 0 && memcmp(bucket_sizes, counts, sizeof counts) == 0);
+    EXPECT(memcmp(boundaries, edges, sizeof edges) == 0 &&
+           memcmp(bucket_sizes, counts, sizeof counts) == 0);
     sab_sizes_free(sizes);
 
     int32_t range[20];
@@ -82,16 +84,21 @@ static void CreateBuckets_GivesTheDocumentedResults(void) {
     const int64_t fives[] = {0, 5, 10, 15, 20};
     sizes = sizes_of(range, 20);
     EXPECT_OK(sab_create_buckets(sizes, 10, 5, boundaries, bucket_sizes, 15, &count));
-    EXPECT(count == 4 && memcmp(boundaries, fives, sizeof fives) == 0 && bucket_sizes[0] == 5 && bucket_sizes[3] == 5);
+    EXPECT(count == 4 && memcmp(boundaries, fives, sizeof fives) == 0 && bucket_sizes[0] == 5 &&
+           bucket_sizes[3] == 5);
 
     sab_sizes *floats = NULL;
     const float half[] = {0.5f};
     EXPECT_OK(sab_sizes_new(half, 1, SAB_FLOAT32, NULL, &floats));
     EXPECT_FAILS(sab_create_buckets(floats, 1, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sizes");
-    EXPECT_FAILS(sab_create_buckets(sizes, 0, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT, "max_width = 0");
-    EXPECT_FAILS(sab_create_buckets(sizes, 1, 0, NULL, NULL, 0, &count), SAB_E_ARGUMENT, "min_bucket_count = 0");
-    EXPECT_FAILS(sab_create_buckets(sizes, 1, 1, NULL, NULL, 1, &count), SAB_E_ARGUMENT, "boundaries = NULL");
-    EXPECT_FAILS(sab_create_buckets(NULL, 1, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_create_buckets(sizes, 0, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
+                 "max_width = 0");
+    EXPECT_FAILS(sab_create_buckets(sizes, 1, 0, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
+                 "min_bucket_count = 0");
+    EXPECT_FAILS(sab_create_buckets(sizes, 1, 1, NULL, NULL, 1, &count), SAB_E_ARGUMENT,
+                 "boundaries = NULL");
+    EXPECT_FAILS(sab_create_buckets(NULL, 1, 1, NULL, NULL, 0, &count), SAB_E_ARGUMENT,
+                 "sizes = NULL");
     sab_sizes_free(floats);
     sab_sizes_free(sizes);
 }
@@ -122,10 +129,14 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     char text[4096];
     EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler));
     print_epoch(sampler, text);
-    EXPECT(strcmp(text, "[[24, 17, 16, 22, 19], [2, 5], [12, 10, 11], [3, 0], [15, 18, 20, 21, 23], [7, 13, 6], [14, 9, 8], [1, 4]]") == 0);
+    EXPECT(strcmp(text,
+                  "[[24, 17, 16, 22, 19], [2, 5], [12, 10, 11], [3, 0], [15, 18, 20, 21, 23], [7, "
+                  "13, 6], [14, 9, 8], [1, 4]]") == 0);
     EXPECT_OK(sab_sampler_set_epoch(sampler, 1));
     print_epoch(sampler, text);
-    EXPECT(strcmp(text, "[[14, 9, 13], [23, 16, 20, 21, 15], [5, 0], [8, 10, 11], [17, 24, 22, 18, 19], [12, 6, 7], [4, 2], [3, 1]]") == 0);
+    EXPECT(strcmp(text,
+                  "[[14, 9, 13], [23, 16, 20, 21, 15], [5, 0], [8, 10, 11], [17, 24, 22, 18, 19], "
+                  "[12, 6, 7], [4, 2], [3, 1]]") == 0);
     sab_sampler_free(sampler);
 
     sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
@@ -133,7 +144,9 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     options.size = size_is_index;
     EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
     print_epoch(sampler, text);
-    EXPECT(strcmp(text, "[[24], [2, 5, 3, 0, 1, 4], [12, 10, 11, 7], [13, 6, 14], [17, 16], [22], [19, 15], [9, 8], [18, 20], [21], [23]]") == 0);
+    EXPECT(strcmp(text,
+                  "[[24], [2, 5, 3, 0, 1, 4], [12, 10, 11, 7], [13, 6, 14], [17, 16], [22], [19, "
+                  "15], [9, 8], [18, 20], [21], [23]]") == 0);
     uint64_t count;
     EXPECT_FAILS(sab_sampler_batch_count(sampler, &count), SAB_E_UNSUPPORTED, "random access");
     sab_sampler_free(sampler);
@@ -148,7 +161,8 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     EXPECT(strcmp(text, same) == 0);
     sab_sampler_free(sampler);
     options.sizes = short_sizes;
-    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, "options.sizes.count = 24");
+    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.sizes.count = 24");
     sab_sizes_free(sizes);
     sab_sizes_free(short_sizes);
 
@@ -156,7 +170,9 @@ static void TorchOrder_GivesTheDocumentedBatches(void) {
     options.shuffle = SAB_TORCH_SHUFFLE_NONE;
     EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
     print_epoch(sampler, text);
-    EXPECT(strcmp(text, "[[0, 1], [2, 3], [4, 5], [6, 7, 8], [9, 10, 11], [12, 13, 14], [15, 16, 17, 18, 19], [20, 21, 22, 23, 24]]") == 0);
+    EXPECT(strcmp(text,
+                  "[[0, 1], [2, 3], [4, 5], [6, 7, 8], [9, 10, 11], [12, 13, 14], [15, 16, 17, 18, "
+                  "19], [20, 21, 22, 23, 24]]") == 0);
     EXPECT_OK(sab_sampler_batch_count(sampler, &count));
     EXPECT(count == 8);
     sab_sampler_free(sampler);
@@ -180,8 +196,10 @@ static void TorchOrder_GeneratorGoesOnElsewhere(void) {
     words[624] = 625;
     EXPECT_FAILS(sab_torch_sampler_set_generator(other, words), SAB_E_ARGUMENT, "words[624] = 625");
     sab_sampler *native = rank_of(plan, 0, 1);
-    EXPECT_FAILS(sab_torch_sampler_get_generator(native, words), SAB_E_ARGUMENT, "sab_torch_sampler_new");
-    EXPECT_FAILS(sab_torch_sampler_set_generator(native, words), SAB_E_ARGUMENT, "sab_torch_sampler_new");
+    EXPECT_FAILS(sab_torch_sampler_get_generator(native, words), SAB_E_ARGUMENT,
+                 "sab_torch_sampler_new");
+    EXPECT_FAILS(sab_torch_sampler_set_generator(native, words), SAB_E_ARGUMENT,
+                 "sab_torch_sampler_new");
     EXPECT_FAILS(sab_torch_sampler_get_generator(one, NULL), SAB_E_ARGUMENT, "words = NULL");
     options.shuffle = 3;
     sab_sampler *none = one;
@@ -189,9 +207,11 @@ static void TorchOrder_GeneratorGoesOnElsewhere(void) {
     EXPECT(none == NULL);
     options.shuffle = 1;
     options.max_total_size = 4;
-    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &none), SAB_E_ARGUMENT, "options.size = NULL");
+    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &none), SAB_E_ARGUMENT,
+                 "options.size = NULL");
     sab_plan *by_budget = a_plan();
-    EXPECT_FAILS(sab_torch_sampler_new(by_budget, NULL, &none), SAB_E_ARGUMENT, "SAB_BUCKETS_BOUNDARIES");
+    EXPECT_FAILS(sab_torch_sampler_new(by_budget, NULL, &none), SAB_E_ARGUMENT,
+                 "SAB_BUCKETS_BOUNDARIES");
     sab_plan_free(by_budget);
     sab_sampler_free(native);
     sab_sampler_free(one);
@@ -216,10 +236,14 @@ static void SizeAware_FollowsTheDocumentedRule(void) {
     print_epoch(sampler, text);
     EXPECT(strcmp(text, "[[5, 3], [1]]") == 0);
     sab_sampler_free(sampler);
-    EXPECT_FAILS(sab_size_aware_sampler_new(wrong, 1, sizes, 4, NULL, &sampler), SAB_E_ARGUMENT, "indices[0] = 6");
-    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 7, sizes, 4, NULL, &sampler), SAB_E_ARGUMENT, "count = 7");
-    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 6, sizes, NAN, NULL, &sampler), SAB_E_ARGUMENT, "max_total_size = nan");
-    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 6, sizes, -1, NULL, &sampler), SAB_E_ARGUMENT, "max_total_size = -1");
+    EXPECT_FAILS(sab_size_aware_sampler_new(wrong, 1, sizes, 4, NULL, &sampler), SAB_E_ARGUMENT,
+                 "indices[0] = 6");
+    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 7, sizes, 4, NULL, &sampler), SAB_E_ARGUMENT,
+                 "count = 7");
+    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 6, sizes, NAN, NULL, &sampler), SAB_E_ARGUMENT,
+                 "max_total_size = nan");
+    EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 6, sizes, -1, NULL, &sampler), SAB_E_ARGUMENT,
+                 "max_total_size = -1");
     EXPECT(sampler == NULL);
     sab_sizes_free(sizes);
 }
@@ -229,28 +253,28 @@ static void SizeAware_FollowsTheDocumentedRule(void) {
 static void Sizes_OfEveryTypeAndStride_AreRead(void) {
     double value = 0;
     sab_sizes *sizes = NULL;
-#define TRY_TYPE(type, dtype)                                                       \
-    do {                                                                            \
-        type numbers[6] = {1, 2, 3, 4, 5, 6};                                       \
-        sab_sizes_options strided = SAB_SIZES_OPTIONS_INIT;                         \
-        strided.stride = -2 * (int64_t)sizeof(type);                                \
-        EXPECT_OK(sab_sizes_new(numbers + 5, 3, dtype, &strided, &sizes));          \
-        EXPECT_OK(sab_sizes_get(sizes, 2, &value));                                 \
-        EXPECT(value == 2 && sab_sizes_count(sizes) == 3);                          \
-        sab_sizes_free(sizes);                                                      \
-        strided.stride = 0;                                                         \
-        strided.copy = 1;                                                           \
-        EXPECT_OK(sab_sizes_new(numbers, 6, dtype, &strided, &sizes));              \
-        numbers[3] = 9;                                                             \
-        EXPECT_OK(sab_sizes_get(sizes, 3, &value));                                 \
-        EXPECT(value == 4);                                                         \
-        sab_sizes_free(sizes);                                                      \
-        unsigned char bytes[1 + 2 * sizeof(type)];                                  \
-        memcpy(bytes + 1, numbers, 2 * sizeof(type)); /* not aligned */             \
-        EXPECT_OK(sab_sizes_new(bytes + 1, 2, dtype, NULL, &sizes));                \
-        EXPECT_OK(sab_sizes_get(sizes, 1, &value));                                 \
-        EXPECT(value == 2);                                                         \
-        sab_sizes_free(sizes);                                                      \
+#define TRY_TYPE(type, dtype)                                              \
+    do {                                                                   \
+        type numbers[6] = {1, 2, 3, 4, 5, 6};                              \
+        sab_sizes_options strided = SAB_SIZES_OPTIONS_INIT;                \
+        strided.stride = -2 * (int64_t)sizeof(type);                       \
+        EXPECT_OK(sab_sizes_new(numbers + 5, 3, dtype, &strided, &sizes)); \
+        EXPECT_OK(sab_sizes_get(sizes, 2, &value));                        \
+        EXPECT(value == 2 && sab_sizes_count(sizes) == 3);                 \
+        sab_sizes_free(sizes);                                             \
+        strided.stride = 0;                                                \
+        strided.copy = 1;                                                  \
+        EXPECT_OK(sab_sizes_new(numbers, 6, dtype, &strided, &sizes));     \
+        numbers[3] = 9;                                                    \
+        EXPECT_OK(sab_sizes_get(sizes, 3, &value));                        \
+        EXPECT(value == 4);                                                \
+        sab_sizes_free(sizes);                                             \
+        unsigned char bytes[1 + 2 * sizeof(type)];                         \
+        memcpy(bytes + 1, numbers, 2 * sizeof(type)); /* not aligned */    \
+        EXPECT_OK(sab_sizes_new(bytes + 1, 2, dtype, NULL, &sizes));       \
+        EXPECT_OK(sab_sizes_get(sizes, 1, &value));                        \
+        EXPECT(value == 2);                                                \
+        sab_sizes_free(sizes);                                             \
     } while (0)
     TRY_TYPE(int8_t, SAB_INT8);
     TRY_TYPE(int16_t, SAB_INT16);
@@ -287,11 +311,13 @@ static void Sizes_ThatBreakARule_AreRefused(void) {
     }
     const int8_t negative[] = {1, -128};
     EXPECT_OK(sab_sizes_new(negative, 2, SAB_INT8, NULL, &sizes));
-    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[1] = -128: must not be negative");
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                 "sizes[1] = -128: must not be negative");
     sab_sizes_free(sizes);
     const uint64_t large[] = {1, (UINT64_C(1) << 53) + 1};
     EXPECT_OK(sab_sizes_new(large, 2, SAB_UINT64, NULL, &sizes));
-    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[1] = 9007199254740993: must be at most 2^53");
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                 "sizes[1] = 9007199254740993: must be at most 2^53");
     sab_sizes_free(sizes);
     EXPECT_OK(sab_sizes_new(NULL, 0, SAB_INT8, NULL, &sizes));
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes.count = 0");
@@ -307,9 +333,11 @@ static void Sizes_BadArguments_AreNamed(void) {
     EXPECT_FAILS(sab_sizes_new(&one, 1, 11, NULL, &sizes), SAB_E_ARGUMENT, "dtype = 11");
     EXPECT_FAILS(sab_sizes_new(NULL, 1, SAB_INT32, NULL, &sizes), SAB_E_ARGUMENT, "data = NULL");
     EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, NULL, NULL), SAB_E_ARGUMENT, "sizes = NULL");
-    EXPECT_FAILS(sab_sizes_new(&one, SIZE_MAX, SAB_INT32, NULL, &sizes), SAB_E_ARGUMENT, "must be at most 4294967295");
+    EXPECT_FAILS(sab_sizes_new(&one, SIZE_MAX, SAB_INT32, NULL, &sizes), SAB_E_ARGUMENT,
+                 "must be at most 4294967295");
     options.columns = 2;
-    EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT, "columns = 2");
+    EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT,
+                 "columns = 2");
     options.columns = 1;
     options.copy = 2;
     EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT, "copy = 2");
@@ -334,12 +362,16 @@ static int32_t stop_at_half(void *ctx, uint64_t done, uint64_t total) {
 static void Callbacks_ThatFail_GiveTheirCodeBack(void) {
     sab_sizes *sizes = NULL;
     int fails_at = 3;
-    EXPECT_FAILS(sab_sizes_callback_new(5, failing_size, &fails_at, NULL, NULL, &sizes), SAB_E_CALLBACK, "code 77 at index 3");
+    EXPECT_FAILS(sab_sizes_callback_new(5, failing_size, &fails_at, NULL, NULL, &sizes),
+                 SAB_E_CALLBACK, "code 77 at index 3");
     EXPECT(sab_last_callback_code() == 77 && sizes == NULL);
     fails_at = -1;
-    EXPECT_FAILS(sab_sizes_callback_new(1000000, failing_size, &fails_at, stop_at_half, NULL, &sizes), SAB_E_CANCELLED, "code 55");
+    EXPECT_FAILS(
+        sab_sizes_callback_new(1000000, failing_size, &fails_at, stop_at_half, NULL, &sizes),
+        SAB_E_CANCELLED, "code 55");
     EXPECT(sab_last_callback_code() == 55);
-    EXPECT_FAILS(sab_sizes_callback_new(5, NULL, NULL, NULL, NULL, &sizes), SAB_E_ARGUMENT, "size = NULL");
+    EXPECT_FAILS(sab_sizes_callback_new(5, NULL, NULL, NULL, NULL, &sizes), SAB_E_ARGUMENT,
+                 "size = NULL");
     EXPECT(sab_last_callback_code() == 0);
     EXPECT_OK(sab_sizes_callback_new(5, failing_size, &fails_at, NULL, NULL, &sizes));
     double value = 0;
@@ -356,7 +388,8 @@ static void write_file(const char *path, const void *bytes, size_t count) {
     if (file != NULL) fclose(file);
 }
 
-static size_t make_npy(unsigned char *out, int version, const char *dictionary, const void *data, size_t bytes) {
+static size_t make_npy(unsigned char *out, int version, const char *dictionary, const void *data,
+                       size_t bytes) {
     const size_t header = strlen(dictionary);
     memcpy(out, "\x93NUMPY", 6);
     out[6] = (unsigned char)version;
@@ -381,7 +414,9 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
     sab_sizes *sizes = NULL;
     double value = 0;
     for (int version = 1; version <= 3; ++version) {
-        const size_t size = make_npy(file, version, "{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }\n", numbers, sizeof numbers);
+        const size_t size =
+            make_npy(file, version, "{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }\n",
+                     numbers, sizeof numbers);
         write_file(path, file, size);
         EXPECT_OK(sab_sizes_npy_new(path, &sizes));
         EXPECT_OK(sab_sizes_get(sizes, 2, &value));
@@ -402,23 +437,27 @@ static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
     const struct {
         const char *dictionary;
         const char *words;
-    } bad[] = {{"{'descr': '>i2', 'fortran_order': False, 'shape': (3,), }", "big-endian"},
-               {"{'descr': '<i2', 'fortran_order': False, 'shape': (3, 1), }", "one dimension"},
-               {"{'descr': '<i2', 'fortran_order': False, 'shape': (), }", "one dimension"},
-               {"{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }", "dtype <f2"},
-               {"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (3,), }", "one plain number type"},
-               {"{'fortran_order': False, 'shape': (3,), }", "no 'descr'"},
-               {"{'descr': '<i2', 'fortran_order': False}", "no 'shape'"},
-               {"{'descr': '<i2', 'shape': (99999999999999999999,), }", "one dimension"},
-               {"{'descr': '<i2', 'shape': (4,), }", "truncated: 4 sizes are promised, 3 are there"}};
+    } bad[] = {
+        {"{'descr': '>i2', 'fortran_order': False, 'shape': (3,), }", "big-endian"},
+        {"{'descr': '<i2', 'fortran_order': False, 'shape': (3, 1), }", "one dimension"},
+        {"{'descr': '<i2', 'fortran_order': False, 'shape': (), }", "one dimension"},
+        {"{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }", "dtype <f2"},
+        {"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (3,), }",
+         "one plain number type"},
+        {"{'fortran_order': False, 'shape': (3,), }", "no 'descr'"},
+        {"{'descr': '<i2', 'fortran_order': False}", "no 'shape'"},
+        {"{'descr': '<i2', 'shape': (99999999999999999999,), }", "one dimension"},
+        {"{'descr': '<i2', 'shape': (4,), }", "truncated: 4 sizes are promised, 3 are there"}};
     for (size_t i = 0; i < COUNT(bad); ++i) {
         write_file(path, file, make_npy(file, 1, bad[i].dictionary, numbers, sizeof numbers));
         EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, bad[i].words);
     }
-    EXPECT_OK(sab_sizes_npy_read(file, make_npy(file, 1, "{'descr': '<i2', 'shape': (0,), }", numbers, 0), &sizes));
+    EXPECT_OK(sab_sizes_npy_read(
+        file, make_npy(file, 1, "{'descr': '<i2', 'shape': (0,), }", numbers, 0), &sizes));
     EXPECT(sab_sizes_count(sizes) == 0);
     sab_sizes_free(sizes);
-    EXPECT_FAILS(sab_sizes_npy_read("no such thing at all", 20, &sizes), SAB_E_FORMAT, "data: is not a .npy file");
+    EXPECT_FAILS(sab_sizes_npy_read("no such thing at all", 20, &sizes), SAB_E_FORMAT,
+                 "data: is not a .npy file");
     EXPECT_FAILS(sab_sizes_npy_read(NULL, 20, &sizes), SAB_E_ARGUMENT, "data = NULL");
     write_file(path, "no such thing at all", 20);
     EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not a .npy file");
@@ -452,12 +491,12 @@ static void Plan_BadOptions_AreNamed(void) {
     sab_sizes *sizes = sizes_of(lengths(50), 50);
     sab_plan *plan = NULL;
     sab_plan_options options;
-#define REFUSED(words, ...)                                                    \
-    do {                                                                       \
-        options = budget(300);                                                 \
-        __VA_ARGS__;                                                           \
+#define REFUSED(words, ...)                                                        \
+    do {                                                                           \
+        options = budget(300);                                                     \
+        __VA_ARGS__;                                                               \
         EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, words); \
-        EXPECT(plan == NULL);                                                  \
+        EXPECT(plan == NULL);                                                      \
     } while (0)
     REFUSED("a budget or a batch size must be given", options.budget = 0);
     REFUSED("budget = -1", options.budget = -1);
@@ -471,16 +510,22 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("padding_target = 0", options.padding_target = 0);
     REFUSED("padding_target = 1", options.padding_target = 1);
     REFUSED("padding_target = nan", options.padding_target = NAN);
-    REFUSED("boundary_count = 1: must be at least 2", options.buckets = SAB_BUCKETS_BOUNDARIES; options.boundaries = boundaries; options.boundary_count = 1);
+    REFUSED("boundary_count = 1: must be at least 2", options.buckets = SAB_BUCKETS_BOUNDARIES;
+            options.boundaries = boundaries; options.boundary_count = 1);
     REFUSED("boundary_count = 0", options.buckets = SAB_BUCKETS_BOUNDARIES);
-    REFUSED("holds 5 twice", options.buckets = SAB_BUCKETS_BOUNDARIES; options.boundaries = boundaries; options.boundary_count = 3);
-    REFUSED("boundaries[1] = nan", options.buckets = SAB_BUCKETS_BOUNDARIES; options.boundaries = not_a_number; options.boundary_count = 2);
-    REFUSED("boundaries = NULL", options.buckets = SAB_BUCKETS_BOUNDARIES; options.boundary_count = 2);
-    REFUSED("boundary_count = 2: goes with", options.boundaries = boundaries; options.boundary_count = 2);
+    REFUSED("holds 5 twice", options.buckets = SAB_BUCKETS_BOUNDARIES;
+            options.boundaries = boundaries; options.boundary_count = 3);
+    REFUSED("boundaries[1] = nan", options.buckets = SAB_BUCKETS_BOUNDARIES;
+            options.boundaries = not_a_number; options.boundary_count = 2);
+    REFUSED("boundaries = NULL", options.buckets = SAB_BUCKETS_BOUNDARIES;
+            options.boundary_count = 2);
+    REFUSED("boundary_count = 2: goes with", options.boundaries = boundaries;
+            options.boundary_count = 2);
     REFUSED("bucket_count = 0", options.buckets = SAB_BUCKETS_OPTIMAL);
     REFUSED("bucket_count = 3: goes with", options.bucket_count = 3);
     REFUSED("bucket_batches = 0", options.buckets = SAB_BUCKETS_RANK);
-    REFUSED("bucket_batches = 3: goes with", options.buckets = SAB_BUCKETS_OPTIMAL; options.bucket_count = 3; options.bucket_batches = 3);
+    REFUSED("bucket_batches = 3: goes with", options.buckets = SAB_BUCKETS_OPTIMAL;
+            options.bucket_count = 3; options.bucket_batches = 3);
     REFUSED("batch_sizes[0] = 0", options.batch_sizes = zero; options.batch_size_count = 1);
     REFUSED("batch_size_count = 2", options.batch_sizes = two; options.batch_size_count = 2);
     REFUSED("batch_sizes = NULL", options.batch_size_count = 1);
@@ -488,13 +533,15 @@ static void Plan_BadOptions_AreNamed(void) {
     REFUSED("length_multiple = -8", options.length_multiple = -8);
     REFUSED("length_multiple = nan", options.length_multiple = NAN);
     REFUSED("coefficient_count = 0", options.cost = SAB_COST_POLYNOMIAL);
-    REFUSED("coefficients[1] = -1", options.cost = SAB_COST_POLYNOMIAL; options.coefficients = negative; options.coefficient_count = 2);
+    REFUSED("coefficients[1] = -1", options.cost = SAB_COST_POLYNOMIAL;
+            options.coefficients = negative; options.coefficient_count = 2);
     REFUSED("cost_fn = NULL", options.cost = SAB_COST_CALLBACK);
     REFUSED("tail = 4", options.tail = 4);
     REFUSED("oversize = 3", options.oversize = 3);
     REFUSED("alone", options.budget = 20; options.oversize = SAB_OVERSIZE_ERROR);
     REFUSED("max_shapes = 1", options.max_shapes = 1);
-    REFUSED("max_shapes = 3: goes with", options.max_shapes = 3; options.buckets = SAB_BUCKETS_RANK; options.bucket_batches = 2);
+    REFUSED("max_shapes = 3: goes with", options.max_shapes = 3; options.buckets = SAB_BUCKETS_RANK;
+            options.bucket_batches = 2);
     EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
     EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
@@ -514,7 +561,8 @@ static void Options_OfOtherSizes_AreReadByRule(void) {
     EXPECT_OK(sab_plan_new(sizes, &larger.known, &plan));
     sab_plan_free(plan);
     larger.more[23] = 1;
-    EXPECT_FAILS(sab_plan_new(sizes, &larger.known, &plan), SAB_E_ARGUMENT, "is set, but this library knows only the first");
+    EXPECT_FAILS(sab_plan_new(sizes, &larger.known, &plan), SAB_E_ARGUMENT,
+                 "is set, but this library knows only the first");
     sab_plan_options options = budget(300);
     options.struct_size = sizeof options - 1;
     EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "options.struct_size");
@@ -530,7 +578,8 @@ static void Options_OfOtherSizes_AreReadByRule(void) {
     EXPECT_FAILS(sab_plan_get_bucket(plan, 0, &bucket), SAB_E_ARGUMENT, "bucket.struct_size = 4");
     sab_report report = SAB_REPORT_INIT;
     report.struct_size = 4;
-    EXPECT_FAILS(sab_plan_report(plan, NULL, NULL, NULL, &report), SAB_E_ARGUMENT, "report.struct_size = 4");
+    EXPECT_FAILS(sab_plan_report(plan, NULL, NULL, NULL, &report), SAB_E_ARGUMENT,
+                 "report.struct_size = 4");
     sab_sampler *sampler = rank_of(plan, 0, 1);
     struct {
         sab_batch known;
@@ -548,12 +597,12 @@ static void Options_OfOtherSizes_AreReadByRule(void) {
 
 static void Options_ByMacroAndByFunction_AreTheSame(void) {
 /* Static: the padding of an automatic object is indeterminate, and some compilers leave it so. */
-#define SAME(type, macro)                                     \
-    do {                                                      \
-        static const type by_macro = macro;                   \
-        static type by_function;                              \
-        type##_init(&by_function, sizeof by_function);        \
-        type##_init(NULL, sizeof(type));                      \
+#define SAME(type, macro)                                              \
+    do {                                                               \
+        static const type by_macro = macro;                            \
+        static type by_function;                                       \
+        type##_init(&by_function, sizeof by_function);                 \
+        type##_init(NULL, sizeof(type));                               \
         EXPECT(memcmp(&by_function, &by_macro, sizeof by_macro) == 0); \
     } while (0)
     SAME(sab_sizes_options, SAB_SIZES_OPTIONS_INIT);
@@ -610,11 +659,13 @@ static void Plan_SaysWhatItHolds(void) {
     sab_plan *plan = plan_with(numbers, 5, &options);
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     EXPECT_OK(sab_plan_get_info(plan, &info));
-    EXPECT(info.samples == 5 && info.skipped == 1 && info.buckets == 2 && info.batches == 2 && info.total == 9 && info.lower_bound == 2 && info.budget == 6);
+    EXPECT(info.samples == 5 && info.skipped == 1 && info.buckets == 2 && info.batches == 2 &&
+           info.total == 9 && info.lower_bound == 2 && info.budget == 6);
     sab_bucket bucket = SAB_BUCKET_INIT;
     EXPECT_OK(sab_plan_get_bucket(plan, 0, &bucket));
-    EXPECT(bucket.lower == 1 && bucket.upper == 3 && bucket.shortest == 1 && bucket.longest == 2 && bucket.samples == 2 && bucket.batch_size == 3 &&
-           bucket.batches == 1 && bucket.total == 3 && bucket.cost == 4);
+    EXPECT(bucket.lower == 1 && bucket.upper == 3 && bucket.shortest == 1 && bucket.longest == 2 &&
+           bucket.samples == 2 && bucket.batch_size == 3 && bucket.batches == 1 &&
+           bucket.total == 3 && bucket.cost == 4);
     EXPECT_FAILS(sab_plan_get_bucket(plan, 2, &bucket), SAB_E_ARGUMENT, "index = 2");
     int64_t skipped[2] = {-1, -1};
     size_t count = 0;
@@ -625,9 +676,11 @@ static void Plan_SaysWhatItHolds(void) {
     EXPECT_FAILS(sab_plan_skipped(plan, skipped, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
     sab_report report = SAB_REPORT_INIT;
     EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
-    EXPECT(report.samples == 5 && report.skipped == 1 && report.batches == 2 && report.steps == 2 && report.padded_total == 10 && fabs(report.padding - 0.1) < 1e-12);
+    EXPECT(report.samples == 5 && report.skipped == 1 && report.batches == 2 && report.steps == 2 &&
+           report.padded_total == 10 && fabs(report.padding - 0.1) < 1e-12);
     EXPECT(report.shapes == 2 && report.meet_again == 1 && report.partners == 1);
-    EXPECT_FAILS(sab_plan_report(plan, NULL, stop_at_half, NULL, &report), SAB_E_CANCELLED, "code 55");
+    EXPECT_FAILS(sab_plan_report(plan, NULL, stop_at_half, NULL, &report), SAB_E_CANCELLED,
+                 "code 55");
     sab_plan_free(plan);
     sab_plan_free(NULL);
 }
@@ -694,7 +747,8 @@ static void WorstBatches_CostAtLeastAsMuchAsAny(void) {
     EXPECT(count == 3);
     sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(worst, &first));
-    while (sab_next_batch(sampler, &batch) == SAB_OK) EXPECT(batch.padded_total <= first.padded_total);
+    while (sab_next_batch(sampler, &batch) == SAB_OK)
+        EXPECT(batch.padded_total <= first.padded_total);
     sab_sampler *none = NULL;
     EXPECT_FAILS(sab_plan_worst_batches(plan, 0, &none), SAB_E_ARGUMENT, "count = 0");
     sab_sampler_free(worst);
@@ -716,7 +770,8 @@ static void PlanFile_IsReadBack_AndEveryDamageRefused(void) {
     EXPECT_OK(sab_plan_get_info(again, &other));
     EXPECT(memcmp(&info, &other, sizeof info) == 0);
     sab_plan_free(again);
-    for (size_t shorter = 0; shorter < size; ++shorter) EXPECT(sab_plan_read(image, shorter, &again) == SAB_E_FORMAT && again == NULL);
+    for (size_t shorter = 0; shorter < size; ++shorter)
+        EXPECT(sab_plan_read(image, shorter, &again) == SAB_E_FORMAT && again == NULL);
     for (size_t bit = 0; bit < 8 * size; ++bit) {
         memcpy(damaged, image, size);
         damaged[bit / 8] ^= (unsigned char)(1u << bit % 8);
@@ -802,10 +857,12 @@ static void AtSeekAndBlocks_ShowWhatNextShows(void) {
         EXPECT_OK(sab_next_batch(sampler, &batch));
         EXPECT(batch.step == step && batch.epoch == 0);
         EXPECT_OK(sab_sampler_at(other, step, &shown));
-        EXPECT(batch.count == shown.count && memcmp(batch.indices, shown.indices, batch.count * 8) == 0);
+        EXPECT(batch.count == shown.count &&
+               memcmp(batch.indices, shown.indices, batch.count * 8) == 0);
         EXPECT_OK(sab_sampler_seek(other, step));
         EXPECT_OK(sab_next_batch(other, &shown));
-        EXPECT(batch.count == shown.count && memcmp(batch.indices, shown.indices, batch.count * 8) == 0);
+        EXPECT(batch.count == shown.count &&
+               memcmp(batch.indices, shown.indices, batch.count * 8) == 0);
         if (in_block == count) {
             EXPECT_OK(sab_sampler_seek(other, step));
             EXPECT_OK(sab_next_batches(other, 7, block, 500, offsets, &count));
@@ -825,9 +882,12 @@ static void AtSeekAndBlocks_ShowWhatNextShows(void) {
     EXPECT_OK(sab_sampler_seek(sampler, 0));
     EXPECT_OK(sab_next_batches(sampler, 7, NULL, 0, offsets, &count));
     EXPECT(count == 0 && offsets[1] > 0);
-    EXPECT_FAILS(sab_next_batches(sampler, 0, block, 500, offsets, &count), SAB_E_ARGUMENT, "max_batches = 0");
-    EXPECT_FAILS(sab_next_batches(sampler, 1, NULL, 5, offsets, &count), SAB_E_ARGUMENT, "indices = NULL");
-    EXPECT_FAILS(sab_next_batches(sampler, 1, block, 5, NULL, &count), SAB_E_ARGUMENT, "offsets = NULL");
+    EXPECT_FAILS(sab_next_batches(sampler, 0, block, 500, offsets, &count), SAB_E_ARGUMENT,
+                 "max_batches = 0");
+    EXPECT_FAILS(sab_next_batches(sampler, 1, NULL, 5, offsets, &count), SAB_E_ARGUMENT,
+                 "indices = NULL");
+    EXPECT_FAILS(sab_next_batches(sampler, 1, block, 5, NULL, &count), SAB_E_ARGUMENT,
+                 "offsets = NULL");
     sab_sampler_free(sampler);
     sab_sampler_free(other);
     sab_plan_free(plan);
@@ -876,28 +936,33 @@ static void State_DamagedOrForeign_IsRefused(void) {
     sab_sampler *sampler = rank_of(plan, 0, 1), *sequential = NULL;
     unsigned char state[SAB_STATE_SIZE], damaged[SAB_STATE_SIZE];
     EXPECT_OK(sab_sampler_state_save(sampler, state));
-    for (size_t size = 0; size < sizeof state; ++size) EXPECT(sab_sampler_state_restore(sampler, state, size) == SAB_E_FORMAT);
+    for (size_t size = 0; size < sizeof state; ++size)
+        EXPECT(sab_sampler_state_restore(sampler, state, size) == SAB_E_FORMAT);
     for (size_t bit = 0; bit < 8 * sizeof state; ++bit) {
         memcpy(damaged, state, sizeof state);
         damaged[bit / 8] ^= (unsigned char)(1u << bit % 8);
         EXPECT(sab_sampler_state_restore(sampler, damaged, sizeof state) == SAB_E_FORMAT);
     }
     EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sequential));
-    EXPECT_FAILS(sab_sampler_state_restore(sequential, state, sizeof state), SAB_E_MISMATCH, "order 1, this sampler has 2");
+    EXPECT_FAILS(sab_sampler_state_restore(sequential, state, sizeof state), SAB_E_MISMATCH,
+                 "order 1, this sampler has 2");
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     sab_sampler *other = NULL;
     EXPECT_OK(sab_bucket_sampler_new(plan, &options, &other));
-    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH, "seed 7, this sampler has 0");
+    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
+                 "seed 7, this sampler has 0");
     sab_sampler_free(other);
     options.seed = 7;
     options.worst_first = 2;
     EXPECT_OK(sab_bucket_sampler_new(plan, &options, &other));
-    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH, "worst_first 0, this sampler has 2");
+    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
+                 "worst_first 0, this sampler has 2");
     sab_sampler_free(other);
     sab_plan_options changed = budget(301);
     sab_plan *foreign = plan_with(lengths(500), 500, &changed);
     other = rank_of(foreign, 0, 1);
-    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH, "fingerprint");
+    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
+                 "fingerprint");
     EXPECT_FAILS(sab_sampler_state_restore(other, NULL, 3), SAB_E_ARGUMENT, "state = NULL");
     EXPECT_FAILS(sab_sampler_state_save(other, NULL), SAB_E_ARGUMENT, "state = NULL");
     sab_sampler_free(other);
@@ -911,11 +976,11 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
     sab_plan *plan = a_plan();
     sab_sampler *sampler = NULL;
     sab_sampler_options options;
-#define SAMPLER_REFUSED(words, ...)                                                           \
-    do {                                                                                      \
-        options = (sab_sampler_options)SAB_SAMPLER_OPTIONS_INIT;                              \
-        __VA_ARGS__;                                                                          \
-        EXPECT_FAILS(sab_bucket_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, words); \
+#define SAMPLER_REFUSED(words, ...)                                                                \
+    do {                                                                                           \
+        options = (sab_sampler_options)SAB_SAMPLER_OPTIONS_INIT;                                   \
+        __VA_ARGS__;                                                                               \
+        EXPECT_FAILS(sab_bucket_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, words);     \
         EXPECT_FAILS(sab_sequential_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, words); \
     } while (0)
     SAMPLER_REFUSED("rank = 1", options.rank = 1);
@@ -930,7 +995,8 @@ static void SamplerOptions_BadOnes_AreNamed(void) {
     uint64_t number;
     size_t count;
     EXPECT_FAILS(sab_next_batch(NULL, &batch), SAB_E_ARGUMENT, "sampler = NULL");
-    EXPECT_FAILS(sab_next_batches(NULL, 1, NULL, 0, &number, &count), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_next_batches(NULL, 1, NULL, 0, &number, &count), SAB_E_ARGUMENT,
+                 "sampler = NULL");
     EXPECT_FAILS(sab_sampler_at(NULL, 0, &batch), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_batch_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
     EXPECT_FAILS(sab_sampler_skipped_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
@@ -954,7 +1020,8 @@ struct source {
     int released;
 };
 
-static int32_t next_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size) {
+static int32_t next_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                          double *size) {
     struct source *source = ctx;
     (void)epoch;
     if ((int64_t)position == source->fails_at) {
@@ -967,7 +1034,9 @@ static int32_t next_index(void *ctx, uint64_t epoch, uint64_t position, int64_t 
     return 0;
 }
 
-static void release_source(void *ctx) { ++((struct source *)ctx)->released; }
+static void release_source(void *ctx) {
+    ++((struct source *)ctx)->released;
+}
 
 static void Stream_FailsAndGoesOn_AndIsReleasedOnce(void) {
     struct source source = {5, 3, 0};
@@ -985,14 +1054,20 @@ static void Stream_FailsAndGoesOn_AndIsReleasedOnce(void) {
     uint64_t count;
     EXPECT_FAILS(sab_sampler_seek(sampler, 1), SAB_E_UNSUPPORTED, "random access");
     EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
-    EXPECT_FAILS(sab_sampler_batch_count(sampler, &count), SAB_E_UNSUPPORTED, "sab_sampler_batch_count");
-    EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED, "sab_sampler_state_save");
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED, "sab_sampler_state_restore");
+    EXPECT_FAILS(sab_sampler_batch_count(sampler, &count), SAB_E_UNSUPPORTED,
+                 "sab_sampler_batch_count");
+    EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED,
+                 "sab_sampler_state_save");
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED,
+                 "sab_sampler_state_restore");
     EXPECT(source.released == 0);
     sab_sampler_free(sampler);
     EXPECT(source.released == 1);
-    EXPECT_FAILS(sab_size_aware_stream_sampler_new(NULL, &source, release_source, 10, &sampler), SAB_E_ARGUMENT, "source = NULL");
-    EXPECT_FAILS(sab_size_aware_stream_sampler_new(next_index, &source, release_source, INFINITY, &sampler), SAB_E_ARGUMENT, "max_total_size = inf");
+    EXPECT_FAILS(sab_size_aware_stream_sampler_new(NULL, &source, release_source, 10, &sampler),
+                 SAB_E_ARGUMENT, "source = NULL");
+    EXPECT_FAILS(
+        sab_size_aware_stream_sampler_new(next_index, &source, release_source, INFINITY, &sampler),
+        SAB_E_ARGUMENT, "max_total_size = inf");
     EXPECT(source.released == 1);
 }
 
@@ -1022,7 +1097,8 @@ static void LongBuild_IsCancelledFromAnotherThread(void) {
     pthread_t thread;
     sab_sizes *sizes = NULL;
     pthread_create(&thread, NULL, cancel_soon, NULL);
-    EXPECT_FAILS(sab_sizes_callback_new(400000000, slow_size, NULL, cancelled, NULL, &sizes), SAB_E_CANCELLED, "code 66");
+    EXPECT_FAILS(sab_sizes_callback_new(400000000, slow_size, NULL, cancelled, NULL, &sizes),
+                 SAB_E_CANCELLED, "code 66");
     EXPECT(sizes == NULL && sab_last_callback_code() == 66);
     pthread_join(thread, NULL);
     const int32_t numbers[] = {1, 2, 3};
@@ -1049,7 +1125,9 @@ static void *walk_in_thread(void *ctx) {
         walker->steps = walk(sampler, walker->seen);
         sab_sampler_free(sampler);
         sab_sampler_free(NULL);
-        walker->message_is_own = sab_next_batch(NULL, NULL) == SAB_E_ARGUMENT && strcmp(sab_last_error_message(), "sampler = NULL: must be given") == 0;
+        walker->message_is_own =
+            sab_next_batch(NULL, NULL) == SAB_E_ARGUMENT &&
+            strcmp(sab_last_error_message(), "sampler = NULL: must be given") == 0;
     }
     return NULL;
 }
@@ -1060,7 +1138,8 @@ static void TwoThreads_OnOnePlan_AreIndependent(void) {
     pthread_t threads[2];
     for (int i = 0; i < 2; ++i) pthread_create(&threads[i], NULL, walk_in_thread, &walkers[i]);
     for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
-    EXPECT(walkers[0].steps == walkers[1].steps && all_are(walkers[0].seen, 500, 1) && all_are(walkers[1].seen, 500, 1));
+    EXPECT(walkers[0].steps == walkers[1].steps && all_are(walkers[0].seen, 500, 1) &&
+           all_are(walkers[1].seen, 500, 1));
     EXPECT(walkers[0].message_is_own && walkers[1].message_is_own);
     sab_plan_free(plan);
 }
@@ -1105,7 +1184,8 @@ static void Log_SaysOnceWhatIsSkipped(void) {
     sab_set_log_callback(keep_log, logged);
     sab_plan *plan = plan_with(lengths(500), 500, &options);
     sab_set_log_callback(NULL, NULL);
-    EXPECT(log_lines == 1 && strstr(logged, "skipped") != NULL && strstr(logged, "of 500 samples") != NULL);
+    EXPECT(log_lines == 1 && strstr(logged, "skipped") != NULL &&
+           strstr(logged, "of 500 samples") != NULL);
     sab_plan_free(plan);
     plan = plan_with(lengths(500), 500, &options);
     EXPECT(log_lines == 1);

@@ -12,16 +12,21 @@
 #define MOST 200
 
 /* The orders of infinibatch 0.1.1 with these seeds. */
-static const int block_shuffled[] = {6, 3, 1, 0, 5, 2, 4, 10, 9, 11, 13, 8, 7, 12, 19, 18, 16, 14, 17, 15, 20, 23, 27, 25, 24, 22, 26, 21, 28, 29};
-static const int buffer_shuffled[] = {1, 2, 4, 5, 0, 6, 8, 10, 12, 3, 9, 13, 16, 7, 14, 19, 17, 20, 11, 22, 18, 15, 25, 26, 24, 21, 29, 27, 28, 23};
+static const int block_shuffled[] = {6,  3,  1,  0,  5,  2,  4,  10, 9,  11, 13, 8,  7,  12, 19,
+                                     18, 16, 14, 17, 15, 20, 23, 27, 25, 24, 22, 26, 21, 28, 29};
+static const int buffer_shuffled[] = {1,  2,  4,  5,  0,  6,  8,  10, 12, 3,  9,  13, 16, 7,  14,
+                                      19, 17, 20, 11, 22, 18, 15, 25, 26, 24, 21, 29, 27, 28, 23};
 static const int permuted[] = {5, 9, 2, 2, 8, 1, 7, 8, 0, 2, 2, 6, 9, 6};
 static const int few_permuted[] = {0, 0, 0, 0, 0, 0};
-static const int batches_of_three[] = {3, 6, 9, -1, 1, 4, 7, -1, 10, 2, 5, -1, 8, 11, 0, -1, 12, 23, 15, -1, 16, 19, 22, -1, 14, 17, 20, -1, 18, 21,
-13, -1, 29, 24, 27, -1, 25, 28, 26, -1};
-static const int batches_of_thirty[] = {3, 6, -1, 9, 1, 4, -1, 7, 10, 2, 5, -1, 8, 11, 0, -1, 21, 13, 16, 19, -1, 22, -1, 14, 17, -1, 20, 12, -1, 23,
-15, 18, -1, 25, 28, -1, 27, -1, 26, 29, 24, -1};
-static const int batches_in_order[] = {3, 6, 9, 1, -1, 4, 7, 10, 2, -1, 5, 8, 11, 0, -1, 14, 17, 20, 12, -1, 23, 15, 18, 21, -1, 13, 16, 19, 22, -1,
-25, 28, 26, 29, -1, 24, 27, -1};
+static const int batches_of_three[] = {3,  6,  9,  -1, 1,  4,  7,  -1, 10, 2,  5,  -1, 8,  11,
+                                       0,  -1, 12, 23, 15, -1, 16, 19, 22, -1, 14, 17, 20, -1,
+                                       18, 21, 13, -1, 29, 24, 27, -1, 25, 28, 26, -1};
+static const int batches_of_thirty[] = {3,  6,  -1, 9,  1,  4,  -1, 7,  10, 2,  5,  -1, 8,  11,
+                                        0,  -1, 21, 13, 16, 19, -1, 22, -1, 14, 17, -1, 20, 12,
+                                        -1, 23, 15, 18, -1, 25, 28, -1, 27, -1, 26, 29, 24, -1};
+static const int batches_in_order[] = {3,  6,  9,  1,  -1, 4,  7,  10, 2,  -1, 5,  8,  11,
+                                       0,  -1, 14, 17, 20, 12, -1, 23, 15, 18, 21, -1, 13,
+                                       16, 19, 22, -1, 25, 28, 26, 29, -1, 24, 27, -1};
 
 static uint64_t random_state = 1;
 static uint64_t below(uint64_t limit) {
@@ -72,19 +77,21 @@ static size_t flat(const sab_record *record, int *out, size_t count) {
 static size_t read_out(sab_stream *stream, int *out, size_t most) {
     size_t count = 0;
     sab_record record = SAB_RECORD_INIT;
-    for (size_t i = 0; i < most && sab_stream_next(stream, &record) == SAB_OK; ++i) count = flat(&record, out, count);
+    for (size_t i = 0; i < most && sab_stream_next(stream, &record) == SAB_OK; ++i)
+        count = flat(&record, out, count);
     return count;
 }
 
-#define EXPECT_GIVES(stream, most, expected)                                                                   \
-    do {                                                                                                       \
-        int got_[4 * MOST];                                                                                    \
-        sab_stream *stream_ = (stream);                                                                        \
-        const size_t count_ = read_out(stream_, got_, most);                                                   \
-        EXPECT(count_ == COUNT(expected) && memcmp(got_, expected, count_ * sizeof *got_) == 0);               \
-        EXPECT_OK(sab_stream_rewind(stream_));                                                                 \
-        EXPECT(read_out(stream_, got_, most) == count_ && memcmp(got_, expected, count_ * sizeof *got_) == 0); \
-        sab_stream_free(stream_);                                                                              \
+#define EXPECT_GIVES(stream, most, expected)                                                     \
+    do {                                                                                         \
+        int got_[4 * MOST];                                                                      \
+        sab_stream *stream_ = (stream);                                                          \
+        const size_t count_ = read_out(stream_, got_, most);                                     \
+        EXPECT(count_ == COUNT(expected) && memcmp(got_, expected, count_ * sizeof *got_) == 0); \
+        EXPECT_OK(sab_stream_rewind(stream_));                                                   \
+        EXPECT(read_out(stream_, got_, most) == count_ &&                                        \
+               memcmp(got_, expected, count_ * sizeof *got_) == 0);                              \
+        sab_stream_free(stream_);                                                                \
     } while (0)
 
 static sab_stream *batches_of(sab_stream *source, uint64_t batch_size) {
@@ -93,7 +100,8 @@ static sab_stream *batches_of(sab_stream *source, uint64_t batch_size) {
     return stream;
 }
 
-static sab_stream *readahead(sab_stream *source, uint64_t read_ahead, uint64_t batch_size, double budget, int shuffle, uint64_t seed) {
+static sab_stream *readahead(sab_stream *source, uint64_t read_ahead, uint64_t batch_size,
+                             double budget, int shuffle, uint64_t seed) {
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
     options.read_ahead = read_ahead;
     options.batch_size = batch_size;
@@ -175,8 +183,10 @@ static void Stages_GiveWhatTheySay(void) {
     sab_record record = SAB_RECORD_INIT;
     stream = batches_of(numbers(3, 1, NULL), 3);
     EXPECT_OK(sab_stream_next(stream, &record));
-    EXPECT(record.kind == SAB_RECORD_LIST && record.length == 3 && record.size == 2 + 9 + 5); /* x0, xxxxxxxx1, xxxx2 */
-    EXPECT(sab_stream_next(stream, &record) == SAB_END && sab_stream_next(stream, &record) == SAB_END);
+    /* x0, xxxxxxxx1, xxxx2 */
+    EXPECT(record.kind == SAB_RECORD_LIST && record.length == 3 && record.size == 2 + 9 + 5);
+    EXPECT(sab_stream_next(stream, &record) == SAB_END &&
+           sab_stream_next(stream, &record) == SAB_END);
     sab_stream_free(stream);
     EXPECT_OK(sab_window_stream_new(numbers(2, 0, NULL), 3, &stream));
     EXPECT(sab_stream_next(stream, &record) == SAB_END);
@@ -202,7 +212,9 @@ static int32_t map_number(void *ctx, const sab_record *record, sab_record *made)
     return 0;
 }
 
-static void released(void *ctx) { ++((struct map_calls *)ctx)->released; }
+static void released(void *ctx) {
+    ++((struct map_calls *)ctx)->released;
+}
 
 static sab_stream *mapped(sab_stream *source, struct map_calls *calls, uint64_t threads) {
     sab_map_stream_options options = SAB_MAP_STREAM_OPTIONS_INIT;
@@ -225,7 +237,8 @@ static void Map_ThatFails_IsCalledAgain(void) {
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_CALLBACK, "map failed with code 42");
     EXPECT(sab_last_callback_code() == 42);
     size_t size = 0;
-    EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &size), SAB_E_ARGUMENT, "failed to map a record");
+    EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &size), SAB_E_ARGUMENT,
+                 "failed to map a record");
     EXPECT(read_out(stream, got, MOST) == 3 && got[0] == 4 && got[2] == 8);
     sab_stream_free(stream);
     EXPECT(calls.released == 1);
@@ -235,11 +248,13 @@ static void Map_ThatFails_IsCalledAgain(void) {
     options.release = released;
     EXPECT_FAILS(sab_map_stream_new(NULL, &options, &stream), SAB_E_ARGUMENT, "source = NULL");
     sab_stream *source = numbers(5, 0, NULL);
-    EXPECT_FAILS(sab_map_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.map = NULL");
+    EXPECT_FAILS(sab_map_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.map = NULL");
     EXPECT_FAILS(sab_map_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
     options.map = map_number;
     options.threads = 5000;
-    EXPECT_FAILS(sab_map_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.threads = 5000");
+    EXPECT_FAILS(sab_map_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.threads = 5000");
     EXPECT(calls.released == 0 && read_out(source, got, MOST) == 5); /* still the caller's */
     sab_stream_free(source);
 }
@@ -253,20 +268,24 @@ static sab_stream *prefetched(sab_stream *source, uint64_t buffer_size) {
 }
 
 /* The running sum: its own state, as text. */
-static int32_t add_up(void *ctx, const sab_record *before, const sab_record *record, sab_record *next, sab_record *made) {
+static int32_t add_up(void *ctx, const sab_record *before, const sab_record *record,
+                      sab_record *next, sab_record *made) {
     static _Thread_local char text[32];
     struct map_calls *calls = ctx;
     if (calls != NULL && ++calls->calls == calls->fails_at) return calls->code;
     if (record->kind == SAB_RECORD_LIST) return 0;
-    next->length = made->length = (size_t)sprintf(text, "%d", (number_of(before) + number_of(record)) % 100000);
+    next->length = made->length =
+        (size_t)sprintf(text, "%d", (number_of(before) + number_of(record)) % 100000);
     next->data = made->data = text;
     return 0;
 }
 
-static int32_t add_chance(void *ctx, sab_random *random, const sab_record *record, sab_record *made) {
+static int32_t add_chance(void *ctx, sab_random *random, const sab_record *record,
+                          sab_record *made) {
     static _Thread_local char text[32];
     struct map_calls *calls = ctx;
-    EXPECT(sab_random_bits(random, 0) == 0 && sab_random_bits(random, 65) == 0 && sab_random_bits(NULL, 5) == 0);
+    EXPECT(sab_random_bits(random, 0) == 0 && sab_random_bits(random, 65) == 0 &&
+           sab_random_bits(NULL, 5) == 0);
     const int drawn = (int)sab_random_below(random, 1000);
     if (calls != NULL && ++calls->calls == calls->fails_at) return calls->code;
     if (record->kind == SAB_RECORD_LIST) return 0;
@@ -310,7 +329,9 @@ static int32_t counter_rewind(void *ctx) {
     ++counter->rewound;
     return 0;
 }
-static void counter_release(void *ctx) { ++((struct counter *)ctx)->released; }
+static void counter_release(void *ctx) {
+    ++((struct counter *)ctx)->released;
+}
 static int32_t counter_save(void *ctx, void *buffer, size_t capacity, size_t *size) {
     *size = sizeof(int);
     if (capacity >= sizeof(int)) memcpy(buffer, &((struct counter *)ctx)->at, sizeof(int));
@@ -371,11 +392,13 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
     sab_record initial = SAB_RECORD_INIT;
     initial.data = "0";
     initial.length = 1;
-    EXPECT_OK(sab_recurrent_stream_new(numbers(6, 0, NULL), add_up, NULL, NULL, &initial, NULL, &stream));
+    EXPECT_OK(
+        sab_recurrent_stream_new(numbers(6, 0, NULL), add_up, NULL, NULL, &initial, NULL, &stream));
     EXPECT_GIVES(stream, MOST, sums);
     /* random.Random(7): [r.randrange(1000) for _ in range(6)] */
     static const int drawn[] = {331, 970, 154, 404, 666, 49};
-    EXPECT_OK(sab_random_map_stream_new(numbers(6, 0, NULL), add_chance, NULL, NULL, 7, NULL, &stream));
+    EXPECT_OK(
+        sab_random_map_stream_new(numbers(6, 0, NULL), add_chance, NULL, NULL, 7, NULL, &stream));
     EXPECT_GIVES(stream, MOST, drawn);
     static const int repeated[] = {0, 1, 1, 2, 2, 2, 4, 5, 5, 6, 6, 6};
     EXPECT_OK(sab_select_stream_new(numbers(7, 0, NULL), repeat, NULL, NULL, NULL, &stream));
@@ -384,13 +407,15 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
     static const int counted[] = {0, 1, 2, 3};
     EXPECT_GIVES(counting(&counter, 0), MOST, counted);
     EXPECT(counter.released == 1);
-    /* control: sizes 0 or 1 of the numbers 0, 1, 2, ...: the first digit's length makes no difference, so a map by chance */
+    /* control: sizes 0 or 1 of the numbers 0, 1, 2, ...: the first digit's length makes no
+     * difference, so a map by chance */
     sab_record record = SAB_RECORD_INIT;
     EXPECT_OK(sab_random_stream_new(5, &stream));
     EXPECT_OK(sab_stream_next(stream, &record));
     double first = 0;
     memcpy(&first, record.data, sizeof first);
-    EXPECT(record.length == 8 && first == record.size && fabs(first - 0.6229016948897019) < 1e-15); /* random.Random(5).random() */
+    /* random.Random(5).random() */
+    EXPECT(record.length == 8 && first == record.size && fabs(first - 0.6229016948897019) < 1e-15);
     sab_stream_free(stream);
     static const double control[] = {0, 1, 1, 0, 1, 1, 0, 0};
     static const int mixed[] = {0, 0, 1, 1, 2};
@@ -409,9 +434,11 @@ static void Callbacks_OfEveryKind_GiveWhatTheySay(void) {
     EXPECT_OK(sab_list_stream_new(choices, 1, NULL, &by));
     sources[0] = numbers(9, 0, NULL);
     sources[1] = numbers(3, 0, NULL);
-    EXPECT_FAILS(sab_multiplex_stream_new(by, (sab_stream *[]){by}, 1, &stream), SAB_E_ARGUMENT, "given twice");
+    EXPECT_FAILS(sab_multiplex_stream_new(by, (sab_stream *[]){by}, 1, &stream), SAB_E_ARGUMENT,
+                 "given twice");
     EXPECT_OK(sab_multiplex_stream_new(by, sources, 2, &stream));
-    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "number = 2: must be below the number of sources, 2");
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
+                 "number = 2: must be below the number of sources, 2");
     sab_stream_free(stream);
     static const uint16_t array[] = {5, 6, 7};
     EXPECT_OK(sab_array_stream_new(array, sizeof *array, COUNT(array), NULL, &stream));
@@ -428,24 +455,39 @@ static void Callbacks_ThatFail_AreCalledAgainAndNothingIsLost(void) {
     sab_record record = SAB_RECORD_INIT, initial = SAB_RECORD_INIT;
     initial.data = "0";
     initial.length = 1;
-    static const int expected[4][6] = {{0, 1, 3, 6, 10, 15}, {331, 970, 154, 404, 666, 49}, {0, 1, 1, 2, 2, 2}, {0, 2, 4, 6, 8, 10}};
+    static const int expected[4][6] = {{0, 1, 3, 6, 10, 15},
+                                       {331, 970, 154, 404, 666, 49},
+                                       {0, 1, 1, 2, 2, 2},
+                                       {0, 2, 4, 6, 8, 10}};
     for (int kind = 0; kind < 4; ++kind)
         for (uint64_t threads = 0; threads < 4; ++threads)
             for (int behind = 0; behind < 2; ++behind) { /* a prefetching stream over it */
                 struct map_calls calls = {.fails_at = 3, .code = 42};
                 switch (kind) {
-                    case 0: EXPECT_OK(sab_recurrent_stream_new(numbers(6, 0, NULL), add_up, &calls, released, &initial, NULL, &stream)); break;
-                    case 1: EXPECT_OK(sab_random_map_stream_new(numbers(6, 0, NULL), add_chance, &calls, released, 7, NULL, &stream)); break;
-                    case 2: EXPECT_OK(sab_select_stream_new(numbers(7, 0, NULL), repeat, &calls, released, NULL, &stream)); break;
+                    case 0:
+                        EXPECT_OK(sab_recurrent_stream_new(numbers(6, 0, NULL), add_up, &calls,
+                                                           released, &initial, NULL, &stream));
+                        break;
+                    case 1:
+                        EXPECT_OK(sab_random_map_stream_new(numbers(6, 0, NULL), add_chance, &calls,
+                                                            released, 7, NULL, &stream));
+                        break;
+                    case 2:
+                        EXPECT_OK(sab_select_stream_new(numbers(7, 0, NULL), repeat, &calls,
+                                                        released, NULL, &stream));
+                        break;
                     default: stream = mapped(numbers(6, 0, NULL), &calls, threads);
                 }
                 if (behind) stream = prefetched(stream, 3);
                 int failed = 0, got[6], count = 0;
                 while (count < 6) {
                     const sab_status status = sab_stream_next(stream, &record);
-                    if (status == SAB_OK) got[count++] = number_of(&record);
-                    else if (status == SAB_E_CALLBACK && sab_last_callback_code() == 42) ++failed;
-                    else break;
+                    if (status == SAB_OK)
+                        got[count++] = number_of(&record);
+                    else if (status == SAB_E_CALLBACK && sab_last_callback_code() == 42)
+                        ++failed;
+                    else
+                        break;
                 }
                 EXPECT(failed == 1 && count == 6 && memcmp(got, expected[kind], sizeof got) == 0);
                 sab_stream_free(stream);
@@ -454,7 +496,8 @@ static void Callbacks_ThatFail_AreCalledAgainAndNothingIsLost(void) {
     struct counter counter = {.end = 4, .fails_at = 2};
     stream = counting(&counter, 1);
     int got[MOST];
-    EXPECT(read_out(stream, got, MOST) == 2 && sab_last_callback_code() == 9 && read_out(stream, got, MOST) == 2);
+    EXPECT(read_out(stream, got, MOST) == 2 && sab_last_callback_code() == 9 &&
+           read_out(stream, got, MOST) == 2);
     sab_stream_free(stream);
 }
 
@@ -465,10 +508,12 @@ static void Source_ThatCannotRewind_SaysSo(void) {
     EXPECT(same.struct_size == sizeof same && same.next == NULL);
     functions.ctx = &counter;
     sab_stream *stream = NULL;
-    EXPECT_FAILS(sab_callback_stream_new(&functions, &stream), SAB_E_ARGUMENT, "functions.next = NULL");
+    EXPECT_FAILS(sab_callback_stream_new(&functions, &stream), SAB_E_ARGUMENT,
+                 "functions.next = NULL");
     functions.next = counter_next;
     functions.state_save = counter_save;
-    EXPECT_FAILS(sab_callback_stream_new(&functions, &stream), SAB_E_ARGUMENT, "functions.state_restore = NULL");
+    EXPECT_FAILS(sab_callback_stream_new(&functions, &stream), SAB_E_ARGUMENT,
+                 "functions.state_restore = NULL");
     functions.state_save = NULL;
     EXPECT_OK(sab_callback_stream_new(&functions, &stream));
     EXPECT_FAILS(sab_stream_rewind(stream), SAB_E_UNSUPPORTED, "no rewind");
@@ -511,7 +556,8 @@ static void Objects_AreLetGoOfOnceEachAndGoThroughStates(void) {
             }
             if (pass == 0) EXPECT_OK(sab_stream_state_restore(stream, state, size));
         }
-        EXPECT(count > 10 && count == same && memcmp(seen, again, (size_t)count * sizeof *seen) == 0);
+        EXPECT(count > 10 && count == same &&
+               memcmp(seen, again, (size_t)count * sizeof *seen) == 0);
         EXPECT_OK(sab_stream_rewind(stream));
         EXPECT_OK(sab_stream_next(stream, &record));
         sab_stream_free(stream);
@@ -532,7 +578,8 @@ static void Objects_AreLetGoOfOnceEachAndGoThroughStates(void) {
     EXPECT_OK(sab_buffered_shuffle_stream_new(stream, 7, 3, &stream));
     EXPECT_OK(sab_stream_next(stream, &record));
     size_t size = 0;
-    EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &size), SAB_E_UNSUPPORTED, "objects.save = NULL");
+    EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &size), SAB_E_UNSUPPORTED,
+                 "objects.save = NULL");
     sab_stream_free(stream);
     EXPECT(counter.alive == 0);
 }
@@ -546,9 +593,11 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
     options.seed = 9;
     sab_sampler *sampler = NULL;
     sab_stream *source = numbers(30, 1, NULL), *under = NULL;
-    EXPECT_FAILS(sab_readahead_sampler_new(source, NULL, &sampler), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_readahead_sampler_new(source, NULL, &sampler), SAB_E_ARGUMENT,
+                 "options = NULL");
     options.shuffle = 5;
-    EXPECT_FAILS(sab_readahead_sampler_new(source, &options, &sampler), SAB_E_ARGUMENT, "options.shuffle = 5");
+    EXPECT_FAILS(sab_readahead_sampler_new(source, &options, &sampler), SAB_E_ARGUMENT,
+                 "options.shuffle = 5");
     options.shuffle = 1;
     EXPECT_OK(sab_readahead_sampler_new(source, &options, &sampler));
     for (int pass = 0; pass < 2; ++pass) {
@@ -556,8 +605,10 @@ static void Sampler_OfAStream_CountsItsRecords(void) {
         size_t at = 0;
         uint64_t step = 0;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
-            EXPECT(batch.step == step++ && batch.epoch == (uint64_t)pass && (double)batch.count * batch.padded_length <= 30);
-            for (size_t i = 0; i < batch.count; ++i) EXPECT(batch.indices[i] == batches_of_thirty[at++]);
+            EXPECT(batch.step == step++ && batch.epoch == (uint64_t)pass &&
+                   (double)batch.count * batch.padded_length <= 30);
+            for (size_t i = 0; i < batch.count; ++i)
+                EXPECT(batch.indices[i] == batches_of_thirty[at++]);
             EXPECT(batches_of_thirty[at++] == -1);
         }
         EXPECT(at == COUNT(batches_of_thirty));
@@ -616,26 +667,33 @@ static void Pack_FillsItsListsAndLosesNothing(void) {
 }
 
 static void Pack_RefusesWhatDoesNotFit(void) {
-    const sab_record long_one[] = {{SAB_RECORD_BYTES, 3, "abc", 3}, {SAB_RECORD_BYTES, 6, "abcdef", 6}};
+    const sab_record long_one[] = {{SAB_RECORD_BYTES, 3, "abc", 3},
+                                   {SAB_RECORD_BYTES, 6, "abcdef", 6}};
     sab_pack_stream_options options = SAB_PACK_STREAM_OPTIONS_INIT, same;
     sab_pack_stream_options_init(&same, sizeof same);
-    EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 && same.shuffle == 1 && same.capacity == 0 && same.max_records == 0);
+    EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 &&
+           same.shuffle == 1 && same.capacity == 0 && same.max_records == 0);
     sab_stream *source = NULL, *stream = NULL;
     sab_record record = SAB_RECORD_INIT;
     EXPECT_OK(sab_list_stream_new(long_one, 2, NULL, &source));
     EXPECT_FAILS(sab_pack_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
-    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.capacity = 0");
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.capacity = 0");
     options.capacity = NAN;
-    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.capacity = nan");
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.capacity = nan");
     options.capacity = 5;
     options.read_ahead = 0;
-    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.read_ahead = 0");
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.read_ahead = 0");
     options.read_ahead = 5;
     options.shuffle = 2;
-    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.shuffle = 2");
+    EXPECT_FAILS(sab_pack_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.shuffle = 2");
     options.shuffle = 1;
     EXPECT_OK(sab_pack_stream_new(source, &options, &stream));
-    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "options.capacity = 5: a record of size 6 does not fit");
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
+                 "options.capacity = 5: a record of size 6 does not fit");
     sab_stream_free(stream);
 }
 
@@ -679,18 +737,35 @@ static sab_stream *any_pipeline(uint64_t seed) {
             case 0: EXPECT_OK(sab_batch_stream_new(source, 1 + below(6), &stream)); break;
             case 1: EXPECT_OK(sab_flatten_stream_new(source, &stream)); break;
             case 2: EXPECT_OK(sab_window_stream_new(source, 1 + below(5), &stream)); break;
-            case 3: EXPECT_OK(sab_block_shuffle_stream_new(source, 1 + below(20), below(9), &stream)); break;
-            case 4: EXPECT_OK(sab_buffered_shuffle_stream_new(source, 1 + below(10), below(9), &stream)); break;
+            case 3:
+                EXPECT_OK(sab_block_shuffle_stream_new(source, 1 + below(20), below(9), &stream));
+                break;
+            case 4:
+                EXPECT_OK(
+                    sab_buffered_shuffle_stream_new(source, 1 + below(10), below(9), &stream));
+                break;
             case 5: stream = mapped(source, &calls, below(2) * (1 + below(3))); break;
-            case 6: stream = readahead(source, 1 + below(20), below(3), 1 + (double)below(40), (int)below(2), below(9)); break;
+            case 6:
+                stream = readahead(source, 1 + below(20), below(3), 1 + (double)below(40),
+                                   (int)below(2), below(9));
+                break;
             case 7:
             case 8: stream = prefetched(source, below(4) == 0 ? 1 + below(5) : 1000); break;
             case 9: /* of lists it opens nothing */
-                for (int depth = 0; depth < 5; ++depth) EXPECT_OK(sab_flatten_stream_new(source, &source));
-                EXPECT_OK(sab_select_stream_new(source, repeat, NULL, NULL, NULL, &stream)); break;
-            case 10: EXPECT_OK(sab_recurrent_stream_new(source, add_up, NULL, NULL, below(2) == 0 ? NULL : &initial, NULL, &stream)); break;
-            case 11: EXPECT_OK(sab_random_map_stream_new(source, add_chance, NULL, NULL, below(9), NULL, &stream)); break;
-            case 12: sources[0] = numbers(100, 1, NULL);
+                for (int depth = 0; depth < 5; ++depth)
+                    EXPECT_OK(sab_flatten_stream_new(source, &source));
+                EXPECT_OK(sab_select_stream_new(source, repeat, NULL, NULL, NULL, &stream));
+                break;
+            case 10:
+                EXPECT_OK(sab_recurrent_stream_new(source, add_up, NULL, NULL,
+                                                   below(2) == 0 ? NULL : &initial, NULL, &stream));
+                break;
+            case 11:
+                EXPECT_OK(sab_random_map_stream_new(source, add_chance, NULL, NULL, below(9), NULL,
+                                                    &stream));
+                break;
+            case 12:
+                sources[0] = numbers(100, 1, NULL);
                 sources[1] = source;
                 sources[2] = numbers(1 + below(50), 0, NULL);
                 EXPECT_OK(sab_random_stream_new(below(9), &stream));
@@ -732,7 +807,8 @@ static void SavedAnywhere_GoesOnTheSame(void) {
             const size_t count = read_out(stream, whole, most);
             EXPECT_OK(sab_stream_state_restore(other, state, size));
             EXPECT(save(other) > 0);
-            EXPECT(read_out(other, rest, most) == count && memcmp(rest, whole, count * sizeof *rest) == 0);
+            EXPECT(read_out(other, rest, most) == count &&
+                   memcmp(rest, whole, count * sizeof *rest) == 0);
             if (failures_of_test > 0) {
                 fprintf(stderr, "seed %d, stopped after %d\n", (int)seed, (int)stop);
                 break;
@@ -744,7 +820,8 @@ static void SavedAnywhere_GoesOnTheSame(void) {
 }
 
 static void Restore_OfADamagedState_IsRefusedAndBeginsAgain(void) {
-    sab_stream *stream = readahead(numbers(30, 1, NULL), 12, 3, 0, 1, 9), *other = readahead(numbers(30, 1, NULL), 12, 4, 0, 1, 9);
+    sab_stream *stream = readahead(numbers(30, 1, NULL), 12, 3, 0, 1, 9),
+               *other = readahead(numbers(30, 1, NULL), 12, 4, 0, 1, 9);
     int got[MOST];
     read_out(stream, got, 5);
     const size_t size = save(stream);
@@ -754,7 +831,8 @@ static void Restore_OfADamagedState_IsRefusedAndBeginsAgain(void) {
         EXPECT(status == SAB_E_FORMAT || status == SAB_E_MISMATCH);
         state[i] ^= 0x10;
     }
-    for (size_t cut = 0; cut < size; cut += 1 + cut / 10) EXPECT_FAILS(sab_stream_state_restore(stream, state, cut), SAB_E_FORMAT, "state: ");
+    for (size_t cut = 0; cut < size; cut += 1 + cut / 10)
+        EXPECT_FAILS(sab_stream_state_restore(stream, state, cut), SAB_E_FORMAT, "state: ");
     EXPECT_FAILS(sab_stream_state_restore(other, state, size), SAB_E_MISMATCH, "another pipeline");
     EXPECT_OK(sab_stream_state_restore(stream, state, size));
     EXPECT(read_out(stream, got, MOST) > 0);
@@ -791,7 +869,8 @@ static sab_stream *lines_of(size_t count, uint64_t max_line) {
 static int line_is(sab_stream *stream, const char *text) {
     sab_record record = SAB_RECORD_INIT;
     const sab_status status = sab_stream_next(stream, &record);
-    return status == SAB_OK && record.length == strlen(text) && memcmp(record.data, text, record.length) == 0 && record.size == (double)record.length;
+    return status == SAB_OK && record.length == strlen(text) &&
+           memcmp(record.data, text, record.length) == 0 && record.size == (double)record.length;
 }
 
 static void Lines_AreReadFromFileToFile(void) {
@@ -815,23 +894,27 @@ static void Lines_ThatCannotBeRead_SayWhere(void) {
     sab_stream *stream = lines_of(2, 4);
     EXPECT(line_is(stream, "one") && line_is(stream, "two") && line_is(stream, ""));
     const size_t size = save(stream);
-    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_FORMAT, "the record at byte 10 is longer than options.max_record, 4");
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_FORMAT,
+                 "the record at byte 10 is longer than options.max_record, 4");
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_FORMAT, "the record at byte 10");
     sab_stream_free(stream);
 
     stream = lines_of(2, 0);
-    EXPECT_FAILS(sab_stream_state_restore(stream, state, size), SAB_E_MISMATCH, "another pipeline"); /* another limit */
+    /* another limit */
+    EXPECT_FAILS(sab_stream_state_restore(stream, state, size), SAB_E_MISMATCH, "another pipeline");
     sab_stream_free(stream);
     stream = lines_of(2, 4);
     write_file(paths[0], "one\ntwo\r\n\nthreE");
-    EXPECT_FAILS(sab_stream_state_restore(stream, state, size), SAB_E_MISMATCH, "has changed since");
+    EXPECT_FAILS(sab_stream_state_restore(stream, state, size), SAB_E_MISMATCH,
+                 "has changed since");
     EXPECT(line_is(stream, "one")); /* from the beginning */
     write_file(paths[0], contents[0]);
     sab_stream_free(stream);
 
     EXPECT(unlink(paths[2]) == 0);
     stream = lines_of(4, 0);
-    EXPECT(line_is(stream, "one") && line_is(stream, "two") && line_is(stream, "") && line_is(stream, "three"));
+    EXPECT(line_is(stream, "one") && line_is(stream, "two") && line_is(stream, "") &&
+           line_is(stream, "three"));
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_IO, "No such file");
     EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_IO, paths[2]);
     save(stream);
@@ -880,12 +963,14 @@ static void Lines_OfGzip_AreReadAndDamageIsFound(void) {
     for (int damage = 0; damage < 2; ++damage) { /* cut off; a byte changed */
         FILE *file = fopen(paths[1], "wb");
         bytes[size / 2] ^= damage;
-        EXPECT(file != NULL && fwrite(bytes, 1, damage ? size : size / 2, file) > 0 && fclose(file) == 0);
+        EXPECT(file != NULL && fwrite(bytes, 1, damage ? size : size / 2, file) > 0 &&
+               fclose(file) == 0);
         stream = lines_of(3, 0);
         sab_status status = SAB_OK;
         int count = 0;
         while ((status = sab_stream_next(stream, &record)) == SAB_OK) ++count;
-        EXPECT(status == SAB_E_FORMAT && count > 4 && count < LINES && strstr(sab_last_error_message(), paths[1]) != NULL);
+        EXPECT(status == SAB_E_FORMAT && count > 4 && count < LINES &&
+               strstr(sab_last_error_message(), paths[1]) != NULL);
         EXPECT(sab_stream_next(stream, &record) == SAB_E_FORMAT);
         sab_stream_free(stream);
     }
@@ -909,7 +994,9 @@ static int32_t free_own_stream(void *ctx, const sab_record *record, sab_record *
     struct shared_map *shared = ctx;
     (void)record;
     (void)made;
-    if (pthread_equal(pthread_self(), shared->taker) || atomic_fetch_add(&shared->calls, 1) != shared->at) return 0;
+    if (pthread_equal(pthread_self(), shared->taker) ||
+        atomic_fetch_add(&shared->calls, 1) != shared->at)
+        return 0;
     sab_stream *stream;
     while ((stream = atomic_exchange(&shared->stream, NULL)) == NULL) usleep(100);
     sab_stream_free(stream);
@@ -922,7 +1009,9 @@ static int32_t stay_inside(void *ctx, const sab_record *record, sab_record *made
     struct shared_map *shared = ctx;
     (void)record;
     (void)made;
-    if (pthread_equal(pthread_self(), shared->taker) || atomic_fetch_add(&shared->calls, 1) != shared->at) return 0;
+    if (pthread_equal(pthread_self(), shared->taker) ||
+        atomic_fetch_add(&shared->calls, 1) != shared->at)
+        return 0;
     atomic_store(&shared->is_inside, 1);
     while (!atomic_load(&shared->may_leave)) usleep(100);
     EXPECT(atomic_load(&shared->released) == 0);
@@ -931,9 +1020,12 @@ static int32_t stay_inside(void *ctx, const sab_record *record, sab_record *made
     return 0;
 }
 
-static void shared_released(void *ctx) { atomic_fetch_add(&((struct shared_map *)ctx)->released, 1); }
+static void shared_released(void *ctx) {
+    atomic_fetch_add(&((struct shared_map *)ctx)->released, 1);
+}
 
-/* A map in threads: 0: below a prefetch; 1: by two threads; 2: by two threads below a prefetch; 3: below two prefetches. */
+/* A map in threads: 0: below a prefetch; 1: by two threads; 2: by two threads below a prefetch; 3:
+ * below two prefetches. */
 static sab_stream *mapped_in_threads(struct shared_map *shared, sab_map_fn map, int kind) {
     sab_map_stream_options options = SAB_MAP_STREAM_OPTIONS_INIT;
     options.map = map;
@@ -950,7 +1042,9 @@ static sab_stream *mapped_in_threads(struct shared_map *shared, sab_map_fn map, 
 
 static void Stream_FreedByItsOwnThread_EndsAfterTheCallback(void) {
     for (int kind = 0; kind < 4; ++kind) {
-        struct shared_map shared = {.taker = pthread_self(), .at = kind == 1 || kind == 2 ? 250 : 40}; /* taken ahead, but not with the first record */
+        /* taken ahead, but not with the first record */
+        struct shared_map shared = {.taker = pthread_self(),
+                                    .at = kind == 1 || kind == 2 ? 250 : 40};
         sab_stream *stream = mapped_in_threads(&shared, free_own_stream, kind);
         sab_record record = SAB_RECORD_INIT;
         EXPECT_OK(sab_stream_next(stream, &record));
@@ -961,14 +1055,17 @@ static void Stream_FreedByItsOwnThread_EndsAfterTheCallback(void) {
 }
 
 static void Stream_ThatIsAbandoned_IsReleasedWhenItsCallbackEnds(void) {
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) /* the undefined behaviour sanitizer takes the exception of pthread_exit() for a null reference */
+/* the undefined behaviour sanitizer takes the exception of pthread_exit() for a null reference */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
     const int kinds = 6;
 #else
     const int kinds = 4;
 #endif
     for (int i = 0; i < kinds; ++i) {
         const int kind = i % 4;
-        struct shared_map shared = {.taker = pthread_self(), .at = kind == 1 || kind == 2 ? 250 : 40, .ends_thread = i >= 4};
+        struct shared_map shared = {.taker = pthread_self(),
+                                    .at = kind == 1 || kind == 2 ? 250 : 40,
+                                    .ends_thread = i >= 4};
         sab_stream *stream = mapped_in_threads(&shared, stay_inside, kind);
         sab_record record = SAB_RECORD_INIT;
         EXPECT_OK(sab_stream_next(stream, &record));
@@ -1028,7 +1125,8 @@ static int32_t set_other_progress(void *ctx, uint64_t done, uint64_t total) {
 
 static void Progress_ThatSetsAnother_IsTheLastOfTheCall(void) {
     int calls = 0;
-    sab_stream *stream = NULL, *sources[2] = {readahead(numbers(8, 0, NULL), 4, 2, 0, 0, 1), followed(&calls)};
+    sab_stream *stream = NULL,
+               *sources[2] = {readahead(numbers(8, 0, NULL), 4, 2, 0, 0, 1), followed(&calls)};
     EXPECT_OK(sab_stream_set_progress(sources[0], set_other_progress, &stream));
     EXPECT_OK(sab_zip_stream_new(sources, 2, &stream));
     sab_record record = SAB_RECORD_INIT;
@@ -1066,9 +1164,11 @@ static void Rewind_ThatFailsInTheMiddle_IsCalledAgain(void) {
     states_saved = 0;
     EXPECT_FAILS(sab_stream_rewind(stream), SAB_E_CALLBACK, "failed with code 7");
     EXPECT(states_saved == 0);
-    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT, "call sab_stream_rewind() until it succeeds");
+    EXPECT_FAILS(sab_stream_next(stream, &record), SAB_E_ARGUMENT,
+                 "call sab_stream_rewind() until it succeeds");
     size_t needed = 0;
-    EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &needed), SAB_E_ARGUMENT, "call sab_stream_rewind() until it succeeds");
+    EXPECT_FAILS(sab_stream_state_save(stream, NULL, 0, &needed), SAB_E_ARGUMENT,
+                 "call sab_stream_rewind() until it succeeds");
     EXPECT_OK(sab_stream_state_restore(stream, state, size));
     EXPECT_OK(sab_stream_next(stream, &record));
     EXPECT(counter.at == 2 && other.at == 2);
@@ -1109,11 +1209,14 @@ static void Threads_AfterARewind_MapNoOldRecords(void) {
 }
 
 static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
-    sab_stream *source = numbers(5, 0, NULL), *stream = NULL, *twice[2] = {source, source}, *missing[2] = {source, NULL};
+    sab_stream *source = numbers(5, 0, NULL), *stream = NULL, *twice[2] = {source, source},
+               *missing[2] = {source, NULL};
     EXPECT_FAILS(sab_batch_stream_new(source, 0, &stream), SAB_E_ARGUMENT, "batch_size = 0");
     EXPECT_FAILS(sab_window_stream_new(source, 0, &stream), SAB_E_ARGUMENT, "width = 0");
-    EXPECT_FAILS(sab_block_shuffle_stream_new(source, 0, 1, &stream), SAB_E_ARGUMENT, "block_size = 0");
-    EXPECT_FAILS(sab_buffered_shuffle_stream_new(source, 0, 1, &stream), SAB_E_ARGUMENT, "buffer_size = 0");
+    EXPECT_FAILS(sab_block_shuffle_stream_new(source, 0, 1, &stream), SAB_E_ARGUMENT,
+                 "block_size = 0");
+    EXPECT_FAILS(sab_buffered_shuffle_stream_new(source, 0, 1, &stream), SAB_E_ARGUMENT,
+                 "buffer_size = 0");
     EXPECT_FAILS(sab_zip_stream_new(twice, 2, &stream), SAB_E_ARGUMENT, "a stream is given twice");
     EXPECT_FAILS(sab_zip_stream_new(missing, 2, &stream), SAB_E_ARGUMENT, "sources[1] = NULL");
     EXPECT_FAILS(sab_zip_stream_new(twice, 0, &stream), SAB_E_ARGUMENT, "count = 0");
@@ -1121,16 +1224,21 @@ static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
     EXPECT_FAILS(sab_readahead_stream_new(source, NULL, &stream), SAB_E_ARGUMENT, "options = NULL");
     sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT, same;
     sab_readahead_stream_options_init(&same, sizeof same);
-    EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 && same.shuffle == 1 && same.batch_size == 0 && same.budget == 0);
-    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "a batch size, a budget or a batch_size_fn must be given");
+    EXPECT(same.struct_size == options.struct_size && same.read_ahead == 10000 &&
+           same.shuffle == 1 && same.batch_size == 0 && same.budget == 0);
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "a batch size, a budget or a batch_size_fn must be given");
     options.budget = NAN;
-    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.budget = ");
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.budget = ");
     options.budget = 5;
     options.read_ahead = 0;
-    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.read_ahead = 0");
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.read_ahead = 0");
     options.read_ahead = 5;
     options.shuffle = 2;
-    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT, "options.shuffle = 2");
+    EXPECT_FAILS(sab_readahead_stream_new(source, &options, &stream), SAB_E_ARGUMENT,
+                 "options.shuffle = 2");
     EXPECT_FAILS(sab_flatten_stream_new(source, NULL), SAB_E_ARGUMENT, "stream = NULL");
     EXPECT_FAILS(sab_flatten_stream_new(NULL, &stream), SAB_E_ARGUMENT, "source = NULL");
     EXPECT_FAILS(sab_files_stream_new(NULL, NULL, &stream), SAB_E_ARGUMENT, "source = NULL");
@@ -1144,19 +1252,24 @@ static void Arguments_ThatCannotBe_AreRefusedAndTheSourceStays(void) {
     list.data = &record;
     list.length = 1;
     large.size = INFINITY;
-    EXPECT_FAILS(sab_list_stream_new(&list, 1, NULL, &stream), SAB_E_ARGUMENT, "records[0].kind = 1");
-    EXPECT_FAILS(sab_list_stream_new(&large, 1, NULL, &stream), SAB_E_ARGUMENT, "records[0].size = inf");
+    EXPECT_FAILS(sab_list_stream_new(&list, 1, NULL, &stream), SAB_E_ARGUMENT,
+                 "records[0].kind = 1");
+    EXPECT_FAILS(sab_list_stream_new(&large, 1, NULL, &stream), SAB_E_ARGUMENT,
+                 "records[0].size = inf");
     EXPECT_FAILS(sab_list_stream_new(NULL, 1, NULL, &stream), SAB_E_ARGUMENT, "records = NULL");
     record.length = 3;
-    EXPECT_FAILS(sab_list_stream_new(&record, 1, NULL, &stream), SAB_E_ARGUMENT, "records[0].data = NULL");
+    EXPECT_FAILS(sab_list_stream_new(&record, 1, NULL, &stream), SAB_E_ARGUMENT,
+                 "records[0].data = NULL");
     sab_list_stream_options ranks = permuting(1, 3, 3);
     EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT, "options.rank = 3");
     ranks = permuting(1, 0, 0);
-    EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT, "options.world_size = 0");
+    EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT,
+                 "options.world_size = 0");
     ranks = permuting(1, 0, 1);
     EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT, "count = 0");
     ranks.infinite = 0;
-    EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT, "only an infinite list is shuffled");
+    EXPECT_FAILS(sab_list_stream_new(NULL, 0, &ranks, &stream), SAB_E_ARGUMENT,
+                 "only an infinite list is shuffled");
     EXPECT_FAILS(sab_stream_next(NULL, &record), SAB_E_ARGUMENT, "stream = NULL");
     EXPECT_FAILS(sab_stream_rewind(NULL), SAB_E_ARGUMENT, "stream = NULL");
     size_t size = 0;

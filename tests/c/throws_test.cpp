@@ -1,4 +1,5 @@
-// Callbacks must not throw. What becomes of an exception that leaves one all the same: the call fails with its text, and nothing is lost.
+// Callbacks must not throw. What becomes of an exception that leaves one all the same: the call
+// fails with its text, and nothing is lost.
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -11,12 +12,19 @@ struct Counter {
 
 static void Callback_ThatThrows_FailsTheCall() {
     sab_sizes *sizes = nullptr;
-    const sab_size_fn throws = [](void *, int64_t index, double *) -> int32_t { throw std::runtime_error("no size of " + std::to_string(index)); };
-    EXPECT_FAILS(sab_sizes_callback_new(5, throws, nullptr, nullptr, nullptr, &sizes), SAB_E_INTERNAL, "no size of 0");
+    const sab_size_fn throws = [](void *, int64_t index, double *) -> int32_t {
+        throw std::runtime_error("no size of " + std::to_string(index));
+    };
+    EXPECT_FAILS(sab_sizes_callback_new(5, throws, nullptr, nullptr, nullptr, &sizes),
+                 SAB_E_INTERNAL, "no size of 0");
     const sab_size_fn throws_a_number = [](void *, int64_t, double *) -> int32_t { throw 5; };
-    EXPECT_FAILS(sab_sizes_callback_new(5, throws_a_number, nullptr, nullptr, nullptr, &sizes), SAB_E_INTERNAL, "exception");
-    const sab_size_fn has_no_memory = [](void *, int64_t, double *) -> int32_t { throw std::bad_alloc(); };
-    EXPECT_FAILS(sab_sizes_callback_new(5, has_no_memory, nullptr, nullptr, nullptr, &sizes), SAB_E_NO_MEMORY, "memory");
+    EXPECT_FAILS(sab_sizes_callback_new(5, throws_a_number, nullptr, nullptr, nullptr, &sizes),
+                 SAB_E_INTERNAL, "exception");
+    const sab_size_fn has_no_memory = [](void *, int64_t, double *) -> int32_t {
+        throw std::bad_alloc();
+    };
+    EXPECT_FAILS(sab_sizes_callback_new(5, has_no_memory, nullptr, nullptr, nullptr, &sizes),
+                 SAB_E_NO_MEMORY, "memory");
     EXPECT(sizes == nullptr);
 }
 

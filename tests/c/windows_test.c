@@ -7,10 +7,14 @@
 static void WhatNeedsPosix_IsRefused(void) {
     sab_cache *cache = NULL;
     sab_probe *probe = NULL;
-    EXPECT_FAILS(sab_cache_open("lmdb:values", NULL, &cache), SAB_E_UNSUPPORTED, "\"lmdb:...\": not on Windows");
-    EXPECT_FAILS(sab_cache_open("redis://localhost", NULL, &cache), SAB_E_UNSUPPORTED, "\"redis:...\": not on Windows");
-    EXPECT_FAILS(sab_cache_open("redis-server:", NULL, &cache), SAB_E_UNSUPPORTED, "\"redis-server:...\": not on Windows");
-    EXPECT_FAILS(sab_probe_new("host", NULL, &probe), SAB_E_UNSUPPORTED, "\"host\": not on Windows");
+    EXPECT_FAILS(sab_cache_open("lmdb:values", NULL, &cache), SAB_E_UNSUPPORTED,
+                 "\"lmdb:...\": not on Windows");
+    EXPECT_FAILS(sab_cache_open("redis://localhost", NULL, &cache), SAB_E_UNSUPPORTED,
+                 "\"redis:...\": not on Windows");
+    EXPECT_FAILS(sab_cache_open("redis-server:", NULL, &cache), SAB_E_UNSUPPORTED,
+                 "\"redis-server:...\": not on Windows");
+    EXPECT_FAILS(sab_probe_new("host", NULL, &probe), SAB_E_UNSUPPORTED,
+                 "\"host\": not on Windows");
     EXPECT_FAILS(sab_torch_open(NULL), SAB_E_UNSUPPORTED, "not on Windows");
     EXPECT(cache == NULL && probe == NULL);
 }

@@ -12,18 +12,24 @@ namespace {
 
 /// A copy that ends where its memory does.
 struct Exact {
-    explicit Exact(std::string_view bytes) : memory(new char[bytes.size()]), view(memory.get(), bytes.size()) { std::memcpy(memory.get(), bytes.data(), bytes.size()); }
+    explicit Exact(std::string_view bytes)
+        : memory(new char[bytes.size()]), view(memory.get(), bytes.size()) {
+        std::memcpy(memory.get(), bytes.data(), bytes.size());
+    }
     std::unique_ptr<char[]> memory;
     std::string_view view;
 };
 
 void frame(std::string_view key, std::string_view bytes, uint64_t which) {
     const Exact raw(bytes);
-    if (const auto value = sab::cache::unframed(key, raw.view)) PROMISE(sab::cache::framed(key, *value) == bytes);  // only what was framed
+    // only what was framed
+    if (const auto value = sab::cache::unframed(key, raw.view))
+        PROMISE(sab::cache::framed(key, *value) == bytes);
     std::string made = sab::cache::framed(key, bytes);
     const Exact whole(made);
     const auto value = sab::cache::unframed(key, whole.view);
-    PROMISE(value && *value == bytes && value->data() == whole.view.data() + sab::cache::frame_header_size);
+    PROMISE(value && *value == bytes &&
+            value->data() == whole.view.data() + sab::cache::frame_header_size);
     PROMISE(!sab::cache::unframed(std::string(key) + "x", whole.view));
     const Exact part(std::string_view(made).substr(0, which % made.size()));
     PROMISE(!sab::cache::unframed(key, part.view));
@@ -44,7 +50,8 @@ void url(std::string_view text) {
     PROMISE(!parsed.servers.hosts.empty());
     const std::string written = parsed.servers.url();
     const Url again = parse_url(written);
-    PROMISE(again.kind == Url::redis && again.servers.hosts == parsed.servers.hosts && again.servers.database == parsed.servers.database);
+    PROMISE(again.kind == Url::redis && again.servers.hosts == parsed.servers.hosts &&
+            again.servers.database == parsed.servers.database);
     PROMISE(again.servers.url() == written);
 }
 
@@ -59,7 +66,8 @@ std::string written(const sab::cache::Reply& reply) {
     using sab::cache::Reply;
     switch (reply.kind) {
         case Reply::nothing: return "$-1\r\n";
-        case Reply::string: return "$" + std::to_string(reply.text.size()) + "\r\n" + reply.text + "\r\n";
+        case Reply::string:
+            return "$" + std::to_string(reply.text.size()) + "\r\n" + reply.text + "\r\n";
         case Reply::status: return "+" + reply.text + "\r\n";
         case Reply::error: return "-" + reply.text + "\r\n";
         case Reply::integer: return ":" + std::to_string(reply.number) + "\r\n";
@@ -70,7 +78,8 @@ std::string written(const sab::cache::Reply& reply) {
     return all;
 }
 
-/// Answers are the same in one piece and in small ones, stay within their bounds, and are read back as they were.
+/// Answers are the same in one piece and in small ones, stay within their bounds, and are read back
+/// as they were.
 void answers(std::string_view bytes, uint64_t which) {
     using namespace sab::cache;
     const ReplyBounds bounds{1 + which % 4096, which / 4096 % 64, which / 4096 / 64 % 4096};
@@ -94,7 +103,9 @@ void answers(std::string_view bytes, uint64_t which) {
         std::string again = written(reply);
         std::string_view left = again;
         ReplyReader reader;
-        PROMISE(reader.read(left, {again.size(), bounds.elements, bounds.string}) == ReplyReader::whole && left.empty() && written(reader.take()) == again);
+        PROMISE(reader.read(left, {again.size(), bounds.elements, bounds.string}) ==
+                    ReplyReader::whole &&
+                left.empty() && written(reader.take()) == again);
     }
 }
 

@@ -1,4 +1,5 @@
-/// Bytes as lengths, costs and a method: thresholds are lengths that occur, ascending, exact ones never worse than others; and groups by them hold what they should.
+/// Bytes as lengths, costs and a method: thresholds are lengths that occur, ascending, exact ones
+/// never worse than others; and groups by them hold what they should.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +9,9 @@ namespace {
 
 /// Obeys no rule but that it is a cost, and always the same.
 int32_t any_cost(void* ctx, uint64_t count, double length, double* cost) {
-    const auto mixed = (count * 0x9E3779B97F4A7C15u) ^ (static_cast<uint64_t>(length) * 0xC2B2AE3D27D4EB4Fu) ^ *static_cast<uint8_t*>(ctx);
+    const auto mixed = (count * 0x9E3779B97F4A7C15u) ^
+                       (static_cast<uint64_t>(length) * 0xC2B2AE3D27D4EB4Fu) ^
+                       *static_cast<uint8_t*>(ctx);
     *cost = static_cast<double>((mixed * 0xBF58476D1CE4E5B9u) >> 50);
     return 0;
 }
@@ -30,7 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     sab_cost_term terms[3];
     for (int i = 0; i < 3; ++i) {
         coefficients[i] = is_wild ? input.take<double>() : input.take<uint8_t>();
-        terms[i] = {coefficients[i], input.take<uint8_t>() % (is_wild ? 10u : 4u), input.take<uint8_t>() % (is_wild ? 10u : 4u)};
+        terms[i] = {coefficients[i], input.take<uint8_t>() % (is_wild ? 10u : 4u),
+                    input.take<uint8_t>() % (is_wild ? 10u : 4u)};
     }
     options.coefficients = coefficients;
     options.cost_terms = terms;
@@ -38,14 +42,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.cost_fn = any_cost;
     options.cost_ctx = &mixer;
     std::vector<double> lengths;
-    while (input.left() > 0) lengths.push_back(is_wild ? input.take<double>() : input.take<uint8_t>());
+    while (input.left() > 0)
+        lengths.push_back(is_wild ? input.take<double>() : input.take<uint8_t>());
     sab_sizes* sizes = nullptr;
     PROMISE(sab_sizes_new(lengths.data(), lengths.size(), SAB_FLOAT64, nullptr, &sizes) == SAB_OK);
 
     const bool is_lawful = !is_wild && options.cost != SAB_COST_CALLBACK;
     double total[3] = {0}, worst[3] = {0};
     int done = 0;
-    for (const sab_thresholds_method method : {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_WORST, SAB_THRESHOLDS_RANDOMISED}) {
+    for (const sab_thresholds_method method :
+         {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_WORST, SAB_THRESHOLDS_RANDOMISED}) {
         options.method = method;
         double thresholds[12];
         sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
@@ -59,11 +65,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             PROMISE(i == 0 || thresholds[i] > thresholds[i - 1]);
             PROMISE(std::ranges::find(lengths, thresholds[i]) != lengths.end());
         }
-        const sab_grouping_dimension dimensions[] = {{sizes, thresholds, k}, {sizes, thresholds, 1}};
+        const sab_grouping_dimension dimensions[] = {{sizes, thresholds, k},
+                                                     {sizes, thresholds, 1}};
         sab_grouping* grouping = nullptr;
         PROMISE(sab_grouping_thresholds_new(dimensions, 2, &grouping) == SAB_OK);
         sab_groups groups = SAB_GROUPS_INIT;
-        PROMISE(sab_grouping_get(grouping, &groups) == SAB_OK && groups.samples == lengths.size() && groups.groups <= k + 1 && groups.groups >= k);
+        PROMISE(sab_grouping_get(grouping, &groups) == SAB_OK && groups.samples == lengths.size() &&
+                groups.groups <= k + 1 && groups.groups >= k);
         for (uint64_t i = 0; i < groups.samples; ++i) {
             PROMISE(groups.permutation[groups.inverse[i]] == static_cast<int64_t>(i));
             const int64_t interval = groups.intervals[2 * groups.group_of[i]];
@@ -73,10 +81,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         sab_grouping_free(grouping);
     }
     if (is_lawful && done == 3) {
-        PROMISE(total[SAB_THRESHOLDS_LEAST_TOTAL] <= total[SAB_THRESHOLDS_RANDOMISED] * (1 + 1e-12));
-        PROMISE(total[SAB_THRESHOLDS_LEAST_TOTAL] <= total[SAB_THRESHOLDS_LEAST_WORST] * (1 + 1e-12));
-        PROMISE(worst[SAB_THRESHOLDS_LEAST_WORST] <= worst[SAB_THRESHOLDS_RANDOMISED] * (1 + 1e-12));
-        PROMISE(worst[SAB_THRESHOLDS_LEAST_WORST] <= worst[SAB_THRESHOLDS_LEAST_TOTAL] * (1 + 1e-12));
+        PROMISE(total[SAB_THRESHOLDS_LEAST_TOTAL] <=
+                total[SAB_THRESHOLDS_RANDOMISED] * (1 + 1e-12));
+        PROMISE(total[SAB_THRESHOLDS_LEAST_TOTAL] <=
+                total[SAB_THRESHOLDS_LEAST_WORST] * (1 + 1e-12));
+        PROMISE(worst[SAB_THRESHOLDS_LEAST_WORST] <=
+                worst[SAB_THRESHOLDS_RANDOMISED] * (1 + 1e-12));
+        PROMISE(worst[SAB_THRESHOLDS_LEAST_WORST] <=
+                worst[SAB_THRESHOLDS_LEAST_TOTAL] * (1 + 1e-12));
     }
     sab_sizes_free(sizes);
     return 0;

@@ -1,5 +1,5 @@
-/// Bytes as a memory model, with the checksum made right so that the deeper checks are reached. What is accepted predicts, prices a plan, and is
-/// written as the same bytes.
+/// Bytes as a memory model, with the checksum made right so that the deeper checks are reached.
+/// What is accepted predicts, prices a plan, and is written as the same bytes.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -23,20 +23,24 @@ static std::vector<uint8_t> a_model(bool is_batch) {
     std::vector<double> features, peaks;
     for (int count = 1; count <= 5; ++count)
         for (int length = 8; length <= 128; length *= 2) {
-            features.insert(features.end(), {static_cast<double>(count), static_cast<double>(length)});
-            peaks.push_back(1e6 + 1e3 * count + 500 * count * length + (count * 7 + length) % 5 * 1e3);
+            features.insert(features.end(),
+                            {static_cast<double>(count), static_cast<double>(length)});
+            peaks.push_back(1e6 + 1e3 * count + 500 * count * length +
+                            (count * 7 + length) % 5 * 1e3);
         }
     sab_memory_model_options options = SAB_MEMORY_MODEL_OPTIONS_INIT;
     options.kind = is_batch ? SAB_MODEL_BATCH : SAB_MODEL_POLYNOMIAL;
     sab_memory_model* model = nullptr;
-    PROMISE(sab_memory_model_fit(features.data(), peaks.size(), 2, peaks.data(), &options, &model) == SAB_OK);
+    PROMISE(sab_memory_model_fit(features.data(), peaks.size(), 2, peaks.data(), &options,
+                                 &model) == SAB_OK);
     std::vector<uint8_t> image = image_of(model);
     sab_memory_model_free(model);
     return image;
 }
 
 /// A plan that the model prices: no batch of it is predicted to be over the budget.
-static void plan_by(const sab_memory_model* model, const sab_cost_term* terms, size_t count, double constant) {
+static void plan_by(const sab_memory_model* model, const sab_cost_term* terms, size_t count,
+                    double constant) {
     static const std::array<uint8_t, 40> lengths = [] {
         std::array<uint8_t, 40> made{};
         for (size_t i = 0; i < made.size(); ++i) made[i] = static_cast<uint8_t>(1 + i * 37 % 50);
@@ -51,7 +55,8 @@ static void plan_by(const sab_memory_model* model, const sab_cost_term* terms, s
     options.budget = constant + 1e5;
     PROMISE(sab_sizes_new(lengths.data(), lengths.size(), SAB_UINT8, nullptr, &sizes) == SAB_OK);
     const sab_status status = sab_plan_new(sizes, &options, &plan);
-    PROMISE((status == SAB_OK) == (plan != nullptr) && (status == SAB_OK || status == SAB_E_ARGUMENT));
+    PROMISE((status == SAB_OK) == (plan != nullptr) &&
+            (status == SAB_OK || status == SAB_E_ARGUMENT));
     sab_sampler* sampler = nullptr;
     if (status == SAB_OK) {
         PROMISE(sab_bucket_sampler_new(plan, nullptr, &sampler) == SAB_OK);
@@ -70,7 +75,8 @@ static void plan_by(const sab_memory_model* model, const sab_cost_term* terms, s
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    // The input is a patch list on a real model: (place, byte) pairs; or, with its first bit set, the raw image.
+    // The input is a patch list on a real model: (place, byte) pairs; or, with its first bit set,
+    // the raw image.
     static const std::vector<uint8_t> models[2] = {a_model(false), a_model(true)};
     Input input(data, size);
     std::vector<uint8_t> image;
@@ -85,17 +91,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         }
     }
     if (!(mode & 4) && image.size() > covered_from) {
-        const uint64_t checksum = XXH3_64bits(image.data() + covered_from, image.size() - covered_from);
+        const uint64_t checksum =
+            XXH3_64bits(image.data() + covered_from, image.size() - covered_from);
         std::memcpy(image.data() + checksum_at, &checksum, sizeof checksum);
     }
     sab_memory_model* model = nullptr;
     const sab_status status = sab_memory_model_read(image.data(), image.size(), &model);
-    PROMISE((status == SAB_OK) == (model != nullptr) && (status == SAB_OK || status == SAB_E_FORMAT));
+    PROMISE((status == SAB_OK) == (model != nullptr) &&
+            (status == SAB_OK || status == SAB_E_FORMAT));
     if (status != SAB_OK) return 0;
 
     PROMISE(image_of(model) == image);
     sab_memory_model_info info = SAB_MEMORY_MODEL_INFO_INIT;
-    PROMISE(sab_memory_model_get_info(model, &info) == SAB_OK && info.feature_count >= 1 && info.term_count >= 1);
+    PROMISE(sab_memory_model_get_info(model, &info) == SAB_OK && info.feature_count >= 1 &&
+            info.term_count >= 1);
     PROMISE(info.kind != SAB_MODEL_BATCH || info.feature_count == 2);
     PROMISE(info.margin >= 0 && std::isfinite(info.margin));
     std::vector<double> shapes(4 * info.feature_count);
@@ -104,19 +113,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     double constant = 0;
     for (size_t i = 0; i < info.term_count; ++i) {
         double coefficient = NAN;
-        PROMISE(sab_memory_model_get_term(model, i, &coefficient, powers.data()) == SAB_OK && std::isfinite(coefficient));
+        PROMISE(sab_memory_model_get_term(model, i, &coefficient, powers.data()) == SAB_OK &&
+                std::isfinite(coefficient));
     }
     double predicted[4], upper[4];
     PROMISE(sab_memory_model_predict(model, shapes.data(), 4, predicted, upper) == SAB_OK);
     std::vector<sab_cost_term> terms(info.term_count + 1);
     size_t count = 0;
-    const sab_status priced = sab_memory_model_cost_terms(model, terms.data(), terms.size(), &count);
-    PROMISE(priced == SAB_OK || (priced == SAB_E_ARGUMENT && (info.feature_count != 2 || info.kind == SAB_MODEL_POLYNOMIAL)));
+    const sab_status priced =
+        sab_memory_model_cost_terms(model, terms.data(), terms.size(), &count);
+    PROMISE(priced == SAB_OK || (priced == SAB_E_ARGUMENT &&
+                                 (info.feature_count != 2 || info.kind == SAB_MODEL_POLYNOMIAL)));
     if (priced == SAB_OK) {
         PROMISE(count >= 1 && count <= terms.size());
         for (size_t i = 0; i < count; ++i) {
-            PROMISE(terms[i].coefficient >= 0 || (terms[i].count_power == 1 && terms[i].length_power == 0));
-            if (terms[i].count_power == 0 && terms[i].length_power == 0) constant += terms[i].coefficient;
+            PROMISE(terms[i].coefficient >= 0 ||
+                    (terms[i].count_power == 1 && terms[i].length_power == 0));
+            if (terms[i].count_power == 0 && terms[i].length_power == 0)
+                constant += terms[i].coefficient;
         }
         plan_by(model, terms.data(), count, constant);
     }

@@ -1,7 +1,7 @@
 /// Bytes as a .npy file.
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
-#include <unistd.h>
 
 #include "fuzz.h"
 
@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const sab_status status = sab_sizes_npy_new(path, &sizes);
     PROMISE(status == SAB_OK ? sizes != nullptr : sizes == nullptr && status == SAB_E_FORMAT);
     sab_sizes* copied = nullptr;
-    PROMISE(sab_sizes_npy_read(bytes.data(), bytes.size(), &copied) == status && sab_sizes_count(copied) == sab_sizes_count(sizes));
+    PROMISE(sab_sizes_npy_read(bytes.data(), bytes.size(), &copied) == status &&
+            sab_sizes_count(copied) == sab_sizes_count(sizes));
     sab_sizes_free(copied);
     double value = 0;
     for (size_t i = 0; i < sab_sizes_count(sizes) && i < 100; ++i) sab_sizes_get(sizes, i, &value);

@@ -1,4 +1,5 @@
-/// Bytes as option structs of any struct_size. Pointers in them are made to point at something; the rest is as it comes.
+/// Bytes as option structs of any struct_size. Pointers in them are made to point at something; the
+/// rest is as it comes.
 #include "fuzz.h"
 
 template <class Options>
@@ -6,8 +7,10 @@ static Options* raw_options(Input& input, std::vector<uint64_t>& room) {
     room.assign(64, 0);
     auto* bytes = reinterpret_cast<uint8_t*>(room.data());
     const Options defaults = [] {
-        if constexpr (sizeof(Options) == sizeof(sab_plan_options)) return sab_plan_options SAB_PLAN_OPTIONS_INIT;
-        else return sab_sampler_options SAB_SAMPLER_OPTIONS_INIT;
+        if constexpr (sizeof(Options) == sizeof(sab_plan_options))
+            return sab_plan_options SAB_PLAN_OPTIONS_INIT;
+        else
+            return sab_sampler_options SAB_SAMPLER_OPTIONS_INIT;
     }();
     std::memcpy(bytes, &defaults, sizeof defaults);
     for (int patches = input.take<uint8_t>() % 12; patches > 0; --patches) {
@@ -50,7 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const sab_status sampled = sab_bucket_sampler_new(plan, options, &sampler);
     PROMISE(sampled == SAB_OK || sampled == SAB_E_ARGUMENT);
     sab_batch batch = SAB_BATCH_INIT;
-    for (int i = 0; sampled == SAB_OK && i < 100 && sab_next_batch(sampler, &batch) == SAB_OK; ++i) PROMISE(batch.count <= 4096);
+    for (int i = 0; sampled == SAB_OK && i < 100 && sab_next_batch(sampler, &batch) == SAB_OK; ++i)
+        PROMISE(batch.count <= 4096);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
     sab_sizes_free(sizes);

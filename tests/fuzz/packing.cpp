@@ -1,4 +1,5 @@
-/// Bytes as lengths, options and ranks of a packing: every token once over the ranks, no bin over the capacity, equal steps.
+/// Bytes as lengths, options and ranks of a packing: every token once over the ranks, no bin over
+/// the capacity, equal steps.
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -11,10 +12,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     pack.oversize = input.take<uint8_t>() % 4;
     pack.window = input.take<uint8_t>();
     const uint64_t world_size = 1 + input.take<uint8_t>() % 6, seed = input.take<uint64_t>();
-    const uint32_t largest = pack.split ? 70000 : UINT32_MAX;  // or there are too many pieces to walk
+    // or there are too many pieces to walk
+    const uint32_t largest = pack.split ? 70000 : UINT32_MAX;
     std::vector<uint32_t> lengths;
     while (input.left() > 0) {
-        const uint32_t length = input.take<uint8_t>() & 1 ? input.take<uint8_t>() : input.take<uint32_t>() % largest;
+        const uint32_t length =
+            input.take<uint8_t>() & 1 ? input.take<uint8_t>() : input.take<uint32_t>() % largest;
         const uint8_t times = input.take<uint8_t>() % 32;
         lengths.insert(lengths.end(), times, length);
     }
@@ -38,16 +41,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             return 0;
         }
         sab_pack_info info = SAB_PACK_INFO_INIT;
-        PROMISE(sab_pack_get_info(sampler, &info) == SAB_OK && info.lower_bound <= info.bins && info.bins <= info.sequences);
+        PROMISE(sab_pack_get_info(sampler, &info) == SAB_OK && info.lower_bound <= info.bins &&
+                info.bins <= info.sequences);
         skipped = info.skipped;
         sab_batch batch = SAB_BATCH_INIT;
         uint64_t walked = 0;
         for (; sab_next_batch(sampler, &batch) == SAB_OK; ++walked) {
-            PROMISE(batch.total <= static_cast<double>(pack.capacity) && (pack.max_sequences == 0 || batch.count <= pack.max_sequences));
+            PROMISE(batch.total <= static_cast<double>(pack.capacity) &&
+                    (pack.max_sequences == 0 || batch.count <= pack.max_sequences));
             for (uint64_t i = 0; i < batch.count; ++i) {
                 const int32_t length = batch.cu_seqlens[i + 1] - batch.cu_seqlens[i];
-                const uint64_t index = static_cast<uint64_t>(batch.indices[i]), start = batch.starts != nullptr ? static_cast<uint64_t>(batch.starts[i]) : 0;
-                PROMISE(index < lengths.size() && length >= 0 && start + static_cast<uint64_t>(length) <= lengths[index]);
+                const uint64_t index = static_cast<uint64_t>(batch.indices[i]),
+                               start = batch.starts != nullptr
+                                           ? static_cast<uint64_t>(batch.starts[i])
+                                           : 0;
+                PROMISE(index < lengths.size() && length >= 0 &&
+                        start + static_cast<uint64_t>(length) <= lengths[index]);
                 tokens[index] += static_cast<uint64_t>(length);
             }
         }

@@ -1,10 +1,13 @@
-/// Bytes as shapes, orders and options: what is refused writes nothing, what is padded comes back, and the fast path does as the plain one.
+/// Bytes as shapes, orders and options: what is refused writes nothing, what is padded comes back,
+/// and the fast path does as the plain one.
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     const bool is_wild = input.take<uint8_t>() % 8 == 0;
-    const auto dimension = [&] { return is_wild ? input.take<int64_t>() : input.take<uint8_t>() % 6; };
+    const auto dimension = [&] {
+        return is_wild ? input.take<int64_t>() : input.take<uint8_t>() % 6;
+    };
     sab_ragged ragged = SAB_RAGGED_INIT;
     ragged.samples = input.take<uint8_t>() % 9;
     ragged.rank = input.take<uint8_t>() % (is_wild ? 20 : 5);
@@ -18,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (uint64_t i = 0; i < ragged.samples * ragged.rank; ++i) shapes.push_back(dimension());
     for (uint64_t d = 0; d < ragged.rank; ++d) shape.push_back(dimension());
     const bool has_all = input.take<uint8_t>() % 2 == 0;
-    for (uint64_t i = 0; i < ragged.samples; ++i) indices.push_back(has_all ? static_cast<int64_t>(i) : input.take<int8_t>() % 10);
+    for (uint64_t i = 0; i < ragged.samples; ++i)
+        indices.push_back(has_all ? static_cast<int64_t>(i) : input.take<int8_t>() % 10);
     ragged.shapes = shapes.data();
 
     std::vector<int64_t> least(ragged.rank + 1, -1);
@@ -43,12 +47,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         places *= static_cast<uint64_t>(length);
         if (places > 100000) places = 0;
     }
-    std::vector<uint8_t> values(elements * ragged.element_size), padded(places * ragged.element_size, 0xAA), value(1 << 20, 0x55);
+    std::vector<uint8_t> values(elements * ragged.element_size),
+        padded(places * ragged.element_size, 0xAA), value(1 << 20, 0x55);
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint8_t>(i);
     ragged.values = values.data();
     options.value = value.data();
     if (places == 0 && is_wild) return 0;  // more than is to be had, or refused: tests/c
-    const sab_status status = sab_pad(&ragged, indices.data(), indices.size(), shape.data(), &options, padded.data());
+    const sab_status status =
+        sab_pad(&ragged, indices.data(), indices.size(), shape.data(), &options, padded.data());
     if (status != SAB_OK) {
         PROMISE(status == SAB_E_ARGUMENT);
         for (const uint8_t byte : padded) PROMISE(byte == 0xAA);
@@ -64,10 +70,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     ragged.strides = strides.data();
     std::vector<uint8_t> again(padded.size());
-    PROMISE(sab_pad(&ragged, indices.data(), indices.size(), shape.data(), &options, again.data()) == SAB_OK && again == padded);
+    PROMISE(sab_pad(&ragged, indices.data(), indices.size(), shape.data(), &options,
+                    again.data()) == SAB_OK &&
+            again == padded);
     std::vector<uint8_t> back(values.size());
     ragged.values = back.data();
-    PROMISE(sab_unpad(padded.data(), shape.data(), indices.data(), indices.size(), &options, &ragged) == SAB_OK);
+    PROMISE(sab_unpad(padded.data(), shape.data(), indices.data(), indices.size(), &options,
+                      &ragged) == SAB_OK);
     if (has_all) PROMISE(back == values);
     return 0;
 }

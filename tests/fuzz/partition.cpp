@@ -1,4 +1,5 @@
-/// Bytes as costs, weights and rules of a partition: every item gets a part, counts are equal and the cap is kept where they are asked for.
+/// Bytes as costs, weights and rules of a partition: every item gets a part, counts are equal and
+/// the cap is kept where they are asked for.
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -20,10 +21,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         options.capacity = capacity;
     }
     std::vector<uint32_t> part_of(costs.size()), again(costs.size());
-    const sab_status status = sab_partition(costs.data(), costs.size(), parts, &options, part_of.data());
+    const sab_status status =
+        sab_partition(costs.data(), costs.size(), parts, &options, part_of.data());
     PROMISE(status == SAB_OK || (status == SAB_E_ARGUMENT && (is_capped || is_wild)));
     if (status != SAB_OK) return 0;
-    PROMISE(sab_partition(costs.data(), costs.size(), parts, &options, again.data()) == SAB_OK && part_of == again);
+    PROMISE(sab_partition(costs.data(), costs.size(), parts, &options, again.data()) == SAB_OK &&
+            part_of == again);
     std::vector<uint64_t> items(parts);
     std::vector<double> held(parts);
     for (size_t i = 0; i < costs.size(); ++i) {

@@ -1,4 +1,5 @@
-/// Bytes as sizes and options: every plan that is made keeps its promises: coverage, equal steps, budget, the same again from its file.
+/// Bytes as sizes and options: every plan that is made keeps its promises: coverage, equal steps,
+/// budget, the same again from its file.
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -12,16 +13,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.batch_size_multiple = 1 + input.take<uint8_t>() % 9;
     options.length_multiple = input.take<uint8_t>() % 17;
     options.max_batch_size = input.take<uint8_t>() % 40;
-    options.bucket_count = options.buckets == SAB_BUCKETS_OPTIMAL ? 1 + input.take<uint8_t>() % 12 : 0;
-    options.bucket_batches = options.buckets == SAB_BUCKETS_RANK ? 1 + input.take<uint8_t>() % 12 : 0;
-    if (options.buckets == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0) options.max_shapes = 2 + input.take<uint8_t>() % 6;
+    options.bucket_count =
+        options.buckets == SAB_BUCKETS_OPTIMAL ? 1 + input.take<uint8_t>() % 12 : 0;
+    options.bucket_batches =
+        options.buckets == SAB_BUCKETS_RANK ? 1 + input.take<uint8_t>() % 12 : 0;
+    if (options.buckets == SAB_BUCKETS_AUTO && input.take<uint8_t>() % 3 == 0)
+        options.max_shapes = 2 + input.take<uint8_t>() % 6;
     const double boundaries[] = {0, 5, 20, 60, 200};
     if (options.buckets == SAB_BUCKETS_BOUNDARIES) {
         options.boundaries = boundaries;
         options.boundary_count = 2 + input.take<uint8_t>() % 4;
     }
     const uint64_t world_size = 1 + input.take<uint8_t>() % 9, seed = input.take<uint64_t>();
-    std::vector<uint8_t> sizes(input.data(), input.data() + (input.left() < 400 ? input.left() : 400));
+    std::vector<uint8_t> sizes(input.data(),
+                               input.data() + (input.left() < 400 ? input.left() : 400));
     sab_sizes* handle = nullptr;
     PROMISE(sab_sizes_new(sizes.data(), sizes.size(), SAB_UINT8, nullptr, &handle) == SAB_OK);
     sab_plan* plan = nullptr;
@@ -30,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     PROMISE(status == SAB_OK || status == SAB_E_ARGUMENT);
     if (status != SAB_OK) return 0;
 
-    walk_ranks(plan, sizes.size(), world_size, seed, options.tail == SAB_TAIL_DROP, options.tail == SAB_TAIL_WRAP);
+    walk_ranks(plan, sizes.size(), world_size, seed, options.tail == SAB_TAIL_DROP,
+               options.tail == SAB_TAIL_WRAP);
     sab_sampler* sampler = nullptr;
     PROMISE(sab_sequential_sampler_new(plan, nullptr, &sampler) == SAB_OK);
     sab_batch batch = SAB_BATCH_INIT;
@@ -42,14 +48,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             longest = one > longest ? one : longest;
         }
         PROMISE(batch.total == total && batch.longest == longest && batch.padded_length >= longest);
-        const double cost = options.cost == SAB_COST_QUADRATIC ? batch.padded_total * batch.padded_length : batch.padded_total;
-        PROMISE(batch.count == 1 ? options.oversize == SAB_OVERSIZE_SINGLE || cost <= options.budget : cost <= options.budget);
+        const double cost = options.cost == SAB_COST_QUADRATIC
+                                ? batch.padded_total * batch.padded_length
+                                : batch.padded_total;
+        PROMISE(batch.count == 1 ? options.oversize == SAB_OVERSIZE_SINGLE || cost <= options.budget
+                                 : cost <= options.budget);
     }
     sab_sampler_free(sampler);
     sab_report report = SAB_REPORT_INIT;
     PROMISE(sab_plan_report(plan, nullptr, nullptr, nullptr, &report) == SAB_OK);
-    PROMISE(options.max_shapes == 0 || options.oversize == SAB_OVERSIZE_SINGLE || report.shapes <= options.max_shapes);
-    PROMISE(report.padding >= 0 && report.meet_again >= 0 && report.meet_again <= 1 && report.rank_imbalance >= 1 - 1e-9);
+    PROMISE(options.max_shapes == 0 || options.oversize == SAB_OVERSIZE_SINGLE ||
+            report.shapes <= options.max_shapes);
+    PROMISE(report.padding >= 0 && report.meet_again >= 0 && report.meet_again <= 1 &&
+            report.rank_imbalance >= 1 - 1e-9);
 
     size_t needed = 0;
     PROMISE(sab_plan_write(plan, nullptr, 0, &needed) == SAB_OK);

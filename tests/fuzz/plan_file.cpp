@@ -1,11 +1,13 @@
-/// Bytes as a plan file, with the checksum made right so that the deeper checks are reached. What is accepted must walk safely.
+/// Bytes as a plan file, with the checksum made right so that the deeper checks are reached. What
+/// is accepted must walk safely.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    // The input is a patch list on a real plan: (place, byte) pairs; or, with its first bit set, the raw image.
+    // The input is a patch list on a real plan: (place, byte) pairs; or, with its first bit set,
+    // the raw image.
     Input input(data, size);
     std::vector<uint8_t> image;
     if (input.take<uint8_t>() & 1) {
@@ -41,7 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (status != SAB_OK) return 0;
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     PROMISE(sab_plan_get_info(plan, &info) == SAB_OK);
-    // An order that names a sample twice passes the cheap checks: all that is promised then is that nothing breaks.
+    // An order that names a sample twice passes the cheap checks: all that is promised then is that
+    // nothing breaks.
     if (info.batches < 10000) walk_ranks(plan, info.samples, 3, 1, true, true);
     sab_plan_free(plan);
     return 0;

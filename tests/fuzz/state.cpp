@@ -1,4 +1,5 @@
-/// Bytes as a saved state of a bucket or a balanced sampler, with the checksum made right. What is accepted leaves the sampler somewhere in its epoch.
+/// Bytes as a saved state of a bucket or a balanced sampler, with the checksum made right. What is
+/// accepted leaves the sampler somewhere in its epoch.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -50,10 +51,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const sab_status status = sab_sampler_state_restore(sampler, state, sizeof state);
     PROMISE(status == SAB_OK || status == SAB_E_FORMAT || status == SAB_E_MISMATCH);
     uint64_t count = 0, epoch = 0, step = 0, walked = 0;
-    PROMISE(sab_sampler_batch_count(sampler, &count) == SAB_OK && sab_sampler_tell(sampler, &epoch, &step) == SAB_OK && step <= count);
+    PROMISE(sab_sampler_batch_count(sampler, &count) == SAB_OK &&
+            sab_sampler_tell(sampler, &epoch, &step) == SAB_OK && step <= count);
     sab_batch batch = SAB_BATCH_INIT;
     while (sab_next_batch(sampler, &batch) == SAB_OK) ++walked;
-    PROMISE(walked == count - step && walked <= 480);  // a step has a sample, some twice where a last step wraps around
+    // a step has a sample, some twice where a last step wraps around
+    PROMISE(walked == count - step && walked <= 480);
     sab_sampler_free(sampler);
     return 0;
 }

@@ -1,14 +1,17 @@
-/// Bytes as the state of a pipeline, with the checksum made right. What is accepted leaves the stream somewhere on its way.
+/// Bytes as the state of a pipeline, with the checksum made right. What is accepted leaves the
+/// stream somewhere on its way.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "fuzz.h"
 
-/// Numbers, zipped with shuffled ones, in windows, mapped in a thread, in batches read ahead by another.
+/// Numbers, zipped with shuffled ones, in windows, mapped in a thread, in batches read ahead by
+/// another.
 static sab_stream* make_pipeline() {
     static const char text[] = "0123456789abcdefghij";
     sab_record records[20];
-    for (size_t i = 0; i < 20; ++i) records[i] = {SAB_RECORD_BYTES, static_cast<double>(i % 7), text + i, 1};
+    for (size_t i = 0; i < 20; ++i)
+        records[i] = {SAB_RECORD_BYTES, static_cast<double>(i % 7), text + i, 1};
     sab_list_stream_options endless = SAB_LIST_STREAM_OPTIONS_INIT;
     endless.infinite = endless.shuffle = 1;
     sab_readahead_stream_options ahead = SAB_READAHEAD_STREAM_OPTIONS_INIT;
@@ -26,16 +29,31 @@ static sab_stream* make_pipeline() {
     };
     PROMISE(sab_list_stream_new(records, 20, &endless, &sources[0]) == SAB_OK);
     PROMISE(sab_list_stream_new(records, 20, nullptr, &stream) == SAB_OK);
-    over([](sab_stream* source, sab_stream** made) { return sab_block_shuffle_stream_new(source, 6, 1, made); });
-    over([](sab_stream* source, sab_stream** made) { return sab_buffered_shuffle_stream_new(source, 3, 2, made); });
+    over([](sab_stream* source, sab_stream** made) {
+        return sab_block_shuffle_stream_new(source, 6, 1, made);
+    });
+    over([](sab_stream* source, sab_stream** made) {
+        return sab_buffered_shuffle_stream_new(source, 3, 2, made);
+    });
     sources[1] = stream;
     PROMISE(sab_zip_stream_new(sources, 2, &stream) == SAB_OK);
-    over([](sab_stream* source, sab_stream** made) { return sab_flatten_stream_new(source, made); });
-    over([](sab_stream* source, sab_stream** made) { return sab_window_stream_new(source, 3, made); });
-    over([&](sab_stream* source, sab_stream** made) { return sab_map_stream_new(source, &mapping, made); });
-    over([&](sab_stream* source, sab_stream** made) { return sab_readahead_stream_new(source, &ahead, made); });
-    over([](sab_stream* source, sab_stream** made) { return sab_prefetch_stream_new(source, 4, made); });
-    over([](sab_stream* source, sab_stream** made) { return sab_rank_stream_new(source, 1, 2, made); });
+    over(
+        [](sab_stream* source, sab_stream** made) { return sab_flatten_stream_new(source, made); });
+    over([](sab_stream* source, sab_stream** made) {
+        return sab_window_stream_new(source, 3, made);
+    });
+    over([&](sab_stream* source, sab_stream** made) {
+        return sab_map_stream_new(source, &mapping, made);
+    });
+    over([&](sab_stream* source, sab_stream** made) {
+        return sab_readahead_stream_new(source, &ahead, made);
+    });
+    over([](sab_stream* source, sab_stream** made) {
+        return sab_prefetch_stream_new(source, 4, made);
+    });
+    over([](sab_stream* source, sab_stream** made) {
+        return sab_rank_stream_new(source, 1, 2, made);
+    });
     return stream;
 }
 
@@ -43,7 +61,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Input input(data, size);
     sab_stream* const stream = make_pipeline();
     sab_record record = SAB_RECORD_INIT;
-    for (int steps = input.take<uint8_t>() % 20; steps > 0; --steps) PROMISE(sab_stream_next(stream, &record) >= SAB_OK);
+    for (int steps = input.take<uint8_t>() % 20; steps > 0; --steps)
+        PROMISE(sab_stream_next(stream, &record) >= SAB_OK);
     size_t length = 0;
     PROMISE(sab_stream_state_save(stream, nullptr, 0, &length) == SAB_OK);
     std::vector<uint8_t> state(length);

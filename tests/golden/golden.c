@@ -1,4 +1,5 @@
-/* Checks a file of golden vectors against the library, or writes it: golden [--write] FILE. The format is in README.md. */
+/* Checks a file of golden vectors against the library, or writes it: golden [--write] FILE. The
+ * format is in README.md. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,23 +9,23 @@
 
 #define MAX_WORDS 4096
 
-static void die(const char *what, const char *why) {
+static void die(const char* what, const char* why) {
     fprintf(stderr, "golden: %s: %s\n", what, why);
     exit(2);
 }
 
-static void check(sab_status status, const char *what) {
+static void check(sab_status status, const char* what) {
     if (status < 0) die(what, sab_last_error_message());
 }
 
-static double number(const char *word) {
-    char *end;
+static double number(const char* word) {
+    char* end;
     double value = strtod(word, &end);
     if (*end != '\0') die(word, "is not a number");
     return value;
 }
 
-static int32_t one_of(const char *word, const char *const *names) {
+static int32_t one_of(const char* word, const char* const* names) {
     for (int32_t i = 0; names[i] != NULL; ++i)
         if (strcmp(word, names[i]) == 0) return i;
     die(word, "is not a known word");
@@ -34,7 +35,7 @@ static int32_t one_of(const char *word, const char *const *names) {
 /* What a case has said so far. */
 struct golden_case {
     char name[64];
-    uint32_t *sizes;
+    uint32_t* sizes;
     size_t size_count;
     sab_plan_options plan;
     double boundaries[64];
@@ -43,12 +44,12 @@ struct golden_case {
     sab_sampler_options options;
     char kind[16];
     double max_total_size;
-    sab_sizes *sab_sizes_handle;
-    sab_plan *plan_handle;
-    sab_sampler *sampler;
+    sab_sizes* sab_sizes_handle;
+    sab_plan* plan_handle;
+    sab_sampler* sampler;
 };
 
-static void begin_case(struct golden_case *c, const char *name) {
+static void begin_case(struct golden_case* c, const char* name) {
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", name);
     c->plan = (sab_plan_options)SAB_PLAN_OPTIONS_INIT;
@@ -56,7 +57,7 @@ static void begin_case(struct golden_case *c, const char *name) {
     c->options = (sab_sampler_options)SAB_SAMPLER_OPTIONS_INIT;
 }
 
-static void end_case(struct golden_case *c) {
+static void end_case(struct golden_case* c) {
     sab_sampler_free(c->sampler);
     sab_plan_free(c->plan_handle);
     sab_sizes_free(c->sab_sizes_handle);
@@ -64,7 +65,7 @@ static void end_case(struct golden_case *c) {
     c->sampler = NULL;
 }
 
-static void set_sizes(struct golden_case *c, char **words, size_t count) {
+static void set_sizes(struct golden_case* c, char** words, size_t count) {
     const int by_rule = strcmp(words[0], "sizes_rule") == 0;
     c->size_count = by_rule ? (size_t)number(words[1]) : count - 1;
     c->sizes = malloc(c->size_count * sizeof *c->sizes);
@@ -72,26 +73,37 @@ static void set_sizes(struct golden_case *c, char **words, size_t count) {
     uint64_t x = 1;
     for (size_t i = 0; i < c->size_count; ++i) {
         x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        c->sizes[i] = by_rule ? (uint32_t)(1 + (x >> 33) % (uint64_t)number(words[2])) : (uint32_t)number(words[i + 1]);
+        c->sizes[i] = by_rule ? (uint32_t)(1 + (x >> 33) % (uint64_t)number(words[2]))
+                              : (uint32_t)number(words[i + 1]);
     }
     check(sab_sizes_new(c->sizes, c->size_count, SAB_UINT32, NULL, &c->sab_sizes_handle), c->name);
 }
 
-static void set_plan(struct golden_case *c, char **words, size_t count) {
-    static const char *const buckets[] = {"auto", "boundaries", "optimal", "rank", NULL};
-    static const char *const costs[] = {"padded", "quadratic", NULL};
-    static const char *const tails[] = {"keep", "merge", "drop", "wrap", NULL};
-    static const char *const oversize[] = {"skip", "error", "single", NULL};
+static void set_plan(struct golden_case* c, char** words, size_t count) {
+    static const char* const buckets[] = {"auto", "boundaries", "optimal", "rank", NULL};
+    static const char* const costs[] = {"padded", "quadratic", NULL};
+    static const char* const tails[] = {"keep", "merge", "drop", "wrap", NULL};
+    static const char* const oversize[] = {"skip", "error", "single", NULL};
     const char *key = words[1], *value = words[2];
-    if (strcmp(key, "budget") == 0) c->plan.budget = number(value);
-    else if (strcmp(key, "batch_size") == 0) { c->batch_size = (uint64_t)number(value); c->plan.batch_size_count = 1; }
-    else if (strcmp(key, "cost") == 0) c->plan.cost = one_of(value, costs);
-    else if (strcmp(key, "tail") == 0) c->plan.tail = one_of(value, tails);
-    else if (strcmp(key, "oversize") == 0) c->plan.oversize = one_of(value, oversize);
-    else if (strcmp(key, "length_multiple") == 0) c->plan.length_multiple = number(value);
-    else if (strcmp(key, "batch_size_multiple") == 0) c->plan.batch_size_multiple = (uint64_t)number(value);
-    else if (strcmp(key, "max_batch_size") == 0) c->plan.max_batch_size = (uint64_t)number(value);
-    else if (strcmp(key, "max_shapes") == 0) c->plan.max_shapes = (size_t)number(value);
+    if (strcmp(key, "budget") == 0)
+        c->plan.budget = number(value);
+    else if (strcmp(key, "batch_size") == 0) {
+        c->batch_size = (uint64_t)number(value);
+        c->plan.batch_size_count = 1;
+    } else if (strcmp(key, "cost") == 0)
+        c->plan.cost = one_of(value, costs);
+    else if (strcmp(key, "tail") == 0)
+        c->plan.tail = one_of(value, tails);
+    else if (strcmp(key, "oversize") == 0)
+        c->plan.oversize = one_of(value, oversize);
+    else if (strcmp(key, "length_multiple") == 0)
+        c->plan.length_multiple = number(value);
+    else if (strcmp(key, "batch_size_multiple") == 0)
+        c->plan.batch_size_multiple = (uint64_t)number(value);
+    else if (strcmp(key, "max_batch_size") == 0)
+        c->plan.max_batch_size = (uint64_t)number(value);
+    else if (strcmp(key, "max_shapes") == 0)
+        c->plan.max_shapes = (size_t)number(value);
     else if (strcmp(key, "boundaries") == 0) {
         c->plan.buckets = SAB_BUCKETS_BOUNDARIES;
         c->plan.boundary_count = count - 2;
@@ -99,45 +111,65 @@ static void set_plan(struct golden_case *c, char **words, size_t count) {
     } else if (strcmp(key, "buckets") == 0) {
         c->plan.buckets = one_of(value, buckets);
         if (c->plan.buckets == SAB_BUCKETS_OPTIMAL) c->plan.bucket_count = (size_t)number(words[3]);
-        if (c->plan.buckets == SAB_BUCKETS_RANK) c->plan.bucket_batches = (uint64_t)number(words[3]);
-    } else die(key, "is not a known option of a plan");
+        if (c->plan.buckets == SAB_BUCKETS_RANK)
+            c->plan.bucket_batches = (uint64_t)number(words[3]);
+    } else
+        die(key, "is not a known option of a plan");
 }
 
-static void set_pack(struct golden_case *c, char **words) {
-    static const char *const methods[] = {"best_fit", "histogram", "first_fit", NULL};
-    static const char *const oversize[] = {"skip", "error", NULL};
+static void set_pack(struct golden_case* c, char** words) {
+    static const char* const methods[] = {"best_fit", "histogram", "first_fit", NULL};
+    static const char* const oversize[] = {"skip", "error", NULL};
     const char *key = words[1], *value = words[2];
-    if (strcmp(key, "method") == 0) c->pack.method = one_of(value, methods);
-    else if (strcmp(key, "capacity") == 0) c->pack.capacity = (uint64_t)number(value);
-    else if (strcmp(key, "max_sequences") == 0) c->pack.max_sequences = (uint64_t)number(value);
-    else if (strcmp(key, "split") == 0) c->pack.split = (int32_t)number(value);
-    else if (strcmp(key, "oversize") == 0) c->pack.oversize = one_of(value, oversize);
-    else if (strcmp(key, "window") == 0) c->pack.window = (uint64_t)number(value);
-    else die(key, "is not a known option of a packing");
+    if (strcmp(key, "method") == 0)
+        c->pack.method = one_of(value, methods);
+    else if (strcmp(key, "capacity") == 0)
+        c->pack.capacity = (uint64_t)number(value);
+    else if (strcmp(key, "max_sequences") == 0)
+        c->pack.max_sequences = (uint64_t)number(value);
+    else if (strcmp(key, "split") == 0)
+        c->pack.split = (int32_t)number(value);
+    else if (strcmp(key, "oversize") == 0)
+        c->pack.oversize = one_of(value, oversize);
+    else if (strcmp(key, "window") == 0)
+        c->pack.window = (uint64_t)number(value);
+    else
+        die(key, "is not a known option of a packing");
 }
 
-static void set_option(struct golden_case *c, char **words) {
-    static const char *const last_steps[] = {"split", "drop", "wrap", NULL};
+static void set_option(struct golden_case* c, char** words) {
+    static const char* const last_steps[] = {"split", "drop", "wrap", NULL};
     const char *key = words[1], *value = words[2];
-    if (strcmp(key, "seed") == 0) c->options.seed = strtoull(value, NULL, 10);
-    else if (strcmp(key, "rank") == 0) c->options.rank = strtoull(value, NULL, 10);
-    else if (strcmp(key, "world_size") == 0) c->options.world_size = strtoull(value, NULL, 10);
-    else if (strcmp(key, "worst_first") == 0) c->options.worst_first = strtoull(value, NULL, 10);
-    else if (strcmp(key, "last_step") == 0) c->options.last_step = one_of(value, last_steps);
-    else die(key, "is not a known option of a sampler");
+    if (strcmp(key, "seed") == 0)
+        c->options.seed = strtoull(value, NULL, 10);
+    else if (strcmp(key, "rank") == 0)
+        c->options.rank = strtoull(value, NULL, 10);
+    else if (strcmp(key, "world_size") == 0)
+        c->options.world_size = strtoull(value, NULL, 10);
+    else if (strcmp(key, "worst_first") == 0)
+        c->options.worst_first = strtoull(value, NULL, 10);
+    else if (strcmp(key, "last_step") == 0)
+        c->options.last_step = one_of(value, last_steps);
+    else
+        die(key, "is not a known option of a sampler");
 }
 
-static void begin_epoch(struct golden_case *c, uint64_t epoch) {
+static void begin_epoch(struct golden_case* c, uint64_t epoch) {
     if (c->sampler == NULL && strcmp(c->kind, "size_aware") == 0) {
-        check(sab_size_aware_sampler_new(NULL, c->size_count, c->sab_sizes_handle, c->max_total_size, &c->options, &c->sampler), c->name);
+        check(sab_size_aware_sampler_new(NULL, c->size_count, c->sab_sizes_handle,
+                                         c->max_total_size, &c->options, &c->sampler),
+              c->name);
     } else if (c->sampler == NULL && strcmp(c->kind, "packed") == 0) {
-        check(sab_packed_sampler_new(c->sab_sizes_handle, &c->pack, &c->options, &c->sampler), c->name);
+        check(sab_packed_sampler_new(c->sab_sizes_handle, &c->pack, &c->options, &c->sampler),
+              c->name);
     } else if (c->sampler == NULL) {
         c->plan.boundaries = c->boundaries;
         c->plan.batch_sizes = &c->batch_size;
         check(sab_plan_new(c->sab_sizes_handle, &c->plan, &c->plan_handle), c->name);
-        if (strcmp(c->kind, "bucket") == 0) check(sab_bucket_sampler_new(c->plan_handle, &c->options, &c->sampler), c->name);
-        else if (strcmp(c->kind, "sequential") == 0) check(sab_sequential_sampler_new(c->plan_handle, &c->options, &c->sampler), c->name);
+        if (strcmp(c->kind, "bucket") == 0)
+            check(sab_bucket_sampler_new(c->plan_handle, &c->options, &c->sampler), c->name);
+        else if (strcmp(c->kind, "sequential") == 0)
+            check(sab_sequential_sampler_new(c->plan_handle, &c->options, &c->sampler), c->name);
         else {
             sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
             options.seed = c->options.seed;
@@ -153,49 +185,56 @@ static uint64_t hash_word(uint64_t hash, uint64_t word) {
 }
 
 /* The rest of the epoch as "STEPS HASH". */
-static void digest(struct golden_case *c, char *out, size_t room) {
+static void digest(struct golden_case* c, char* out, size_t room) {
     uint64_t hash = UINT64_C(14695981039346656037), steps = 0;
     sab_batch batch = SAB_BATCH_INIT;
     sab_status status;
     while ((status = sab_next_batch(c->sampler, &batch)) == SAB_OK) {
         hash = hash_word(hash, batch.count);
-        for (uint64_t i = 0; i < batch.count; ++i) hash = hash_word(hash, (uint64_t)batch.indices[i]);
+        for (uint64_t i = 0; i < batch.count; ++i)
+            hash = hash_word(hash, (uint64_t)batch.indices[i]);
         ++steps;
     }
     check(status, c->name);
     snprintf(out, room, "%" PRIu64 " %016" PRIx64, steps, hash);
 }
 
-static size_t split(char *line, char **words) {
+static size_t split(char* line, char** words) {
     size_t count = 0;
-    for (char *word = strtok(line, " \n"); word != NULL && count < MAX_WORDS; word = strtok(NULL, " \n")) words[count++] = word;
+    for (char* word = strtok(line, " \n"); word != NULL && count < MAX_WORDS;
+         word = strtok(NULL, " \n"))
+        words[count++] = word;
     return count;
 }
 
-static void write_batch(const sab_batch *batch, FILE *write) {
+static void write_batch(const sab_batch* batch, FILE* write) {
     fputs("batch", write);
     for (uint64_t i = 0; i < batch->count; ++i) fprintf(write, " %" PRId64, batch->indices[i]);
     if (batch->cu_seqlens != NULL) fputs("\ncu_seqlens", write);
-    for (uint64_t i = 0; batch->cu_seqlens != NULL && i <= batch->count; ++i) fprintf(write, " %" PRId32, batch->cu_seqlens[i]);
+    for (uint64_t i = 0; batch->cu_seqlens != NULL && i <= batch->count; ++i)
+        fprintf(write, " %" PRId32, batch->cu_seqlens[i]);
     if (batch->starts != NULL) fputs("\nstarts", write);
-    for (uint64_t i = 0; batch->starts != NULL && i < batch->count; ++i) fprintf(write, " %" PRId64, batch->starts[i]);
+    for (uint64_t i = 0; batch->starts != NULL && i < batch->count; ++i)
+        fprintf(write, " %" PRId64, batch->starts[i]);
     fputs("\n", write);
 }
 
 /* Whether the numbers of the last batch are those of the words after the first. */
-static int has_words(const int32_t *narrow, const int64_t *wide, char **words, size_t count) {
+static int has_words(const int32_t* narrow, const int64_t* wide, char** words, size_t count) {
     if (narrow == NULL && wide == NULL) return count == 1;
     for (size_t i = 1; i < count; ++i)
-        if ((narrow != NULL ? narrow[i - 1] : wide[i - 1]) != (int64_t)strtoll(words[i], NULL, 10)) return 0;
+        if ((narrow != NULL ? narrow[i - 1] : wide[i - 1]) != (int64_t)strtoll(words[i], NULL, 10))
+            return 0;
     return 1;
 }
 
-/* Reads the file; where `write` is a file, copies the inputs there and puts the library's batches in place of the file's. */
-static int run(const char *path, FILE *write) {
-    FILE *file = fopen(path, "r");
+/* Reads the file; where `write` is a file, copies the inputs there and puts the library's batches
+ * in place of the file's. */
+static int run(const char* path, FILE* write) {
+    FILE* file = fopen(path, "r");
     if (file == NULL) die(path, "cannot be read");
     static char line[1 << 16], copy[1 << 16];
-    static char *words[MAX_WORDS];
+    static char* words[MAX_WORDS];
     struct golden_case c;
     memset(&c, 0, sizeof c);
     int passed = 0, failed = 0, wrong = 0, expects_end = 0;
@@ -203,8 +242,9 @@ static int run(const char *path, FILE *write) {
     while (fgets(line, sizeof line, file) != NULL) {
         memcpy(copy, line, strlen(line) + 1);
         size_t count = line[0] == '#' ? 0 : split(line, words);
-        const char *key = count > 0 ? words[0] : "";
-        const int is_row = strcmp(key, "cu_seqlens") == 0 || strcmp(key, "starts") == 0; /* of the batch before */
+        const char* key = count > 0 ? words[0] : "";
+        /* of the batch before */
+        const int is_row = strcmp(key, "cu_seqlens") == 0 || strcmp(key, "starts") == 0;
         const int is_output = is_row || strcmp(key, "batch") == 0 || strcmp(key, "digest") == 0;
         if (write != NULL && !is_output) fputs(copy, write);
         if (expects_end && !is_output) {
@@ -212,14 +252,20 @@ static int run(const char *path, FILE *write) {
             expects_end = 0;
         }
         if (count == 0) continue;
-        if (strcmp(key, "case") == 0) { begin_case(&c, words[1]); wrong = 0; }
-        else if (strcmp(key, "sizes") == 0 || strcmp(key, "sizes_rule") == 0) set_sizes(&c, words, count);
-        else if (strcmp(key, "plan") == 0) set_plan(&c, words, count);
-        else if (strcmp(key, "pack") == 0) set_pack(&c, words);
+        if (strcmp(key, "case") == 0) {
+            begin_case(&c, words[1]);
+            wrong = 0;
+        } else if (strcmp(key, "sizes") == 0 || strcmp(key, "sizes_rule") == 0)
+            set_sizes(&c, words, count);
+        else if (strcmp(key, "plan") == 0)
+            set_plan(&c, words, count);
+        else if (strcmp(key, "pack") == 0)
+            set_pack(&c, words);
         else if (strcmp(key, "sampler") == 0) {
             snprintf(c.kind, sizeof c.kind, "%s", words[1]);
             if (count > 2) c.max_total_size = number(words[2]);
-        } else if (strcmp(key, "option") == 0) set_option(&c, words);
+        } else if (strcmp(key, "option") == 0)
+            set_option(&c, words);
         else if (strcmp(key, "epoch") == 0) {
             begin_epoch(&c, strtoull(words[1], NULL, 10));
             if (write != NULL && c.size_count > 200) {
@@ -231,10 +277,15 @@ static int run(const char *path, FILE *write) {
             }
         } else if (strcmp(key, "batch") == 0 && write == NULL) {
             expects_end = 1;
-            if (sab_next_batch(c.sampler, &batch) != SAB_OK || batch.count != count - 1 || !has_words(NULL, batch.indices, words, count)) wrong = 1;
+            if (sab_next_batch(c.sampler, &batch) != SAB_OK || batch.count != count - 1 ||
+                !has_words(NULL, batch.indices, words, count))
+                wrong = 1;
         } else if (is_row && write == NULL) {
             const int is_starts = strcmp(key, "starts") == 0;
-            if (count - 1 != batch.count + !is_starts || !has_words(is_starts ? NULL : batch.cu_seqlens, is_starts ? batch.starts : NULL, words, count)) wrong = 1;
+            if (count - 1 != batch.count + !is_starts ||
+                !has_words(is_starts ? NULL : batch.cu_seqlens, is_starts ? batch.starts : NULL,
+                           words, count))
+                wrong = 1;
         } else if (strcmp(key, "digest") == 0 && write == NULL) {
             char text[64], expected[64];
             digest(&c, text, sizeof text);
@@ -244,19 +295,20 @@ static int run(const char *path, FILE *write) {
             end_case(&c);
             if (wrong) fprintf(stderr, "golden: %s differs\n", c.name);
             wrong ? ++failed : ++passed;
-        } else if (!is_output) die(key, "is not a known line");
+        } else if (!is_output)
+            die(key, "is not a known line");
     }
     fclose(file);
     if (write == NULL) printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     if (argc == 2) return run(argv[1], NULL);
     if (argc != 3 || strcmp(argv[1], "--write") != 0) die("usage", "golden [--write] FILE");
     char scratch[4096];
     snprintf(scratch, sizeof scratch, "%s.new", argv[2]);
-    FILE *write = fopen(scratch, "w");
+    FILE* write = fopen(scratch, "w");
     if (write == NULL) die(scratch, "cannot be written");
     run(argv[2], write);
     if (fclose(write) != 0 || rename(scratch, argv[2]) != 0) die(argv[2], "cannot be written");

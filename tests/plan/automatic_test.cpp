@@ -14,7 +14,7 @@ namespace sab {
 namespace {
 
 struct Outcome {
-    double share;    ///< as padding_target counts it
+    double share;  ///< as padding_target counts it
     double padding;
     uint64_t batches;
     uint64_t fewest;  ///< batches of a bucket, but for those of the longest 1 %
@@ -24,15 +24,24 @@ struct Outcome {
 
 Outcome outcome_of(const Plan& plan) {
     double padded = 0, total = 0;
-    Outcome outcome{0, 0, plan.facts().batches, std::numeric_limits<uint64_t>::max(), plan.facts().nearest_target <= plan.facts().padding_target, plan.facts().nearest_target};
+    Outcome outcome{0,
+                    0,
+                    plan.facts().batches,
+                    std::numeric_limits<uint64_t>::max(),
+                    plan.facts().nearest_target <= plan.facts().padding_target,
+                    plan.facts().nearest_target};
     for (const Bucket& bucket : plan.buckets()) {
         padded += bucket.padded_length * static_cast<double>(bucket.samples());
         total += bucket.total;
-        if (bucket.end <= plan.facts().samples - plan.facts().samples / 100) outcome.fewest = std::min(outcome.fewest, bucket.batches);
+        if (bucket.end <= plan.facts().samples - plan.facts().samples / 100)
+            outcome.fewest = std::min(outcome.fewest, bucket.batches);
     }
     outcome.padding = padded > 0 ? (padded - total) / padded : 0;
     const auto bound = static_cast<double>(plan.facts().lower_bound);
-    outcome.share = plan.facts().budget > 0 ? std::max(outcome.padding, (static_cast<double>(plan.facts().batches) - bound) / bound) : outcome.padding;
+    outcome.share =
+        plan.facts().budget > 0
+            ? std::max(outcome.padding, (static_cast<double>(plan.facts().batches) - bound) / bound)
+            : outcome.padding;
     return outcome;
 }
 
@@ -46,25 +55,39 @@ std::vector<uint32_t> any_sizes(std::mt19937_64& random, std::size_t count) {
     for (uint32_t& size : sizes) {
         double length = 0;
         switch (kind) {
-            case 0: length = scale * std::exp(spread * normal(random)); break;                                          // log-normal
-            case 1: length = -scale * (std::log(1 - real()) + std::log(1 - real())); break;                              // gamma
-            case 2: length = -scale * std::log(1 - real()); break;                                                       // exponential
-            case 3: length = limit * real(); break;                                                                      // uniform
-            case 4: length = real() < short_ones ? 3 * real() : scale * std::exp(spread * normal(random)); break;        // many very short
-            case 5: length = real() < 0.5 ? 10 + 3 * normal(random) : limit + 5 * normal(random); break;                 // two humps
-            default: length = scale / std::pow(1 - real(), 1 / (1 + 2 * spread)); break;                                 // Pareto
+            // log-normal
+            case 0: length = scale * std::exp(spread * normal(random)); break;
+            // gamma
+            case 1: length = -scale * (std::log(1 - real()) + std::log(1 - real())); break;
+            // exponential
+            case 2: length = -scale * std::log(1 - real()); break;
+            // uniform
+            case 3: length = limit * real(); break;
+            // many very short
+            case 4:
+                length =
+                    real() < short_ones ? 3 * real() : scale * std::exp(spread * normal(random));
+                break;
+            // two humps
+            case 5:
+                length = real() < 0.5 ? 10 + 3 * normal(random) : limit + 5 * normal(random);
+                break;
+            // Pareto
+            default: length = scale / std::pow(1 - real(), 1 / (1 + 2 * spread)); break;
         }
         size = static_cast<uint32_t>(std::clamp(length, 0.0, limit)) + 1;
     }
     return sizes;
 }
 
-sab_plan_options any_options(std::mt19937_64& random, const std::vector<uint32_t>& sizes, std::vector<double>& coefficients, uint64_t& batch_size) {
+sab_plan_options any_options(std::mt19937_64& random, const std::vector<uint32_t>& sizes,
+                             std::vector<double>& coefficients, uint64_t& batch_size) {
     sab_plan_options options SAB_PLAN_OPTIONS_INIT;
     const double longest = *std::ranges::max_element(sizes);
     const double multiples[] = {1, 2, 4, 8, 32};
     options.budget = longest * multiples[random() % 5];
-    if (random() % 4 == 0) options.length_multiple = 8, options.budget += 8 * multiples[random() % 5];
+    if (random() % 4 == 0)
+        options.length_multiple = 8, options.budget += 8 * multiples[random() % 5];
     if (random() % 6 == 0) options.max_batch_size = 1 + random() % 64;
     if (random() % 6 == 0) options.batch_size_multiple = 8;
     if (random() % 5 == 0) options.tail = SAB_TAIL_MERGE;
@@ -113,20 +136,29 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                 options.bucket_batches = fewest;
                 const auto plan = Plan::make(sizes, options);
                 const Outcome found = outcome_of(*plan);
-                SCOPED_TRACE("round " + std::to_string(round) + ", target " + std::to_string(target) + ", fewest " + std::to_string(fewest));
+                SCOPED_TRACE("round " + std::to_string(round) + ", target " +
+                             std::to_string(target) + ", fewest " + std::to_string(fewest));
                 ASSERT_EQ(found.met, found.share <= target);
                 ASSERT_EQ(found.nearest, found.met ? target : found.nearest);
                 ASSERT_LE(found.nearest, std::max(target, found.share));
                 ++(found.met ? met : missed);
-                const uint64_t room = std::max<uint64_t>(plan->facts().lower_bound / 16, 1), least = fewest > 0 ? fewest : std::min<uint64_t>(room, 4);
-                if (plan->buckets().size() > 1 && options.tail != SAB_TAIL_MERGE) ASSERT_GE(found.fewest, least);
+                const uint64_t room = std::max<uint64_t>(plan->facts().lower_bound / 16, 1),
+                               least = fewest > 0 ? fewest : std::min<uint64_t>(room, 4);
+                if (plan->buckets().size() > 1 && options.tail != SAB_TAIL_MERGE)
+                    ASSERT_GE(found.fewest, least);
                 for (const uint64_t batches : {4, 8, 16}) {
                     const bool is_allowed = fewest > 0 ? batches >= fewest : true;
-                    if (is_allowed) ASSERT_TRUE(found.met || equal[batches].share > target) << batches << " a bucket reach it: " << equal[batches].share << ", found " << found.share;
-                    if (is_allowed) ASSERT_LE(found.nearest, std::max(target, equal[batches].share)) << batches;
+                    if (is_allowed)
+                        ASSERT_TRUE(found.met || equal[batches].share > target)
+                            << batches << " a bucket reach it: " << equal[batches].share
+                            << ", found " << found.share;
+                    if (is_allowed)
+                        ASSERT_LE(found.nearest, std::max(target, equal[batches].share)) << batches;
                 }
                 // Beside equal runs of the plan's own least number of batches.
-                const bool has_own = found.met && found.fewest < std::numeric_limits<uint64_t>::max() && options.tail != SAB_TAIL_MERGE;
+                const bool has_own = found.met &&
+                                     found.fewest < std::numeric_limits<uint64_t>::max() &&
+                                     options.tail != SAB_TAIL_MERGE;
                 const uint64_t own = has_own ? found.fewest : fewest > 0 ? fewest : 16;
                 if (!equal.contains(own)) {
                     sab_plan_options runs = options;
@@ -136,11 +168,14 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
                 }
                 const Outcome& same = equal[own];
                 if (has_own || !found.met)
-                    ASSERT_FALSE(same.padding <= found.padding && same.batches < found.batches) << own << ": " << same.padding << " < " << found.padding << ", " << same.batches << " < " << found.batches;
+                    ASSERT_FALSE(same.padding <= found.padding && same.batches < found.batches)
+                        << own << ": " << same.padding << " < " << found.padding << ", "
+                        << same.batches << " < " << found.batches;
                 if (!found.met) {
                     if (found.nearest >= 1) continue;
                     options.padding_target = found.nearest;
-                    ASSERT_TRUE(outcome_of(*Plan::make(sizes, options)).met) << "the nearest target is within reach";
+                    ASSERT_TRUE(outcome_of(*Plan::make(sizes, options)).met)
+                        << "the nearest target is within reach";
                 }
             }
     }
@@ -148,16 +183,20 @@ TEST(Automatic, IsNeverWorseThanEqualRunsAndReachesWhatTheyReach) {
     EXPECT_GT(missed, 500);
 }
 
-/// The fewest batches of runs that have at least `fewest` each, a quarter of it, but up to 4, where they begin among the longest 1 %: by trying all runs from every place.
+/// The fewest batches of runs that have at least `fewest` each, a quarter of it, but up to 4, where
+/// they begin among the longest 1 %: by trying all runs from every place.
 uint64_t exact_batches(const std::vector<uint32_t>& ascending, uint64_t budget, uint64_t fewest) {
     const std::size_t count = ascending.size();
     constexpr uint64_t none = std::numeric_limits<uint32_t>::max();
     std::vector<uint64_t> best(count + 1, none);
     for (std::size_t left = 1; left <= count; ++left) {
         const uint64_t size = std::min<uint64_t>(budget / ascending[left - 1], count);
-        const uint64_t least = left > count - count / 100 ? std::max(std::min<uint64_t>(fewest, 4), fewest / 4) : fewest;
+        const uint64_t least = left > count - count / 100
+                                   ? std::max(std::min<uint64_t>(fewest, 4), fewest / 4)
+                                   : fewest;
         if (left / size >= least || left == count) best[left] = (left + size - 1) / size;
-        for (uint64_t run = least; run * size < left; ++run) best[left] = std::min(best[left], run + best[left - run * size]);
+        for (uint64_t run = least; run * size < left; ++run)
+            best[left] = std::min(best[left], run + best[left - run * size]);
     }
     return best[count];
 }
@@ -167,11 +206,19 @@ TEST(Cutter, ByFewestBatches_IsNearlyExact) {
     int rounds = 0, exact = 0;
     for (; rounds < 1000; ++rounds) {
         std::vector<uint32_t> numbers = any_sizes(random, 20 + random() % 1500);
-        const uint64_t budget = *std::ranges::max_element(numbers) * (1 + random() % 4), fewest = 1 + random() % 20;
-        const Sorted sorted = sort_by_size(Sizes(numbers.data(), numbers.size(), SAB_UINT32, sizeof(uint32_t), nullptr), true, Progress());
+        const uint64_t budget = *std::ranges::max_element(numbers) * (1 + random() % 4),
+                       fewest = 1 + random() % 20;
+        const Sorted sorted = sort_by_size(
+            Sizes(numbers.data(), numbers.size(), SAB_UINT32, sizeof(uint32_t), nullptr), true,
+            Progress());
         const auto count = static_cast<uint32_t>(numbers.size());
-        Cutter cutter(sorted, 0, count, [](double size) { return size; }, [&](double size) { return std::min<uint64_t>(budget / static_cast<uint64_t>(size), count); });
-        const std::vector<Cut> equal = cutter.by_rank(fewest), cuts = cutter.by_fewest_batches(fewest, equal);
+        Cutter cutter(
+            sorted, 0, count, [](double size) { return size; },
+            [&](double size) {
+                return std::min<uint64_t>(budget / static_cast<uint64_t>(size), count);
+            });
+        const std::vector<Cut> equal = cutter.by_rank(fewest),
+                               cuts = cutter.by_fewest_batches(fewest, equal);
         std::ranges::sort(numbers);
         uint64_t batches = 0;
         uint32_t begin = 0;
@@ -186,13 +233,17 @@ TEST(Cutter, ByFewestBatches_IsNearlyExact) {
         ASSERT_LE(batches, cutter.waste(equal).batches);
         const uint64_t least = exact_batches(numbers, budget, fewest);
         ASSERT_GE(batches, least) << "round " << rounds;
-        EXPECT_LE(batches, least + 1 + fewest / 4) << "round " << rounds << ", " << count << " samples, at least " << fewest << " batches";
+        EXPECT_LE(batches, least + 1 + fewest / 4)
+            << "round " << rounds << ", " << count << " samples, at least " << fewest << " batches";
         exact += batches == least;
     }
-    EXPECT_GE(exact, rounds * 96 / 100);  // the others have few runs, or a last one that hardly holds the fewest batches
+    // the others have few runs, or a last one that hardly holds the fewest batches
+    EXPECT_GE(exact, rounds * 96 / 100);
 }
 
-/// As many lengths as paragraphs in wikitext-103, in its shape: a third are headings of 3 to 12, the others are skewed around 150. Whole numbers only, so that they are the same on every machine.
+/// As many lengths as paragraphs in wikitext-103, in its shape: a third are headings of 3 to 12,
+/// the others are skewed around 150. Whole numbers only, so that they are the same on every
+/// machine.
 std::vector<uint32_t> paragraphs() {
     std::mt19937_64 random(1);
     std::vector<uint32_t> lengths(1'164'464);

@@ -1,6 +1,6 @@
 /// The cuts of a sorted order against slow and obvious ways to find them.
-#include "plan/cost.h"
 #include "plan/edges.h"
+#include "plan/cost.h"
 #include "plan/least_cuts.h"
 #include "plan/plan.h"
 
@@ -26,7 +26,8 @@ double least_padded(const std::vector<uint32_t>& sorted, std::size_t count) {
         std::vector<double> next = best;
         for (std::size_t end = 1; end <= n; ++end)
             for (std::size_t begin = 0; begin < end; ++begin)
-                next[end] = std::min(next[end], best[begin] + static_cast<double>(end - begin) * sorted[end - 1]);
+                next[end] = std::min(
+                    next[end], best[begin] + static_cast<double>(end - begin) * sorted[end - 1]);
         best = next;
     }
     return best[n];
@@ -40,7 +41,9 @@ TEST(Cutter, Optimal_EqualsTryingAll) {
         for (uint32_t& number : numbers) number = random() % widest;
         const std::size_t count = 1 + random() % 8;
         const Sorted sorted = sort_by_size(sizes_of(numbers), true, Progress());
-        Cutter cutter(sorted, 0, static_cast<uint32_t>(numbers.size()), [](double size) { return size; }, [](double) { return 4; });
+        Cutter cutter(
+            sorted, 0, static_cast<uint32_t>(numbers.size()), [](double size) { return size; },
+            [](double) { return 4; });
         std::ranges::sort(numbers);
         double padded = 0;
         uint32_t begin = 0;
@@ -60,14 +63,16 @@ TEST(Cutter, Optimal_EqualsTryingAll) {
 TEST(LeastCuts, LinesAndDivided_EqualPlain) {
     std::mt19937 random(1);
     for (int round = 0; round < 2000; ++round) {
-        const std::size_t places = 1 + random() % (round % 100 == 0 ? 1000 : 40), count = 1 + random() % std::min<std::size_t>(places, 20);
+        const std::size_t places = 1 + random() % (round % 100 == 0 ? 1000 : 40),
+                          count = 1 + random() % std::min<std::size_t>(places, 20);
         const bool is_whole = random() % 2 == 0;
         const std::vector<double> fixed(places, random() % 3 == 0 ? random() % 1000 : 0);
         std::vector<double> each;
         std::vector<uint32_t> first{0};
         double length = 0;
         for (std::size_t i = 0; i < places; ++i) {
-            each.push_back(length += is_whole ? random() % 3 : std::uniform_real_distribution<>()(random));
+            each.push_back(length +=
+                           is_whole ? random() % 3 : std::uniform_real_distribution<>()(random));
             first.push_back(first.back() + 1 + random() % 4);
         }
         const LinearCost cost{fixed.data(), each.data(), first.data()};
@@ -76,8 +81,10 @@ TEST(LeastCuts, LinesAndDivided_EqualPlain) {
         const std::vector<uint32_t> plain = least_cuts(ends, Rows::plain, Progress(), as_any);
         ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), as_any), plain) << "round " << round;
         ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), cost), plain) << "round " << round;
-        ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), cost, 0), plain) << "in blocks of rows, round " << round;
-        ASSERT_EQ(least_cuts(ends, Rows::plain, Progress(), as_any, 0), plain) << "in blocks of rows, round " << round;
+        ASSERT_EQ(least_cuts(ends, Rows::divided, Progress(), cost, 0), plain)
+            << "in blocks of rows, round " << round;
+        ASSERT_EQ(least_cuts(ends, Rows::plain, Progress(), as_any, 0), plain)
+            << "in blocks of rows, round " << round;
     }
 }
 
@@ -86,7 +93,9 @@ TEST(Cutter, ByRank_HasOneTailAmongTheShortest) {
     std::vector<uint32_t> numbers(5000);
     for (uint32_t& number : numbers) number = 1 + random() % 300;
     const Sorted sorted = sort_by_size(sizes_of(numbers), true, Progress());
-    Cutter cutter(sorted, 0, 5000, [](double size) { return size; }, [](double size) { return static_cast<uint64_t>(3000 / size); });
+    Cutter cutter(
+        sorted, 0, 5000, [](double size) { return size; },
+        [](double size) { return static_cast<uint64_t>(3000 / size); });
     const std::vector<Cut> cuts = cutter.by_rank(8);
     for (std::size_t i = 1; i < cuts.size(); ++i) {
         EXPECT_EQ(cuts[i].end - cuts[i].begin, 8 * cuts[i].batch_size);
@@ -102,11 +111,13 @@ TEST(SortBySize, RadixAndCounting_GiveTheSameOrder) {
     std::vector<double> real(whole.begin(), whole.end());
     for (double& number : real) number += 0.25;  // not whole: sorted by radix
     const Sorted counted = sort_by_size(sizes_of(whole), true, Progress());
-    const Sorted radixed = sort_by_size(Sizes(real.data(), real.size(), SAB_FLOAT64, sizeof(double), nullptr), true, Progress());
+    const Sorted radixed = sort_by_size(
+        Sizes(real.data(), real.size(), SAB_FLOAT64, sizeof(double), nullptr), true, Progress());
     ASSERT_EQ(counted.level_first, radixed.level_first);
     for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(counted.order[i], radixed.order[i]);
     for (std::size_t i = 1; i < whole.size(); ++i) {
-        const auto a = std::pair(whole[counted.order[i - 1]], counted.order[i - 1]), b = std::pair(whole[counted.order[i]], counted.order[i]);
+        const auto a = std::pair(whole[counted.order[i - 1]], counted.order[i - 1]),
+                   b = std::pair(whole[counted.order[i]], counted.order[i]);
         ASSERT_LT(a, b);
     }
 }
@@ -118,7 +129,8 @@ TEST(RoundUp, IsAMultipleAndNeverBelowTheLength) {
     std::mt19937_64 random(5);
     for (int round = 0; round < 100000; ++round) {
         const auto length = static_cast<double>(random() >> (11 + random() % 52));
-        for (const double multiple : {0.1, 0.3, 1.0, 7.0, 1e6}) ASSERT_GE(round_up(length, multiple), length) << multiple;
+        for (const double multiple : {0.1, 0.3, 1.0, 7.0, 1e6})
+            ASSERT_GE(round_up(length, multiple), length) << multiple;
     }
 }
 
@@ -126,7 +138,10 @@ TEST(Cost, LargestCount_IsTheLargestThatFits) {
     std::mt19937 random(4);
     std::uniform_real_distribution<double> real(0.01, 100);
     for (int round = 0; round < 3000; ++round) {
-        const Cost cost(round % 3, round % 3 == SAB_COST_POLYNOMIAL ? std::vector<double>{real(random), real(random), real(random), 0.01} : std::vector<double>{},
+        const Cost cost(round % 3,
+                        round % 3 == SAB_COST_POLYNOMIAL
+                            ? std::vector<double>{real(random), real(random), real(random), 0.01}
+                            : std::vector<double>{},
                         nullptr, nullptr);
         const double length = real(random), budget = real(random) * real(random) * real(random);
         const uint64_t limit = 1 + random() % 100000;

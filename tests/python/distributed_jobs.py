@@ -52,8 +52,18 @@ def loss_sum(model, indices):
 
 def sampler_of(kind, rank, world_size, micro_batches=1):
     if kind == "bucket":
-        return sab.BucketSampler(sab.plan(SIZES, budget=600, padding=0.05), seed=4, rank=rank, world_size=world_size)
-    return sab.BalancedSampler(SIZES, max_total=500, cost="quadratic", micro_batches=micro_batches, seed=4, rank=rank, world_size=world_size)
+        return sab.BucketSampler(
+            sab.plan(SIZES, budget=600, padding=0.05), seed=4, rank=rank, world_size=world_size
+        )
+    return sab.BalancedSampler(
+        SIZES,
+        max_total=500,
+        cost="quadratic",
+        micro_batches=micro_batches,
+        seed=4,
+        rank=rank,
+        world_size=world_size,
+    )
 
 
 def parameters_of(model):
@@ -124,7 +134,9 @@ def resume(rank, world_size, kind, folder, stop, victim):
 
 def disagree(rank, world_size):
     """Rank 2 has another seed."""
-    sampler = sab.BucketSampler(sab.plan(SIZES, budget=600), seed=7 if rank == 2 else 5, rank=rank, world_size=world_size)
+    sampler = sab.BucketSampler(
+        sab.plan(SIZES, budget=600), seed=7 if rank == 2 else 5, rank=rank, world_size=world_size
+    )
     try:
         sab.check_ranks(sampler, timeout=60)
     except sab.MismatchError as error:
@@ -173,16 +185,23 @@ def shards(rank, world_size):
     sab.check_ranks(sampler, timeout=60)
     batches = list(sampler.batches())
     gathered = [None] * world_size
-    dist.all_gather_object(gathered, [(batch.count, batch.bucket, batch.padded_total) for batch in batches])
+    dist.all_gather_object(
+        gathered, [(batch.count, batch.bucket, batch.padded_total) for batch in batches]
+    )
     for step, parts in enumerate(zip(*gathered)):
         assert batches[step].step_samples == sum(count for count, _, _ in parts)
         assert len({bucket for count, bucket, _ in parts if count}) == 1
         assert all(total <= 600 for _, _, total in parts)
-    return {"steps": len(batches), "seen": sorted(first + int(index) for batch in batches for index in batch.indices)}
+    return {
+        "steps": len(batches),
+        "seen": sorted(first + int(index) for batch in batches for index in batch.indices),
+    }
 
 
 def run(job, rank, world_size, port, arguments, out):
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(
+        RANK=str(rank), WORLD_SIZE=str(world_size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
     assert sab.ranks() == (rank, world_size)
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -192,7 +211,11 @@ def run(job, rank, world_size, port, arguments, out):
 
 
 def main():
-    job, world_size, arguments = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
+    job, world_size, arguments = (
+        sys.argv[1],
+        int(sys.argv[2]),
+        json.loads(sys.argv[3]) if len(sys.argv) > 3 else {},
+    )
     if job == "train_alone":
         print(json.dumps(train_alone(**arguments, world_size=world_size)))
         return

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 from sab import _columns  # noqa: E402
-from sab.compat.asym.annotated_module import AnnotatedModule, AnnotationError, PreDimConversionError, ShapeConflictError  # noqa: E402
+from sab.compat.asym.annotated_module import (
+    AnnotatedModule,
+    AnnotationError,
+    PreDimConversionError,
+    ShapeConflictError,
+)  # noqa: E402
 from sab.compat.asym.data import Data, DataTemplate, TensorData  # noqa: E402
 from sab.compat.asym.data_collection import DataCollection, IncompatibleDataCollectionError  # noqa: E402
 from sab.compat.asym.grouper import (  # noqa: E402
@@ -75,7 +80,9 @@ class Pairs(AnnotatedModule):
         self.scale = torch.nn.Parameter(torch.tensor([1.0, -0.5], dtype=torch.float64))
 
     def forward(self, d, mask):
-        pairs = (d["nodes"]["x"] * self.scale)[:, :, None] * d["edges"][:, None] * mask[:, :, :, None]
+        pairs = (
+            (d["nodes"]["x"] * self.scale)[:, :, None] * d["edges"][:, None] * mask[:, :, :, None]
+        )
         return {"out": pairs, "sum": pairs.sum((1, 2))}
 
     def get_mask_hint(self):
@@ -99,23 +106,47 @@ def test_the_numbers_of_asym(path):
     value = torch.tensor([7.0, 9.0], dtype=torch.float64, requires_grad=True)
     dc = DataCollection({"a": {"x": "(B, L_atoms, 2)"}, "b": "(B, L_bonds, 2)"}, data_list=data)
     dc.group(LengthThresholdGrouper("atoms", [2]), padding={"a": {"x": CDimPadder(value)}})
-    assert dc.data_partition == [[0, 1], [2]] and dc.length_info == {"atoms": [[2, 1], [3]], "bonds": [[1, 3], [2]]}
+    assert dc.data_partition == [[0, 1], [2]] and dc.length_info == {
+        "atoms": [[2, 1], [3]],
+        "bonds": [[1, 3], [2]],
+    }
     first = dc.data_groups[0].value
     assert first["a"]["x"].tolist() == [[[0, 1], [2, 3]], [[1, 2], [7, 9]]]
     assert dc.get_mask(0, mask_hint=["atoms", "bonds"]).all()  # within one of the lengths suffices
-    assert dc.get_mask(0)["b"].int().tolist() == [[[1, 1], [0, 0], [0, 0]], [[1, 1], [1, 1], [1, 1]]]
+    assert dc.get_mask(0)["b"].int().tolist() == [
+        [[1, 1], [0, 0], [0, 0]],
+        [[1, 1], [1, 1], [1, 1]],
+    ]
 
     module = Pairs()
-    out = dc.apply(module, input_key_conv={"a": ("nodes", None), "b": ("edges", None)}, output_key_conv={"out": ("result", None)})
-    assert {key: str(signature) for key, signature in out.shapesig_data.value.items()} == {"result": "(B, L_atoms, L_bonds, 2)", "sum": "(B, M_1)"}
+    out = dc.apply(
+        module,
+        input_key_conv={"a": ("nodes", None), "b": ("edges", None)},
+        output_key_conv={"out": ("result", None)},
+    )
+    assert {key: str(signature) for key, signature in out.shapesig_data.value.items()} == {
+        "result": "(B, L_atoms, L_bonds, 2)",
+        "sum": "(B, M_1)",
+    }
     out.regroup(LengthThresholdGrouper("bonds", [1, 2]))
-    assert out.data_partition == [[0], [2], [1]] and out.length_info == {"atoms": [[2], [3], [1]], "bonds": [[1], [2], [3]]}
-    assert [tuple(group["result"].value.shape) for group in out.data_groups] == [(1, 2, 1, 2), (1, 3, 2, 2), (1, 1, 3, 2)]
+    assert out.data_partition == [[0], [2], [1]] and out.length_info == {
+        "atoms": [[2], [3], [1]],
+        "bonds": [[1], [2], [3]],
+    }
+    assert [tuple(group["result"].value.shape) for group in out.data_groups] == [
+        (1, 2, 1, 2),
+        (1, 3, 2, 2),
+        (1, 1, 3, 2),
+    ]
     sums = [group["sum"].value for group in out.data_groups]
     assert [each.tolist() for each in sums] == [[[2, 0]], [[16, -5]], [[0, 8.25]]]
 
     weight = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    loss = sum((group["result"].value ** 2).sum() for group in out.data_groups) + sum((each * weight).sum() for each in sums) + (first["a"]["x"] ** 2).sum()
+    loss = (
+        sum((group["result"].value ** 2).sum() for group in out.data_groups)
+        + sum((each * weight).sum() for each in sums)
+        + (first["a"]["x"] ** 2).sum()
+    )
     loss.backward()
     assert loss.item() == pytest.approx(253.69444444444446, rel=1e-14)
     gradients = [
@@ -123,13 +154,19 @@ def test_the_numbers_of_asym(path):
         [[10.0, -4.0]],
         [[6.0, 8.25]],
         [[10.0, -10.0], [8.0, -12.0], [6.0, -14.0]],
-        [[5.777777777777778, 0.0], [10.222222222222223, 0.4444444444444447], [14.666666666666668, 0.8888888888888891]],
+        [
+            [5.777777777777778, 0.0],
+            [10.222222222222223, 0.4444444444444447],
+            [14.666666666666668, 0.8888888888888891],
+        ],
         [[124.0, 12.666666666666668], [49.333333333333336, -15.0]],
     ]
     for leaf, expected in zip(leaves, gradients):
         assert np.allclose(leaf.grad.numpy(), expected, rtol=1e-13, atol=1e-13)
     assert value.grad.tolist() == [14.0, 19.5]
-    assert module.scale.grad.tolist() == pytest.approx([154.44444444444446, -60.88888888888889], rel=1e-13)
+    assert module.scale.grad.tolist() == pytest.approx(
+        [154.44444444444446, -60.88888888888889], rel=1e-13
+    )
 
 
 class Pooled(torch.nn.Module):
@@ -137,10 +174,18 @@ class Pooled(torch.nn.Module):
 
     def __init__(self, size):
         super().__init__()
-        self.embedding, self.hidden, self.last = torch.nn.Embedding(8, size), torch.nn.Linear(size, size), torch.nn.Linear(size, 1)
+        self.embedding, self.hidden, self.last = (
+            torch.nn.Embedding(8, size),
+            torch.nn.Linear(size, size),
+            torch.nn.Linear(size, 1),
+        )
 
     def forward(self, tokens, mask):
-        return self.last(self.hidden(self.embedding(tokens)).masked_fill(~mask[:, :, None], -float("inf")).amax(1))[:, 0]
+        return self.last(
+            self.hidden(self.embedding(tokens))
+            .masked_fill(~mask[:, :, None], -float("inf"))
+            .amax(1)
+        )[:, 0]
 
 
 class AnnotatedPooled(AnnotatedModule):
@@ -166,16 +211,27 @@ def test_training_in_groups_is_training_on_padded_batches():
     """The experiment of asym's notebook, small: the same losses and weights, step by step."""
     rng = np.random.default_rng(0)
     weights = np.array([1, 1 / 4, 1 / 16, 1 / 64])
-    data = [(torch.from_numpy(rng.integers(0, 8, length)), float(rng.integers(0, 2))) for length in rng.choice([1, 4, 16, 64], 256, p=weights / weights.sum())]
-    thresholds = find_thresholds([len(tokens) for tokens, _ in data], cost_fn=lambda x: x, k=3, num_trials=20)
+    data = [
+        (torch.from_numpy(rng.integers(0, 8, length)), float(rng.integers(0, 2)))
+        for length in rng.choice([1, 4, 16, 64], 256, p=weights / weights.sum())
+    ]
+    thresholds = find_thresholds(
+        [len(tokens) for tokens, _ in data], cost_fn=lambda x: x, k=3, num_trials=20
+    )
     assert thresholds == [1, 4, 16]
 
     def padded(batch):
         tokens = torch.nn.utils.rnn.pad_sequence([tokens for tokens, _ in batch], batch_first=True)
-        return tokens, torch.arange(tokens.shape[1]) < torch.tensor([[len(tokens)] for tokens, _ in batch]), torch.tensor([label for _, label in batch]).double()
+        return (
+            tokens,
+            torch.arange(tokens.shape[1]) < torch.tensor([[len(tokens)] for tokens, _ in batch]),
+            torch.tensor([label for _, label in batch]).double(),
+        )
 
     def in_groups(batch):
-        return DataCollection("(B, L_sequence)", [tokens for tokens, _ in batch]), torch.tensor([label for _, label in batch]).double()
+        return DataCollection("(B, L_sequence)", [tokens for tokens, _ in batch]), torch.tensor(
+            [label for _, label in batch]
+        ).double()
 
     torch.manual_seed(0)
     one = Pooled(12).double()
@@ -188,7 +244,9 @@ def test_training_in_groups_is_training_on_padded_batches():
                 out = model(*batch)
             else:
                 batch[0].group(grouper=LengthThresholdGrouper("sequence", thresholds))
-                assert [group.value.shape[1] for group in batch[0].data_groups] == [1, 4, 16, 64][: len(batch[0].data_groups)]
+                assert [group.value.shape[1] for group in batch[0].data_groups] == [1, 4, 16, 64][
+                    : len(batch[0].data_groups)
+                ]
                 made = batch[0].apply(AnnotatedPooled(model))
                 made.regroup(grouper=UniGrouper())
                 out = made.data_groups[0].value
@@ -199,11 +257,18 @@ def test_training_in_groups_is_training_on_padded_batches():
             losses[which].append(loss.item())
     assert losses[0] == pytest.approx(losses[1], rel=1e-12)
     for a, b in zip(one.parameters(), other.parameters()):
-        assert torch.allclose(a, b, rtol=1e-10, atol=1e-13) and torch.allclose(a.grad, b.grad, rtol=1e-10, atol=1e-13)
+        assert torch.allclose(a, b, rtol=1e-10, atol=1e-13) and torch.allclose(
+            a.grad, b.grad, rtol=1e-10, atol=1e-13
+        )
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=8), st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True), st.integers(0, 2), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=8),
+    st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True),
+    st.integers(0, 2),
+    st.booleans(),
+)
 def test_groups_against_plain_torch(sizes, thresholds, batch_dim, preset):
     rng = np.random.default_rng(len(sizes))
     data = [torch.from_numpy(rng.random((a, 2, b))) for a, b in sizes]
@@ -217,17 +282,34 @@ def test_groups_against_plain_torch(sizes, thresholds, batch_dim, preset):
             longest = [max(data[i].shape[dim] for i in part) for dim in (0, 2)]
             expected = []
             for i in part:
-                whole = torch.tensor([5.0, 6.0], dtype=torch.float64)[None, :, None].repeat(longest[0], 1, longest[1])
+                whole = torch.tensor([5.0, 6.0], dtype=torch.float64)[None, :, None].repeat(
+                    longest[0], 1, longest[1]
+                )
                 whole[: data[i].shape[0], :, : data[i].shape[2]] = data[i]
                 expected.append(whole)
             assert torch.equal(group.value, torch.stack(expected, batch_dim))
         for i, (part, group) in enumerate(zip(dc.data_partition, dc.data_groups)):
-            within = [(torch.arange(group.value.movedim(batch_dim, 0).shape[1])[:, None, None] < data[j].shape[0]) | (torch.arange(group.value.movedim(batch_dim, 0).shape[3]) < data[j].shape[2]) for j in part]
-            assert torch.equal(dc.get_mask(i), torch.stack([each.expand(-1, 2, -1) for each in within], batch_dim))
-            assert torch.equal(dc.get_mask(i, mask_hint=["a", "b"]), torch.stack([each[:, 0] for each in within]))
-        dc.regroup(LengthThresholdGrouper(label, thresholds), **({} if preset else {"padding": padder}))
+            within = [
+                (
+                    torch.arange(group.value.movedim(batch_dim, 0).shape[1])[:, None, None]
+                    < data[j].shape[0]
+                )
+                | (torch.arange(group.value.movedim(batch_dim, 0).shape[3]) < data[j].shape[2])
+                for j in part
+            ]
+            assert torch.equal(
+                dc.get_mask(i), torch.stack([each.expand(-1, 2, -1) for each in within], batch_dim)
+            )
+            assert torch.equal(
+                dc.get_mask(i, mask_hint=["a", "b"]), torch.stack([each[:, 0] for each in within])
+            )
+        dc.regroup(
+            LengthThresholdGrouper(label, thresholds), **({} if preset else {"padding": padder})
+        )
     dc.ungroup()
-    assert len(dc) == len(data) and all(a.value.shape == b.shape and torch.equal(a.value, b) for a, b in zip(dc.data_list, data))
+    assert len(dc) == len(data) and all(
+        a.value.shape == b.shape and torch.equal(a.value, b) for a, b in zip(dc.data_list, data)
+    )
 
 
 # Data
@@ -235,27 +317,61 @@ def test_groups_against_plain_torch(sizes, thresholds, batch_dim, preset):
 
 def test_data():
     data = Data({"a": {"x": 1, "y": 2}, "b": 3})
-    assert data["a"].value == {"x": 1, "y": 2} and data["a"]["x"].is_leaf and not data.is_leaf and data.keys() == ["a", "b"] == list(data) and "a" in data and "x" not in data
+    assert (
+        data["a"].value == {"x": 1, "y": 2}
+        and data["a"]["x"].is_leaf
+        and not data.is_leaf
+        and data.keys() == ["a", "b"] == list(data)
+        and "a" in data
+        and "x" not in data
+    )
     assert data.get(["a", "y"]).value == 2 and data.get([]) is data
-    assert data.get_any_leaf_item() == (["a", "x"], 1) and data.get_any_leaf_keys() == ["a", "x"] and data.get_any_leaf_value() == 1
+    assert (
+        data.get_any_leaf_item() == (["a", "x"], 1)
+        and data.get_any_leaf_keys() == ["a", "x"]
+        and data.get_any_leaf_value() == 1
+    )
     assert data.get_any_leaf_keys(acc=["z"]) == ["z", "a", "x"]
-    assert data.get_template().value == {"a": {"x": None, "y": None}, "b": None} and isinstance(data.get_template(), DataTemplate)
-    assert Data.from_data_dict({"p": data["a"], "q": Data(4)}).value == {"p": {"x": 1, "y": 2}, "q": 4}
+    assert data.get_template().value == {"a": {"x": None, "y": None}, "b": None} and isinstance(
+        data.get_template(), DataTemplate
+    )
+    assert Data.from_data_dict({"p": data["a"], "q": Data(4)}).value == {
+        "p": {"x": 1, "y": 2},
+        "q": 4,
+    }
     data["c"] = Data({"z": 5})
     assert data["c"]["z"].value == 5
     conversion = {"a": ("A", {"x": ("X", None)}), "c": ("C", None)}
     converted = data.keys_converted(conversion)
-    assert converted.value == {"A": {"X": 1, "y": 2}, "b": 3, "C": {"z": 5}} and converted.keys_converted(conversion, reversed=True).value == data.value
+    assert (
+        converted.value == {"A": {"X": 1, "y": 2}, "b": 3, "C": {"z": 5}}
+        and converted.keys_converted(conversion, reversed=True).value == data.value
+    )
     assert data.keys_converted(None).value == data.value
     assert Data.map(lambda x: x + 1, data).value == {"a": {"x": 2, "y": 3}, "b": 4, "c": {"z": 6}}
-    assert Data.map2(lambda x, y: x * y, data, data).value == {"a": {"x": 1, "y": 4}, "b": 9, "c": {"z": 25}}
+    assert Data.map2(lambda x, y: x * y, data, data).value == {
+        "a": {"x": 1, "y": 4},
+        "b": 9,
+        "c": {"z": 25},
+    }
     small = Data({"a": {"y": 20}})
-    assert list(Data.leaf_zip_left(small, data)) == [(20, 2)] and list(Data.leaf_zip_right(data, small)) == [(2, 20)]
+    assert list(Data.leaf_zip_left(small, data)) == [(20, 2)] and list(
+        Data.leaf_zip_right(data, small)
+    ) == [(2, 20)]
     assert list(Data.leaf_zip_right(Data(1), Data(2))) == [(1, 2)]
-    for wrong in (lambda: list(Data.leaf_zip_left(data, small)), lambda: list(Data.leaf_zip_right(small, data)), lambda: list(Data.leaf_zip_left(Data(1), data))):
+    for wrong in (
+        lambda: list(Data.leaf_zip_left(data, small)),
+        lambda: list(Data.leaf_zip_right(small, data)),
+        lambda: list(Data.leaf_zip_left(Data(1), data)),
+    ):
         with pytest.raises(ValueError, match="does not have the key|has a value where"):
             wrong()
-    for wrong in (lambda: Data(1)["a"], lambda: Data(1).keys(), lambda: Data(1).__setitem__("a", Data(2)), lambda: data.__setitem__("d", TensorData(2))):
+    for wrong in (
+        lambda: Data(1)["a"],
+        lambda: Data(1).keys(),
+        lambda: Data(1).__setitem__("a", Data(2)),
+        lambda: data.__setitem__("d", TensorData(2)),
+    ):
         with pytest.raises(TypeError):
             wrong()
     deep = 1
@@ -263,20 +379,47 @@ def test_data():
         deep = {"a": deep}
     with pytest.raises(ValueError, match="too deep"):
         Data(deep).get_template()
-    assert TensorData({"a": torch.ones(2)}).to_device("meta").value["a"].device.type == "meta" and TensorData(0).leaf_type is torch.Tensor
+    assert (
+        TensorData({"a": torch.ones(2)}).to_device("meta").value["a"].device.type == "meta"
+        and TensorData(0).leaf_type is torch.Tensor
+    )
 
 
 def test_signatures():
     signature = ShapeSignature.parse("(L_a, B, 3, M_h)")
-    assert signature.list == [LDim("a"), BDim(), CDim(3), MDim("h")] and str(signature) == "(L_a, B, 3, M_h)" and len(signature) == 4 and signature.bdim_idx == 1
-    assert str(signature.bdim_removed()) == "(L_a, 3, M_h)" and list(signature.iter_cdim_idx()) == [2] and list(signature.iter_ldim_idx_label()) == [(0, "a")]
-    assert LDim("a") != MDim("a") != LDim("a") and CDim(3) != CDim(4) and LDim("a") != PreLDim("a") and ADim("x") == ADim("y")
+    assert (
+        signature.list == [LDim("a"), BDim(), CDim(3), MDim("h")]
+        and str(signature) == "(L_a, B, 3, M_h)"
+        and len(signature) == 4
+        and signature.bdim_idx == 1
+    )
+    assert (
+        str(signature.bdim_removed()) == "(L_a, 3, M_h)"
+        and list(signature.iter_cdim_idx()) == [2]
+        and list(signature.iter_ldim_idx_label()) == [(0, "a")]
+    )
+    assert (
+        LDim("a") != MDim("a") != LDim("a")
+        and CDim(3) != CDim(4)
+        and LDim("a") != PreLDim("a")
+        and ADim("x") == ADim("y")
+    )
     annotation = PreShapeSignature.parse("(b, .x., l_1, m_2, 3)")
-    assert annotation.list == [PreBDim(), ADim("x"), PreLDim("1"), PreMDim("2"), PreCDim(3)] and str(annotation) == "(b, .x., l_1, m_2, 3)" and annotation.find_adim() == 1 and annotation.bdim_idx == 0
+    assert (
+        annotation.list == [PreBDim(), ADim("x"), PreLDim("1"), PreMDim("2"), PreCDim(3)]
+        and str(annotation) == "(b, .x., l_1, m_2, 3)"
+        and annotation.find_adim() == 1
+        and annotation.bdim_idx == 0
+    )
     nested = ShapeSignatureData.parse({"a": "(L_x, B, L_y)", "b": {"c": "(B, L_y, L_z)"}})
     assert nested.ldim_map == {"x": (["a"], 0), "y": (["a"], 2), "z": (["b", "c"], 2)}
     assert nested.prestack_ldim_map == {"x": (["a"], 0), "y": (["a"], 1), "z": (["b", "c"], 1)}
-    assert nested.bdim_loc == (["a"], 1) and nested.batched and not ShapeSignatureData.parse("(L_x)").batched and ShapeSignatureData.parse("(L_x)").bdim_loc is None
+    assert (
+        nested.bdim_loc == (["a"], 1)
+        and nested.batched
+        and not ShapeSignatureData.parse("(L_x)").batched
+        and ShapeSignatureData.parse("(L_x)").bdim_loc is None
+    )
     assert PreShapeSignatureData.parse("(b)").batched
     for wrong in (
         lambda: ShapeSignature.parse("B, 3"),
@@ -300,16 +443,33 @@ def test_signatures():
 
 
 def converted(inputs, outputs, signature, **more):
-    made, hint = Module(None, inputs, outputs, more.pop("hint", None)).get_output_shapesig_data_and_mask_hint(ShapeSignatureData.parse(signature), **more)
+    made, hint = Module(
+        None, inputs, outputs, more.pop("hint", None)
+    ).get_output_shapesig_data_and_mask_hint(ShapeSignatureData.parse(signature), **more)
     return Data.map(str, made).value, hint
 
 
 def test_annotations():
-    signature = {"image": "(B, L_width, L_height, 3, M_hidden1)", "augs": {"wide": "(B, L_width, L_aug1, M_aug1dim)", "high": "(B, L_height, M_aug2dim)"}}
-    conversion = {"image": ("features", None), "augs": ("augs", {"wide": ("aug1", None), "high": ("aug2", None)})}
+    signature = {
+        "image": "(B, L_width, L_height, 3, M_hidden1)",
+        "augs": {"wide": "(B, L_width, L_aug1, M_aug1dim)", "high": "(B, L_height, M_aug2dim)"},
+    }
+    conversion = {
+        "image": ("features", None),
+        "augs": ("augs", {"wide": ("aug1", None), "high": ("aug2", None)}),
+    }
     inputs = {"features": "(b, l_1, l_2, .., m_1)", "augs": {"aug1": "(b, l_1, l_3, .?., m_2)"}}
-    assert converted(inputs, "(b, l_1, .., l_3, .?., m_3)", signature, input_key_conv=conversion) == ("(B, L_width, 3, L_aug1, M_3)", None)
-    assert converted(inputs, {"x": "(b, l_2, m_1, 7)"}, signature, input_key_conv=conversion, output_key_conv={"x": ("y", None)}, hint=["2", "3"]) == (
+    assert converted(
+        inputs, "(b, l_1, .., l_3, .?., m_3)", signature, input_key_conv=conversion
+    ) == ("(B, L_width, 3, L_aug1, M_3)", None)
+    assert converted(
+        inputs,
+        {"x": "(b, l_2, m_1, 7)"},
+        signature,
+        input_key_conv=conversion,
+        output_key_conv={"x": ("y", None)},
+        hint=["2", "3"],
+    ) == (
         {"y": "(B, L_height, M_hidden1, 7)"},
         ["height", "aug1"],
     )
@@ -323,14 +483,22 @@ def test_annotations():
         (("(l_1, b)", "(b)", "(B, L_a)"), r"\(l_1, b\)\[0\]"),
         (("(b, m_1)", "(b)", "(B, L_a)"), r"\(b, m_1\)\[1\]"),
         (("(b, l_1, l_1)", "(b)", "(B, L_a, L_c)"), "l_1 was previously resolved to L_a"),
-        (({"x": "(b, ..)", "y": "(b, ..)"}, "(b)", {"x": "(B, 3)", "y": "(B, 4)"}), r"is not \(3\), for which it stood before"),
+        (
+            ({"x": "(b, ..)", "y": "(b, ..)"}, "(b)", {"x": "(B, 3)", "y": "(B, 4)"}),
+            r"is not \(3\), for which it stood before",
+        ),
     ):
         with pytest.raises(ShapeConflictError, match=words):
             converted(*given)
     for given in (("(b)", "(b, l_1)", "(B)"), ("(b)", "(b, ..)", "(B)")):
         with pytest.raises(PreDimConversionError):
             converted(*given)
-    for given, more in ((("(b)", None, "(B)"), {}), ((None, "(b)", "(B)"), {}), (("(b)", "(b)", "(B)"), {"hint": ["x"]}), (("(b)", "(b)", "(B)"), {"hint": "seq"})):
+    for given, more in (
+        (("(b)", None, "(B)"), {}),
+        ((None, "(b)", "(B)"), {}),
+        (("(b)", "(b)", "(B)"), {"hint": ["x"]}),
+        (("(b)", "(b)", "(B)"), {"hint": "seq"}),
+    ):
         with pytest.raises(AnnotationError):
             converted(*given, **more)
     with pytest.raises(ValueError, match="does not have the key 'y'"):
@@ -341,17 +509,31 @@ def test_annotations():
 
 
 def test_apply_without_a_mask_and_with_copies(path):
-    dc = DataCollection({"x": "(B, L_a, 2)"}, [{"x": torch.ones(length, 2)} for length in (1, 3, 2)])
-    with pytest.raises(ValueError, match="only when the DataCollection is \"grouped\""):
+    dc = DataCollection(
+        {"x": "(B, L_a, 2)"}, [{"x": torch.ones(length, 2)} for length in (1, 3, 2)]
+    )
+    with pytest.raises(ValueError, match='only when the DataCollection is "grouped"'):
         dc.apply(Module(None, {"x": "(b, ..)"}, "(b)"))
     dc.group(PredefinedGrouper([[2, 0], [1]]))
     sums = dc.apply(Module(lambda d: d["x"].sum((1, 2)), {"x": "(b, ..)"}, "(b)"))
-    assert sums.length_info == {} and [group.value.tolist() for group in sums.data_groups] == [[4, 2], [6]]
+    assert sums.length_info == {} and [group.value.tolist() for group in sums.data_groups] == [
+        [4, 2],
+        [6],
+    ]
     sums.ungroup()
     assert [data.value.item() for data in sums.data_list] == [2, 6, 4]
-    masks = dc.apply(Module(lambda d, mask: mask["z"].to(d["z"]), {"z": "(b, l_1, ..)"}, "(b, l_1, ..)", "copy"), input_key_conv={"x": ("z", None)})
+    masks = dc.apply(
+        Module(lambda d, mask: mask["z"].to(d["z"]), {"z": "(b, l_1, ..)"}, "(b, l_1, ..)", "copy"),
+        input_key_conv={"x": ("z", None)},
+    )
     assert masks.data_groups[0].value.tolist() == [[[1, 1], [1, 1]], [[1, 1], [0, 0]]]
-    longer = dc.apply(Module(lambda d: torch.nn.functional.pad(d["x"], (0, 0, 0, 2)), {"x": "(b, l_1, ..)"}, "(b, l_1, ..)"))
+    longer = dc.apply(
+        Module(
+            lambda d: torch.nn.functional.pad(d["x"], (0, 0, 0, 2)),
+            {"x": "(b, l_1, ..)"},
+            "(b, l_1, ..)",
+        )
+    )
     longer.ungroup()  # what is beyond the lengths is cut off
     assert [tuple(data.value.shape) for data in longer.data_list] == [(1, 2), (3, 2), (2, 2)]
     shorter = dc.apply(Module(lambda d: d["x"][:, :1], {"x": "(b, l_1, ..)"}, "(b, l_1, ..)"))
@@ -379,8 +561,12 @@ class Shifted(ZeroPadder):
 
 
 def test_padders_of_ones_own(path):
-    data = [{"x": torch.full((length, 2), 5.0), "y": torch.full((length, 2), 5.0)} for length in (1, 2)]
-    dc = DataCollection({"x": "(B, L_a, 2)", "y": "(L_a, B, 2)"}, data, padding={"x": OnePadder(), "y": Shifted()})
+    data = [
+        {"x": torch.full((length, 2), 5.0), "y": torch.full((length, 2), 5.0)} for length in (1, 2)
+    ]
+    dc = DataCollection(
+        {"x": "(B, L_a, 2)", "y": "(L_a, B, 2)"}, data, padding={"x": OnePadder(), "y": Shifted()}
+    )
     assert dc.to_device("cpu").preset_padder_data["x"].value is dc.preset_padder_data["x"].value
     dc.group(UniGrouper())
     assert dc.data_groups[0]["x"].value.tolist() == [[[5, 5], [1, 1]], [[5, 5], [5, 5]]]
@@ -391,22 +577,44 @@ def test_padders_of_ones_own(path):
 
 def test_padders_by_themselves(path):
     signature = ShapeSignature.parse("(B, L_a, 2)")
-    whole = CDimPadder(torch.tensor([1.0, 2.0])).merge_tensors([torch.zeros(1, 2), torch.zeros(2, 2)], signature)
+    whole = CDimPadder(torch.tensor([1.0, 2.0])).merge_tensors(
+        [torch.zeros(1, 2), torch.zeros(2, 2)], signature
+    )
     assert whole.tolist() == [[[0, 0], [1, 2]], [[0, 0], [0, 0]]]
-    promoted = CDimPadder(torch.tensor([1.0, 2.0])).merge_tensors([torch.zeros(1, 2).int(), torch.zeros(2, 2).int()], signature)
+    promoted = CDimPadder(torch.tensor([1.0, 2.0])).merge_tensors(
+        [torch.zeros(1, 2).int(), torch.zeros(2, 2).int()], signature
+    )
     assert promoted.dtype == torch.float32 and promoted.tolist() == whole.tolist()
     # Sizes that are not lengths go by the first tensor, and more of them is cut off.
-    model = ZeroPadder().merge_tensors([torch.ones(2, 3), torch.ones(1, 2), torch.ones(1, 5)], ShapeSignature.parse("(B, L_a, M_x)"))
+    model = ZeroPadder().merge_tensors(
+        [torch.ones(2, 3), torch.ones(1, 2), torch.ones(1, 5)],
+        ShapeSignature.parse("(B, L_a, M_x)"),
+    )
     assert model.tolist() == [[[1] * 3] * 2, [[1, 1, 0], [0] * 3], [[1] * 3, [0] * 3]]
-    mixed = ZeroPadder().merge_tensors([torch.ones(2), torch.ones(1, dtype=torch.float64)], ShapeSignature.parse("(B, L_a)"))
+    mixed = ZeroPadder().merge_tensors(
+        [torch.ones(2), torch.ones(1, dtype=torch.float64)], ShapeSignature.parse("(B, L_a)")
+    )
     assert mixed.dtype == torch.float64 and mixed.tolist() == [[1, 1], [1, 0]]
-    scalars = ZeroPadder().merge_tensors([torch.tensor(1.0), torch.tensor(2.0)], ShapeSignature.parse("(B, 1)"))
+    scalars = ZeroPadder().merge_tensors(
+        [torch.tensor(1.0), torch.tensor(2.0)], ShapeSignature.parse("(B, 1)")
+    )
     assert scalars.tolist() == [1, 2]
     own = signature.bdim_removed()
-    assert CDimPadder(torch.tensor([1.0, 2.0])).pad(torch.zeros(1, 2), own, (2, 2)).tolist() == [[0, 0], [1, 2]] and ZeroPadder().pad(torch.ones(1, 2), own, (2, 2)).tolist() == [[1, 1], [0, 0]]
+    assert CDimPadder(torch.tensor([1.0, 2.0])).pad(torch.zeros(1, 2), own, (2, 2)).tolist() == [
+        [0, 0],
+        [1, 2],
+    ] and ZeroPadder().pad(torch.ones(1, 2), own, (2, 2)).tolist() == [[1, 1], [0, 0]]
     for wrong, words in (
-        (lambda: CDimPadder(torch.ones(3)).merge_tensors([torch.zeros(1, 2)], signature), "must be as the padding of shape"),
-        (lambda: CDimPadder(torch.ones(2, device="meta")).merge_tensors([torch.zeros(1, 2)], signature), "the padding is on meta"),
+        (
+            lambda: CDimPadder(torch.ones(3)).merge_tensors([torch.zeros(1, 2)], signature),
+            "must be as the padding of shape",
+        ),
+        (
+            lambda: CDimPadder(torch.ones(2, device="meta")).merge_tensors(
+                [torch.zeros(1, 2)], signature
+            ),
+            "the padding is on meta",
+        ),
         (lambda: ZeroPadder().pad(torch.ones(1), own, (2, 2)), "shape length does not match"),
         (lambda: ZeroPadder().merge_tensors([], signature), "must be at least one"),
     ):
@@ -414,7 +622,11 @@ def test_padders_by_themselves(path):
             wrong()
     template = Data({"x": 0, "y": {"z": 0}}).get_template()
     padders = PadderData({"y": {"z": CDimPadder(torch.ones(2))}}, template=template)
-    assert isinstance(padders["x"].value, ZeroPadder) and isinstance(padders["y"]["z"].value, CDimPadder) and padders.to_device("meta")["y"]["z"].value.value.device.type == "meta"
+    assert (
+        isinstance(padders["x"].value, ZeroPadder)
+        and isinstance(padders["y"]["z"].value, CDimPadder)
+        and padders.to_device("meta")["y"]["z"].value.value.device.type == "meta"
+    )
     with pytest.raises(TypeError, match="must be a Padder"):
         PadderData({"x": 3}, template=template)
 
@@ -424,7 +636,11 @@ def test_padders_by_themselves(path):
 
 class ByFirstNumber(DataListGrouper):
     def get_data_partition(self, data_list, shapesig_data):
-        assert isinstance(data_list, list) and isinstance(data_list[0], TensorData) and isinstance(shapesig_data, ShapeSignatureData)
+        assert (
+            isinstance(data_list, list)
+            and isinstance(data_list[0], TensorData)
+            and isinstance(shapesig_data, ShapeSignatureData)
+        )
         order = sorted(range(len(data_list)), key=lambda i: -float(data_list[i].value[0]))
         return [order[:2], order[2:]]
 
@@ -446,7 +662,10 @@ def test_groupers_of_ones_own(path):
         (LengthThresholdGrouper("a", [1]), [[1], [0, 2]]),
     ):
         dc.group(grouper)
-        assert dc.data_partition == partition and dc.data_groups[0].value[0, 0] == [3.0, 1.0, 2.0][partition[0][0]]
+        assert (
+            dc.data_partition == partition
+            and dc.data_groups[0].value[0, 0] == [3.0, 1.0, 2.0][partition[0][0]]
+        )
         dc.ungroup()
         assert [data.value.tolist() for data in dc.data_list] == [[3, 3, 3], [1], [2, 2]]
         dc.group(UniGrouper())
@@ -472,22 +691,48 @@ def values(data):
 
 def test_states_and_errors():
     dc = collection(2, 1, 3)
-    assert len(dc) == 3 and not dc.is_grouped and dc.data_groups is None and dc.length_info is None and dc.data_partition is None
-    for wrong in (dc.ungroup, lambda: dc.regroup(UniGrouper()), lambda: dc.groups_as_data(0, "g"), lambda: dc.masks_as_data(0, "g"), lambda: dc.get_mask(0)):
+    assert (
+        len(dc) == 3
+        and not dc.is_grouped
+        and dc.data_groups is None
+        and dc.length_info is None
+        and dc.data_partition is None
+    )
+    for wrong in (
+        dc.ungroup,
+        lambda: dc.regroup(UniGrouper()),
+        lambda: dc.groups_as_data(0, "g"),
+        lambda: dc.masks_as_data(0, "g"),
+        lambda: dc.get_mask(0),
+    ):
         with pytest.raises(ValueError, match="Already ungrouped|only when|can be called only"):
             wrong()
     dc.group(LengthThresholdGrouper("a", [2]))
     assert len(dc) == 3 and dc.is_grouped and dc.data_list is None
-    assert dc.get_group_length_info(0) == {"a": [2, 1]} and dc.get_length_info([]) == {"a": [[2, 1], [3]]}
+    assert dc.get_group_length_info(0) == {"a": [2, 1]} and dc.get_length_info([]) == {
+        "a": [[2, 1], [3]]
+    }
     assert values(dc.get_data_list()) == [[20, 21], [10], [30, 31, 32]] and dc.is_grouped
     with pytest.raises(ValueError, match="Already grouped, call ungroup"):
         dc.group(UniGrouper())
-    for hint, words in (([], "non-empty list"), (["b"], "The string b in the list mask_hint is not a LDim label"), (("a",), "non-empty list")):
+    for hint, words in (
+        ([], "non-empty list"),
+        (["b"], "The string b in the list mask_hint is not a LDim label"),
+        (("a",), "non-empty list"),
+    ):
         with pytest.raises(ValueError, match=words):
             dc.get_mask(0, mask_hint=hint)
     with pytest.raises(ValueError, match="There are pre-set padders"):
-        DataCollection("(B, L_a)", [torch.ones(1)], padding=ZeroPadder()).group(UniGrouper(), padding=ZeroPadder())
-    for given in ({}, {"data_groups": [torch.ones(1, 1)]}, {"data_groups": [], "length_info": {}}, {"data_groups": torch.ones(1, 1), "length_info": {}}, {"data_list": [], "length_info": {}}):
+        DataCollection("(B, L_a)", [torch.ones(1)], padding=ZeroPadder()).group(
+            UniGrouper(), padding=ZeroPadder()
+        )
+    for given in (
+        {},
+        {"data_groups": [torch.ones(1, 1)]},
+        {"data_groups": [], "length_info": {}},
+        {"data_groups": torch.ones(1, 1), "length_info": {}},
+        {"data_list": [], "length_info": {}},
+    ):
         with pytest.raises(ValueError):
             DataCollection("(B, L_a)", **given)
     with pytest.raises(TypeError, match="tensors"):
@@ -506,13 +751,27 @@ def test_no_data():
 
 def test_groups_given():
     few = DataCollection("(B, L_s)", data_groups=[torch.ones(2, 3)], length_info={"s": [[2]]})
-    with pytest.raises(ValueError, match=r"length_info\['s'\] has 1 lengths: the groups have 2 data"):
+    with pytest.raises(
+        ValueError, match=r"length_info\['s'\] has 1 lengths: the groups have 2 data"
+    ):
         few.ungroup()
-    dc = DataCollection("(B, L_a)", data_groups=[torch.tensor([[1, 0], [2, 3]]), torch.tensor([[4, 5, 6]])], length_info={"a": [[1, 2], [3]]})
+    dc = DataCollection(
+        "(B, L_a)",
+        data_groups=[torch.tensor([[1, 0], [2, 3]]), torch.tensor([[4, 5, 6]])],
+        length_info={"a": [[1, 2], [3]]},
+    )
     assert dc.data_partition == [[0, 1], [2]] and len(dc) == 3
     dc.regroup(UniGrouper())
     assert dc.data_groups[0].value.tolist() == [[1, 0, 0], [2, 3, 0], [4, 5, 6]]
-    other = DataCollection("(B, L_a)", data_groups=[TensorData(torch.tensor([[1, 0], [2, 3]])), TensorData(torch.tensor([[4, 5, 6]]))], length_info={"a": [[1, 2], [3]]}, data_partition=[[2, 0], [1]])
+    other = DataCollection(
+        "(B, L_a)",
+        data_groups=[
+            TensorData(torch.tensor([[1, 0], [2, 3]])),
+            TensorData(torch.tensor([[4, 5, 6]])),
+        ],
+        length_info={"a": [[1, 2], [3]]},
+        data_partition=[[2, 0], [1]],
+    )
     other.ungroup()
     assert values(other.data_list) == [[2, 3], [4, 5, 6], [1]]
 
@@ -528,19 +787,37 @@ def test_forgetting_the_order():
 def test_groups_and_masks_as_data():
     dc = DataCollection("(B, L_a, M_x)", [torch.ones(length, 2) for length in (3, 1, 2)])
     dc.group(LengthThresholdGrouper("a", [2]))
-    for index, signature, shape in ((0, "(B, L_g, L_a, M_x)", (2, 2, 3, 2)), (2, "(B, L_g, L_a, M_x)", (2, 2, 3, 2)), (-1, "(L_g, L_a, M_x, B)", (2, 3, 2, 2)), (-2, "(L_g, L_a, B, M_x)", (2, 3, 2, 2))):
+    for index, signature, shape in (
+        (0, "(B, L_g, L_a, M_x)", (2, 2, 3, 2)),
+        (2, "(B, L_g, L_a, M_x)", (2, 2, 3, 2)),
+        (-1, "(L_g, L_a, M_x, B)", (2, 3, 2, 2)),
+        (-2, "(L_g, L_a, B, M_x)", (2, 3, 2, 2)),
+    ):
         for made in (dc.groups_as_data(index, "g"), dc.masks_as_data(index, "g")):
             assert str(made.shapesig_data.value) == signature
             made.group(UniGrouper())
-            assert made.data_groups[0].value.shape == shape and made.length_info == {"g": [[2, 1]], "a": [[2, 3]]}
+            assert made.data_groups[0].value.shape == shape and made.length_info == {
+                "g": [[2, 1]],
+                "a": [[2, 3]],
+            }
     assert made.data_groups[0].value.dtype == torch.bool and made.data_groups[0].value.sum() == 12
-    for index, label, words in ((5, "g", "too big"), (-5, "g", "too small"), (0, "a", "already exists")):
+    for index, label, words in (
+        (5, "g", "too big"),
+        (-5, "g", "too small"),
+        (0, "a", "already exists"),
+    ):
         with pytest.raises(ValueError, match=words):
             dc.groups_as_data(index, label)
 
 
 def test_parts_and_wholes(path):
-    dc = DataCollection({"p": {"x": "(B, L_a, 2)", "r": "(B, L_a)"}, "q": "(B, L_c)"}, [{"p": {"x": torch.ones(a, 2), "r": torch.ones(a)}, "q": torch.ones(c)} for a, c in ((2, 5), (1, 6), (3, 4))])
+    dc = DataCollection(
+        {"p": {"x": "(B, L_a, 2)", "r": "(B, L_a)"}, "q": "(B, L_c)"},
+        [
+            {"p": {"x": torch.ones(a, 2), "r": torch.ones(a)}, "q": torch.ones(c)}
+            for a, c in ((2, 5), (1, 6), (3, 4))
+        ],
+    )
     with pytest.raises(KeyError, match="No key z"):
         dc["z"]
     assert [tuple(data["x"].value.shape) for data in dc["p"].data_list] == [(2, 2), (1, 2), (3, 2)]
@@ -548,40 +825,76 @@ def test_parts_and_wholes(path):
     assert dc.shapesig_data.keys() == ["p", "q", "s"]
     dc.group(LengthThresholdGrouper("a", [2]))
     part = dc["p"]
-    assert part.length_info == {"a": [[2, 1], [3]]} and part.data_partition == [[0, 1], [2]] and part.data_groups[0]["x"].value.shape == (2, 2, 2)
+    assert (
+        part.length_info == {"a": [[2, 1], [3]]}
+        and part.data_partition == [[0, 1], [2]]
+        and part.data_groups[0]["x"].value.shape == (2, 2, 2)
+    )
     dc["again"] = copy.deepcopy(part)
     assert dc.get_mask(0)["again"]["r"].tolist() == [[True, True], [True, False]]
     whole = DataCollection.from_dict({"p": part, "q": dc["q"]})
-    assert whole.shapesig_data.get_template().value == {"p": {"x": None, "r": None}, "q": None} and whole.length_info == {"a": [[2, 1], [3]], "c": [[5, 6], [4]]}
+    assert whole.shapesig_data.get_template().value == {
+        "p": {"x": None, "r": None},
+        "q": None,
+    } and whole.length_info == {"a": [[2, 1], [3]], "c": [[5, 6], [4]]}
     whole.regroup(LengthThresholdGrouper("c", [4]))
-    assert whole.data_partition == [[2], [0, 1]] and [group["q"].value.shape for group in whole.data_groups] == [(1, 4), (2, 6)]
-    for wrong in (lambda: dc.__setitem__("t", whole), lambda: DataCollection.from_dict({"p": part, "q": whole["q"]}), lambda: dc.__setitem__("t", collection(2, 1, 3))):
+    assert whole.data_partition == [[2], [0, 1]] and [
+        group["q"].value.shape for group in whole.data_groups
+    ] == [(1, 4), (2, 6)]
+    for wrong in (
+        lambda: dc.__setitem__("t", whole),
+        lambda: DataCollection.from_dict({"p": part, "q": whole["q"]}),
+        lambda: dc.__setitem__("t", collection(2, 1, 3)),
+    ):
         with pytest.raises(IncompatibleDataCollectionError):
             wrong()
     other = copy.deepcopy(part)
     other.length_info = {"a": [[2, 2], [3]]}
-    with pytest.raises(IncompatibleDataCollectionError, match="length_info collision for ldim_label a"):
+    with pytest.raises(
+        IncompatibleDataCollectionError, match="length_info collision for ldim_label a"
+    ):
         DataCollection.from_dict({"p": part, "q": other})
     lists = DataCollection.from_dict({"u": collection(2, 1), "v": collection(1, 2)})
     assert [data["v"].value.tolist() for data in lists.data_list] == [[10], [20, 21]]
-    preset = DataCollection.from_dict({"u": DataCollection("(B, L_a, 2)", [torch.zeros(1, 2), torch.zeros(2, 2)], padding=CDimPadder(torch.tensor([1.0, 2.0]))), "v": collection(1, 2)})
+    preset = DataCollection.from_dict(
+        {
+            "u": DataCollection(
+                "(B, L_a, 2)",
+                [torch.zeros(1, 2), torch.zeros(2, 2)],
+                padding=CDimPadder(torch.tensor([1.0, 2.0])),
+            ),
+            "v": collection(1, 2),
+        }
+    )
     preset.group(UniGrouper())
     assert preset.data_groups[0]["u"].value[0, 1].tolist() == [1, 2]
 
 
 def test_devices_copies_and_pickles(path):
-    dc = DataCollection({"x": "(B, L_a, 2)"}, [{"x": torch.ones(2, 2)}, {"x": torch.ones(1, 2)}], padding={"x": CDimPadder(torch.tensor([1.0, 2.0]))})
+    dc = DataCollection(
+        {"x": "(B, L_a, 2)"},
+        [{"x": torch.ones(2, 2)}, {"x": torch.ones(1, 2)}],
+        padding={"x": CDimPadder(torch.tensor([1.0, 2.0]))},
+    )
     moved = dc.to_device("meta")
-    assert moved.data_list[0]["x"].value.device.type == "meta" and moved.preset_padder_data["x"].value.value.device.type == "meta"
+    assert (
+        moved.data_list[0]["x"].value.device.type == "meta"
+        and moved.preset_padder_data["x"].value.value.device.type == "meta"
+    )
     moved.group(UniGrouper())
-    assert moved.data_groups[0]["x"].value.shape == (2, 2, 2) and moved.get_mask(0)["x"].device.type == "meta"
+    assert (
+        moved.data_groups[0]["x"].value.shape == (2, 2, 2)
+        and moved.get_mask(0)["x"].device.type == "meta"
+    )
     for copied in (copy.deepcopy(dc), pickle.loads(pickle.dumps(dc))):
         copied.group(UniGrouper())
         grouped = pickle.loads(pickle.dumps(copied))
         assert grouped.to_device("meta").data_groups[0]["x"].value.device.type == "meta"
         for each in (copied, grouped):
             each.ungroup()
-            assert [tuple(data["x"].value.shape) for data in pickle.loads(pickle.dumps(each)).data_list] == [(2, 2), (1, 2)]
+            assert [
+                tuple(data["x"].value.shape) for data in pickle.loads(pickle.dumps(each)).data_list
+            ] == [(2, 2), (1, 2)]
 
 
 def collate(batch):
@@ -589,7 +902,12 @@ def collate(batch):
 
 
 def test_as_collate_fn_of_workers():
-    loader = torch.utils.data.DataLoader([torch.arange(length) for length in (3, 0, 1, 4)], batch_size=2, collate_fn=collate, num_workers=1)
+    loader = torch.utils.data.DataLoader(
+        [torch.arange(length) for length in (3, 0, 1, 4)],
+        batch_size=2,
+        collate_fn=collate,
+        num_workers=1,
+    )
     assert [values(dc.data_list) for dc in loader] == [[[0, 1, 2], []], [[0], [0, 1, 2, 3]]]
 
 
@@ -602,7 +920,10 @@ def test_data_may_be_changed_between(path):
     assert [data["x"].value.tolist() for data in dc.data_list] == [[3, 3], [3]]
     dc.data_list[1].value["x"] = torch.full((4,), 7.0)
     dc.group(UniGrouper())
-    assert dc.data_groups[0]["x"].value.tolist() == [[3, 3, 0, 0], [7, 7, 7, 7]] and dc.length_info == {"a": [[2, 4]]}
+    assert dc.data_groups[0]["x"].value.tolist() == [
+        [3, 3, 0, 0],
+        [7, 7, 7, 7],
+    ] and dc.length_info == {"a": [[2, 4]]}
     dc.ungroup()
     dc.data_list = dc.data_list[:1]
     dc.group(UniGrouper())

@@ -33,7 +33,9 @@ def test_partition_properties(costs, parts, method, equal_counts):
         assert {len(part) for part in found} == {len(costs) // parts}
     elif costs:
         # No list schedule leaves the bound, and the exchanges only lower the maximum.
-        assert max(sum(costs[i] for i in part) for part in found) <= max(max(costs), sum(costs) / parts + max(costs) * (parts - 1) / parts)
+        assert max(sum(costs[i] for i in part) for part in found) <= max(
+            max(costs), sum(costs) / parts + max(costs) * (parts - 1) / parts
+        )
 
 
 def test_partition_keeps_the_capacity():
@@ -43,7 +45,9 @@ def test_partition_keeps_the_capacity():
     capacity = weights.sum() / 8 * 1.05
     parts = sab.partition(costs, 8, weights=weights, capacity=capacity)
     assert max(weights[part].sum() for part in parts) <= capacity
-    assert max(costs[part].sum() for part in parts) < 1.2 * costs.sum() / 8  # unlike one by one, several for one get there
+    assert (
+        max(costs[part].sum() for part in parts) < 1.2 * costs.sum() / 8
+    )  # unlike one by one, several for one get there
     with pytest.raises(ValueError, match="the weights sum to"):
         sab.partition(costs, 8, weights=weights, capacity=capacity / 1.06)
     with pytest.raises(ValueError, match="must have as many as costs"):
@@ -85,7 +89,9 @@ def test_partition_lets_ctrl_c_through_all_the_way():
 def test_as_many_parts_as_there_may_be():
     costs = np.random.default_rng(0).random(2**18)
     parts = sab.partition(costs, 2**17)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(costs.size)) and all((np.diff(part) > 0).all() for part in parts)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(costs.size)) and all(
+        (np.diff(part) > 0).all() for part in parts
+    )
     assert len(parts) == 2**17 and max(costs[part].sum() for part in parts) < 1.01
     capped = sab.partition(costs, 2**17, weights=costs, capacity=1.2)
     assert max(costs[part].sum() for part in capped) < 1.01
@@ -95,9 +101,21 @@ def test_wrong_arguments_are_named():
     sampler, batches = sab.LoadBalancingSampler, sab.LoadBalancingBatchSampler
     for call, error, words in (
         (lambda: sab.partition(5, 2), ValueError, "costs has 0 dimensions"),
-        (lambda: sab.partition([5], 2**64), ValueError, r"parts = 18446744073709551616: must be below 2\*\*64"),
-        (lambda: sab.partition([5], 2, weights=[1], capacity="x"), TypeError, "capacity = 'x': must be a number"),
-        (lambda: sab.partition([5], 2, equal_counts="no"), TypeError, "equal_counts = 'no': must be True or False"),
+        (
+            lambda: sab.partition([5], 2**64),
+            ValueError,
+            r"parts = 18446744073709551616: must be below 2\*\*64",
+        ),
+        (
+            lambda: sab.partition([5], 2, weights=[1], capacity="x"),
+            TypeError,
+            "capacity = 'x': must be a number",
+        ),
+        (
+            lambda: sab.partition([5], 2, equal_counts="no"),
+            TypeError,
+            "equal_counts = 'no': must be True or False",
+        ),
         (lambda: sampler([1], seed=1.5), TypeError, "seed = 1.5: must be a whole number"),
         (lambda: sampler([1], rank=1.0), TypeError, "rank = 1.0: must be a whole number"),
         (lambda: sampler([1], batch_size=2**64), ValueError, "batch_size = 18446744073709551616"),
@@ -138,23 +156,46 @@ def cases():
     rng = random.Random(3)
     for _ in range(150):
         count = rng.choice([1, 2, 3, 7, 8, 40, 150, 301])
-        draw = rng.choice([lambda: rng.randrange(1000), lambda: rng.randrange(3), lambda: rng.random(), lambda: rng.randrange(-50, 50)])
+        draw = rng.choice(
+            [
+                lambda: rng.randrange(1000),
+                lambda: rng.randrange(3),
+                lambda: rng.random(),
+                lambda: rng.randrange(-50, 50),
+            ]
+        )
         yield (
             [draw() for _ in range(count)],
             rng.choice([1, 2, 3, 4, 8, 17]),
-            dict(seed=rng.choice([0, 1, 7, 2**32 + 5]), shuffle=rng.random() < 0.8, drop_last=rng.random() < 0.4, random_level=rng.choice([0, 0, 0.1, 0.5, 1])),
+            dict(
+                seed=rng.choice([0, 1, 7, 2**32 + 5]),
+                shuffle=rng.random() < 0.8,
+                drop_last=rng.random() < 0.4,
+                random_level=rng.choice([0, 0, 0.1, 0.5, 1]),
+            ),
         )
 
 
 def test_bagua_order_is_that_of_the_rule():
     contrib = pytest.importorskip("sab.compat.bagua.contrib")
     for complexities, ranks, options in cases():
-        expected = {epoch: by_rule(complexities, ranks, **{**options, "seed": options["seed"] + epoch}) for epoch in (0, 3)}
+        expected = {
+            epoch: by_rule(complexities, ranks, **{**options, "seed": options["seed"] + epoch})
+            for epoch in (0, 3)
+        }
         for rank in {0, ranks - 1}:
-            sampler = contrib.LoadBalancingDistributedSampler(complexities, lambda sample: sample, num_replicas=ranks, rank=rank, **options)
+            sampler = contrib.LoadBalancingDistributedSampler(
+                complexities, lambda sample: sample, num_replicas=ranks, rank=rank, **options
+            )
             for epoch in (0, 3):
                 sampler.set_epoch(epoch)
-                assert list(sampler) == expected[epoch][rank], (complexities, ranks, rank, options, epoch)
+                assert list(sampler) == expected[epoch][rank], (
+                    complexities,
+                    ranks,
+                    rank,
+                    options,
+                    epoch,
+                )
                 assert len(sampler) == sampler.num_samples == len(expected[epoch][rank])
                 assert sampler.total_size == sampler.num_samples * ranks and sampler.epoch == epoch
                 chunks, order = sampler.shuffle_chunks()
@@ -166,16 +207,34 @@ def test_bagua_takes_numbers_of_any_type():
     torch = pytest.importorskip("torch")
     rng = random.Random(8)
     narrow = [rng.randrange(-128, 128) for _ in range(60)]
-    types = [np.int8, np.int16, np.int32] + [lambda each, dtype=dtype: torch.tensor(each, dtype=dtype) for dtype in (torch.int8, torch.int16, torch.int32)]
+    types = [np.int8, np.int16, np.int32] + [
+        lambda each, dtype=dtype: torch.tensor(each, dtype=dtype)
+        for dtype in (torch.int8, torch.int16, torch.int32)
+    ]
     tiny = [-1.0 + each * 2.0**-53 for each in rng.sample(range(1000), 60)] + [-1e9, 5.0]
     huge = [2**60 + each for each in rng.sample(range(1000), 60)] + [-(2**70)]
-    for values, convert, levels in [(narrow, each, (0, 0.3, 1)) for each in types] + [(tiny, float, (0, 1e-8)), (tiny[:60], float, (0, 1)), (huge, int, (0,)), (huge[:60], int, (0, 0.5))]:
+    for values, convert, levels in [(narrow, each, (0, 0.3, 1)) for each in types] + [
+        (tiny, float, (0, 1e-8)),
+        (tiny[:60], float, (0, 1)),
+        (huge, int, (0,)),
+        (huge[:60], int, (0, 0.5)),
+    ]:
         for level in levels:
             for shuffle in (True, False):
                 expected = by_rule(values, 3, 11, shuffle, random_level=level)
-                sampler = contrib.LoadBalancingDistributedSampler([convert(each) for each in values], lambda each: each, 3, 1, shuffle, 11, random_level=level)
+                sampler = contrib.LoadBalancingDistributedSampler(
+                    [convert(each) for each in values],
+                    lambda each: each,
+                    3,
+                    1,
+                    shuffle,
+                    11,
+                    random_level=level,
+                )
                 assert list(sampler) == expected[1]
-                batches = contrib.LoadBalancingDistributedBatchSampler(sampler, lambda indices: [indices])
+                batches = contrib.LoadBalancingDistributedBatchSampler(
+                    sampler, lambda indices: [indices]
+                )
                 assert batches.padded_batches == [[each] for each in expected]
 
 
@@ -212,11 +271,20 @@ def uneven(indices):
 def test_bagua_batches_are_those_of_the_rule():
     contrib = pytest.importorskip("sab.compat.bagua.contrib")
     for complexities, ranks, options in cases():
-        made = [uneven(indices) for indices in by_rule(complexities, ranks, **{**options, "drop_last": False})]
+        made = [
+            uneven(indices)
+            for indices in by_rule(complexities, ranks, **{**options, "drop_last": False})
+        ]
         for drop_last in (False, True):
             count = (min if drop_last else max)(map(len, made))
             for rank in {0, ranks - 1}:
-                sampler = contrib.LoadBalancingDistributedSampler(complexities, lambda sample: sample, ranks, rank, **{**options, "drop_last": False})
+                sampler = contrib.LoadBalancingDistributedSampler(
+                    complexities,
+                    lambda sample: sample,
+                    ranks,
+                    rank,
+                    **{**options, "drop_last": False},
+                )
                 batches = contrib.LoadBalancingDistributedBatchSampler(sampler, uneven, drop_last)
                 assert list(batches) == [made[rank][i % len(made[rank])] for i in range(count)]
                 assert len(batches) == batches.total_batch == count
@@ -227,15 +295,26 @@ def test_bagua_batches_are_those_of_the_rule():
 
 def test_bagua_is_a_sampler_of_torch():
     torch = pytest.importorskip("torch")
-    from sab.compat.bagua.contrib import LoadBalancingDistributedBatchSampler, LoadBalancingDistributedSampler
+    from sab.compat.bagua.contrib import (
+        LoadBalancingDistributedBatchSampler,
+        LoadBalancingDistributedSampler,
+    )
 
-    dataset = torch.utils.data.TensorDataset(torch.arange(60.0).reshape(30, 2), torch.arange(30).flip(0))
-    sampler = LoadBalancingDistributedSampler(dataset, complexity_fn=lambda sample: sample[1], num_replicas=1, rank=0, shuffle=False)
+    dataset = torch.utils.data.TensorDataset(
+        torch.arange(60.0).reshape(30, 2), torch.arange(30).flip(0)
+    )
+    sampler = LoadBalancingDistributedSampler(
+        dataset, complexity_fn=lambda sample: sample[1], num_replicas=1, rank=0, shuffle=False
+    )
     assert isinstance(sampler, torch.utils.data.Sampler)
-    assert [labels.item() for _, labels in torch.utils.data.DataLoader(dataset, sampler=sampler)] == list(range(30))
+    assert [
+        labels.item() for _, labels in torch.utils.data.DataLoader(dataset, sampler=sampler)
+    ] == list(range(30))
     batches = LoadBalancingDistributedBatchSampler(sampler, uneven)
     assert isinstance(batches, torch.utils.data.Sampler)
-    labels = [labels.tolist() for _, labels in torch.utils.data.DataLoader(dataset, batch_sampler=batches)]
+    labels = [
+        labels.tolist() for _, labels in torch.utils.data.DataLoader(dataset, batch_sampler=batches)
+    ]
     assert sum(labels, []) == list(range(30)) and len(labels) == len(batches)
 
 
@@ -251,7 +330,9 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
     assert said == "[2, 3] [[2, 3]]\nRequires distributed package to be available\n"
 
 
@@ -263,7 +344,9 @@ def test_bagua_asks_the_process_group(tmp_path):
         pytest.skip("torch is built without torch.distributed")
     with pytest.raises((RuntimeError, ValueError), match="process group"):
         LoadBalancingDistributedSampler([1], lambda sample: sample)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1
+    )
     try:
         sampler = LoadBalancingDistributedSampler([3, 1, 2], lambda sample: sample, shuffle=False)
         assert (sampler.num_replicas, sampler.rank, list(sampler)) == (1, 0, [1, 2, 0])
@@ -275,15 +358,23 @@ def test_bagua_refuses_what_the_original_does():
     contrib = pytest.importorskip("sab.compat.bagua.contrib")
     make, identity = contrib.LoadBalancingDistributedSampler, lambda sample: sample
     for rank in (2, -1):
-        with pytest.raises(ValueError, match=rf"Invalid rank {rank}, rank should be in the interval \[0, 1\]"):
+        with pytest.raises(
+            ValueError, match=rf"Invalid rank {rank}, rank should be in the interval \[0, 1\]"
+        ):
             make([1, 2], identity, num_replicas=2, rank=rank)
     for level in (-0.1, 1.5):
-        with pytest.raises(ValueError, match=rf"Invalid random level {level}, shoule be in the range \[0.0, 1.0\]"):
+        with pytest.raises(
+            ValueError, match=rf"Invalid random level {level}, shoule be in the range \[0.0, 1.0\]"
+        ):
             make([1, 2], identity, num_replicas=2, rank=0, random_level=level)
-    with pytest.raises(ValueError, match="sampler should be of LoadBalancingDistributedSampler type."):
+    with pytest.raises(
+        ValueError, match="sampler should be of LoadBalancingDistributedSampler type."
+    ):
         contrib.LoadBalancingDistributedBatchSampler([1, 2], uneven)
     with pytest.raises(ValueError, match="drop_last of sampler should be False"):
-        contrib.LoadBalancingDistributedBatchSampler(make([1, 2], identity, 2, 0, drop_last=True), uneven)
+        contrib.LoadBalancingDistributedBatchSampler(
+            make([1, 2], identity, 2, 0, drop_last=True), uneven
+        )
 
 
 def test_ranks_of_a_step_are_balanced():
@@ -291,13 +382,20 @@ def test_ranks_of_a_step_are_balanced():
     assert {len(sampler) for sampler in samplers} == {30}
     steps = list(zip(*([COMPLEXITY[batch[0]] for batch in sampler] for sampler in samplers)))
     assert max(max(step) - min(step) for step in steps) <= 4
-    alone = [batch.tolist() for batch in sab.LoadBalancingSampler(COMPLEXITY, 1, 5, seed=4, batch_size=4)]
-    assert sum(alone, []) == [batch[0] for batch in sab.LoadBalancingSampler(COMPLEXITY, 1, 5, seed=4)]
+    alone = [
+        batch.tolist() for batch in sab.LoadBalancingSampler(COMPLEXITY, 1, 5, seed=4, batch_size=4)
+    ]
+    assert sum(alone, []) == [
+        batch[0] for batch in sab.LoadBalancingSampler(COMPLEXITY, 1, 5, seed=4)
+    ]
     assert [len(batch) for batch in alone] == [4] * 7 + [2]
 
 
 def test_state_goes_on_with_other_ranks():
-    first = [sab.LoadBalancingBatchSampler(COMPLEXITY, uneven_arrays, rank=rank, world_size=3, seed=1) for rank in range(3)]
+    first = [
+        sab.LoadBalancingBatchSampler(COMPLEXITY, uneven_arrays, rank=rank, world_size=3, seed=1)
+        for rank in range(3)
+    ]
     whole = [[batch.tolist() for batch in sampler] for sampler in first]
     for sampler in first:
         sampler.set_epoch(0)
@@ -308,12 +406,18 @@ def test_state_goes_on_with_other_ranks():
     state = first[0].state_dict()
     rest = []
     for rank in range(2):
-        sampler = sab.LoadBalancingBatchSampler(COMPLEXITY, uneven_arrays, rank=rank, world_size=2, seed=1)
+        sampler = sab.LoadBalancingBatchSampler(
+            COMPLEXITY, uneven_arrays, rank=rank, world_size=2, seed=1
+        )
         sampler.load_state_dict(state)
         rest += [index for batch in sampler for index in batch.tolist()]
-    assert sorted(rest) == sorted(index for batches in whole for batch in batches[7:] for index in batch)
+    assert sorted(rest) == sorted(
+        index for batches in whole for batch in batches[7:] for index in batch
+    )
     again = pickle.loads(pickle.dumps(first[1]))
-    assert [batch.tolist() for batch in again] == whole[1]  # a pass that was broken off begins again
+    assert [batch.tolist() for batch in again] == whole[
+        1
+    ]  # a pass that was broken off begins again
 
 
 def uneven_arrays(indices):
@@ -337,7 +441,11 @@ def test_what_a_callback_raises_comes_through_and_changes_nothing():
         sab.LoadBalancingBatchSampler(COMPLEXITY, make_batches)
     assert sampler.epoch == 0 and sampler[4].tolist() == before
     for wrong, error, words in (
-        (lambda indices: [[len(COMPLEXITY)]], ValueError, r"indices\[0\] = 150: must be from 0 to below the number of samples, 150"),
+        (
+            lambda indices: [[len(COMPLEXITY)]],
+            ValueError,
+            r"indices\[0\] = 150: must be from 0 to below the number of samples, 150",
+        ),
         (lambda indices: [[]], ValueError, "count = 0: must be at least 1"),
         (lambda indices: [[0.5]], TypeError, "must be whole numbers"),
         (lambda indices: 7, TypeError, "not iterable"),

@@ -9,20 +9,34 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import BatchSampler, Sampler, SequentialSampler, default_collate  # noqa: E402
 
 from sab.compat.bionemo import sampler as sampler_module  # noqa: E402
-from sab.compat.bionemo.sampler import BucketBatchSampler, SizeAwareBatchSampler, size_aware_batching  # noqa: E402
+from sab.compat.bionemo.sampler import (
+    BucketBatchSampler,
+    SizeAwareBatchSampler,
+    size_aware_batching,
+)  # noqa: E402
 from sab.compat.bionemo.utils import Buckets, create_buckets  # noqa: E402
 
 BOUNDARIES = torch.tensor([0, 6, 15, 25])
 DATASET = [torch.tensor(pair) for pair in ([1, 2], [3, 4], [5, 6], [7, 8], [9, 10])]
 
 
-def bucket_sampler(shuffle=True, seed=0, base=BatchSampler, shared=None, individual=None, sizes=None, boundaries=BOUNDARIES):
+def bucket_sampler(
+    shuffle=True,
+    seed=0,
+    base=BatchSampler,
+    shared=None,
+    individual=None,
+    sizes=None,
+    boundaries=BOUNDARIES,
+):
     return BucketBatchSampler(
         sizes=torch.arange(25) if sizes is None else sizes,
         bucket_boundaries=boundaries,
         base_batch_sampler_class=base,
         base_batch_sampler_shared_kwargs={"drop_last": False} if shared is None else shared,
-        base_batch_sampler_individual_kwargs={"batch_size": [2, 3, 5]} if individual is None else individual,
+        base_batch_sampler_individual_kwargs={"batch_size": [2, 3, 5]}
+        if individual is None
+        else individual,
         shuffle=shuffle,
         generator=torch.Generator().manual_seed(seed) if shuffle else None,
     )
@@ -40,7 +54,13 @@ def test_create_buckets_documented():
 
 
 def test_create_buckets_takes_negative_integers():
-    assert create_buckets(torch.arange(20) - 7, 10, 5).bucket_boundaries.tolist() == [-7, -2, 3, 8, 13]
+    assert create_buckets(torch.arange(20) - 7, 10, 5).bucket_boundaries.tolist() == [
+        -7,
+        -2,
+        3,
+        8,
+        13,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -63,17 +83,26 @@ def test_create_buckets_errors(arguments, error):
 
 def test_size_aware_batching_documented():
     batches = list(size_aware_batching(DATASET, lambda x: x.numel(), 4, collate_fn=default_collate))
-    assert str(batches) == "[tensor([[1, 2],\n        [3, 4]]), tensor([[5, 6],\n        [7, 8]]), tensor([[ 9, 10]])]"
+    assert (
+        str(batches)
+        == "[tensor([[1, 2],\n        [3, 4]]), tensor([[5, 6],\n        [7, 8]]), tensor([[ 9, 10]])]"
+    )
 
 
 def test_size_aware_batch_sampler_documented():
-    batch_sampler = SizeAwareBatchSampler(sampler=SequentialSampler(DATASET), sizeof=lambda i: DATASET[i].numel(), max_total_size=4)
+    batch_sampler = SizeAwareBatchSampler(
+        sampler=SequentialSampler(DATASET), sizeof=lambda i: DATASET[i].numel(), max_total_size=4
+    )
     assert str(list(batch_sampler)) == "[[0, 1], [2, 3], [4]]"
 
 
 def test_size_aware_skips_with_a_warning_and_reports():
     warned, told = [], []
-    batches = list(size_aware_batching([1, 9, 2, 3], lambda x: x, 4, info_logger=told.append, warn_logger=warned.append))
+    batches = list(
+        size_aware_batching(
+            [1, 9, 2, 3], lambda x: x, 4, info_logger=told.append, warn_logger=warned.append
+        )
+    )
     assert batches == [[1, 2], [3]]
     assert warned[0] == "Size of element 9 exceeds max_total_size (9 > 4), skipping"
     assert warned[1].startswith("3 samples were batched from 4 of the input data.")
@@ -91,7 +120,9 @@ def test_size_aware_errors():
         SizeAwareBatchSampler([1], 3, 4)
     with pytest.raises(ValueError):
         SizeAwareBatchSampler([1], lambda i: 1, "4")
-    with pytest.raises(RuntimeError, match="sizeof raises error at data=1: division by zero") as caught:
+    with pytest.raises(
+        RuntimeError, match="sizeof raises error at data=1: division by zero"
+    ) as caught:
         list(size_aware_batching([1], lambda x: x / 0, 4))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -116,7 +147,9 @@ def test_bucket_batch_sampler_shuffled_documented():
 def test_bucket_batch_sampler_of_size_aware_documented():
     item_costs = torch.arange(25).tolist()
     batch_sampler = bucket_sampler(
-        base=SizeAwareBatchSampler, shared={"sizeof": lambda index: item_costs[index], "max_total_size": 40}, individual={}
+        base=SizeAwareBatchSampler,
+        shared={"sizeof": lambda index: item_costs[index], "max_total_size": 40},
+        individual={},
     )
     assert str(list(iter(batch_sampler))) == (
         "[[24], [2, 5, 3, 0, 1, 4], [12, 10, 11, 7], [13, 6, 14], [17, 16], [22], [19, 15], [9, 8], [18, 20], [21], [23]]"
@@ -127,7 +160,9 @@ def test_loggers_do_not_change_the_batches():
     costs, warned = torch.arange(25).tolist(), []
     shared = {"sizeof": lambda index: costs[index], "max_total_size": 20}
     quiet = bucket_sampler(base=SizeAwareBatchSampler, shared=shared, individual={})
-    told = bucket_sampler(base=SizeAwareBatchSampler, shared={**shared, "warn_logger": warned.append}, individual={})
+    told = bucket_sampler(
+        base=SizeAwareBatchSampler, shared={**shared, "warn_logger": warned.append}, individual={}
+    )
     assert list(quiet) == list(told)
     assert sum("exceeds max_total_size" in line for line in warned) == 4
 
@@ -135,11 +170,20 @@ def test_loggers_do_not_change_the_batches():
 def test_attributes():
     batch_sampler = bucket_sampler(shuffle=False, boundaries=torch.tensor([25, 15, 0, 6]))
     assert batch_sampler.bucket_boundaries.tolist() == [0, 6, 15, 25]
-    assert batch_sampler.num_buckets == 3 and batch_sampler.num_samples == 25 and len(batch_sampler) == 8
+    assert (
+        batch_sampler.num_buckets == 3
+        and batch_sampler.num_samples == 25
+        and len(batch_sampler) == 8
+    )
     assert batch_sampler.bucket_sizes.tolist() == [6, 9, 10]
     assert batch_sampler.bucket_element_indices[0] == [0, 1, 2, 3, 4, 5]
     assert [base.batch_size for base in batch_sampler.base_batch_samplers] == [2, 3, 5]
-    assert sorted(sampler_module.__all__) == ["BucketBatchSampler", "Real", "SizeAwareBatchSampler", "size_aware_batching"]
+    assert sorted(sampler_module.__all__) == [
+        "BucketBatchSampler",
+        "Real",
+        "SizeAwareBatchSampler",
+        "size_aware_batching",
+    ]
 
 
 class Plain(BatchSampler):
@@ -148,12 +192,23 @@ class Plain(BatchSampler):
 
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_core_and_plain_path_agree_unshuffled(drop_last):
-    sizes = torch.from_numpy(np.random.default_rng(0).normal(0, 10, 200))  # negative and fractional sizes
+    sizes = torch.from_numpy(
+        np.random.default_rng(0).normal(0, 10, 200)
+    )  # negative and fractional sizes
     boundaries = torch.tensor([-10.5, 0, 3, 20])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         passes = [
-            list(bucket_sampler(False, base=base, shared={"drop_last": drop_last}, sizes=sizes, boundaries=boundaries)) for base in (BatchSampler, Plain)
+            list(
+                bucket_sampler(
+                    False,
+                    base=base,
+                    shared={"drop_last": drop_last},
+                    sizes=sizes,
+                    boundaries=boundaries,
+                )
+            )
+            for base in (BatchSampler, Plain)
         ]
     assert passes[0] == passes[1]
 
@@ -180,7 +235,9 @@ def test_generator_goes_on_where_a_pass_ended():
 
 
 def test_outside_elements_warn_and_are_skipped():
-    with pytest.warns(UserWarning, match="5 elements are outside the buckets provided and will be skipped"):
+    with pytest.warns(
+        UserWarning, match="5 elements are outside the buckets provided and will be skipped"
+    ):
         batch_sampler = bucket_sampler(shuffle=False, sizes=torch.arange(30))
     assert sorted(sum(batch_sampler, [])) == list(range(25))
     with pytest.raises(RuntimeError, match="outside the bucket ranges"):
@@ -191,7 +248,9 @@ def test_sizeof_that_raises_comes_through_the_core():
     def sizeof(index):
         raise KeyError(index)
 
-    batch_sampler = bucket_sampler(base=SizeAwareBatchSampler, shared={"sizeof": sizeof, "max_total_size": 40}, individual={})
+    batch_sampler = bucket_sampler(
+        base=SizeAwareBatchSampler, shared={"sizeof": sizeof, "max_total_size": 40}, individual={}
+    )
     with pytest.raises(RuntimeError, match="sizeof raises error at data=") as caught:
         list(batch_sampler)
     assert isinstance(caught.value.__cause__, KeyError)

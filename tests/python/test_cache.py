@@ -28,10 +28,17 @@ def file(tmp_path):
 class TestKeeping:
     def test_values_are_objects(self, url):
         with sab.Cache(url) as cache:
-            for key, value in {"a": [1, {"b": None}], b"\xff\0": "text", 7: np.arange(3), "ä": b""}.items():
+            for key, value in {
+                "a": [1, {"b": None}],
+                b"\xff\0": "text",
+                7: np.arange(3),
+                "ä": b"",
+            }.items():
                 cache.put(key, value)
                 kept = cache.get(key)
-                assert np.array_equal(kept, value) if isinstance(value, np.ndarray) else kept == value
+                assert (
+                    np.array_equal(kept, value) if isinstance(value, np.ndarray) else kept == value
+                )
                 assert key in cache
             assert cache.get("x") is None and cache.get("x", 5) == 5 and "x" not in cache
             assert cache.num_keys() == 4
@@ -60,7 +67,11 @@ class TestKeeping:
         assert (stats.hits, stats.misses, stats.failures) == (2, 3, 0)
 
     def test_names_are_apart(self, file):
-        one, other, nameless = sab.Cache(file, dataset_name="one"), sab.Cache(file, dataset_name="other"), sab.Cache(file)
+        one, other, nameless = (
+            sab.Cache(file, dataset_name="one"),
+            sab.Cache(file, dataset_name="other"),
+            sab.Cache(file),
+        )
         one.put("a", 1)
         other.put("a", 2)
         assert (one.get("a"), other.get("a"), nameless.get("a")) == (1, 2, None)
@@ -89,7 +100,13 @@ class TestKeeping:
         cache = sab.Cache(url)
         cache.close()
         cache.close()
-        for call in (lambda: cache.get("a"), lambda: cache.put("a", 1), cache.flush, cache.stats, lambda: cache.url):
+        for call in (
+            lambda: cache.get("a"),
+            lambda: cache.put("a", 1),
+            cache.flush,
+            cache.stats,
+            lambda: cache.url,
+        ):
             with pytest.raises(ValueError, match="closed"):
                 call()
 
@@ -127,26 +144,64 @@ class TestSerializers:
         }
         cache.put("a", value)
         kept = cache.get("a")
-        assert not kept["array"].flags.writeable and not kept["array"].flags.owndata and kept["array"].flags.aligned
+        assert (
+            not kept["array"].flags.writeable
+            and not kept["array"].flags.owndata
+            and kept["array"].flags.aligned
+        )
         with pytest.raises(ValueError):
             kept["array"][0] = 1
         assert list(kept) == list(value) and kept["text"] == "abc"
         assert np.array_equal(kept["array"], value["array"]) and kept["empty"].shape == (0, 3)
         for name in ("tensor", "bfloat16", "complex"):
-            assert kept[name].dtype == value[name].dtype and torch.equal(kept[name], value[name].resolve_conj())
+            assert kept[name].dtype == value[name].dtype and torch.equal(
+                kept[name], value[name].resolve_conj()
+            )
         del cache
         assert kept["array"].sum() == value["array"].sum()
 
     def test_arrays_keep_values_as_they_are(self, url):
         cache = sab.Cache(url, serializer="arrays")
-        for number, value in enumerate([None, True, 0, -(2**70), 1.5, "ä\ud800", b"\0\1", [], (), {}, [1, (2, [3.0])], {"a": {1: None, None: "b", 2.5: ()}}, float("inf")]):
+        for number, value in enumerate(
+            [
+                None,
+                True,
+                0,
+                -(2**70),
+                1.5,
+                "ä\ud800",
+                b"\0\1",
+                [],
+                (),
+                {},
+                [1, (2, [3.0])],
+                {"a": {1: None, None: "b", 2.5: ()}},
+                float("inf"),
+            ]
+        ):
             cache.put(number, value)
             assert cache.get(number) == value and type(cache.get(number)) is type(value)
         array = np.arange(12).reshape(3, 4)
-        for value in (array.T, array[::2, ::-1], np.float32(1.5), np.str_("xy"), np.array(3), np.array(["a", "bcd"]), np.array(["2020-01-01"], "M8[s]"), array.astype(">i2"), np.array([True]), np.zeros((2, 0))):
+        for value in (
+            array.T,
+            array[::2, ::-1],
+            np.float32(1.5),
+            np.str_("xy"),
+            np.array(3),
+            np.array(["a", "bcd"]),
+            np.array(["2020-01-01"], "M8[s]"),
+            array.astype(">i2"),
+            np.array([True]),
+            np.zeros((2, 0)),
+        ):
             cache.put("a", value)
             kept = cache.get("a")
-            assert type(kept) is type(value) and kept.dtype == value.dtype and kept.shape == value.shape and np.array_equal(kept, value)
+            assert (
+                type(kept) is type(value)
+                and kept.dtype == value.dtype
+                and kept.shape == value.shape
+                and np.array_equal(kept, value)
+            )
 
     def test_arrays_take_nothing_that_runs_code(self, url):
         cache = sab.Cache(url, serializer="arrays")
@@ -154,7 +209,17 @@ class TestSerializers:
         class Mine(dict):
             pass
 
-        for value in (object(), {1}, Mine(), np.array([object()]), np.zeros(2, "i4,f8"), np.ma.zeros(2), len, [{"a": [3 + 4j]}], {(1, 2): 3}):
+        for value in (
+            object(),
+            {1},
+            Mine(),
+            np.array([object()]),
+            np.zeros(2, "i4,f8"),
+            np.ma.zeros(2),
+            len,
+            [{"a": [3 + 4j]}],
+            {(1, 2): 3},
+        ):
             with pytest.raises(TypeError, match='serializer = "arrays"'):
                 cache.put("a", value)
         assert "a" not in cache
@@ -162,7 +227,12 @@ class TestSerializers:
     def test_tensors_that_arrays_refuse(self):
         torch = pytest.importorskip("torch")
         cache = sab.Cache("memory:", serializer="arrays")
-        for value in (torch.eye(3).to_sparse(), torch.zeros(2, requires_grad=True), torch.nn.Parameter(torch.zeros(2)), torch.zeros(2, device="meta")):
+        for value in (
+            torch.eye(3).to_sparse(),
+            torch.zeros(2, requires_grad=True),
+            torch.nn.Parameter(torch.zeros(2)),
+            torch.zeros(2, device="meta"),
+        ):
             with pytest.raises(TypeError, match='serializer = "arrays"'):
                 cache.put("a", value)
 
@@ -231,11 +301,18 @@ class TestTrust:
             assert (tmp_path / f"own.mdb{name}").stat().st_mode & 0o777 == 0o600
             assert (tmp_path / f"all.mdb{name}").stat().st_mode & 0o777 == 0o644
 
-    @pytest.mark.parametrize("hosts", ["192.0.2.1:1", "127.0.0.1:1,192.0.2.1:1", "[2001:db8::1]:1", "user:pa%40ss@192.0.2.1:1"])
+    @pytest.mark.parametrize(
+        "hosts",
+        ["192.0.2.1:1", "127.0.0.1:1,192.0.2.1:1", "[2001:db8::1]:1", "user:pa%40ss@192.0.2.1:1"],
+    )
     def test_unpickling_what_another_machine_sends_gives_a_warning(self, hosts):
         with pytest.warns(UserWarning, match="another machine") as caught:
             cache = sab.Cache(f"redis://{hosts}", timeout=0.01)
-        assert len(caught) == 1 and caught[0].filename == __file__ and "ss" not in str(caught[0].message).split("unpickles")[0]
+        assert (
+            len(caught) == 1
+            and caught[0].filename == __file__
+            and "ss" not in str(caught[0].message).split("unpickles")[0]
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for serializer in ("pickle", "arrays", "bytes", "view", (pickle.dumps, pickle.loads)):
@@ -245,7 +322,13 @@ class TestTrust:
     def test_no_warning_on_this_machine(self, file):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            for url in ("memory:", file, "redis://localhost:1", "redis://127.0.0.1:1,127.0.0.2:1/3", "redis://:p@[::1]:1"):
+            for url in (
+                "memory:",
+                file,
+                "redis://localhost:1",
+                "redis://127.0.0.1:1,127.0.0.2:1/3",
+                "redis://:p@[::1]:1",
+            ):
                 sab.Cache(url, timeout=0.01)
 
 
@@ -278,15 +361,23 @@ class TestLoading:
             return "made"
 
         found = []
-        threads = [threading.Thread(target=lambda: found.append(cache.get_or_load("a", load))) for _ in range(8)]
+        threads = [
+            threading.Thread(target=lambda: found.append(cache.get_or_load("a", load)))
+            for _ in range(8)
+        ]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
         assert calls == ["a"] and found == ["made"] * 8
 
     def test_nested(self, url):
         cache = sab.Cache(url)
-        assert cache.get_or_load("outer", lambda key: cache.get_or_load("inner", lambda key: 1) + 1) == 2
-        assert cache.get_or_load("same", lambda key: cache.get_or_load("same", lambda key: 1) + 1) == 2
+        assert (
+            cache.get_or_load("outer", lambda key: cache.get_or_load("inner", lambda key: 1) + 1)
+            == 2
+        )
+        assert (
+            cache.get_or_load("same", lambda key: cache.get_or_load("same", lambda key: 1) + 1) == 2
+        )
 
     @pytest.mark.parametrize("where", ["thread", "process"])
     def test_waiting_can_be_interrupted(self, file, where):
@@ -298,7 +389,9 @@ class TestLoading:
             has_begun.set()
             return is_over.wait(60)
 
-        other = (threading.Thread if where == "thread" else context.Process)(target=lambda: cache.get_or_load("slow", load))
+        other = (threading.Thread if where == "thread" else context.Process)(
+            target=lambda: cache.get_or_load("slow", load)
+        )
         other.start()
         assert has_begun.wait(60)
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -333,7 +426,10 @@ class TestLoading:
         cache = sab.Cache(file, dataset_name="d")
         cache.put("before", 0)
         context = multiprocessing.get_context(method)
-        processes = [context.Process(target=load_slowly, args=(cache, str(tmp_path / f"log{n}"))) for n in range(3)]
+        processes = [
+            context.Process(target=load_slowly, args=(cache, str(tmp_path / f"log{n}")))
+            for n in range(3)
+        ]
         [process.start() for process in processes]
         [process.join(60) for process in processes]
         assert [process.exitcode for process in processes] == [0, 0, 0]
@@ -366,7 +462,9 @@ class Squares:
 
 class TestDataset:
     def test_samples_are_made_once(self, tmp_path, file):
-        dataset = sab.CachedDataset(Squares(tmp_path / "log"), file, dataset_name="squares", writer_buffer_size=7)
+        dataset = sab.CachedDataset(
+            Squares(tmp_path / "log"), file, dataset_name="squares", writer_buffer_size=7
+        )
         for _ in range(3):
             assert [int(dataset[n][0]) for n in range(len(dataset))] == [n * n for n in range(40)]
         assert (tmp_path / "log").stat().st_size == 40
@@ -375,10 +473,16 @@ class TestDataset:
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     def test_workers_of_a_data_loader(self, tmp_path, file, method):
         data = pytest.importorskip("torch.utils.data")
-        dataset = sab.CachedDataset(Squares(tmp_path / "log"), file, dataset_name="squares", writer_buffer_size=5)
+        dataset = sab.CachedDataset(
+            Squares(tmp_path / "log"), file, dataset_name="squares", writer_buffer_size=5
+        )
         for _ in range(2):
-            loader = data.DataLoader(dataset, batch_size=8, num_workers=2, multiprocessing_context=method)
-            assert sorted(int(row[0]) for batch in loader for row in batch) == sorted(n * n for n in range(40))
+            loader = data.DataLoader(
+                dataset, batch_size=8, num_workers=2, multiprocessing_context=method
+            )
+            assert sorted(int(row[0]) for batch in loader for row in batch) == sorted(
+                n * n for n in range(40)
+            )
         assert (tmp_path / "log").stat().st_size == 40
 
     def test_arguments(self):

@@ -14,7 +14,9 @@ import pytest
 
 import sab
 
-pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="there is no redis-server")
+pytestmark = pytest.mark.skipif(
+    shutil.which("redis-server") is None, reason="there is no redis-server"
+)
 
 
 def free_port():
@@ -30,7 +32,18 @@ class Server:
         self.start()
 
     def start(self):
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *self.options]
+        command = [
+            "redis-server",
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            *self.options,
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd="/tmp")
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
@@ -61,7 +74,10 @@ def test_values_are_kept_and_shared(servers):
     url = "redis://" + ",".join(server.host for server in servers)
     one, two = sab.Cache(url, dataset_name="one"), sab.Cache(url, dataset_name="two")
     one.put_many({n: np.full(100, n) for n in range(200)})
-    assert all((value == n).all() for n, value in enumerate(sab.Cache(url, dataset_name="one").get_many(range(200))))
+    assert all(
+        (value == n).all()
+        for n, value in enumerate(sab.Cache(url, dataset_name="one").get_many(range(200)))
+    )
     two.put("a", 1)
     assert (one.num_keys(), two.num_keys(), sab.Cache(url).num_keys()) == (200, 1, 201)
     one.clear()
@@ -106,14 +122,28 @@ class TestBagua:
         loader = CacheLoader(backend="redis", hosts=hosts, cluster_mode=True, dataset_name="test")
         calls = []
         for _ in range(2):
-            assert [loader.get(index, lambda x: calls.append(x) or x * 2) for index in range(30)] == [2 * n for n in range(30)]
+            assert [
+                loader.get(index, lambda x: calls.append(x) or x * 2) for index in range(30)
+            ] == [2 * n for n in range(30)]
         assert calls == list(range(30)) and loader.num_keys() == 30
         # Each key lies on the server that the xxHash of its name says.
-        placed = subprocess.run(["redis-cli", "-p", str(servers[1].port), "keys", "*"], capture_output=True, text=True, check=True).stdout.split()
+        placed = subprocess.run(
+            ["redis-cli", "-p", str(servers[1].port), "keys", "*"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
         assert 0 < len(placed) < 30 and all(key.startswith("test_") for key in placed)
         one = CacheLoader(hosts=hosts, cluster_mode=False, dataset_name="one")
         one.get("k", lambda key: key)
-        assert one.num_keys() == int(subprocess.run(["redis-cli", "-p", str(servers[0].port), "dbsize"], capture_output=True, text=True, check=True).stdout)
+        assert one.num_keys() == int(
+            subprocess.run(
+                ["redis-cli", "-p", str(servers[0].port), "dbsize"],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
         with pytest.raises(ValueError, match="Invalid backend"):
             CacheLoader(backend="memcached")
         with pytest.raises(AssertionError, match="should not be empty"):
@@ -124,7 +154,9 @@ class TestBagua:
         from sab.compat.bagua.contrib import CachedDataset
 
         data = [[(np.random.rand(5, 2), np.random.rand(1)) for _ in range(102)] for _ in range(2)]
-        first = CachedDataset(data[0], backend="redis", dataset_name="d1", capacity_per_node=100_000_000)
+        first = CachedDataset(
+            data[0], backend="redis", dataset_name="d1", capacity_per_node=100_000_000
+        )
         second = CachedDataset(data[1], backend="redis", dataset_name="d2")
         first.cache_loader.store.clear()
         for dataset, samples, keys in ((first, data[0], 102), (second, data[1], 204)):
@@ -141,7 +173,12 @@ class TestBagua:
         store.set("1", b"one")
         store.mset({"2": "two", "3": b"three", "4": b"four"})
         assert store.mget(["1", "2", "5"]) == [b"one", b"two", None]
-        assert store.get("4") == b"four" and store.get("6") is None and store.num_keys() == 4 and store.status()
+        assert (
+            store.get("4") == b"four"
+            and store.get("6") is None
+            and store.num_keys() == 4
+            and store.status()
+        )
         servers[2].kill()
         assert not store.status()
         store.shutdown()
@@ -169,6 +206,18 @@ class TestBagua:
         port = free_port()
         ranks = []
         for rank in range(2):
-            environment = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            ranks.append(subprocess.Popen([sys.executable, str(script)], env={**os.environ, **{name: str(value) for name, value in environment.items()}}))
+            environment = {
+                "RANK": rank,
+                "LOCAL_RANK": rank,
+                "WORLD_SIZE": 2,
+                "LOCAL_WORLD_SIZE": 2,
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+            }
+            ranks.append(
+                subprocess.Popen(
+                    [sys.executable, str(script)],
+                    env={**os.environ, **{name: str(value) for name, value in environment.items()}},
+                )
+            )
         assert [rank.wait(120) for rank in ranks] == [0, 0]

@@ -20,7 +20,9 @@ FASTA = b">a first\nMKV\nLLA\n>b\n\n>c\nM\n"
 
 
 def run(*arguments, stdin=b""):
-    return subprocess.run([sys.executable, "-m", "sab.cli", *map(str, arguments)], input=stdin, capture_output=True)
+    return subprocess.run(
+        [sys.executable, "-m", "sab.cli", *map(str, arguments)], input=stdin, capture_output=True
+    )
 
 
 @pytest.fixture
@@ -56,12 +58,20 @@ def test_standard_input_and_npy(sizes_file):
 
 
 def test_input_errors(tmp_path):
-    empty, broken, wrong, headless = (tmp_path / name for name in ("empty.txt", "broken.gz", "wrong.npy", "headless.fa"))
+    empty, broken, wrong, headless = (
+        tmp_path / name for name in ("empty.txt", "broken.gz", "wrong.npy", "headless.fa")
+    )
     empty.write_bytes(b"")
     broken.write_bytes(gzip.compress(TEXT * 100)[:-9])
     np.save(wrong, np.ones((2, 2)))
     headless.write_bytes(b"MKV\n>a\nM\n")
-    for path, words in ((empty, "no sample"), (broken, "end"), (wrong, "one dimension"), (headless, "must begin"), (tmp_path / "none", "No such file")):
+    for path, words in (
+        (empty, "no sample"),
+        (broken, "end"),
+        (wrong, "one dimension"),
+        (headless, "must begin"),
+        (tmp_path / "none", "No such file"),
+    ):
         with pytest.raises(InputError, match=words):
             read_sizes(str(path), False)
 
@@ -93,14 +103,24 @@ def test_errors_are_one_line_and_exit_2(sizes_file, capsys, arguments, words):
 def test_a_reader_that_has_gone_exits_141(sizes_file, options):
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([sys.executable, "-m", "sab.cli", "compare", sizes_file, "--budget", "512", *options], stdout=writer, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        [sys.executable, "-m", "sab.cli", "compare", sizes_file, "--budget", "512", *options],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+    )
     os.close(writer)
     assert done.returncode == 141 and done.stderr == b""
 
 
 def test_ctrl_c_exits_130():
-    process = subprocess.Popen([sys.executable, "-m", "sab.cli", "plan", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.stdin.write(TEXT * (1_000_000 // len(TEXT)))  # more than a pipe holds: this ends when the command reads, and it waits for more
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sab.cli", "plan", "-"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdin.write(
+        TEXT * (1_000_000 // len(TEXT))
+    )  # more than a pipe holds: this ends when the command reads, and it waits for more
     process.stdin.flush()
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(20) == 130
@@ -110,7 +130,10 @@ def test_ctrl_c_exits_130():
 
 def test_compare_table_and_json(sizes_file, capsys, tmp_path):
     for name in ("a.png", "a.svg"):
-        assert main(["compare", str(sizes_file), "--budget", "512", "--picture", str(tmp_path / name)]) == 0
+        assert (
+            main(["compare", str(sizes_file), "--budget", "512", "--picture", str(tmp_path / name)])
+            == 0
+        )
         assert (tmp_path / name).stat().st_size > 10_000
     out = capsys.readouterr().out
     assert "static batches of 32" in out and "libsab" in out and "a.svg" in out
@@ -133,8 +156,33 @@ def test_plan_saves_what_it_reports(sizes_file, tmp_path, capsys):
     import sab
 
     path = tmp_path / "plan"
-    options = ["--budget", "600", "--tail", "drop", "--length-multiple", "8", "--world-size", "4", "--cost", "0,0,1"]
-    assert main(["plan", str(sizes_file), *options, "--save", str(path), "--json", "--picture", str(tmp_path / "p.svg")]) == 0
+    options = [
+        "--budget",
+        "600",
+        "--tail",
+        "drop",
+        "--length-multiple",
+        "8",
+        "--world-size",
+        "4",
+        "--cost",
+        "0,0,1",
+    ]
+    assert (
+        main(
+            [
+                "plan",
+                str(sizes_file),
+                *options,
+                "--save",
+                str(path),
+                "--json",
+                "--picture",
+                str(tmp_path / "p.svg"),
+            ]
+        )
+        == 0
+    )
     facts = json.loads(capsys.readouterr().out)
     assert f"{sab.Plan.open(path).fingerprint:016x}" == facts["fingerprint"]
     assert (tmp_path / "p.svg").stat().st_size > 5000
@@ -194,23 +242,62 @@ def step_file(tmp_path):
 
 def test_memory_prints_measured_predicted_and_batch_sizes(step_file, tmp_path, sizes_file):
     ranges = ["--shortest", 4, "--longest", 60]
-    made = run("memory", f"{step_file}:step", *ranges, "--device", "cpu", "--budget", "1M", "--save", tmp_path / "m", "--picture", tmp_path / "p.svg")
+    made = run(
+        "memory",
+        f"{step_file}:step",
+        *ranges,
+        "--device",
+        "cpu",
+        "--budget",
+        "1M",
+        "--save",
+        tmp_path / "m",
+        "--picture",
+        tmp_path / "p.svg",
+    )
     assert made.returncode == 0, made.stderr
     text = made.stdout.decode()
-    assert "measured" in text and "largest batches within 1.0 MiB" in text and (tmp_path / "p.svg").read_bytes().startswith(b"<?xml")
+    assert (
+        "measured" in text
+        and "largest batches within 1.0 MiB" in text
+        and (tmp_path / "p.svg").read_bytes().startswith(b"<?xml")
+    )
     import sab
 
     model = sab.MemoryModel.open(tmp_path / "m")
-    found = json.loads(run("memory", f"{step_file}:step", sizes_file, "--device", "cpu", "--budget", "1MiB", "--json").stdout)
-    assert found["budget"] == 1 << 20 and len(found["points"]) == 12 and found["model"]["residual"] < 0.01
+    found = json.loads(
+        run(
+            "memory",
+            f"{step_file}:step",
+            sizes_file,
+            "--device",
+            "cpu",
+            "--budget",
+            "1MiB",
+            "--json",
+        ).stdout
+    )
+    assert (
+        found["budget"] == 1 << 20
+        and len(found["points"]) == 12
+        and found["model"]["residual"] < 0.01
+    )
     for size in found["batch_sizes"]:
-        assert size["bytes"] <= 1 << 20 < model.predict_upper([(size["batch_size"] + 2, size["length"])])[0] * 1.02 or size["batch_size"] < 3
+        assert (
+            size["bytes"]
+            <= 1 << 20
+            < model.predict_upper([(size["batch_size"] + 2, size["length"])])[0] * 1.02
+            or size["batch_size"] < 3
+        )
 
 
 def test_memory_says_what_is_wrong(step_file):
     ranges = ["--shortest", 4, "--longest", 60, "--device", "cpu", "--budget", "1M"]
     for arguments, words in (
-        ([f"{step_file}:step", "--device", "cpu"], "an INPUT of sizes, or --shortest and --longest"),
+        (
+            [f"{step_file}:step", "--device", "cpu"],
+            "an INPUT of sizes, or --shortest and --longest",
+        ),
         ([f"{step_file}:nothing", *ranges], "has no function nothing"),
         (["nothing.py:step", *ranges], "there is no file nothing.py"),
         (["no_such_module:step", *ranges], "there is no module no_such_module"),
@@ -222,7 +309,10 @@ def test_memory_says_what_is_wrong(step_file):
         ([f"{step_file}:step", *ranges, "--total", "much"], "must be a number of bytes"),
     ):
         made = run("memory", *arguments)
-        assert made.returncode == 2 and words in made.stderr.decode() and not made.stdout, (arguments, made.stderr)
+        assert made.returncode == 2 and words in made.stderr.decode() and not made.stdout, (
+            arguments,
+            made.stderr,
+        )
 
 
 @pytest.mark.parametrize(
@@ -238,15 +328,43 @@ def test_memory_of_a_module_that_will_not_do(tmp_path, capsys, monkeypatch, text
     monkeypatch.setattr(sys, "path", sys.path[:])
     (tmp_path / "json.py").write_text(text)  # a name that is taken, too
     name = "A.step" if "class" in text else "step"
-    assert main(["memory", f"{tmp_path}/json.py:{name}", "--device", "cpu", "--shortest", "1", "--longest", "2"]) == 2
+    assert (
+        main(
+            [
+                "memory",
+                f"{tmp_path}/json.py:{name}",
+                "--device",
+                "cpu",
+                "--shortest",
+                "1",
+                "--longest",
+                "2",
+            ]
+        )
+        == 2
+    )
     assert said in capsys.readouterr().err
 
 
 def test_memory_json_of_a_step_that_prints(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "path", sys.path[:])
     pytest.importorskip("torch")
-    (tmp_path / "step.py").write_text("import torch\ndef step(count, length):\n    print('hello')\n    torch.ones(count * int(length) + 1000)\n")
-    arguments = ["memory", f"{tmp_path}/step.py:step", "--device", "cpu", "--shortest", "10", "--longest", "100", "--budget", "1M", "--json"]
+    (tmp_path / "step.py").write_text(
+        "import torch\ndef step(count, length):\n    print('hello')\n    torch.ones(count * int(length) + 1000)\n"
+    )
+    arguments = [
+        "memory",
+        f"{tmp_path}/step.py:step",
+        "--device",
+        "cpu",
+        "--shortest",
+        "10",
+        "--longest",
+        "100",
+        "--budget",
+        "1M",
+        "--json",
+    ]
     assert main(arguments) == 0
     assert json.loads(capsys.readouterr().out)["budget"] == 1 << 20
     assert main([*arguments, "--save", f"{tmp_path}/nowhere/x"]) == 2
@@ -257,9 +375,26 @@ def test_memory_json_of_a_step_that_prints(tmp_path, capsys, monkeypatch):
 
 def test_pack(sizes_file):
     facts = json.loads(run("pack", sizes_file, "--capacity", "256", "--json").stdout)
-    assert facts["capacity"] == 256 and list(facts["methods"]) == ["best_fit", "histogram", "first_fit"]
+    assert facts["capacity"] == 256 and list(facts["methods"]) == [
+        "best_fit",
+        "histogram",
+        "first_fit",
+    ]
     best = facts["methods"]["best_fit"]
     assert best["bins"] == best["lower_bound"] and best["fill"] > 0.99 and best["samples"] == 3000
-    table = run("pack", sizes_file, "--capacity", "16", "--split", "--method", "first_fit", "--max-sequences", "3").stdout.decode()
+    table = run(
+        "pack",
+        sizes_file,
+        "--capacity",
+        "16",
+        "--split",
+        "--method",
+        "first_fit",
+        "--max-sequences",
+        "3",
+    ).stdout.decode()
     assert "first_fit" in table and "best_fit" not in table and "are cut into pieces" in table
-    assert "are left out" in run("pack", sizes_file, "--capacity", "40", "--oversize", "skip").stdout.decode()
+    assert (
+        "are left out"
+        in run("pack", sizes_file, "--capacity", "40", "--oversize", "skip").stdout.decode()
+    )

@@ -14,13 +14,22 @@ JOBS = pathlib.Path(__file__).parent / "distributed_jobs.py"
 
 
 def run(job, world_size, **arguments):
-    done = subprocess.run([sys.executable, str(JOBS), job, str(world_size), json.dumps(arguments)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(JOBS), job, str(world_size), json.dumps(arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("kind, micro_batches, world_size", [("bucket", 1, 3), ("balanced", 1, 4), ("balanced", 2, 2)])
-def test_ddp_on_uneven_data_ends_everywhere_and_learns_what_one_process_learns(kind, micro_batches, world_size):
+@pytest.mark.parametrize(
+    "kind, micro_batches, world_size", [("bucket", 1, 3), ("balanced", 1, 4), ("balanced", 2, 2)]
+)
+def test_ddp_on_uneven_data_ends_everywhere_and_learns_what_one_process_learns(
+    kind, micro_batches, world_size
+):
     ranks = run("train", world_size, kind=kind, micro_batches=micro_batches)
     assert len({rank["steps"] for rank in ranks}) == 1 and ranks[0]["steps"] > 3
     alone = np.array(run("train_alone", world_size, kind=kind, micro_batches=micro_batches))
@@ -56,7 +65,10 @@ def test_a_rank_that_never_comes_is_named():
 
 def test_a_rank_that_fails_alone_is_told_of_everywhere():
     said = run("fail_alone", 3)
-    assert said[1].startswith("TypeError") and said[0] == said[2] == "MismatchError: rank 1 failed; see the error on that rank"
+    assert (
+        said[1].startswith("TypeError")
+        and said[0] == said[2] == "MismatchError: rank 1 failed; see the error on that rank"
+    )
 
 
 def test_tensor_parallel_ranks_share_their_samples():

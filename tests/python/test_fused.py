@@ -47,7 +47,12 @@ every_optimizer = pytest.mark.parametrize("kind, options", ELEMENTWISE, ids=NAME
 
 def make_parameters(count=12, seed=0, dtypes=(torch.float32,), shapes=SHAPES):
     generator = torch.Generator().manual_seed(seed)
-    return [torch.nn.Parameter(torch.randn(shapes[i % len(shapes)], generator=generator).to(dtypes[i % len(dtypes)])) for i in range(count)]
+    return [
+        torch.nn.Parameter(
+            torch.randn(shapes[i % len(shapes)], generator=generator).to(dtypes[i % len(dtypes)])
+        )
+        for i in range(count)
+    ]
 
 
 def set_gradients(params, seed, missing=(), add=False):
@@ -64,7 +69,15 @@ def set_gradients(params, seed, missing=(), add=False):
 
 def same(one, other):
     if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and one.shape == other.shape and (torch.equal(one, other) or torch.equal(one.isnan(), other.isnan()) and torch.equal(one.nan_to_num(), other.nan_to_num()))
+        return (
+            one.dtype == other.dtype
+            and one.shape == other.shape
+            and (
+                torch.equal(one, other)
+                or torch.equal(one.isnan(), other.isnan())
+                and torch.equal(one.nan_to_num(), other.nan_to_num())
+            )
+        )
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)):
@@ -126,9 +139,34 @@ def moves(draw_from):
     which=st.sampled_from(ELEMENTWISE),
     seed=st.integers(0, 1000),
     count=st.integers(1, 14),
-    dtypes=st.sampled_from([(torch.float32,), (torch.float64,), (torch.float32, torch.float64), (torch.float32, torch.float32, torch.bfloat16)]),
+    dtypes=st.sampled_from(
+        [
+            (torch.float32,),
+            (torch.float64,),
+            (torch.float32, torch.float64),
+            (torch.float32, torch.float32, torch.bfloat16),
+        ]
+    ),
     flatten=st.booleans(),
-    steps=moves(st.tuples(st.sampled_from(["fuse", "fuse", "fuse", "plain", "reload", "moved", "state moved", "state replaced", "lr"]), st.sets(st.integers(0, 13)), st.booleans())),
+    steps=moves(
+        st.tuples(
+            st.sampled_from(
+                [
+                    "fuse",
+                    "fuse",
+                    "fuse",
+                    "plain",
+                    "reload",
+                    "moved",
+                    "state moved",
+                    "state replaced",
+                    "lr",
+                ]
+            ),
+            st.sets(st.integers(0, 13)),
+            st.booleans(),
+        )
+    ),
 )
 def test_any_history_as_the_plain_one(which, seed, count, dtypes, flatten, steps):
     kind, options = which
@@ -136,7 +174,11 @@ def test_any_history_as_the_plain_one(which, seed, count, dtypes, flatten, steps
     split = chance.randrange(count + 1)
 
     def groups(params):
-        return [{"params": part, "lr": 0.05 + 0.1 * i} for i, part in enumerate((params[:split], params[split:])) if part]
+        return [
+            {"params": part, "lr": 0.05 + 0.1 * i}
+            for i, part in enumerate((params[:split], params[split:]))
+            if part
+        ]
 
     def make():
         params = make_parameters(count, seed, dtypes, chance_shapes)
@@ -174,7 +216,9 @@ def test_more_than_one_thread():
     torch.set_num_threads(2)
     try:
         for kind, options in ELEMENTWISE:
-            pair = Pair(kind, options, lambda: make_parameters(40, shapes=[(1999,), (31, 77), (4001,)]))
+            pair = Pair(
+                kind, options, lambda: make_parameters(40, shapes=[(1999,), (31, 77), (4001,)])
+            )
             pair.run(3)
             assert sum(pair.runs) == 40 and len(pair.runs) == 4  # stretches of up to 32,768
     finally:
@@ -185,20 +229,37 @@ def test_more_than_one_thread():
 
 
 def bagua_model():
-    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Sigmoid(), torch.nn.Linear(3, 1), torch.nn.Sigmoid())
-    values = [[[-0.2109, -0.4976], [-0.1413, -0.3420], [-0.2524, 0.6976]], [-0.1085, -0.2979, 0.6892], [[-0.0508, -0.3941, -0.2843]], [-0.0711]]
+    model = torch.nn.Sequential(
+        torch.nn.Linear(2, 3), torch.nn.Sigmoid(), torch.nn.Linear(3, 1), torch.nn.Sigmoid()
+    )
+    values = [
+        [[-0.2109, -0.4976], [-0.1413, -0.3420], [-0.2524, 0.6976]],
+        [-0.1085, -0.2979, 0.6892],
+        [[-0.0508, -0.3941, -0.2843]],
+        [-0.0711],
+    ]
     model.load_state_dict(dict(zip(model.state_dict(), map(torch.tensor, values))))
     named = list(model.named_parameters())
-    groups = [{"params": [param for name, param in named if ("bias" in name) == bias], "weight_decay": 0.0 if bias else 0.1} for bias in (False, True)]
+    groups = [
+        {
+            "params": [param for name, param in named if ("bias" in name) == bias],
+            "weight_decay": 0.0 if bias else 0.1,
+        }
+        for bias in (False, True)
+    ]
     return model, groups
 
 
-@pytest.mark.parametrize("kind, options", [each for each in ELEMENTWISE if each[0] not in (optim.Adagrad, optim.NAdam, optim.RAdam)] + [
-    (optim.SGD, dict(lr=0.2, momentum=1, dampening=0, weight_decay=1, nesterov=True)),
-    (optim.SGD, dict(lr=0.2, momentum=1, dampening=0.5, weight_decay=1)),
-    (optim.Rprop, dict(lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50))),
-    (optim.RMSprop, dict(weight_decay=1, momentum=1, centered=True)),
-])
+@pytest.mark.parametrize(
+    "kind, options",
+    [each for each in ELEMENTWISE if each[0] not in (optim.Adagrad, optim.NAdam, optim.RAdam)]
+    + [
+        (optim.SGD, dict(lr=0.2, momentum=1, dampening=0, weight_decay=1, nesterov=True)),
+        (optim.SGD, dict(lr=0.2, momentum=1, dampening=0.5, weight_decay=1)),
+        (optim.Rprop, dict(lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50))),
+        (optim.RMSprop, dict(weight_decay=1, momentum=1, centered=True)),
+    ],
+)
 def test_bagua_fused_optimizer(kind, options):
     from sab.compat.bagua import contrib
 
@@ -237,14 +298,20 @@ def test_bagua_calculate_mutual_groups():
 def test_bagua_names():
     import sab.compat.bagua.contrib.fuse.optimizer as module
     from sab.compat.bagua.contrib import LoadBalancingDistributedSampler, fuse_optimizer as fuse  # noqa: F401
-    from sab.compat.bagua.contrib.load_balancing_data_loader import LoadBalancingDistributedBatchSampler  # noqa: F401
+    from sab.compat.bagua.contrib.load_balancing_data_loader import (
+        LoadBalancingDistributedBatchSampler,
+    )  # noqa: F401
 
     assert fuse is module.fuse_optimizer
     optimizer = optim.Adam(make_parameters())
     assert not module.is_fused_optimizer(optimizer)
     with pytest.raises(RuntimeError, match="fuse_optimizer"):
         module.fuse_step(optimizer)
-    assert fuse(optimizer, True, True) is optimizer and module.is_fused_optimizer(optimizer) and is_fused_optimizer(optimizer)
+    assert (
+        fuse(optimizer, True, True) is optimizer
+        and module.is_fused_optimizer(optimizer)
+        and is_fused_optimizer(optimizer)
+    )
     with pytest.raises(RuntimeError, match="twice"):
         fuse(optimizer)
     set_gradients(optimizer.param_groups[0]["params"], 0)
@@ -309,12 +376,16 @@ def test_a_parameter_alone_drags_little_memory_along():
     fuse_optimizer(optim.SGD(params, lr=0.1))
     written = io.BytesIO()
     torch.save(params[50], written)
-    assert written.tell() < 140_000 and all(sab.torch_optim._storage(param).nbytes() <= 131_072 for param in params)
+    assert written.tell() < 140_000 and all(
+        sab.torch_optim._storage(param).nbytes() <= 131_072 for param in params
+    )
 
 
 def test_what_is_no_optimizer():
     for given in (None, torch.nn.Linear(1, 1), make_parameters(2)):
-        with pytest.raises(TypeError, match=f"optimizer is a {type(given).__name__}: must be an optimizer"):
+        with pytest.raises(
+            TypeError, match=f"optimizer is a {type(given).__name__}: must be an optimizer"
+        ):
             fuse_optimizer(given)
     assert not hasattr(torch.nn.Linear, "fuse_step")
 
@@ -322,14 +393,22 @@ def test_what_is_no_optimizer():
 def test_parameters_without_gradient_are_skipped_with_their_state():
     for kind, options in ELEMENTWISE:
         pair = Pair(kind, options)
-        for seed, missing in enumerate([(3,), (), (3, 4), (0, 11), (), range(12), (), range(11), ()]):
+        for seed, missing in enumerate(
+            [(3,), (), (3, 4), (0, 11), (), range(12), (), range(11), ()]
+        ):
             pair.feed(seed, missing)
             pair.step()
             pair.check()
 
 
 def test_frozen_parameters_stay_and_join_when_unfrozen():
-    pair = Pair(optim.Adam, {}, lambda: [param.requires_grad_(i not in (2, 3, 7)) for i, param in enumerate(make_parameters())])
+    pair = Pair(
+        optim.Adam,
+        {},
+        lambda: [
+            param.requires_grad_(i not in (2, 3, 7)) for i, param in enumerate(make_parameters())
+        ],
+    )
     for seed in range(3):
         pair.feed(seed, missing=(2, 3, 7))
         pair.step()
@@ -360,16 +439,31 @@ def test_sparse_gradients(kind, options):
 
 
 def test_types_are_fused_with_their_like():
-    pair = Pair(optim.Adam, {}, lambda: make_parameters(16, dtypes=(torch.float32, torch.float64, torch.bfloat16, torch.complex64)))
+    pair = Pair(
+        optim.Adam,
+        {},
+        lambda: make_parameters(
+            16, dtypes=(torch.float32, torch.float64, torch.bfloat16, torch.complex64)
+        ),
+    )
     pair.run(4)
     assert pair.runs == [4, 4] and len(pair.fused._sab_fuser.plans[0].rest) == 8
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("options", [{}, dict(foreach=False), dict(fused=True), dict(capturable=True)])
+@pytest.mark.parametrize(
+    "options", [{}, dict(foreach=False), dict(fused=True), dict(capturable=True)]
+)
 def test_devices_are_fused_apart(options):
     def make():
-        return [torch.nn.Parameter(param.detach().to("cuda" if i % 2 or "fused" in options or "capturable" in options else "cpu")) for i, param in enumerate(make_parameters())]
+        return [
+            torch.nn.Parameter(
+                param.detach().to(
+                    "cuda" if i % 2 or "fused" in options or "capturable" in options else "cpu"
+                )
+            )
+            for i, param in enumerate(make_parameters())
+        ]
 
     pair = Pair(optim.Adam, options, make)
     for seed in range(5):
@@ -385,12 +479,17 @@ def test_devices_are_fused_apart(options):
 def test_what_is_not_contiguous_or_shared_stays_where_it_is():
     def make():
         params = make_parameters()
-        tied, base = torch.randn(5, 5, generator=torch.Generator().manual_seed(1)), torch.arange(64.0)
+        tied, base = (
+            torch.randn(5, 5, generator=torch.Generator().manual_seed(1)),
+            torch.arange(64.0),
+        )
         shared = torch.nn.Parameter(torch.ones(9))
         shared.share_memory_()
         odd = [
             torch.nn.Parameter(torch.arange(12.0).reshape(3, 4).t()),
-            torch.nn.Parameter(torch.arange(96.0).reshape(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)),
+            torch.nn.Parameter(
+                torch.arange(96.0).reshape(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+            ),
             torch.nn.Parameter(tied),
             torch.nn.Parameter(tied.t()),
             torch.nn.Parameter(tied),
@@ -403,12 +502,19 @@ def test_what_is_not_contiguous_or_shared_stays_where_it_is():
         return [*params[:5], *odd, *params[5:]]
 
     pair = Pair(optim.SGD, dict(lr=0.1, momentum=0.9), make)
-    strides, addresses = ([(param.stride(), param.data_ptr()) for param in params[5:15]] for params in pair.params)
+    strides, addresses = (
+        [(param.stride(), param.data_ptr()) for param in params[5:15]] for params in pair.params
+    )
     pair.run(4)
     assert [stride for stride, _ in strides] == [param.stride() for param in pair.params[1][5:15]]
-    assert [address for _, address in addresses] == [param.data_ptr() for param in pair.params[1][5:15]]
+    assert [address for _, address in addresses] == [
+        param.data_ptr() for param in pair.params[1][5:15]
+    ]
     assert sum(pair.runs) == 12
-    assert pair.params[1][7].data_ptr() == pair.params[1][8].data_ptr() == pair.params[1][9].data_ptr() and pair.params[1][12].is_shared()
+    assert (
+        pair.params[1][7].data_ptr() == pair.params[1][8].data_ptr() == pair.params[1][9].data_ptr()
+        and pair.params[1][12].is_shared()
+    )
 
 
 def test_expanded_parameters_stay_where_they_are():
@@ -465,7 +571,9 @@ def test_parameters_twice_or_overlapping_in_a_group():
 
 
 def test_large_parameters_stay_where_they_are():
-    pair = Pair(optim.Adam, {}, lambda: [*make_parameters(), torch.nn.Parameter(torch.ones(200, 200))])
+    pair = Pair(
+        optim.Adam, {}, lambda: [*make_parameters(), torch.nn.Parameter(torch.ones(200, 200))]
+    )
     pair.run(3)
     assert pair.runs == [12]
 
@@ -560,7 +668,10 @@ def test_parameters_that_left_are_let_go_of():
 
 
 def test_a_model_of_another_type():
-    models = [torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)) for _ in range(2)]
+    models = [
+        torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+        for _ in range(2)
+    ]
     models[1].load_state_dict(models[0].state_dict())
     optimizers = [optim.Adam(model.parameters()) for model in models]
     fuse_optimizer(optimizers[1], check_flatten=False)
@@ -603,7 +714,9 @@ def memory_of(optimizer):
 
 
 def weak_storage(tensor):
-    return torch.multiprocessing.reductions.StorageWeakRef(tensor.untyped_storage() if TORCH_2 else tensor.storage())
+    return torch.multiprocessing.reductions.StorageWeakRef(
+        tensor.untyped_storage() if TORCH_2 else tensor.storage()
+    )
 
 
 @pytest.mark.parametrize("set_to_none", [False, True])
@@ -621,7 +734,15 @@ def test_no_memory_is_left_behind(set_to_none):
     gradients = [weak_storage(param.grad) for param in params]
     fused.zero_grad(set_to_none=True)
     assert all(each.expired() for each in gradients)
-    everything = [*map(weak_storage, params), *(weak_storage(value) for state in fused.state.values() for value in state.values() if isinstance(value, torch.Tensor))]
+    everything = [
+        *map(weak_storage, params),
+        *(
+            weak_storage(value)
+            for state in fused.state.values()
+            for value in state.values()
+            if isinstance(value, torch.Tensor)
+        ),
+    ]
     del fused, optimizer, params
     assert all(each.expired() for each in everything)
 
@@ -637,11 +758,17 @@ def test_gradients_that_are_kept_come_to_lie_end_to_end():
         pair.feed(seed, add=True)
         pair.step()
         pair.check()
-        assert same([param.grad for param in pair.params[0]], [param.grad for param in pair.params[1]])
-        assert all(param.grad is gradient for param, gradient in zip(pair.params[1], kept))  # whoever holds them may go on
+        assert same(
+            [param.grad for param in pair.params[0]], [param.grad for param in pair.params[1]]
+        )
+        assert all(
+            param.grad is gradient for param, gradient in zip(pair.params[1], kept)
+        )  # whoever holds them may go on
     run = pair.fused._sab_fuser.plans[0].runs[0]
     begin = run.params[0].grad.data_ptr()
-    assert [param.grad.data_ptr() - begin for param in run.params] == [4 * place for place in run.places]
+    assert [param.grad.data_ptr() - begin for param in run.params] == [
+        4 * place for place in run.places
+    ]
     pair.params[1][2].grad.data = pair.params[1][2].grad.data.clone()
     pair.feed(9, add=True)
     pair.step()
@@ -654,7 +781,9 @@ def test_gradients_that_others_use_stay_where_they_are():
     buckets = []
     for params in pair.params:
         buckets.append(torch.zeros(sum(param.numel() for param in params)))
-        for param, view in zip(reversed(params), buckets[-1].split([param.numel() for param in reversed(params)])):
+        for param, view in zip(
+            reversed(params), buckets[-1].split([param.numel() for param in reversed(params)])
+        ):
             param.grad = view.view_as(param)
     addresses = [param.grad.data_ptr() for param in pair.params[1]]
     for seed in range(5):
@@ -670,9 +799,14 @@ def test_gradients_that_lie_in_order_are_not_copied(monkeypatch):
 
     pair = Pair(optim.SGD, dict(lr=0.1, momentum=0.9))
     pair.run(1)
-    order = [next(i for i, param in enumerate(pair.params[1]) if param is each) for each in pair.fused._sab_fuser.plans[0].runs[0].params]
+    order = [
+        next(i for i, param in enumerate(pair.params[1]) if param is each)
+        for each in pair.fused._sab_fuser.plans[0].runs[0].params
+    ]
     for params in pair.params:
-        bucket = torch.randn(sum(param.numel() for param in params), generator=torch.Generator().manual_seed(3))
+        bucket = torch.randn(
+            sum(param.numel() for param in params), generator=torch.Generator().manual_seed(3)
+        )
         for place, view in zip(order, bucket.split([params[place].numel() for place in order])):
             params[place].grad = view.view_as(params[place])
 
@@ -711,19 +845,33 @@ def test_clipped_gradients():
 def test_distributed_data_parallel(tmp_path):
     if not torch.distributed.is_available():
         pytest.skip("torch is built without torch.distributed")
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1
+    )
     try:
         for as_views in (False, True):
             for set_to_none in (False, True):
-                models = [torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)) for _ in range(2)]
+                models = [
+                    torch.nn.Sequential(
+                        torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)
+                    )
+                    for _ in range(2)
+                ]
                 models[1].load_state_dict(models[0].state_dict())
                 optimizers = [optim.Adam(model.parameters()) for model in models]
                 fuse_optimizer(optimizers[1])
-                wrapped = [torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=as_views) for model in models]
+                wrapped = [
+                    torch.nn.parallel.DistributedDataParallel(
+                        model, gradient_as_bucket_view=as_views
+                    )
+                    for model in models
+                ]
                 for seed in range(5):
                     for model, optimizer, fuse in zip(wrapped, optimizers, (False, True)):
                         optimizer.zero_grad(set_to_none=set_to_none)
-                        model(torch.randn(3, 4, generator=torch.Generator().manual_seed(seed))).sum().backward()
+                        model(
+                            torch.randn(3, 4, generator=torch.Generator().manual_seed(seed))
+                        ).sum().backward()
                         optimizer.fuse_step() if fuse else optimizer.step()
                     assert same(*(list(model.parameters()) for model in models))
                 assert optimizers[1]._sab_fuser.count == 5
@@ -772,10 +920,19 @@ def test_state_that_is_reset_or_changed_by_hand():
     for change in (
         lambda optimizer, params: optimizer.state.clear(),
         lambda optimizer, params: optimizer.state.pop(params[3]),
-        lambda optimizer, params: optimizer.state[params[5]]["step"].add_(3) if isinstance(optimizer.state[params[5]]["step"], torch.Tensor) else None,
-        lambda optimizer, params: optimizer.state[params[5]].update(exp_avg=torch.ones_like(params[5])),
+        lambda optimizer, params: (
+            optimizer.state[params[5]]["step"].add_(3)
+            if isinstance(optimizer.state[params[5]]["step"], torch.Tensor)
+            else None
+        ),
+        lambda optimizer, params: optimizer.state[params[5]].update(
+            exp_avg=torch.ones_like(params[5])
+        ),
         lambda optimizer, params: optimizer.state[params[5]]["exp_avg"].zero_(),
-        lambda optimizer, params: [state.__setitem__("exp_avg", state["exp_avg"].clone()) for state in optimizer.state.values()],
+        lambda optimizer, params: [
+            state.__setitem__("exp_avg", state["exp_avg"].clone())
+            for state in optimizer.state.values()
+        ],
     ):
         for optimizer, params in zip((pair.plain, pair.fused), pair.params):
             change(optimizer, params)
@@ -834,14 +991,19 @@ def test_other_optimizers_take_their_plain_step(make):
 
 
 def test_sparse_adam_takes_its_plain_step():
-    params = [[torch.nn.Parameter(torch.ones(10, 4)), torch.nn.Parameter(torch.ones(5, 4))] for _ in range(2)]
+    params = [
+        [torch.nn.Parameter(torch.ones(10, 4)), torch.nn.Parameter(torch.ones(5, 4))]
+        for _ in range(2)
+    ]
     optimizers = [optim.SparseAdam(mine) for mine in params]
     with pytest.warns(UserWarning, match="SparseAdam"):
         fuse_optimizer(optimizers[1])
     for seed in range(3):
         for mine in params:
             for param in mine:
-                param.grad = torch.zeros_like(param).index_fill_(0, torch.tensor([seed]), 2.0).to_sparse(1)
+                param.grad = (
+                    torch.zeros_like(param).index_fill_(0, torch.tensor([seed]), 2.0).to_sparse(1)
+                )
         optimizers[0].step()
         optimizers[1].fuse_step()
         assert same(*params)
@@ -907,7 +1069,16 @@ def test_subclasses_of_torch_optimizers():
     assert pair.runs == [12]
 
 
-@pytest.mark.parametrize("options", [dict(capturable=True), dict(differentiable=True), dict(foreach=True), dict(foreach=False), dict(fused=True)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(capturable=True),
+        dict(differentiable=True),
+        dict(foreach=True),
+        dict(foreach=False),
+        dict(fused=True),
+    ],
+)
 @pytest.mark.parametrize("kind", [optim.Adam, optim.SGD])
 def test_options_of_speed(kind, options):
     try:
@@ -917,7 +1088,9 @@ def test_options_of_speed(kind, options):
     if not TORCH_2 and ("fused" in options or "capturable" in options):
         pytest.skip("for CUDA only")
     if "differentiable" in options:
-        pair = Pair(kind, dict(lr=0.1, **options), lambda: [param.clone() for param in make_parameters()])
+        pair = Pair(
+            kind, dict(lr=0.1, **options), lambda: [param.clone() for param in make_parameters()]
+        )
         for params in pair.params:
             for param in params:
                 param.retain_grad()
@@ -947,7 +1120,14 @@ def test_a_learning_rate_that_is_a_tensor():
 
 
 def test_groups_have_their_options_and_can_be_added():
-    pair = Pair(optim.Adam, {}, groups=lambda params: [{"params": params[:5], "lr": 0.3}, {"params": params[5:], "betas": (0.5, 0.9), "amsgrad": True}])
+    pair = Pair(
+        optim.Adam,
+        {},
+        groups=lambda params: [
+            {"params": params[:5], "lr": 0.3},
+            {"params": params[5:], "betas": (0.5, 0.9), "amsgrad": True},
+        ],
+    )
     pair.run(3)
     assert pair.runs == [5, 7] and pair.fused._sab_fuser.count == 6
     for optimizer, params in zip((pair.plain, pair.fused), pair.params):
@@ -966,7 +1146,10 @@ def test_schedulers(replace_step, first):
         warnings.simplefilter("error")
         if first == "fuse":
             fuse_optimizer(fused, replace_step=replace_step)
-        schedulers = [optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, step_size_up=3) for optimizer in (plain, fused)]
+        schedulers = [
+            optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, step_size_up=3)
+            for optimizer in (plain, fused)
+        ]
         if first == "scheduler":
             fuse_optimizer(fused, replace_step=replace_step)
         for seed in range(8):
@@ -992,7 +1175,9 @@ def test_grad_scaler():
         for optimizer, params, scaler in zip((pair.plain, pair.fused), pair.params, scalers):
             optimizer.zero_grad()
             weights = torch.Generator().manual_seed(seed)
-            loss = sum((param * torch.randn(param.shape, generator=weights)).sum() for param in params)
+            loss = sum(
+                (param * torch.randn(param.shape, generator=weights)).sum() for param in params
+            )
             scaler.scale(loss).backward()
             if seed == 3 and scaler.is_enabled():
                 params[2].grad[0] = float("inf")  # this step is left out
@@ -1009,10 +1194,14 @@ def test_closures():
     pair = Pair(optim.Adam, {})
     for step in range(4):
         losses = []
-        for optimizer, params, call in zip((pair.plain, pair.fused), pair.params, (pair.plain.step, pair.fused.fuse_step)):
+        for optimizer, params, call in zip(
+            (pair.plain, pair.fused), pair.params, (pair.plain.step, pair.fused.fuse_step)
+        ):
 
             def closure():
-                assert torch.is_grad_enabled() and optimizer.param_groups[0]["params"][0] is params[0]
+                assert (
+                    torch.is_grad_enabled() and optimizer.param_groups[0]["params"][0] is params[0]
+                )
                 optimizer.zero_grad()
                 loss = sum((param**2).sum() for param in params)
                 loss.backward()
@@ -1042,7 +1231,9 @@ def test_a_step_that_fails_leaves_the_optimizer_whole():
     with pytest.raises(KeyError):
         pair.fused.fuse_step()
     pair.fused.param_groups[0]["betas"] = betas
-    assert all(map(lambda one, other: one is other, pair.fused.param_groups[0]["params"], pair.params[1]))
+    assert all(
+        map(lambda one, other: one is other, pair.fused.param_groups[0]["params"], pair.params[1])
+    )
     pair.run(2)
 
 
@@ -1069,7 +1260,11 @@ def test_hooks_see_the_optimizer_as_it_is(replace_step):
         optimizer.register_step_post_hook(post)
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    handle = register_optimizer_step_post_hook(lambda optimizer, args, kwargs: seen.append(("all", len(optimizer.param_groups[0]["params"]))))
+    handle = register_optimizer_step_post_hook(
+        lambda optimizer, args, kwargs: seen.append(
+            ("all", len(optimizer.param_groups[0]["params"]))
+        )
+    )
     for seed in range(3):
         pair.feed(seed)
         del seen[:]
@@ -1078,7 +1273,9 @@ def test_hooks_see_the_optimizer_as_it_is(replace_step):
         pair.check()
     handle.remove()
     for optimizer, params in zip((pair.plain, pair.fused), pair.params):
-        (optimizer.fuse_step if optimizer is pair.fused else optimizer.step)(lambda: [set_gradients(params, 9)])
+        (optimizer.fuse_step if optimizer is pair.fused else optimizer.step)(
+            lambda: [set_gradients(params, 9)]
+        )
     pair.check()
     assert pair.runs == [12]
 
@@ -1121,7 +1318,9 @@ def test_copies_that_keep_all_attributes_are_fused(replace_step):
             set_gradients(optimizer.param_groups[0]["params"], seed)
         copied.fuse_step()
         reference.step()
-    assert same(copied.param_groups[0]["params"], reference.param_groups[0]["params"]) and same(before, pair.params[1])
+    assert same(copied.param_groups[0]["params"], reference.param_groups[0]["params"]) and same(
+        before, pair.params[1]
+    )
     assert copied._sab_fuser.count == 2
     pair.run(2)
 
@@ -1133,14 +1332,19 @@ def test_models_are_saved_and_copied_as_before():
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
-    assert same(dict(torch.load(file)), dict(values)) and same(dict(copy.deepcopy(model).state_dict()), dict(values))
+    assert same(dict(torch.load(file)), dict(values)) and same(
+        dict(copy.deepcopy(model).state_dict()), dict(values)
+    )
     model.load_state_dict(values)
 
 
 def test_two_optimizers_of_one_model():
     params = make_parameters(), make_parameters()
     plain = [optim.Adam(params[0][:6]), optim.SGD(params[0][6:], lr=0.1)]
-    fused = [fuse_optimizer(optim.Adam(params[1][:6])), fuse_optimizer(optim.SGD(params[1][6:], lr=0.1), replace_step=True)]
+    fused = [
+        fuse_optimizer(optim.Adam(params[1][:6])),
+        fuse_optimizer(optim.SGD(params[1][6:], lr=0.1), replace_step=True),
+    ]
     for seed in range(3):
         for mine in params:
             set_gradients(mine, seed)

@@ -18,7 +18,10 @@ from sab.compat.asym import precompute_grouper_thresholds as asym
 def group_costs(lengths, thresholds, cost):
     """What each group costs, one that is empty nothing."""
     edges = [-1, *thresholds, math.inf]
-    groups = [[length for length in lengths if low < length <= high] for low, high in zip(edges, edges[1:])]
+    groups = [
+        [length for length in lengths if low < length <= high]
+        for low, high in zip(edges, edges[1:])
+    ]
     return [cost(len(group), max(group)) if group else 0 for group in groups]
 
 
@@ -28,7 +31,9 @@ COSTS = {
     (50.0, 3.0, 0.0, 1.0): lambda count, longest: 50 + count * (3 + longest**2),
 }
 
-some_lengths = st.lists(st.integers(1, 40), min_size=2, max_size=60).filter(lambda lengths: len(set(lengths)) > 1)
+some_lengths = st.lists(st.integers(1, 40), min_size=2, max_size=60).filter(
+    lambda lengths: len(set(lengths)) > 1
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -37,7 +42,14 @@ def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
     levels = sorted(set(lengths))
     k = min(k, len(levels) - 1)
     price = COSTS[cost]
-    tried = [group_costs(lengths, thresholds, price) for thresholds in itertools.combinations(levels, k)] if math.comb(len(levels), k) < 3000 else None
+    tried = (
+        [
+            group_costs(lengths, thresholds, price)
+            for thresholds in itertools.combinations(levels, k)
+        ]
+        if math.comb(len(levels), k) < 3000
+        else None
+    )
     given_cost = price if asked else cost
     total = sab.find_thresholds(lengths, k, given_cost)
     worst = sab.find_thresholds(lengths, k, given_cost, method="least_worst")
@@ -53,10 +65,18 @@ def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
 
 
 @settings(max_examples=200, deadline=None)
-@given(some_lengths, st.integers(1, 6), st.sampled_from(list(COSTS)), st.integers(0, 2**64 - 1), st.sampled_from([None, 0, 3]))
+@given(
+    some_lengths,
+    st.integers(1, 6),
+    st.sampled_from(list(COSTS)),
+    st.integers(0, 2**64 - 1),
+    st.sampled_from([None, 0, 3]),
+)
 def test_exact_thresholds_are_never_worse_than_randomised_ones(lengths, k, cost, seed, tolerate):
     k = min(k, len(set(lengths)) - 1)
-    found = sab.find_thresholds(lengths, k, cost, method="randomised", num_trials=20, seed=seed, tolerate=tolerate)
+    found = sab.find_thresholds(
+        lengths, k, cost, method="randomised", num_trials=20, seed=seed, tolerate=tolerate
+    )
     assert sab.find_thresholds(lengths, k, cost).total <= found.total
     assert sab.find_thresholds(lengths, k, cost, method="least_worst").worst <= found.worst
     assert found.even + found.repeated + found.not_tolerated + found.extreme + found.narrow == 20
@@ -68,7 +88,9 @@ def search(lengths, cost_fn, start, tolerate):
     at = sorted(start)
     seen, differences, not_better = [], [], 0
     while True:
-        costs = group_costs(lengths, [levels[i] for i in at], lambda count, longest: cost_fn(longest) * count)
+        costs = group_costs(
+            lengths, [levels[i] for i in at], lambda count, longest: cost_fn(longest) * count
+        )
         apart = [abs(b - a) for a, b in zip(costs, costs[1:])]
         j = apart.index(max(apart))
         seen.append(list(at))
@@ -89,7 +111,13 @@ def search(lengths, cost_fn, start, tolerate):
 
 
 @settings(max_examples=300, deadline=None)
-@given(some_lengths, st.integers(1, 6), st.sampled_from([lambda x: x, lambda x: x**2, lambda x: 1000 - x, lambda x: 0.1 * x]), st.sampled_from([None, 0, 1, 5]), st.integers(0, 99))
+@given(
+    some_lengths,
+    st.integers(1, 6),
+    st.sampled_from([lambda x: x, lambda x: x**2, lambda x: 1000 - x, lambda x: 0.1 * x]),
+    st.sampled_from([None, 0, 1, 5]),
+    st.integers(0, 99),
+)
 def test_asym_searches_as_it_says(lengths, k, cost_fn, tolerate, seed):
     levels = sorted(set(lengths))
     k = min(k, len(levels) - 1)
@@ -97,7 +125,12 @@ def test_asym_searches_as_it_says(lengths, k, cost_fn, tolerate, seed):
     found, max_diff, status = asym._find_thresholds(lengths, cost_fn, k, tolerate)
     state = random.getstate()
     random.seed(seed)
-    at, difference, ending = search(lengths, cost_fn, random.sample(range(len(levels)), k), 2 * len(levels) if tolerate is None else tolerate)
+    at, difference, ending = search(
+        lengths,
+        cost_fn,
+        random.sample(range(len(levels)), k),
+        2 * len(levels) if tolerate is None else tolerate,
+    )
     assert (found, status) == ([levels[i] for i in at], ending)
     assert max_diff == pytest.approx(difference)
     assert random.getstate() == state
@@ -107,19 +140,31 @@ def test_asym_takes_the_best_of_its_trials(capsys):
     rng = random.Random(3)
     lengths = [rng.randint(1, 60) for _ in range(300)]
     random.seed(11)
-    found, max_diff = asym.find_thresholds(lengths, lambda x: x**2, 4, None, True, num_trials=30, return_max_diff=True)
+    found, max_diff = asym.find_thresholds(
+        lengths, lambda x: x**2, 4, None, True, num_trials=30, return_max_diff=True
+    )
     statuses = eval(capsys.readouterr().out)
     random.seed(11)
     trials = [asym._find_thresholds(lengths, lambda x: x**2, 4) for _ in range(30)]
     best = min(range(30), key=lambda i: trials[i][1])
     assert (found, max_diff) == trials[best][:2] and isinstance(max_diff, int)
-    assert statuses == {status: [trial[2] for trial in trials].count(status) for status in statuses} and sum(statuses.values()) == 30
+    assert (
+        statuses == {status: [trial[2] for trial in trials].count(status) for status in statuses}
+        and sum(statuses.values()) == 30
+    )
     # The seed of the library draws what Python's generator does.
     starts = random.Random(11)
     rows = [starts.sample(range(len(set(lengths))), 4) for _ in range(30)]
-    native = sab.find_thresholds(lengths, 4, "quadratic", method="randomised", num_trials=30, seed=11)
+    native = sab.find_thresholds(
+        lengths, 4, "quadratic", method="randomised", num_trials=30, seed=11
+    )
     assert native.thresholds.tolist() == found
-    assert native.thresholds.tolist() == sab.find_thresholds(lengths, 4, "quadratic", method="randomised", num_trials=30, starts=rows).thresholds.tolist()
+    assert (
+        native.thresholds.tolist()
+        == sab.find_thresholds(
+            lengths, 4, "quadratic", method="randomised", num_trials=30, starts=rows
+        ).thresholds.tolist()
+    )
 
 
 def test_seeds_draw_what_python_draws_from_many_lengths():
@@ -163,7 +208,13 @@ def test_callbacks_are_asked_once_a_length_and_their_exceptions_come_through():
 
     found = sab.find_thresholds(data, 7, one, cost_per_sample=True)
     assert sorted(asked) == np.unique(data).tolist()
-    assert found.total == pytest.approx(sum(group_costs(data.tolist(), found.thresholds.tolist(), lambda count, length: count * length**1.5)))
+    assert found.total == pytest.approx(
+        sum(
+            group_costs(
+                data.tolist(), found.thresholds.tolist(), lambda count, length: count * length**1.5
+            )
+        )
+    )
     with pytest.raises(ZeroDivisionError):
         sab.find_thresholds(data, 7, lambda count, length: 1 / 0)
 
@@ -177,16 +228,26 @@ def test_functions_of_count_and_length_are_asked_about_few_groups_where_that_is_
         asked += 1
         return count * length
 
-    for data, k, method, most in ((lengths, 1, "least_total", 3), (lengths, 15, "least_worst", 2), (lengths[:1000], 15, "least_worst", 5)):
+    for data, k, method, most in (
+        (lengths, 1, "least_total", 3),
+        (lengths, 15, "least_worst", 2),
+        (lengths[:1000], 15, "least_worst", 5),
+    ):
         asked = 0
         found = sab.find_thresholds(data, k, cost, method=method)
-        assert found.thresholds.tolist() == sab.find_thresholds(data, k, method=method).thresholds.tolist()
+        assert (
+            found.thresholds.tolist()
+            == sab.find_thresholds(data, k, method=method).thresholds.tolist()
+        )
         assert asked < most * len(data)
 
 
 def test_a_million_distinct_lengths():
     lengths = np.random.default_rng(0).lognormal(5, 0.8, 1_000_000)
-    for data in (lengths, np.append(lengths, 1e12)):  # one that alone is the worst group, whatever the others are
+    for data in (
+        lengths,
+        np.append(lengths, 1e12),
+    ):  # one that alone is the worst group, whatever the others are
         for method in ("least_total", "least_worst"):
             found = sab.find_thresholds(data, 15, method=method)
             ends = np.searchsorted(np.sort(data), [*found.thresholds, np.inf], "right")
@@ -196,8 +257,15 @@ def test_a_million_distinct_lengths():
     for threshold in range(15):  # none can move by one length
         for aside in (-1, 1):
             moved = ordered[np.searchsorted(ordered, total.thresholds[threshold]) + aside]
-            cuts = [*total.thresholds[:threshold], moved, *total.thresholds[threshold + 1 :], ordered[-1]]
-            assert (np.diff(np.searchsorted(ordered, cuts, "right"), prepend=0) * cuts).sum() >= total.total * (1 - 1e-14)
+            cuts = [
+                *total.thresholds[:threshold],
+                moved,
+                *total.thresholds[threshold + 1 :],
+                ordered[-1],
+            ]
+            assert (
+                np.diff(np.searchsorted(ordered, cuts, "right"), prepend=0) * cuts
+            ).sum() >= total.total * (1 - 1e-14)
 
 
 def test_find_thresholds_refusals():
@@ -208,7 +276,10 @@ def test_find_thresholds_refusals():
         (dict(k=2, method="randomised", num_trials=0), "num_trials = 0"),
         (dict(k=2, method="randomised", tolerate=-1), "tolerate = -1"),
         (dict(k=2, method="randomised", num_trials=1, starts=[[0, 3]]), r"options.starts\[1\] = 3"),
-        (dict(k=2, method="randomised", num_trials=2, starts=[[0, 1]]), r"starts has shape \(1, 2\)"),
+        (
+            dict(k=2, method="randomised", num_trials=2, starts=[[0, 1]]),
+            r"starts has shape \(1, 2\)",
+        ),
         (dict(k=2, starts=[[0, 1]] * 100), "goes with SAB_THRESHOLDS_RANDOMISED only"),
         (dict(k=2, cost=[[1.0]]), "cost has 2 dimensions"),
         (dict(k=2, num_trials=2**32), r"num_trials = 4294967296: must be below 2\*\*32"),
@@ -218,7 +289,9 @@ def test_find_thresholds_refusals():
             sab.find_thresholds([1, 2, 3], **arguments)
     with pytest.raises(TypeError, match="cost_per_sample = 'no': must be True or False"):
         sab.find_thresholds([1, 2, 3], 1, cost_per_sample="no")
-    with pytest.raises(ValueError, match="k = 2: must be at least 1 and below the number of distinct lengths, 2"):
+    with pytest.raises(
+        ValueError, match="k = 2: must be at least 1 and below the number of distinct lengths, 2"
+    ):
         sab.find_thresholds([1, 2, 2], 2)
     with pytest.raises(sab.Cancelled):
         sab.find_thresholds(range(1, 100), 5, progress=lambda done, total: False)
@@ -229,8 +302,16 @@ def test_find_thresholds_refusals():
 
 def check_grouping(grouping, samples):
     """What holds of every grouping."""
-    assert grouping.offsets[0] == 0 and grouping.offsets[-1] == samples and len(grouping) == len(grouping.offsets) - 1
-    assert grouping.permutation[grouping.inverse].tolist() == grouping.inverse[grouping.permutation].tolist() == list(range(samples))
+    assert (
+        grouping.offsets[0] == 0
+        and grouping.offsets[-1] == samples
+        and len(grouping) == len(grouping.offsets) - 1
+    )
+    assert (
+        grouping.permutation[grouping.inverse].tolist()
+        == grouping.inverse[grouping.permutation].tolist()
+        == list(range(samples))
+    )
     for number, indices in enumerate(grouping):
         assert (grouping.group_of[indices] == number).all()
     values = np.arange(samples) * 7
@@ -240,12 +321,27 @@ def check_grouping(grouping, samples):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(0, 40), st.lists(st.lists(st.integers(-2, 12), min_size=1, max_size=4, unique=True), min_size=1, max_size=3), st.integers(0, 99))
+@given(
+    st.integers(0, 40),
+    st.lists(
+        st.lists(st.integers(-2, 12), min_size=1, max_size=4, unique=True), min_size=1, max_size=3
+    ),
+    st.integers(0, 99),
+)
 def test_groups_by_several_lengths(samples, thresholds, seed):
     rng = np.random.default_rng(seed)
-    lengths = [rng.integers(0, 12, samples).astype(rng.choice([np.int32, np.float64, np.uint8])) for _ in thresholds]
+    lengths = [
+        rng.integers(0, 12, samples).astype(rng.choice([np.int32, np.float64, np.uint8]))
+        for _ in thresholds
+    ]
     grouping = sab.Grouping.by_thresholds(*zip(lengths, thresholds))
-    keys = [tuple(int(sum(each[i] > threshold for threshold in cuts)) for each, cuts in zip(lengths, thresholds)) for i in range(samples)]
+    keys = [
+        tuple(
+            int(sum(each[i] > threshold for threshold in cuts))
+            for each, cuts in zip(lengths, thresholds)
+        )
+        for i in range(samples)
+    ]
     expected = [[i for i in range(samples) if keys[i] == key] for key in sorted(set(keys))]
     assert [indices.tolist() for indices in grouping] == expected
     assert grouping.intervals.tolist() == [list(key) for key in sorted(set(keys))]
@@ -272,13 +368,22 @@ def test_given_groups():
 def test_groupings_refusals():
     for call, words in (
         (lambda: sab.Grouping.by_thresholds(), "dimensions are none: must be at least one pair"),
-        (lambda: sab.Grouping.by_thresholds(([1, 2], [1]), ([1], [1])), r"dimensions\[1\].lengths.count = 1"),
+        (
+            lambda: sab.Grouping.by_thresholds(([1, 2], [1]), ([1], [1])),
+            r"dimensions\[1\].lengths.count = 1",
+        ),
         (lambda: sab.Grouping.by_thresholds(([1, 2], [1, 1])), "holds 1 twice"),
-        (lambda: sab.Grouping.by_thresholds(([1, 2], [[1]])), "thresholds of dimension 0 have 2 dimensions"),
+        (
+            lambda: sab.Grouping.by_thresholds(([1, 2], [[1]])),
+            "thresholds of dimension 0 have 2 dimensions",
+        ),
         (lambda: sab.Grouping.by_thresholds(([1, -2], [1])), r"sizes\[1\] = -2"),
         (lambda: sab.Grouping.predefined([0, -1]), r"group_of\[1\] = -1"),
         (lambda: sab.Grouping.predefined([0.5]), "group_of has dtype float64"),
-        (lambda: sab.Grouping.partition([[0, 1], [1]]), r"indices\[2\] = 1: stands there for the second time"),
+        (
+            lambda: sab.Grouping.partition([[0, 1], [1]]),
+            r"indices\[2\] = 1: stands there for the second time",
+        ),
         (lambda: sab.Grouping.partition([[0, 1], [3]]), r"indices\[2\] = 3"),
         (lambda: sab.Grouping.consecutive([1, -1]), "counts holds -1"),
         (lambda: sab.Grouping.uni(-1), "samples = -1"),
@@ -307,13 +412,27 @@ class Signature:
 
 def test_asym_groupers():
     data = [Shaped((8, length)) for length in (10, 20, 12, 30)]
-    assert grouper.LengthThresholdGrouper("res", [25, 15]).get_data_partition(data, Signature()) == [[0, 2], [1], [3]]
-    assert grouper.LengthThresholdGrouper("res", [5, 12]).get_data_partition(data, Signature()) == [[0, 2], [1, 3]]
-    assert [grouper.LengthThresholdGrouper("res", [5, 12]).get_subgroup_idx(length) for length in (4, 5, 6, 12, 13)] == [0, 0, 1, 1, 2]
+    assert grouper.LengthThresholdGrouper("res", [25, 15]).get_data_partition(
+        data, Signature()
+    ) == [[0, 2], [1], [3]]
+    assert grouper.LengthThresholdGrouper("res", [5, 12]).get_data_partition(data, Signature()) == [
+        [0, 2],
+        [1, 3],
+    ]
+    assert [
+        grouper.LengthThresholdGrouper("res", [5, 12]).get_subgroup_idx(length)
+        for length in (4, 5, 6, 12, 13)
+    ] == [0, 0, 1, 1, 2]
     assert grouper.LengthThresholdGrouper("res", [5]).get_partition_from_lengths([]) == []
     assert grouper.UniGrouper().get_data_partition(data, None) == [[0, 1, 2, 3]]
-    assert grouper.PredefinedGrouper([[3, 0], [1, 2]]).get_data_partition(data, None) == [[3, 0], [1, 2]]
-    assert grouper.PredefinedConsecutiveGrouper([1, 3]).get_data_partition(data, None) == [[0], [1, 2, 3]]
+    assert grouper.PredefinedGrouper([[3, 0], [1, 2]]).get_data_partition(data, None) == [
+        [3, 0],
+        [1, 2],
+    ]
+    assert grouper.PredefinedConsecutiveGrouper([1, 3]).get_data_partition(data, None) == [
+        [0],
+        [1, 2, 3],
+    ]
     with pytest.raises(ValueError, match="the partition is one of 3"):
         grouper.PredefinedConsecutiveGrouper([1, 2]).get_data_partition(data, None)
     for wrong in ([], [3, 3]):

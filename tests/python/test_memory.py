@@ -117,7 +117,10 @@ def test_cpu_probe_leaves_what_was_there_before_out(total_bytes):
 
 
 def test_cpu_probes_agree_on_a_training_step(monkeypatch):
-    model, data = nn.Sequential(nn.Linear(40, 300), nn.ReLU(), nn.Linear(300, 7)), torch.randn(50, 40)
+    model, data = (
+        nn.Sequential(nn.Linear(40, 300), nn.ReLU(), nn.Linear(300, 7)),
+        torch.randn(50, 40),
+    )
     peaks = []
     for total_bytes in (64 * MIB, None):
         if total_bytes is None:
@@ -160,7 +163,13 @@ def test_host_probe_sees_what_is_touched():
 
 
 def test_probe_of_a_device_that_is_not_there():
-    for device, words in (("cuda:99", "sees"), ("abacus", "no memory statistics"), ("", "must be"), ("cuda:x", "must be"), ("cuda:-1", "must be")):
+    for device, words in (
+        ("cuda:99", "sees"),
+        ("abacus", "no memory statistics"),
+        ("", "must be"),
+        ("cuda:x", "must be"),
+        ("cuda:-1", "must be"),
+    ):
         with pytest.raises(ValueError, match=words):
             sab.Probe(device)
     with pytest.raises(sab.UnsupportedError, match="cannot be limited"):
@@ -185,7 +194,9 @@ class PretendCuda(types.SimpleNamespace):
     """As much of torch.cuda as a probe asks."""
 
     def __init__(self):
-        super().__init__(held=0, most=0, fraction=None, emptied=0, state=torch.zeros(4, dtype=torch.uint8))
+        super().__init__(
+            held=0, most=0, fraction=None, emptied=0, state=torch.zeros(4, dtype=torch.uint8)
+        )
 
     is_available = staticmethod(lambda: True)
     device_count = staticmethod(lambda: 2)
@@ -211,8 +222,16 @@ class PretendCuda(types.SimpleNamespace):
         return 512
 
     def memory_snapshot(self):
-        return [{"device": 1, "blocks": [{"size": 30, "state": "inactive"}, {"size": 60, "state": "active_allocated"}]},
-                {"device": 0, "blocks": [{"size": 90, "state": "inactive"}]}]
+        return [
+            {
+                "device": 1,
+                "blocks": [
+                    {"size": 30, "state": "inactive"},
+                    {"size": 60, "state": "active_allocated"},
+                ],
+            },
+            {"device": 0, "blocks": [{"size": 90, "state": "inactive"}]},
+        ]
 
     def reset_peak_memory_stats(self, device):
         self.most = self.held
@@ -267,9 +286,15 @@ def test_collect_peak_records_features_and_peaks():
         device.take(size)
         return [size, 2 * size]
 
-    peaks = sab.collect_peak(work, iter([10, 2000, 30, 40]), device, cleanup=lambda: order.append("cleanup"))
+    peaks = sab.collect_peak(
+        work, iter([10, 2000, 30, 40]), device, cleanup=lambda: order.append("cleanup")
+    )
     assert peaks.features == [[10, 20], [30, 60], [40, 80]]
-    assert peaks.peaks.tolist() == [10, 30, 40] and peaks.items.tolist() == [0, 2, 3] and peaks.out_of_memory == [1]
+    assert (
+        peaks.peaks.tolist() == [10, 30, 40]
+        and peaks.items.tolist() == [0, 2, 3]
+        and peaks.out_of_memory == [1]
+    )
     assert order == [10, "cleanup", 2000, "cleanup", 30, "cleanup", 40, "cleanup"]
     assert sab.collect_peak(work, [10, 20, 30], device, warm_up=2).items.tolist() == [2]
 
@@ -303,6 +328,7 @@ def test_collect_peak_can_be_stopped():
 
 def test_collect_peak_lets_frames_of_a_failed_item_go():
     with sab.Probe("cpu", 8 * MIB) as probe:
+
         def work(size):
             held = torch.empty(MIB)  # 4 MiB, which a frame kept alive would take from the next item
             torch.empty(size)
@@ -328,8 +354,14 @@ def test_bionemo_collect_cuda_peak_alloc(monkeypatch):
         cuda.most = cuda.held + 100 * data
         return "feature", [data] * data
 
-    features, peaks = collect_cuda_peak_alloc([1, 2, 3, 4], work, torch.device("cuda:0"), cleanup=lambda: cleaned.append(1))
-    assert features == [("feature", [1]), ("feature", [2, 2]), ("feature", [4] * 4)] and peaks == [100, 200, 400]
+    features, peaks = collect_cuda_peak_alloc(
+        [1, 2, 3, 4], work, torch.device("cuda:0"), cleanup=lambda: cleaned.append(1)
+    )
+    assert features == [("feature", [1]), ("feature", [2, 2]), ("feature", [4] * 4)] and peaks == [
+        100,
+        200,
+        400,
+    ]
     assert len(cleaned) == 4 and cuda.emptied >= 4
 
 
@@ -343,10 +375,14 @@ def bytes_of(count, length):
 def test_model_is_the_cost_of_a_plan():
     points = sab.measurement_points(4, 90, 1000)
     model = sab.MemoryModel.fit(points, [bytes_of(*point) for point in points])
-    assert model.info.residual < 1e-6 and model.predict([(7, 33)])[0] == pytest.approx(bytes_of(7, 33))
+    assert model.info.residual < 1e-6 and model.predict([(7, 33)])[0] == pytest.approx(
+        bytes_of(7, 33)
+    )
     sizes = numbers(0).integers(4, 90, 3000)
     plan = sab.plan(sizes, cost=model, budget=40e6)
-    peaks = [bytes_of(batch.count, batch.padded_length) for batch in sab.BucketSampler(plan).batches()]
+    peaks = [
+        bytes_of(batch.count, batch.padded_length) for batch in sab.BucketSampler(plan).batches()
+    ]
     assert max(peaks) <= 40e6 and np.mean(peaks) > 0.9 * 40e6
     with pytest.raises(ValueError, match="constant term"):
         sab.plan(sizes, cost=model, budget=4e6)
@@ -354,9 +390,17 @@ def test_model_is_the_cost_of_a_plan():
 
 def test_model_is_saved_and_pickled(tmp_path):
     points = sab.measurement_points(4, 90, 1000)
-    model = sab.MemoryModel.fit(points, [bytes_of(*point) * (1 + 0.01 * (i % 3)) for i, point in enumerate(points)], coverage=0.8)
+    model = sab.MemoryModel.fit(
+        points,
+        [bytes_of(*point) * (1 + 0.01 * (i % 3)) for i, point in enumerate(points)],
+        coverage=0.8,
+    )
     model.save(tmp_path / "model")
-    for same in (sab.MemoryModel.open(tmp_path / "model"), pickle.loads(pickle.dumps(model)), sab.MemoryModel.from_bytes(model.to_bytes())):
+    for same in (
+        sab.MemoryModel.open(tmp_path / "model"),
+        pickle.loads(pickle.dumps(model)),
+        sab.MemoryModel.from_bytes(model.to_bytes()),
+    ):
         assert same.terms == model.terms and same.info == model.info and str(same) == str(model)
         assert same.predict_upper([(3, 50)]) > same.predict([(3, 50)])
     with pytest.raises(sab.FormatError):
@@ -404,10 +448,29 @@ class Attention(nn.Module):
 
 
 MODELS = {
-    "mlp": (lambda: nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4)), (64,)),
-    "cnn": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(576, 4)), (3, 18, 18)),
+    "mlp": (
+        lambda: nn.Sequential(
+            nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4)
+        ),
+        (64,),
+    ),
+    "cnn": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 16, 3),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(576, 4),
+        ),
+        (3, 18, 18),
+    ),
     "gru": (Gru, (20, 16)),
-    "transformer": (lambda: nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (24, 16)),
+    "transformer": (
+        lambda: nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True),
+        (24, 16),
+    ),
     "attention": (Attention, (64, 16)),
 }
 
@@ -459,7 +522,9 @@ def test_find_max_batch_for_each_length():
         best = sab.find_max_batch(step, probe, lengths=lengths, search="binary")
         assert found.out_of_memory == 0 and found.batch_size == found.batch_sizes[1]
         assert all(0.97 * b <= f <= b for f, b in zip(found.batch_sizes, best.batch_sizes))
-        assert sab.find_max_batch(step, probe, lengths=lengths, rounding=8).batch_sizes == [size // 8 * 8 for size in found.batch_sizes]
+        assert sab.find_max_batch(step, probe, lengths=lengths, rounding=8).batch_sizes == [
+            size // 8 * 8 for size in found.batch_sizes
+        ]
         model.zero_grad(set_to_none=True)
         del model
 
@@ -467,10 +532,20 @@ def test_find_max_batch_for_each_length():
 def test_find_max_batch_of_pretend_devices():
     device = Pretend(1000)
     for search, expected in (("binary", 99), ("halve", 97), ("difference", 100)):
-        found = sab.find_max_batch(lambda count: device.take(10 + 10 * count), device, search=search)
+        found = sab.find_max_batch(
+            lambda count: device.take(10 + 10 * count), device, search=search
+        )
         assert found.batch_size == expected, search
-    assert sab.find_max_batch(lambda count: device.take(10 * count), device, rounding="power_of_two").batch_size == 64
-    assert sab.find_max_batch(lambda count: device.take(10 * count), device, budget=300).batch_size == 30
+    assert (
+        sab.find_max_batch(
+            lambda count: device.take(10 * count), device, rounding="power_of_two"
+        ).batch_size
+        == 64
+    )
+    assert (
+        sab.find_max_batch(lambda count: device.take(10 * count), device, budget=300).batch_size
+        == 30
+    )
     with pytest.raises(sab.DeviceMemoryError, match="not enough memory even for a batch of one"):
         sab.find_max_batch(lambda count: device.take(2000), device)
     with pytest.raises(KeyError):
@@ -497,7 +572,9 @@ def test_find_max_batch_on_ranks_gives_all_the_least():
             return least
 
         device = Pretend(1000 * (number + 1))
-        found[number] = sab.find_max_batch(lambda count: device.take(10 * count), device, search="binary", reduce=reduce)
+        found[number] = sab.find_max_batch(
+            lambda count: device.take(10 * count), device, search="binary", reduce=reduce
+        )
 
     threads = [threading.Thread(target=rank, args=(number,)) for number in range(3)]
     for thread in threads:
@@ -521,7 +598,9 @@ def test_find_executable_batch_size_as_accelerates(caplog):
     assert train("model", option=1)[2] == 72 and len(sizes) == 5  # kept
     assert "batch size 100 runs out of memory: trying 90" in caplog.text
     with pytest.raises(sab.DeviceMemoryError, match="no executable batch size found"):
-        sab.find_executable_batch_size(lambda batch_size: (_ for _ in ()).throw(MemoryError()), 4, lambda size: size // 2)()
+        sab.find_executable_batch_size(
+            lambda batch_size: (_ for _ in ()).throw(MemoryError()), 4, lambda size: size // 2
+        )()
     with pytest.raises(KeyError):
         sab.find_executable_batch_size(lambda batch_size: {}[0])()
 
@@ -561,8 +640,12 @@ def test_chunked_step_gives_the_gradient_of_the_whole_batch(room, caplog):
             share = per_sample[part] / per_sample[part].sum()
             (((model(data[part]) - target[part]) ** 2).mean(1) * share).sum().mul(weight).backward()
 
-        fitted = sab.chunked_step(chunk, 600, probe, begin=lambda: model.zero_grad(set_to_none=True), weights=weights)
-        assert (fitted == 600) == (room == 24) and ("ran out of memory" in caplog.text) == (room != 24)
+        fitted = sab.chunked_step(
+            chunk, 600, probe, begin=lambda: model.zero_grad(set_to_none=True), weights=weights
+        )
+        assert (fitted == 600) == (room == 24) and ("ran out of memory" in caplog.text) == (
+            room != 24
+        )
         for parameter, gradient in zip(model.parameters(), expected):
             torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
         model.zero_grad(set_to_none=True)
@@ -605,7 +688,9 @@ def test_verify_runs_the_worst_batches():
         device.take(int(10 * batch.padded_total))
 
     result = plan.verify(run, device, count=5)
-    assert result == sab.Verification(5, int(10 * max(seen)), 11_000) and seen == sorted(seen, reverse=True)
+    assert result == sab.Verification(5, int(10 * max(seen)), 11_000) and seen == sorted(
+        seen, reverse=True
+    )
     device.limit = 5000
     with pytest.raises(sab.DeviceMemoryError, match="samples padded to"):
         plan.verify(run, device)
@@ -650,9 +735,14 @@ def test_guard_outlives_a_leak_that_ends_an_unguarded_run(caplog):
     seen, info = leaking_run(plan, limit, True, 0.3 * limit)
     assert sorted(np.concatenate(seen).tolist()) == list(range(20_000))
     # The plan leaves no room at all: one of the steps before the first judgement may run out, and is split.
-    assert info.lowered > 0 and info.budget < limit and info.out_of_memory <= 1 and info.peak <= limit
+    assert (
+        info.lowered > 0 and info.budget < limit and info.out_of_memory <= 1 and info.peak <= limit
+    )
     assert "memory is scarcer than planned" in caplog.text
-    assert np.concatenate(leaking_run(plan, limit, True, 0.3 * limit)[0]).tolist() == np.concatenate(seen).tolist()  # deterministic
+    assert (
+        np.concatenate(leaking_run(plan, limit, True, 0.3 * limit)[0]).tolist()
+        == np.concatenate(seen).tolist()
+    )  # deterministic
     steady, info = leaking_run(plan, limit, True, 0)
     assert info.lowered == 0 and len(steady) == len(sab.BucketSampler(plan))
 
@@ -756,12 +846,22 @@ def test_two_processes_lower_alike(tmp_path):
 
     here = str(pathlib.Path(__file__).parent)
     ranks = [
-        subprocess.Popen([sys.executable, "-c", RANK, here, str(tmp_path), str(rank)], stdout=subprocess.PIPE, text=True, cwd=tmp_path) for rank in range(2)
+        subprocess.Popen(
+            [sys.executable, "-c", RANK, here, str(tmp_path), str(rank)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+        )
+        for rank in range(2)
     ]
     lines = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
     facts = [line[0].split() for line in lines]
     assert facts[0][:4] == facts[1][:4] and facts[0][0] == "100"
-    assert int(facts[0][1]) > 0 and float(facts[0][2]) <= 500 and (facts[0][4], int(facts[1][4]) <= 4) == ("0", True)
+    assert (
+        int(facts[0][1]) > 0
+        and float(facts[0][2]) <= 500
+        and (facts[0][4], int(facts[1][4]) <= 4) == ("0", True)
+    )
     assert sorted(int(index) for line in lines for index in line[1].split()) == list(range(4000))
 
 
@@ -893,9 +993,19 @@ def test_the_first_error_is_told_and_is_the_users_own():
     with pytest.raises(Mute):
         sab.collect_peak(lambda item: fail(Mute()), range(2), Pretend())
     with pytest.raises(KeyError):
-        sab.collect_peak(lambda item: fail(KeyError()), range(2), Pretend(), cleanup=lambda: fail(ZeroDivisionError()))
+        sab.collect_peak(
+            lambda item: fail(KeyError()),
+            range(2),
+            Pretend(),
+            cleanup=lambda: fail(ZeroDivisionError()),
+        )
     with pytest.raises(KeyboardInterrupt):
-        sab.collect_peak(lambda item: fail(KeyError()), range(2), Pretend(), cleanup=lambda: fail(KeyboardInterrupt()))
+        sab.collect_peak(
+            lambda item: fail(KeyError()),
+            range(2),
+            Pretend(),
+            cleanup=lambda: fail(KeyboardInterrupt()),
+        )
 
 
 def test_running_out_while_inputs_are_made_is_no_answer_of_the_device():
@@ -949,7 +1059,9 @@ def test_budgets_and_lengths_that_nothing_can_be_learned_of():
         device.take(5000 + 30 * count * length)
 
     def learn(**options):
-        return sab.MemoryModel.learn(step, options.pop("shortest", 5), options.pop("longest", 100), device, **options)
+        return sab.MemoryModel.learn(
+            step, options.pop("shortest", 5), options.pop("longest", 100), device, **options
+        )
 
     with pytest.raises(ValueError, match="budget = 10: one sample of length 5 takes"):
         learn(budget=10)
@@ -962,8 +1074,6 @@ def test_budgets_and_lengths_that_nothing_can_be_learned_of():
     state = torch.get_rng_state(), random.getstate()
     sab.collect_peak(lambda item: (torch.rand(3).sum().item(), random.random()), range(3), device)
     assert torch.equal(torch.get_rng_state(), state[0]) and random.getstate() == state[1]
-
-
 
 
 @pytest.mark.parametrize("how", ["step", "watch", "failing step"])
@@ -989,7 +1099,9 @@ def test_each_lowering_is_logged_and_no_sample_comes_twice(how, caplog):
             with pytest.raises(sab.DeviceMemoryError):
                 guard.step(batch, fail)
     assert sorted(seen) == list(range(400))
-    assert sum("lowered from" in record.message for record in caplog.records) == guard.info.lowered > 0
+    assert (
+        sum("lowered from" in record.message for record in caplog.records) == guard.info.lowered > 0
+    )
 
 
 def test_a_watched_step_that_fails_is_counted():
@@ -1010,7 +1122,9 @@ def test_find_executable_batch_size_that_cannot_go_on():
     stuck = sab.find_executable_batch_size(always, 8, lambda size: size)
     with pytest.raises(ValueError, match="gives 8 after 8"):
         stuck()
-    run = sab.find_executable_batch_size(lambda batch_size: batch_size if room[0] >= batch_size else always(batch_size), 8)
+    run = sab.find_executable_batch_size(
+        lambda batch_size: batch_size if room[0] >= batch_size else always(batch_size), 8
+    )
     room = [0]
     with pytest.raises(sab.DeviceMemoryError):
         run()
@@ -1021,7 +1135,9 @@ def test_find_executable_batch_size_that_cannot_go_on():
 
     @sab.find_executable_batch_size(starting_batch_size=4)
     def nested(batch_size):
-        sab.chunked_step(lambda first, count, weight: always(count) if batch_size > 2 else None, 3, Pretend())
+        sab.chunked_step(
+            lambda first, count, weight: always(count) if batch_size > 2 else None, 3, Pretend()
+        )
         return batch_size
 
     assert nested() == 2
@@ -1033,7 +1149,9 @@ def test_profiled_probes_of_several_threads(monkeypatch):
 
     def run(length):
         with sab.Probe("cpu") as probe:
-            peaks = sab.collect_peak(lambda item: (torch.ones(length).sum().item(),), range(20), probe).peaks
+            peaks = sab.collect_peak(
+                lambda item: (torch.ones(length).sum().item(),), range(20), probe
+            ).peaks
         if set(peaks.tolist()) != {4 * length + 4}:
             wrong.append(peaks)
 

@@ -15,7 +15,11 @@ def rows(sampler):
     """(index, start, length) of each sequence of each bin."""
     for batch in sampler.batches():
         lengths = np.diff(batch.cu_seqlens)
-        assert batch.cu_seqlens.dtype == np.int32 and batch.cu_seqlens[0] == 0 and len(lengths) == batch.count
+        assert (
+            batch.cu_seqlens.dtype == np.int32
+            and batch.cu_seqlens[0] == 0
+            and len(lengths) == batch.count
+        )
         starts = np.zeros(batch.count, np.int64) if batch.starts is None else batch.starts
         yield list(zip(batch.indices.tolist(), starts.tolist(), lengths.tolist()))
 
@@ -34,20 +38,36 @@ def test_every_token_once_over_all_ranks(sizes, capacity, method, most, window, 
     times = np.zeros(len(sizes), int)
     steps = set()
     for rank in range(world_size):
-        sampler = sab.PackedSampler(sizes, capacity, method, most, split=True, window=window, seed=3, rank=rank, world_size=world_size)
+        sampler = sab.PackedSampler(
+            sizes,
+            capacity,
+            method,
+            most,
+            split=True,
+            window=window,
+            seed=3,
+            rank=rank,
+            world_size=world_size,
+        )
         steps.add(len(sampler))
         bins = list(rows(sampler))
         assert len(bins) == len(sampler)
         for sequences in bins:
-            assert sum(length for *_, length in sequences) <= capacity and (most == 0 or len(sequences) <= most)
+            assert sum(length for *_, length in sequences) <= capacity and (
+                most == 0 or len(sequences) <= most
+            )
             for index, start, length in sequences:
                 seen[index][start : start + length] += 1
                 times[index] += 1
     assert len(steps) == 1 and all((each == 1).all() for each in seen)
     assert times.tolist() == [max(1, -(-size // capacity)) for size in sizes]
     info = sampler.info
-    assert info.sequences == times.sum() and info.total == sum(sizes) and info.lower_bound <= info.bins
-    assert info.split == sum(size > capacity for size in sizes) and info.fill == pytest.approx(info.total / (info.bins * capacity))
+    assert (
+        info.sequences == times.sum() and info.total == sum(sizes) and info.lower_bound <= info.bins
+    )
+    assert info.split == sum(size > capacity for size in sizes) and info.fill == pytest.approx(
+        info.total / (info.bins * capacity)
+    )
 
 
 def best_fit_decreasing(sizes, capacity):
@@ -65,7 +85,9 @@ def best_fit_decreasing(sizes, capacity):
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=100), st.integers(60, 130))
 def test_best_fit_is_the_textbook_s(sizes, capacity):
     sampler = sab.PackedSampler(sizes, capacity)
-    assert sorted(capacity - batch.total for batch in sampler.batches()) == best_fit_decreasing(sizes, capacity)
+    assert sorted(capacity - batch.total for batch in sampler.batches()) == best_fit_decreasing(
+        sizes, capacity
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -78,7 +100,9 @@ def test_state_epochs_and_pickle(method):
     other = make()
     other.load_state_dict(sampler.state_dict())
     assert first + [batch.tolist() for batch in other] == whole
-    assert [batch.tolist() for batch in pickle.loads(pickle.dumps(sampler))] == whole  # a pass that was broken off begins again
+    assert [
+        batch.tolist() for batch in pickle.loads(pickle.dumps(sampler))
+    ] == whole  # a pass that was broken off begins again
     assert [batch.tolist() for batch in make()] == whole  # the same again
     again = make()
     list(again)
@@ -88,9 +112,18 @@ def test_state_epochs_and_pickle(method):
 
 
 def test_empty_shares_have_their_arrays():
-    batches = [next(sab.PackedSampler([3, 2], 10, split=True, rank=rank, world_size=4).batches()) for rank in range(4)]
+    batches = [
+        next(sab.PackedSampler([3, 2], 10, split=True, rank=rank, world_size=4).batches())
+        for rank in range(4)
+    ]
     batch, other = (batch for batch in batches if batch.count == 0)
-    assert other.cu_seqlens.tolist() == [0] and batch.count == 0 and batch.cu_seqlens.tolist() == [0] and batch.starts.tolist() == [] and batch.padded_total == 0
+    assert (
+        other.cu_seqlens.tolist() == [0]
+        and batch.count == 0
+        and batch.cu_seqlens.tolist() == [0]
+        and batch.starts.tolist() == []
+        and batch.padded_total == 0
+    )
 
 
 def test_errors_and_skipped():
@@ -120,4 +153,8 @@ def test_errors_and_skipped():
         sab.PackedSampler([1], 10, progress=lambda done, total: False)
     with pytest.warns(sab.SkippedWarning, match="2 of 3"):
         sampler = sab.PackedSampler([30, 5, 20], 10, oversize="skip")
-    assert sampler.skipped.tolist() == [2, 0] and sampler.skipped_count == 2 and [batch.tolist() for batch in sampler] == [[1]]
+    assert (
+        sampler.skipped.tolist() == [2, 0]
+        and sampler.skipped_count == 2
+        and [batch.tolist() for batch in sampler] == [[1]]
+    )

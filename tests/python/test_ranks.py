@@ -12,7 +12,9 @@ SIZES = np.minimum(np.random.default_rng(0).lognormal(4, 0.8, 3000).astype(np.in
 
 
 def balanced(**options):
-    return sab.BalancedSampler(SIZES, **{"max_total": 1000, "cost": "quadratic", "seed": 2, **options})
+    return sab.BalancedSampler(
+        SIZES, **{"max_total": 1000, "cost": "quadratic", "seed": 2, **options}
+    )
 
 
 def threads(world_size, work):
@@ -43,14 +45,24 @@ def threads(world_size, work):
 
 @pytest.mark.parametrize("world_size, micro_batches", [(1, 1), (3, 1), (4, 3), (8, 2)])
 def test_every_sample_once_in_even_steps_under_the_cap(world_size, micro_batches):
-    ranks = [list(balanced(rank=rank, world_size=world_size, micro_batches=micro_batches).batches()) for rank in range(world_size)]
+    ranks = [
+        list(balanced(rank=rank, world_size=world_size, micro_batches=micro_batches).batches())
+        for rank in range(world_size)
+    ]
     assert len({len(batches) for batches in ranks}) == 1 and len(ranks[0]) % micro_batches == 0
-    assert sorted(index for batches in ranks for batch in batches for index in batch.indices) == list(range(len(SIZES)))
+    assert sorted(
+        index for batches in ranks for batch in batches for index in batch.indices
+    ) == list(range(len(SIZES)))
     costs = np.zeros((len(ranks[0]) // micro_batches, world_size))
     for rank, batches in enumerate(ranks):
         for batch in batches:
-            assert batch.total == SIZES[batch.indices].sum() <= 1000 and batch.micro_batches == micro_batches
-            assert (np.diff(batch.cu_seqlens) == SIZES[batch.indices]).all() and batch.padded_total == batch.total
+            assert (
+                batch.total == SIZES[batch.indices].sum() <= 1000
+                and batch.micro_batches == micro_batches
+            )
+            assert (
+                np.diff(batch.cu_seqlens) == SIZES[batch.indices]
+            ).all() and batch.padded_total == batch.total
             costs[batch.step, rank] += (SIZES[batch.indices] ** 2.0).sum()
     for step in range(len(costs)):
         parts = [batch for batches in ranks for batch in batches if batch.step == step]
@@ -58,12 +70,21 @@ def test_every_sample_once_in_even_steps_under_the_cap(world_size, micro_batches
         assert {batch.step_total for batch in parts} == {sum(batch.total for batch in parts)}
     report = balanced(world_size=world_size, micro_batches=micro_batches).report()
     assert f"{report.rank_imbalance:.4f}" in str(report)
-    assert report.steps == len(costs) and report.time == pytest.approx(costs.max(1).sum()) and report.least_time == pytest.approx(costs.sum() / world_size)
+    assert (
+        report.steps == len(costs)
+        and report.time == pytest.approx(costs.max(1).sum())
+        and report.least_time == pytest.approx(costs.sum() / world_size)
+    )
     assert report.rank_imbalance == pytest.approx((costs.max(1) / costs.mean(1)).mean())
 
 
 def test_a_pickle_stands_where_it_was():
-    for sizes in (SIZES, SIZES.tolist(), sab.Sizes(SIZES), sab.Sizes(lambda index: float(SIZES[index]), len(SIZES))):
+    for sizes in (
+        SIZES,
+        SIZES.tolist(),
+        sab.Sizes(SIZES),
+        sab.Sizes(lambda index: float(SIZES[index]), len(SIZES)),
+    ):
         sampler = sab.BalancedSampler(sizes, max_total=1000, micro_batches=2)
         passed = iter(sampler)
         head = [next(passed) for _ in range(5)]
@@ -80,7 +101,10 @@ def test_costs_of_all_kinds():
         assert balanced(cost=cost, world_size=4).report().rank_imbalance < 1.05
     with pytest.raises(KeyError):
         balanced(cost=lambda length: {}[length])
-    model = sab.MemoryModel.fit([[n, l] for n in (1, 2, 4, 8) for l in (10, 50, 100, 200)], [1000 + 5 * n * l for n in (1, 2, 4, 8) for l in (10, 50, 100, 200)])
+    model = sab.MemoryModel.fit(
+        [[n, l] for n in (1, 2, 4, 8) for l in (10, 50, 100, 200)],
+        [1000 + 5 * n * l for n in (1, 2, 4, 8) for l in (10, 50, 100, 200)],
+    )
     sampler = balanced(max_total=None, memory=model, memory_budget=9000)
     assert max(1000 + 5 * batch.total for batch in sampler.batches()) <= 9000 * 1.01
 
@@ -113,9 +137,13 @@ def test_arguments_that_cannot_be():
 def test_a_mesh_gives_the_data_rank():
     mesh = {"pp": 2, "dp": 4, "tp": 8}
     assert [sab.data_rank(mesh, rank) for rank in (0, 7, 8, 63)] == [(0, 4), (0, 4), (1, 4), (3, 4)]
-    assert sab.data_rank(mesh, 63, data=["pp", "dp"]) == (7, 8) and sab.data_rank(mesh, 63, data="tp") == (7, 8)
+    assert sab.data_rank(mesh, 63, data=["pp", "dp"]) == (7, 8) and sab.data_rank(
+        mesh, 63, data="tp"
+    ) == (7, 8)
     for wrong in (["dp", "dq"], "d", []):
-        with pytest.raises(ValueError, match="must name axes of the mesh, which has 'pp', 'dp', 'tp'"):
+        with pytest.raises(
+            ValueError, match="must name axes of the mesh, which has 'pp', 'dp', 'tp'"
+        ):
             sab.data_rank(mesh, 0, data=wrong)
     with pytest.raises(ValueError, match="rank = 64"):
         sab.data_rank(mesh, 64)
@@ -124,7 +152,16 @@ def test_a_mesh_gives_the_data_rank():
 
 
 def test_ranks_of_the_environment(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE"):
+    for name in (
+        "RANK",
+        "WORLD_SIZE",
+        "SLURM_PROCID",
+        "SLURM_NTASKS",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "PMI_RANK",
+        "PMI_SIZE",
+    ):
         monkeypatch.delenv(name, raising=False)
     assert sab.ranks() == (0, 1)
     monkeypatch.setenv("SLURM_PROCID", "5")
@@ -138,12 +175,22 @@ def test_ranks_of_the_environment(monkeypatch):
 
 def test_ranks_that_differ_are_named():
     def check(gather, rank):
-        sampler = balanced(rank=rank, world_size=3, cost="linear" if rank == 1 else "quadratic", seed=9)
+        sampler = balanced(
+            rank=rank, world_size=3, cost="linear" if rank == 1 else "quadratic", seed=9
+        )
         return sab.check_ranks(sampler, gather=gather, rank=rank, world_size=3)
 
     said = threads(3, check)
     assert all(isinstance(each, sab.MismatchError) and "rank 1 has" in str(each) for each in said)
-    assert threads(3, lambda gather, rank: sab.check_ranks(balanced(rank=rank, world_size=3), gather=gather, rank=rank, world_size=3)) == [None] * 3
+    assert (
+        threads(
+            3,
+            lambda gather, rank: sab.check_ranks(
+                balanced(rank=rank, world_size=3), gather=gather, rank=rank, world_size=3
+            ),
+        )
+        == [None] * 3
+    )
     sab.check_ranks(balanced())  # alone
     for timeout in (float("nan"), 0, -1):
         with pytest.raises(ValueError, match="timeout"):
@@ -160,15 +207,24 @@ def test_ranks_that_differ_are_named():
 
 def test_shards_take_the_same_steps():
     shards = np.array_split(SIZES, [100, 150, 2000])
-    samplers = threads(4, lambda gather, rank: sab.ShardedSampler(shards[rank], budget=4000, padding=0.05, seed=3, gather=gather, rank=rank, world_size=4))
+    samplers = threads(
+        4,
+        lambda gather, rank: sab.ShardedSampler(
+            shards[rank], budget=4000, padding=0.05, seed=3, gather=gather, rank=rank, world_size=4
+        ),
+    )
     for epoch in range(2):
         steps = list(zip(*(sampler.batches() for sampler in samplers)))
         assert len(steps) == len(samplers[0])
         for batches in steps:
-            assert {batch.step_samples for batch in batches} == {sum(batch.count for batch in batches)}
+            assert {batch.step_samples for batch in batches} == {
+                sum(batch.count for batch in batches)
+            }
             assert max(batch.padded_total for batch in batches) <= 4000
         for rank, shard in enumerate(shards):
-            assert sorted(index for batches in steps for index in batches[rank].indices) == list(range(len(shard)))
+            assert sorted(index for batches in steps for index in batches[rank].indices) == list(
+                range(len(shard))
+            )
         for sampler in samplers:
             sampler.set_epoch(epoch + 1)
     state = samplers[0].state_dict(5)
@@ -178,9 +234,15 @@ def test_shards_take_the_same_steps():
         pickle.dumps(samplers[0])
 
     def wrong(gather, rank):
-        return sab.ShardedSampler([3, -1] if rank == 2 else [3, 1], budget=10, gather=gather, rank=rank, world_size=3)
+        return sab.ShardedSampler(
+            [3, -1] if rank == 2 else [3, 1], budget=10, gather=gather, rank=rank, world_size=3
+        )
 
     said = threads(3, wrong)
-    assert "sizes[1] = -1" in str(said[2]) and "rank 2 failed" in str(said[0]) and "rank 2 failed" in str(said[1])
+    assert (
+        "sizes[1] = -1" in str(said[2])
+        and "rank 2 failed" in str(said[0])
+        and "rank 2 failed" in str(said[1])
+    )
     alone = sab.ShardedSampler(SIZES, budget=4000)
     assert sorted(np.concatenate(list(alone))) == list(range(len(SIZES)))

@@ -32,7 +32,10 @@ def walk(sampler):
 
 
 def all_ranks(plan, world_size, **options):
-    return [sab.BucketSampler(plan, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
+    return [
+        sab.BucketSampler(plan, rank=rank, world_size=world_size, **options)
+        for rank in range(world_size)
+    ]
 
 
 def flat(batches):
@@ -55,7 +58,14 @@ def test_coverage_and_equal_steps(sizes, world_size, seed, epoch, tail):
     assert sorted(flat(flat(walks))) == list(range(len(sizes)))
 
 
-@given(sizes_lists, st.floats(64, 400), seeds, st.sampled_from(["padded", "quadratic"]), st.sampled_from([0, 4, 8]), st.integers(1, 5))
+@given(
+    sizes_lists,
+    st.floats(64, 400),
+    seeds,
+    st.sampled_from(["padded", "quadratic"]),
+    st.sampled_from([0, 4, 8]),
+    st.integers(1, 5),
+)
 @settings(max_examples=150, deadline=None)
 def test_no_batch_exceeds_the_budget(sizes, budget, seed, cost, length_multiple, world_size):
     budget = budget * (64 if cost == "quadratic" else 1) + 64
@@ -65,9 +75,14 @@ def test_no_batch_exceeds_the_budget(sizes, budget, seed, cost, length_multiple,
         for batch in sampler.batches():
             if batch.count == 0:
                 continue
-            assert batch.total == array[batch.indices].sum() and batch.longest == array[batch.indices].max()
+            assert (
+                batch.total == array[batch.indices].sum()
+                and batch.longest == array[batch.indices].max()
+            )
             length = batch.padded_length
-            assert length >= batch.longest and (not length_multiple or length % length_multiple == 0)
+            assert length >= batch.longest and (
+                not length_multiple or length % length_multiple == 0
+            )
             assert batch.padded_total == batch.count * length
             assert batch.count * length ** (2 if cost == "quadratic" else 1) <= budget
 
@@ -84,7 +99,9 @@ def test_resume_on_any_number_of_ranks(sizes, before, after, seed, data):
         passing = iter(sampler)
         taken += [next(passing).tolist() for _ in range(stop)]
         states.append(sampler.state_dict())
-    assert all(state["state"] == states[0]["state"] for state in states), "all ranks save the same bytes"
+    assert all(state["state"] == states[0]["state"] for state in states), (
+        "all ranks save the same bytes"
+    )
     new = all_ranks(plan, after, seed=seed)
     lengths = []
     for sampler in new:
@@ -130,7 +147,12 @@ def test_three_resumes_lose_nothing():
 @settings(max_examples=100, deadline=None)
 def test_step_totals_are_those_of_all_ranks(sizes, world_size, seed, last_step):
     plan = sab.plan(sizes, budget=80)
-    for step in zip(*(list(sampler.batches()) for sampler in all_ranks(plan, world_size, seed=seed, last_step=last_step))):
+    for step in zip(
+        *(
+            list(sampler.batches())
+            for sampler in all_ranks(plan, world_size, seed=seed, last_step=last_step)
+        )
+    ):
         assert {batch.step_samples for batch in step} == {sum(batch.count for batch in step)}
         assert {batch.step_total for batch in step} == {sum(batch.total for batch in step)}
 
@@ -141,7 +163,15 @@ def test_ranks_of_a_step_cost_nearly_the_same():
         assert sab.plan(sizes, **options).report(world_size=8).rank_imbalance < 1.06
     constant = sab.plan(sizes, batch_size=16, buckets=20)
     steps = list(zip(*(list(sampler.batches()) for sampler in all_ranks(constant, 8))))
-    assert np.mean([max(b.padded_total for b in step) / np.mean([b.padded_total for b in step]) for step in steps]) < 1.08
+    assert (
+        np.mean(
+            [
+                max(b.padded_total for b in step) / np.mean([b.padded_total for b in step])
+                for step in steps
+            ]
+        )
+        < 1.08
+    )
 
 
 def test_last_step_policies():
@@ -189,18 +219,25 @@ def test_a_pass_that_gave_its_last_batch_is_over_though_nobody_asked_for_more():
     sampler = sab.BucketSampler(sab.plan(np.arange(1, 200), budget=256))
     for output in (iter, lambda it: (batch.indices for batch in it.batches())):
         sampler.set_epoch(0)
-        passes = [[batch.tolist() for batch in itertools.islice(output(sampler), len(sampler))] for _ in range(2)]
+        passes = [
+            [batch.tolist() for batch in itertools.islice(output(sampler), len(sampler))]
+            for _ in range(2)
+        ]
         sampler.set_epoch(1)
         assert passes[0] != passes[1] == [batch.tolist() for batch in sampler]
     sampler.set_epoch(0)
     list(itertools.islice(sampler, len(sampler) - 1))
-    assert len(list(sampler)) == len(sampler) and sampler.epoch == 0  # broken off before: begins again
+    assert (
+        len(list(sampler)) == len(sampler) and sampler.epoch == 0
+    )  # broken off before: begins again
     sampler.set_epoch(0)
     list(itertools.islice(sampler, len(sampler)))
     state = sampler.state_dict()
     assert next(iter(sampler)).tolist() == passes[1][0]
     sampler.load_state_dict(state)
-    assert list(sampler) == [] and next(iter(sampler)).tolist() == passes[1][0]  # what is left of the epoch that is resumed: nothing
+    assert (
+        list(sampler) == [] and next(iter(sampler)).tolist() == passes[1][0]
+    )  # what is left of the epoch that is resumed: nothing
 
 
 def test_moving_the_epoch_under_a_pass_is_an_error():
@@ -238,7 +275,11 @@ def test_state_at_the_end_goes_on_with_the_next_epoch():
 
 def test_pickle_of_plan_and_samplers():
     plan = pickle.loads(pickle.dumps(sab.plan(np.arange(1, 300) % 50 + 1, budget=200)))
-    for sampler in (sab.BucketSampler(plan, seed=3), sab.SequentialSampler(plan), sab.SizeAwareSampler(None, np.arange(10), 12)):
+    for sampler in (
+        sab.BucketSampler(plan, seed=3),
+        sab.SequentialSampler(plan),
+        sab.SizeAwareSampler(None, np.arange(10), 12),
+    ):
         copy = pickle.loads(pickle.dumps(sampler))
         assert walk(copy) == walk(sampler)
 
@@ -363,13 +404,28 @@ def test_save_open_and_damage(tmp_path):
 def test_polynomial_and_function_costs_agree():
     sizes = np.random.default_rng(7).integers(1, 300, 2000)
     by_numbers = sab.plan(sizes, budget=50000, cost=[100, 3, 0.5, 0.01])
-    by_function = sab.plan(sizes, budget=50000, cost=lambda count, length: 100 + count * (3 + length * (0.5 + length * 0.01)))
+    by_function = sab.plan(
+        sizes,
+        budget=50000,
+        cost=lambda count, length: 100 + count * (3 + length * (0.5 + length * 0.01)),
+    )
     assert [b[:-1] for b in by_numbers.buckets] == [b[:-1] for b in by_function.buckets]
 
 
 # Sizes
 
-DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
+DTYPES = [
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -381,9 +437,20 @@ def test_all_dtypes_and_strides_give_the_same_plan(dtype, tmp_path):
     strided, reverse = np.empty((300, 3), dtype), sizes[::-1].copy()[::-1]
     strided[:, 1] = sizes
     np.save(tmp_path / "sizes.npy", sizes)
-    for given in (sizes, readonly, strided[:, 1], reverse, memoryview(sizes), tmp_path / "sizes.npy", str(tmp_path / "sizes.npy")):
+    for given in (
+        sizes,
+        readonly,
+        strided[:, 1],
+        reverse,
+        memoryview(sizes),
+        tmp_path / "sizes.npy",
+        str(tmp_path / "sizes.npy"),
+    ):
         assert sab.plan(given, budget=300).fingerprint == expected
-    assert sab.plan(sab.Sizes(lambda index: sizes[index], count=300), budget=300).fingerprint == expected
+    assert (
+        sab.plan(sab.Sizes(lambda index: sizes[index], count=300), budget=300).fingerprint
+        == expected
+    )
 
 
 def test_torch_tensors_and_dlpack_without_a_copy():
@@ -465,7 +532,12 @@ def test_bad_plan_options(options, message):
 
 def test_bad_sampler_options():
     plan = sab.plan([1, 2, 3], budget=8)
-    for options, message in (({"rank": 1}, "rank = 1"), ({"world_size": 0}, "world_size = 0"), ({"seed": -1}, "seed = -1"), ({"last_step": "x"}, "last_step")):
+    for options, message in (
+        ({"rank": 1}, "rank = 1"),
+        ({"world_size": 0}, "world_size = 0"),
+        ({"seed": -1}, "seed = -1"),
+        ({"last_step": "x"}, "last_step"),
+    ):
         with pytest.raises(ValueError, match=message):
             sab.BucketSampler(plan, **options)
     state = sab.BucketSampler(plan).state_dict()
@@ -591,10 +663,14 @@ def test_data_loader(workers):
             return int(index), torch.ones(int(sizes[index]))
 
     def collate(samples):
-        return [index for index, _ in samples], torch.nn.utils.rnn.pad_sequence([data for _, data in samples], batch_first=True)
+        return [index for index, _ in samples], torch.nn.utils.rnn.pad_sequence(
+            [data for _, data in samples], batch_first=True
+        )
 
     sampler = sab.BucketSampler(sab.plan(sizes, budget=512))
-    loader = torch.utils.data.DataLoader(Dataset(), batch_sampler=sampler, num_workers=workers, collate_fn=collate)
+    loader = torch.utils.data.DataLoader(
+        Dataset(), batch_sampler=sampler, num_workers=workers, collate_fn=collate
+    )
     passes = []
     for _ in range(2):
         batches = list(loader)
@@ -610,7 +686,11 @@ def test_data_loader(workers):
 
 def modules_with_examples():
     source = pathlib.Path(sab.__file__).parent
-    names = (".".join(path.relative_to(source.parent).with_suffix("").parts) for path in sorted(source.rglob("*.py")) if ">>> " in path.read_text())
+    names = (
+        ".".join(path.relative_to(source.parent).with_suffix("").parts)
+        for path in sorted(source.rglob("*.py"))
+        if ">>> " in path.read_text()
+    )
     return [name.removesuffix(".__init__") for name in names]
 
 
@@ -632,7 +712,9 @@ def test_docstrings_hold_no_code_that_is_not_run():
 
 
 def test_generated_declarations_are_up_to_date():
-    subprocess.run([sys.executable, str(REPO / "bindings/python/generate_cdef.py"), "--check"], check=True)
+    subprocess.run(
+        [sys.executable, str(REPO / "bindings/python/generate_cdef.py"), "--check"], check=True
+    )
 
 
 def test_type_hints():
@@ -714,9 +796,18 @@ def check_packed(case):
 @pytest.mark.parametrize(
     "make, words",
     [
-        (lambda: sab.SizeAwareStream([1, 2], lambda index: 1, 4), "SizeAwareStream cannot be pickled or deep-copied: it has no state"),
-        (lambda: sab.Probe("host"), "Probe cannot be pickled or deep-copied: make a probe in each process"),
-        (lambda: sab.MemoryGuard(sab.BucketSampler(sab.plan([1, 2], 4)), "host", limit=2**40), "MemoryGuard cannot be pickled or deep-copied: make it in the process that trains"),
+        (
+            lambda: sab.SizeAwareStream([1, 2], lambda index: 1, 4),
+            "SizeAwareStream cannot be pickled or deep-copied: it has no state",
+        ),
+        (
+            lambda: sab.Probe("host"),
+            "Probe cannot be pickled or deep-copied: make a probe in each process",
+        ),
+        (
+            lambda: sab.MemoryGuard(sab.BucketSampler(sab.plan([1, 2], 4)), "host", limit=2**40),
+            "MemoryGuard cannot be pickled or deep-copied: make it in the process that trains",
+        ),
     ],
 )
 def test_what_lives_in_one_process_is_not_pickled_or_copied(make, words):
@@ -728,18 +819,29 @@ def test_what_lives_in_one_process_is_not_pickled_or_copied(make, words):
 def test_sizes_are_copied_but_not_pickled():
     sizes = sab.Sizes([3, 1])
     assert copy.copy(sizes) is sizes and copy.deepcopy([sizes])[0] is sizes
-    with pytest.raises(TypeError, match="Sizes cannot be pickled or deep-copied: pickle the array, list or path"):
+    with pytest.raises(
+        TypeError, match="Sizes cannot be pickled or deep-copied: pickle the array, list or path"
+    ):
         pickle.dumps(sizes)
 
 
 def test_what_can_be_made_again_is_pickled_and_copied():
     plan = sab.plan([1, 2, 3, 4], 8)
-    for sampler in (sab.BucketSampler(plan), sab.SequentialSampler(plan), sab.SizeAwareSampler(None, [1, 2, 3], 3), sab.PackedSampler([1, 2, 3], 4), sab.BalancedSampler([1, 2, 3, 4], samples=2)):
+    for sampler in (
+        sab.BucketSampler(plan),
+        sab.SequentialSampler(plan),
+        sab.SizeAwareSampler(None, [1, 2, 3], 3),
+        sab.PackedSampler([1, 2, 3], 4),
+        sab.BalancedSampler([1, 2, 3, 4], samples=2),
+    ):
         expected = [batch.tolist() for batch in sampler]
         sampler.set_epoch(0)
-        for again in (pickle.loads(pickle.dumps(sampler)), copy.copy(sampler), copy.deepcopy(sampler)):
+        for again in (
+            pickle.loads(pickle.dumps(sampler)),
+            copy.copy(sampler),
+            copy.deepcopy(sampler),
+        ):
             assert [batch.tolist() for batch in again] == expected
-
 
 
 @pytest.mark.filterwarnings("ignore::sab.SkippedWarning")
@@ -761,7 +863,9 @@ def test_golden_vectors(case):
         else:
             options[key] = values[0] if key in ("cost", "tail", "oversize") else int(values[0])
     if case["kind"][0] == "size_aware":
-        sampler = sab.SizeAwareSampler(None, case["sizes"], float(case["kind"][1]), **case["option"])
+        sampler = sab.SizeAwareSampler(
+            None, case["sizes"], float(case["kind"][1]), **case["option"]
+        )
     else:
         with pytest.warns() if case["name"] == "boundaries_skip" else contextlib.nullcontext():
             plan = sab.plan(case["sizes"], **options)
@@ -777,5 +881,7 @@ def test_golden_vectors(case):
 
 
 def test_a_target_that_is_met_exactly_is_met():
-    report = sab.plan([7] * 21, budget=15.0, padding=0.1).report()  # 11 batches, at least 10 are needed
+    report = sab.plan(
+        [7] * 21, budget=15.0, padding=0.1
+    ).report()  # 11 batches, at least 10 are needed
     assert report.target_met and report.nearest_target == 0.1

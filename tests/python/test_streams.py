@@ -42,7 +42,10 @@ def chunks(tmp_path):
         if k % 3 == 0:
             path.write_text(part)
         elif k % 3 == 1:
-            path.write_bytes(gzip.compress(part[: len(part) // 2].encode()) + gzip.compress(part[len(part) // 2 :].encode()))
+            path.write_bytes(
+                gzip.compress(part[: len(part) // 2].encode())
+                + gzip.compress(part[len(part) // 2 :].encode())
+            )
         else:
             path.write_bytes(zstandard(part.encode()))
         paths.append(path)
@@ -65,7 +68,11 @@ def zstandard(data, size=10_000):
     out = b""
     for i in range(0, len(data), size):
         part = data[i : i + size]
-        out += struct.pack("<IBI", 0xFD2FB528, 0xA0, len(part)) + struct.pack("<I", 1 | len(part) << 3)[:3] + part
+        out += (
+            struct.pack("<IBI", 0xFD2FB528, 0xA0, len(part))
+            + struct.pack("<I", 1 | len(part) << 3)[:3]
+            + part
+        )
         out += struct.pack("<II", 0x184D2A50, 3) + b"abc"
     return out
 
@@ -114,7 +121,11 @@ def test_files_that_fail_stop_or_are_skipped(chunks, damage, caplog):
     stream = Stream.from_files(chunks)
     error = {"missing": OSError, "no text": UnicodeDecodeError}.get(damage, sab.FormatError)
     head, raised = drain(stream)
-    assert isinstance(raised, error) and ("utf-8" if damage == "no text" else str(path)) in str(raised) and head == LINES[: len(head)]
+    assert (
+        isinstance(raised, error)
+        and ("utf-8" if damage == "no text" else str(path)) in str(raised)
+        and head == LINES[: len(head)]
+    )
     if damage == "no text":
         return
     assert drain(stream)[0] == []  # fails again
@@ -124,7 +135,12 @@ def test_files_that_fail_stop_or_are_skipped(chunks, damage, caplog):
     path.write_bytes(data[:-50])
     skipping = Stream.from_files(chunks, on_error="skip")
     read = list(skipping)
-    assert skipping.skipped == 1 and read[:500] == LINES[:500] and read[-2000:] == LINES[-2000:] and 2500 <= len(read) < 3000
+    assert (
+        skipping.skipped == 1
+        and read[:500] == LINES[:500]
+        and read[-2000:] == LINES[-2000:]
+        and 2500 <= len(read) < 3000
+    )
 
 
 def test_a_file_that_has_changed_is_found(chunks):
@@ -164,14 +180,36 @@ def test_stages_with_functions():
     assert list(numbers(6).map(lambda x: x * x, threads=3)) == [0, 1, 4, 9, 16, 25]
     assert list(Stream.from_items(["ab", "", "c"]).select_many()) == ["a", "b", "c"]
     assert list(numbers(4).select_many(lambda x: range(x))) == [0, 0, 1, 0, 1, 2]
-    assert list(numbers(5).recurrent(lambda state, x: (state + [x], sum(state) + x), [])) == [0, 1, 3, 6, 10]
+    assert list(numbers(5).recurrent(lambda state, x: (state + [x], sum(state) + x), [])) == [
+        0,
+        1,
+        3,
+        6,
+        10,
+    ]
     generator = random.Random(7)
-    drawn = list(numbers(5).random_map(lambda r, x: (r.randrange(10**30), r.random(), r.getrandbits(7)), seed=7))
-    assert drawn == [(generator.randrange(10**30), generator.random(), generator.getrandbits(7)) for _ in range(5)]
+    drawn = list(
+        numbers(5).random_map(
+            lambda r, x: (r.randrange(10**30), r.random(), r.getrandbits(7)), seed=7
+        )
+    )
+    assert drawn == [
+        (generator.randrange(10**30), generator.random(), generator.getrandbits(7))
+        for _ in range(5)
+    ]
     assert list(numbers(9).batch(4).flatten()) == list(range(9))
     assert list(numbers(4).window(2)) == [[0, 1], [1, 2], [2, 3]]
-    assert list(numbers(3).zip(numbers(9), Stream.from_items("abcd"))) == [[0, 0, "a"], [1, 1, "b"], [2, 2, "c"]]
-    assert list(Stream.from_items([0, 1, 1, 0]).multiplex(numbers(), Stream.from_items("ab"))) == [0, "a", "b", 1]
+    assert list(numbers(3).zip(numbers(9), Stream.from_items("abcd"))) == [
+        [0, 0, "a"],
+        [1, 1, "b"],
+        [2, 2, "c"],
+    ]
+    assert list(Stream.from_items([0, 1, 1, 0]).multiplex(numbers(), Stream.from_items("ab"))) == [
+        0,
+        "a",
+        "b",
+        1,
+    ]
     assert next(Stream.random(5)) == random.Random(5).random()
     rows = np.arange(12).reshape(6, 2)
     assert [row.tolist() for row in Stream.from_items(rows)] == rows.tolist()
@@ -180,21 +218,43 @@ def test_stages_with_functions():
         yield from "xyz"
 
     assert list(Stream.from_iterable(generate)) == ["x", "y", "z"]
-    assert sorted(numbers(50).block_shuffle(7)) == sorted(numbers(50).buffered_shuffle(7)) == list(range(50))
+    assert (
+        sorted(numbers(50).block_shuffle(7))
+        == sorted(numbers(50).buffered_shuffle(7))
+        == list(range(50))
+    )
 
 
 def test_readahead_sorts_by_what_it_is_told():
     words = Stream.from_items(["a b c", "a", "a b", "é" * 4])
-    assert list(words.readahead(10, batch_size=2, shuffle=False)) == [["a b c", "é" * 4], ["a b", "a"]]
-    by_key = words.readahead(10, batch_size=lambda longest: 3 if longest == "a b" else 1, key=lambda text: 10 * ("b" in text) + len(text), shuffle=False)
+    assert list(words.readahead(10, batch_size=2, shuffle=False)) == [
+        ["a b c", "é" * 4],
+        ["a b", "a"],
+    ]
+    by_key = words.readahead(
+        10,
+        batch_size=lambda longest: 3 if longest == "a b" else 1,
+        key=lambda text: 10 * ("b" in text) + len(text),
+        shuffle=False,
+    )
     assert list(by_key) == [["a b c"], ["a b", "é" * 4, "a"]]
-    apart = numbers(20).readahead(20, batch_size=100, key=lambda x: x // 10, boundary_key=lambda x: ("even", "odd")[x % 2], shuffle=False)
+    apart = numbers(20).readahead(
+        20,
+        batch_size=100,
+        key=lambda x: x // 10,
+        boundary_key=lambda x: ("even", "odd")[x % 2],
+        shuffle=False,
+    )
     for batch in apart:
         assert len({x % 2 for x in batch}) == 1
 
 
 def test_words_and_characters_of_text_are_counted_without_python(chunks):
-    for key, count in (("words", lambda line: len(line.split())), ("len", len), ("bytes", lambda line: len(line.encode()))):
+    for key, count in (
+        ("words", lambda line: len(line.split())),
+        ("len", len),
+        ("bytes", lambda line: len(line.encode())),
+    ):
         options = dict(batch_size=7, seed=1)
         native = list(Stream.from_files(chunks[:3]).readahead(200, key=key, **options))
         assert native == list(Stream.from_files(chunks[:3]).readahead(200, key=count, **options))
@@ -202,9 +262,15 @@ def test_words_and_characters_of_text_are_counted_without_python(chunks):
 
 def test_carrying_over_pads_less_and_loses_nothing(chunks):
     def padding(carry_over):
-        batches = list(Stream.from_files(chunks).block_shuffle(1000, seed=1).readahead(100, budget=600, key="len", carry_over=carry_over))
+        batches = list(
+            Stream.from_files(chunks)
+            .block_shuffle(1000, seed=1)
+            .readahead(100, budget=600, key="len", carry_over=carry_over)
+        )
         assert sorted(sum(batches, [])) == sorted(LINES)
-        return 1 - sum(map(len, LINES)) / sum(len(batch) * max(map(len, batch)) for batch in batches)
+        return 1 - sum(map(len, LINES)) / sum(
+            len(batch) * max(map(len, batch)) for batch in batches
+        )
 
     assert padding(True) < 0.5 * padding(False)
 
@@ -223,7 +289,9 @@ class Failing:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize("kind", ["map", "threads", "select", "source", "recurrent", "random", "size", "batch_size"])
+@pytest.mark.parametrize(
+    "kind", ["map", "threads", "select", "source", "recurrent", "random", "size", "batch_size"]
+)
 def test_an_error_of_a_function_comes_out_and_nothing_is_lost(kind, ahead):
     failing = Failing([5, 17])
     if kind == "map":
@@ -263,9 +331,19 @@ def test_an_error_of_a_function_comes_out_and_nothing_is_lost(kind, ahead):
     elif kind == "random":
         stream = numbers(30).random_map(lambda r, x: failing(x))
     elif kind == "size":
-        stream = numbers(30).readahead(6, batch_size=1, key=lambda x: 100 - failing(x), shuffle=False).flatten()
+        stream = (
+            numbers(30)
+            .readahead(6, batch_size=1, key=lambda x: 100 - failing(x), shuffle=False)
+            .flatten()
+        )
     else:
-        stream = numbers(30).readahead(6, batch_size=lambda x: 1 + 0 * failing(x), key=lambda x: 100 - x, shuffle=False).flatten()
+        stream = (
+            numbers(30)
+            .readahead(
+                6, batch_size=lambda x: 1 + 0 * failing(x), key=lambda x: 100 - x, shuffle=False
+            )
+            .flatten()
+        )
     if ahead:
         stream = stream.prefetch(8)
     seen, failed = [], []
@@ -328,10 +406,18 @@ def test_a_stream_may_be_collected_in_its_own_thread():
 
 
 def test_packing_fills_rows_and_loses_nothing(chunks):
-    rows = list(Stream.from_files(chunks).pack(512, 300, max_records=40, key=lambda text: 1 + len(text) % 300, seed=1))
+    rows = list(
+        Stream.from_files(chunks).pack(
+            512, 300, max_records=40, key=lambda text: 1 + len(text) % 300, seed=1
+        )
+    )
     assert all(sum(1 + len(text) % 300 for text in row) <= 512 and len(row) <= 40 for row in rows)
     assert sorted(text for row in rows for text in row) == sorted(Stream.from_files(chunks))
-    assert rows != list(Stream.from_files(chunks).pack(512, 300, max_records=40, key=lambda text: 1 + len(text) % 300, seed=2))
+    assert rows != list(
+        Stream.from_files(chunks).pack(
+            512, 300, max_records=40, key=lambda text: 1 + len(text) % 300, seed=2
+        )
+    )
     assert list(numbers(7).pack(6, key=float, shuffle=False)) == [[0, 6], [1, 5], [2, 4], [3]]
     with pytest.raises(ValueError, match="a record of size 7 does not fit"):
         list(numbers(8).pack(6, key=float))
@@ -342,7 +428,9 @@ def test_packing_fills_rows_and_loses_nothing(chunks):
 
 def any_pipeline(seed):
     draw = random.Random(seed)
-    stream = Stream.from_items([i * 37 % 101 for i in range(60)], shuffle=draw.random() < 0.5, seed=seed)
+    stream = Stream.from_items(
+        [i * 37 % 101 for i in range(60)], shuffle=draw.random() < 0.5, seed=seed
+    )
     for _ in range(draw.randrange(1, 5)):
         stage = draw.randrange(10)
         if stage == 0:
@@ -352,7 +440,12 @@ def any_pipeline(seed):
         elif stage == 2:
             stream = stream.buffered_shuffle(draw.randrange(1, 9), seed=seed)
         elif stage == 3:
-            stream = stream.readahead(draw.randrange(1, 20), batch_size=draw.randrange(1, 5), key=float, carry_over=draw.random() < 0.5).flatten()
+            stream = stream.readahead(
+                draw.randrange(1, 20),
+                batch_size=draw.randrange(1, 5),
+                key=float,
+                carry_over=draw.random() < 0.5,
+            ).flatten()
         elif stage == 4:
             stream = stream.prefetch(draw.randrange(1, 50))
         elif stage == 5:
@@ -362,7 +455,9 @@ def any_pipeline(seed):
         elif stage == 7:
             stream = stream.random_map(lambda r, x: x + r.randrange(4), seed=seed)
         elif stage == 8:
-            stream = stream.pack(300, draw.randrange(1, 30), key=lambda x: x % 200, seed=seed).flatten()
+            stream = stream.pack(
+                300, draw.randrange(1, 30), key=lambda x: x % 200, seed=seed
+            ).flatten()
         else:
             stream = stream.select_many(lambda x: [x] * (1 + x % 2))
     return stream
@@ -399,7 +494,12 @@ def test_states_that_will_not_do():
     with pytest.raises(sab.FormatError):
         stream.load_state_dict({"state": state["state"][:-3]})
     with pytest.raises(sab.FormatError, match="byte order"):
-        stream.load_state_dict({"state": struct.pack(">4sIQQ", b"SABT", 1, len(state["state"]), 0) + state["state"][24:]})
+        stream.load_state_dict(
+            {
+                "state": struct.pack(">4sIQQ", b"SABT", 1, len(state["state"]), 0)
+                + state["state"][24:]
+            }
+        )
 
 
 def test_streams_are_pickled_with_their_place():
@@ -432,7 +532,11 @@ for i in range(200):
 
 def test_killed_and_gone_on_in_another_process(chunks, tmp_path):
     def run(state, stop):
-        done = subprocess.run([sys.executable, "-c", KILLED, str(state), *map(str, chunks)], capture_output=True, env={**os.environ, "STOP": str(stop)})
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(state), *map(str, chunks)],
+            capture_output=True,
+            env={**os.environ, "STOP": str(stop)},
+        )
         assert done.returncode == (-signal.SIGKILL if stop < 200 else 0), done.stderr
         return done.stdout.splitlines()
 
@@ -468,7 +572,10 @@ def test_ctrl_c_comes_through_a_wait_and_a_long_window():
         while True:
             yield 1
 
-    for stream in (Stream.from_iterable(stuck).prefetch(5), Stream.from_iterable(endless).block_shuffle(1 << 31)):
+    for stream in (
+        Stream.from_iterable(stuck).prefetch(5),
+        Stream.from_iterable(endless).block_shuffle(1 << 31),
+    ):
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
@@ -478,7 +585,14 @@ def test_ctrl_c_comes_through_a_wait_and_a_long_window():
         stream.close()
 
 
-@pytest.mark.parametrize("make", [lambda s: s.prefetch(64), lambda s: s.map(double, threads=2), lambda s: s.map(double, threads=2).prefetch(9).block_shuffle(20)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: s.prefetch(64),
+        lambda s: s.map(double, threads=2),
+        lambda s: s.map(double, threads=2).prefetch(9).block_shuffle(20),
+    ],
+)
 def test_a_forked_child_goes_on_as_its_parent(make):
     stream = make(Stream.from_items(list(range(500)), shuffle=True, seed=4))
     for _ in range(77):
@@ -502,9 +616,14 @@ def test_ranks_see_as_many_and_lose_nothing():
     for seed in range(1000):
         count = random.Random(seed).randrange(0, 60)
         world = 1 + seed % 4
-        ranks = [list(numbers(count).readahead(10, batch_size=3, key=float, seed=seed).rank(rank, world)) for rank in range(world)]
+        ranks = [
+            list(numbers(count).readahead(10, batch_size=3, key=float, seed=seed).rank(rank, world))
+            for rank in range(world)
+        ]
         assert len({len(batches) for batches in ranks}) == 1
-        assert sorted(x for batches in ranks for batch in batches for x in batch) == list(range(count))
+        assert sorted(x for batches in ranks for batch in batches for x in batch) == list(
+            range(count)
+        )
 
 
 def test_chunks_split_over_ranks_end_at_different_steps_and_a_rank_stage_does_not():
@@ -512,12 +631,24 @@ def test_chunks_split_over_ranks_end_at_different_steps_and_a_rank_stage_does_no
 
     chunks = [list(range(40)), list(range(40, 47)), list(range(47, 67)), list(range(67, 70))]
 
-    def theirs(rank):  # infinibatch's way: each rank its chunks, and its own batches of them. Where ranks meet in each step, one waits for ever
-        lines = datasets.chunked_dataset_iterator(chunks, iter, 10, train=False, shuffle=False, num_instances=2, instance_rank=rank)
+    def theirs(
+        rank,
+    ):  # infinibatch's way: each rank its chunks, and its own batches of them. Where ranks meet in each step, one waits for ever
+        lines = datasets.chunked_dataset_iterator(
+            chunks, iter, 10, train=False, shuffle=False, num_instances=2, instance_rank=rank
+        )
         return list(iterators.BucketedReadaheadBatchIterator(lines, 20, lambda x: x, 4))
 
     assert len(theirs(0)) != len(theirs(1))
-    ours = [list(Stream.from_items(chunks).select_many().readahead(20, batch_size=4, key=float).rank(rank, 2)) for rank in range(2)]
+    ours = [
+        list(
+            Stream.from_items(chunks)
+            .select_many()
+            .readahead(20, batch_size=4, key=float)
+            .rank(rank, 2)
+        )
+        for rank in range(2)
+    ]
     assert len(ours[0]) == len(ours[1])
     assert sorted(x for rank in ours for batch in rank for x in batch) == list(range(70))
 
@@ -545,10 +676,19 @@ def test_loaders():
     torch_data = pytest.importorskip("torch.utils.data")
     stream = numbers(100).batch(3)
     for workers in (0, 2):
-        batches = list(torch_data.DataLoader(stream.dataset(), batch_size=None, num_workers=workers))
+        batches = list(
+            torch_data.DataLoader(stream.dataset(), batch_size=None, num_workers=workers)
+        )
         assert sorted(int(x) for batch in batches for x in batch) == list(range(100))
-    spawned = torch_data.DataLoader(stream.dataset(transform=sum), batch_size=None, num_workers=2, multiprocessing_context="spawn")
-    assert sorted(int(x) for x in spawned) == sorted([sum(range(i, min(i + 3, 100))) for i in range(0, 100, 3)])
+    spawned = torch_data.DataLoader(
+        stream.dataset(transform=sum),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context="spawn",
+    )
+    assert sorted(int(x) for x in spawned) == sorted(
+        [sum(range(i, min(i + 3, 100))) for i in range(0, 100, 3)]
+    )
     dataset = stream.dataset(rank=1, world_size=2)
     head = [batch for batch, _ in zip(dataset, range(5))]
     state = dataset.state_dict()
@@ -568,7 +708,11 @@ def test_arguments_that_cannot_be():
         (lambda: numbers().pack(5, key="size"), ValueError, "key = 'size'"),
         (lambda: numbers().pack(5, max_records=0), ValueError, "max_records = 0"),
         (lambda: next(numbers().pack(-5)), ValueError, "options.capacity = -5"),
-        (lambda: next(numbers().readahead(budget=5, boundary_key=str, carry_over=True)), ValueError, "carry_over = 1: does not go with"),
+        (
+            lambda: next(numbers().readahead(budget=5, boundary_key=str, carry_over=True)),
+            ValueError,
+            "carry_over = 1: does not go with",
+        ),
         (lambda: numbers().map(3), TypeError, "function = 3"),
         (lambda: numbers().zip(3), TypeError, "must be a Stream"),
         (lambda: numbers().multiplex(), ValueError, "sources is empty"),
@@ -579,9 +723,21 @@ def test_arguments_that_cannot_be():
         (lambda: Stream.from_files(["a"], on_error="ignore"), ValueError, "on_error = 'ignore'"),
         (lambda: Stream.from_iterable(iter([1])), ValueError, "is an iterator"),
         (lambda: next(Stream.from_items([], shuffle=True)), ValueError, "at least 1"),
-        (lambda: next(numbers(5).multiplex(numbers(2)).map(str).batch(9)), ValueError, "number = 1"),
-        (lambda: next(numbers().readahead(5, batch_size=2, key=lambda x: -1)), ValueError, "size = -1"),
-        (lambda: next(numbers().readahead(5, batch_size=lambda x: "a", key=float)), TypeError, "str"),
+        (
+            lambda: next(numbers(5).multiplex(numbers(2)).map(str).batch(9)),
+            ValueError,
+            "number = 1",
+        ),
+        (
+            lambda: next(numbers().readahead(5, batch_size=2, key=lambda x: -1)),
+            ValueError,
+            "size = -1",
+        ),
+        (
+            lambda: next(numbers().readahead(5, batch_size=lambda x: "a", key=float)),
+            TypeError,
+            "str",
+        ),
     ):
         with pytest.raises(error, match=words):
             make()
@@ -597,7 +753,10 @@ def test_infinibatchs_orders():
 
     printed = __import__("json").dumps(infinibatch_orders.orders(iterators, datasets))
     # Of infinibatch 0.1.1 under CPython 3.11.
-    assert hashlib.sha256(printed.encode()).hexdigest() == "745986bbb2b92c9beb911e2507f25580d11d622d424ea23ddb0aec9cb7ecc195"
+    assert (
+        hashlib.sha256(printed.encode()).hexdigest()
+        == "745986bbb2b92c9beb911e2507f25580d11d622d424ea23ddb0aec9cb7ecc195"
+    )
 
 
 def test_infinibatchs_errors_and_own_iterators():
@@ -607,16 +766,34 @@ def test_infinibatchs_errors_and_own_iterators():
     source = I.ChunkedSourceIterator([1, 2, 3])
     for make, words in (
         (lambda: I.MapIterator([1, 2], str), "source_iterator has to be a CheckpointableIterator"),
-        (lambda: I.MultiplexIterator(source, [[1]]), "control_iterator and source_iterators have to be"),
+        (
+            lambda: I.MultiplexIterator(source, [[1]]),
+            "control_iterator and source_iterators have to be",
+        ),
         (lambda: I.ZipIterator(source, 3), "all iterators in source_iterators"),
         (lambda: I.FixedBatchIterator(source, 0), "batch_size has to be positive"),
         (lambda: I.PrefetchIterator(source, 0), "buffer_size must be positive"),
         (lambda: I.InfinitePermutationSourceIterator([]), "source must not be empty"),
-        (lambda: I.InfinitePermutationSourceIterator([1], num_instances=2, instance_rank=2), "invalid instance_rank"),
-        (lambda: I.ChunkedSourceIterator([1], num_instances=2, instance_rank=2), "invalid instance_rank"),
-        (lambda: I.NativeCheckpointableIterator(iter([1])), "passing an iterator instead of an iterable"),
-        (lambda: I.create_source_iterator([1], train=False), "shuffling is not supported when train=False"),
-        (lambda: chunked_dataset_iterator(["a"], iter, 3, train=False), "shuffling is not supported when train=False"),
+        (
+            lambda: I.InfinitePermutationSourceIterator([1], num_instances=2, instance_rank=2),
+            "invalid instance_rank",
+        ),
+        (
+            lambda: I.ChunkedSourceIterator([1], num_instances=2, instance_rank=2),
+            "invalid instance_rank",
+        ),
+        (
+            lambda: I.NativeCheckpointableIterator(iter([1])),
+            "passing an iterator instead of an iterable",
+        ),
+        (
+            lambda: I.create_source_iterator([1], train=False),
+            "shuffling is not supported when train=False",
+        ),
+        (
+            lambda: chunked_dataset_iterator(["a"], iter, 3, train=False),
+            "shuffling is not supported when train=False",
+        ),
         (lambda: I.RandomIterator("a"), "seed = 'a'"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -641,12 +818,16 @@ def test_infinibatchs_errors_and_own_iterators():
         def close(self):
             pass
 
-    iterator = I.PrefetchIterator(I.MapIterator(I.BufferedShuffleIterator(Own(), 4, seed=3), double), 5)
+    iterator = I.PrefetchIterator(
+        I.MapIterator(I.BufferedShuffleIterator(Own(), 4, seed=3), double), 5
+    )
     head = [next(iterator) for _ in range(8)]
     state = iterator.getstate()
     rest = list(iterator)
     iterator.setstate(pickle.loads(pickle.dumps(state)))
-    assert list(iterator) == rest and collections.Counter(head + rest) == collections.Counter(2 * x for x in range(1, 21))
+    assert list(iterator) == rest and collections.Counter(head + rest) == collections.Counter(
+        2 * x for x in range(1, 21)
+    )
     iterator.setstate(None)
     assert list(iterator) == head + rest
     iterator.close()
@@ -748,7 +929,9 @@ PACKERS = {"plain": lambda data: data, "gzip": gzip.compress, "zstd": lambda dat
 def test_files_that_changed_are_refused_and_copies_are_not(tmp_path, packer):
     generator = random.Random(5)
     path = tmp_path / "lines"
-    packed = PACKERS[packer]("".join(f"{generator.getrandbits(200):050x}\n" for _ in range(20_000)).encode())
+    packed = PACKERS[packer](
+        "".join(f"{generator.getrandbits(200):050x}\n" for _ in range(20_000)).encode()
+    )
     modified = 1_600_000_000 * 10**9
 
     def write(data, at):
@@ -770,7 +953,9 @@ def test_files_that_changed_are_refused_and_copies_are_not(tmp_path, packer):
     state = stream.state_dict()
     rest = list(stream)
     assert restored() == rest
-    sample = (len(packed) - 4096) // 15 * 3  # the fourth of sixteen blocks that are compared in any case
+    sample = (
+        (len(packed) - 4096) // 15 * 3
+    )  # the fourth of sixteen blocks that are compared in any case
     for data, at in (
         (changed(sample + 5000), modified + 1),  # read before
         (changed(sample + 100), modified),
@@ -807,7 +992,10 @@ def test_a_file_that_changed_is_refused_when_it_comes_round_again(tmp_path):
 def test_text_and_bytes_side_by_side(tmp_path):
     (tmp_path / "text").write_text("é\nb\r")
     (tmp_path / "bytes").write_bytes(b"\xff\r\n\xfe\n")
-    text, raw = Stream.from_files([tmp_path / "text"]), Stream.from_files([tmp_path / "bytes"], encoding=None)
+    text, raw = (
+        Stream.from_files([tmp_path / "text"]),
+        Stream.from_files([tmp_path / "bytes"], encoding=None),
+    )
     assert list(text.zip(raw)) == [["é", b"\xff"], ["b\r", b"\xfe"]]
     assert list(raw.zip(text)) == [[b"\xff", "é"], [b"\xfe", "b\r"]]
     assert list(Stream.from_items([0, 1, 0]).multiplex(text, raw)) == ["é", b"\xff", "b\r"]
@@ -816,22 +1004,36 @@ def test_text_and_bytes_side_by_side(tmp_path):
 def test_limits_as_large_as_they_come(tmp_path):
     path = tmp_path / "text"
     path.write_text("x" * 300_000 + "\n" + "y" * 700_000)
-    assert [len(line) for line in Stream.from_files([path], max_record=2**64 - 1)] == [300_000, 700_000]
-    assert list(numbers(10).readahead(10, batch_size=2**64 - 1, key=float, shuffle=False)) == [list(range(9, -1, -1))]
-    assert sum(map(len, numbers(100).readahead(10, batch_size=2**64 - 1, key=float, carry_over=True))) == 100
+    assert [len(line) for line in Stream.from_files([path], max_record=2**64 - 1)] == [
+        300_000,
+        700_000,
+    ]
+    assert list(numbers(10).readahead(10, batch_size=2**64 - 1, key=float, shuffle=False)) == [
+        list(range(9, -1, -1))
+    ]
+    assert (
+        sum(map(len, numbers(100).readahead(10, batch_size=2**64 - 1, key=float, carry_over=True)))
+        == 100
+    )
     with pytest.raises(ValueError, match="world_size = 1099511627776"):
         next(Stream.from_items([1], infinite=True, rank=2**40 - 1, world_size=2**40))
 
 
 def test_a_stream_in_use_is_not_used():
-    for make in (lambda f: numbers(1000).map(f), lambda f: numbers(1000).map(f).prefetch(50), lambda f: numbers(1000).map(f, threads=2)):
+    for make in (
+        lambda f: numbers(1000).map(f),
+        lambda f: numbers(1000).map(f).prefetch(50),
+        lambda f: numbers(1000).map(f, threads=2),
+    ):
         failed = []
 
         def close(x):
             if x == 5:
                 for use in (stream.close, stream.state_dict, lambda: next(stream)):
                     try:
-                        if use == stream.close or not isinstance(threading.current_thread(), threading._DummyThread):
+                        if use == stream.close or not isinstance(
+                            threading.current_thread(), threading._DummyThread
+                        ):
                             use()
                     except RuntimeError as error:
                         failed.append(str(error))
@@ -840,7 +1042,10 @@ def test_a_stream_in_use_is_not_used():
         stream = make(close)
         assert list(stream) == list(range(1000))
         assert failed and all("in use" in text for text in failed)
-    stream, errors = Stream.from_items([1, 2], infinite=True).map(lambda x: time.sleep(0.001) or x), []
+    stream, errors = (
+        Stream.from_items([1, 2], infinite=True).map(lambda x: time.sleep(0.001) or x),
+        [],
+    )
 
     def take():
         for _ in range(200):
@@ -877,7 +1082,9 @@ time.sleep(0.3)
 
 
 def test_exit_with_streams_that_run():
-    done = subprocess.run([sys.executable, "-X", "dev", "-c", AT_EXIT], capture_output=True, timeout=60, text=True)
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", AT_EXIT], capture_output=True, timeout=60, text=True
+    )
     assert done.returncode == 0 and done.stderr == "" and "is exiting" in done.stdout, done
 
 
@@ -907,7 +1114,9 @@ SLOW_PIPELINES = {
 @pytest.mark.parametrize("kind", SLOW_PIPELINES)
 def test_exit_while_functions_of_streams_run(kind):
     program = SLOW_AT_EXIT.format(make=SLOW_PIPELINES[kind])
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=60, text=True
+    )
     assert done.returncode == 0 and done.stderr == "", done
 
 
@@ -949,7 +1158,9 @@ CYCLES = {
     "source below prefetch": lambda owner: Stream.from_iterable(owner.items).prefetch(20),
     "recurrent": lambda owner: numbers(500).recurrent(owner.add).prefetch(20),
     "random": lambda owner: numbers(500).random_map(owner.chance),
-    "batches": lambda owner: numbers(500).readahead(20, key=owner.size, batch_size=owner.size, boundary_key=owner.size),
+    "batches": lambda owner: numbers(500).readahead(
+        20, key=owner.size, batch_size=owner.size, boundary_key=owner.size
+    ),
 }
 
 
@@ -960,7 +1171,9 @@ def test_functions_that_reach_their_own_stream_are_collected(kind):
     gone = weakref.ref(owner)
     del owner
     end = time.monotonic() + 30
-    while gone() is not None and time.monotonic() < end:  # a function that runs in a thread holds it for as long
+    while (
+        gone() is not None and time.monotonic() < end
+    ):  # a function that runs in a thread holds it for as long
         gc.collect()
     assert gone() is None
 
@@ -989,12 +1202,21 @@ print("after")
 """
 
 
-@pytest.mark.parametrize("make", ["map(wait_for_ever).prefetch(8)", "map(wait_for_ever, threads=2)", "map(wait_for_ever, threads=2).prefetch(8).batch(2)"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        "map(wait_for_ever).prefetch(8)",
+        "map(wait_for_ever, threads=2)",
+        "map(wait_for_ever, threads=2).prefetch(8).batch(2)",
+    ],
+)
 @pytest.mark.parametrize("then", ["", "del stream", "stream.close()"])
 def test_ctrl_c_comes_through_a_function_that_does_not_end(make, then):
     text = ENDLESS.format(make="Stream.from_items(list(range(1000)))." + make, then=then)
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=60, text=True)
-    assert done.stdout == "interrupted\nafter\n" and done.stderr == "" and done.returncode == 0, done
+    assert done.stdout == "interrupted\nafter\n" and done.stderr == "" and done.returncode == 0, (
+        done
+    )
 
 
 def test_a_function_that_runs_on_after_close_keeps_what_it_needs():
@@ -1060,7 +1282,9 @@ def test_datasets_that_were_begun_before_their_workers():
     torch_data = pytest.importorskip("torch.utils.data")
     dataset = numbers(40).dataset()
     assert list(itertools.islice(dataset, 7)) == list(range(7))
-    rest = [int(x) for x in torch_data.DataLoader(dataset, batch_size=None, num_workers=2) if x != []]
+    rest = [
+        int(x) for x in torch_data.DataLoader(dataset, batch_size=None, num_workers=2) if x != []
+    ]
     assert sorted(rest) == list(range(7, 40))
     three = [numbers(40).dataset(rank=rank, world_size=3) for rank in range(3)]
     for part in three:
@@ -1075,4 +1299,6 @@ def test_subclasses_of_infinibatchs_iterators_keep_what_they_override():
         def __next__(self):
             return 2 * super().__next__()
 
-    assert list(I.FixedBatchIterator(Double(I.ChunkedSourceIterator([0, 1, 2, 3]), lambda x: x), 2)) == [[0, 2], [4, 6]]
+    assert list(
+        I.FixedBatchIterator(Double(I.ChunkedSourceIterator([0, 1, 2, 3]), lambda x: x), 2)
+    ) == [[0, 2], [4, 6]]

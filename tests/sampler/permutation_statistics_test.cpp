@@ -1,5 +1,6 @@
-/// Single epochs of the native order's permutation against uniformly random permutations; see pair_statistics.h. Order version 1, which had weak keys,
-/// is kept here to show that the tests find them.
+/// Single epochs of the native order's permutation against uniformly random permutations; see
+/// pair_statistics.h. Order version 1, which had weak keys, is kept here to show that the tests
+/// find them.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -11,7 +12,8 @@ namespace sab::statistics {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t scale = 20;  // sanitizers look for other defects: a twentieth of the keys will do
+// sanitizers look for other defects: a twentieth of the keys will do
+constexpr uint64_t scale = 20;
 #else
 constexpr uint64_t scale = 1;
 #endif
@@ -37,39 +39,47 @@ void version_1(uint64_t key, std::span<uint32_t> out) {
     }
 }
 
-void version_2(uint64_t key, std::span<uint32_t> out) { Permutation(out.size(), key).fill(0, out); }
+void version_2(uint64_t key, std::span<uint32_t> out) {
+    Permutation(out.size(), key).fill(0, out);
+}
 
 void truly_random(uint64_t key, std::span<uint32_t> out) {
     std::mt19937_64 random(key);
     std::iota(out.begin(), out.end(), 0u);
-    for (std::size_t left = out.size(); left > 1; --left) std::swap(out[left - 1], out[multiply_high(random(), left)]);
+    for (std::size_t left = out.size(); left > 1; --left)
+        std::swap(out[left - 1], out[multiply_high(random(), left)]);
 }
 
 std::string first_of(const std::vector<std::string>& findings) {
     std::string text = std::to_string(findings.size()) + " findings";
-    for (std::size_t i = 0; i < std::min<std::size_t>(findings.size(), 10); ++i) text += "\n  " + findings[i];
+    for (std::size_t i = 0; i < std::min<std::size_t>(findings.size(), 10); ++i)
+        text += "\n  " + findings[i];
     return text;
 }
 
 TEST(PermutationStatistics, Version2_IsWithinARandomPermutationForEachKey) {
     if (scale > 1) std::cout << "under a sanitizer: 1/" << scale << " of the keys" << std::endl;
     std::vector<Job> jobs;
-    for (const uint64_t n : {20u, 100u, 513u, 1024u, 2047u, 2048u, 2049u, 4096u, 16384u}) jobs.push_back({n, 2000 / scale, 2000 / scale});
-    for (const uint64_t n : {65536u, (1u << 20) - 1, 1u << 20, (1u << 20) + 1}) jobs.push_back({n, 200 / scale, 10});
+    for (const uint64_t n : {20u, 100u, 513u, 1024u, 2047u, 2048u, 2049u, 4096u, 16384u})
+        jobs.push_back({n, 2000 / scale, 2000 / scale});
+    for (const uint64_t n : {65536u, (1u << 20) - 1, 1u << 20, (1u << 20) + 1})
+        jobs.push_back({n, 200 / scale, 10});
     const auto findings = run(version_2, jobs, 1);
     EXPECT_TRUE(findings.empty()) << first_of(findings);
 }
 
 TEST(PermutationStatistics, Version1_IsRejected) {
     for (const uint64_t n : {1024u, 2048u, 4096u, 16384u}) {
-        const auto findings = run(version_1, {{n, 2000 / scale, 0}}, 1);  // by pairs that share a batch alone
+        // by pairs that share a batch alone
+        const auto findings = run(version_1, {{n, 2000 / scale, 0}}, 1);
         EXPECT_FALSE(findings.empty()) << n;
     }
 }
 
 TEST(PermutationStatistics, RandomShuffles_AreAccepted) {
     std::vector<Job> jobs;
-    for (const uint64_t n : {20u, 100u, 513u, 1024u, 2049u, 16384u}) jobs.push_back({n, 500 / scale, 500 / scale});
+    for (const uint64_t n : {20u, 100u, 513u, 1024u, 2049u, 16384u})
+        jobs.push_back({n, 500 / scale, 500 / scale});
     const auto findings = run(truly_random, jobs, 1);
     EXPECT_TRUE(findings.empty()) << first_of(findings);
 }

@@ -1,5 +1,7 @@
-/// The keyed permutation: a permutation for every count, the same values by both ways, and no trace of structure in chi-square tests over many keys
-/// (permutation_statistics_test.cpp tests single keys). Keys are fixed, so the tests are exact repetitions of a run that passed; the thresholds are five standard deviations.
+/// The keyed permutation: a permutation for every count, the same values by both ways, and no trace
+/// of structure in chi-square tests over many keys (permutation_statistics_test.cpp tests single
+/// keys). Keys are fixed, so the tests are exact repetitions of a run that passed; the thresholds
+/// are five standard deviations.
 #include "sampler/permutation.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +26,9 @@ std::vector<uint32_t> values(uint64_t count, uint64_t key) {
 double deviations(const std::vector<uint64_t>& seen, double draws) {
     const double expected = draws / static_cast<double>(seen.size());
     double chi_square = 0;
-    for (const uint64_t n : seen) chi_square += (static_cast<double>(n) - expected) * (static_cast<double>(n) - expected) / expected;
+    for (const uint64_t n : seen)
+        chi_square +=
+            (static_cast<double>(n) - expected) * (static_cast<double>(n) - expected) / expected;
     const double freedom = static_cast<double>(seen.size()) - 1;
     return (chi_square - freedom) / std::sqrt(2 * freedom);
 }
@@ -47,7 +51,8 @@ TEST(Permutation, Fill_EqualsTheOperatorFromAnyFirst) {
         for (uint64_t first = 0; first < count; first += 1 + count / 7) {
             std::vector<uint32_t> out(count - first);
             permutation.fill(first, out);
-            for (uint64_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], permutation(first + i)) << count << " from " << first;
+            for (uint64_t i = 0; i < out.size(); ++i)
+                ASSERT_EQ(out[i], permutation(first + i)) << count << " from " << first;
         }
     }
 }
@@ -55,10 +60,12 @@ TEST(Permutation, Fill_EqualsTheOperatorFromAnyFirst) {
 TEST(Permutation, Inverse_IsThePlaceOfAValue) {
     for (uint64_t count = 1; count <= 1100; ++count) {
         const Permutation permutation(count, permutation_key(3, 2, Purpose::samples, count));
-        for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(permutation.inverse(permutation(i)), i) << count;
+        for (uint64_t i = 0; i < count; ++i)
+            ASSERT_EQ(permutation.inverse(permutation(i)), i) << count;
     }
     for (int bits = 11; bits <= 48; ++bits)
-        for (const uint64_t count : {(uint64_t{1} << bits) - 1, uint64_t{1} << bits, (uint64_t{3} << (bits - 2)) + 1}) {
+        for (const uint64_t count :
+             {(uint64_t{1} << bits) - 1, uint64_t{1} << bits, (uint64_t{3} << (bits - 2)) + 1}) {
             const Permutation permutation(count, permutation_key(4, 7, Purpose::samples, count));
             for (uint64_t i = 0; i < 300; ++i)
                 for (const uint64_t place : {i, count - 1 - i, mix(i) % count}) {
@@ -70,8 +77,10 @@ TEST(Permutation, Inverse_IsThePlaceOfAValue) {
 }
 
 TEST(Permutation, BeyondThirtyTwoBits_NoDifferenceOfPlacesGivesADifferenceOfValues) {
-    // 2^14 pairs of places at a power-of-two distance: two of the about 2^47 differences of their values agree with chance 2^-20 or less.
-    for (const uint64_t count : {(uint64_t{1} << 32) + 1, uint64_t{1} << 40, Permutation::largest_count})
+    // 2^14 pairs of places at a power-of-two distance: two of the about 2^47 differences of their
+    // values agree with chance 2^-20 or less.
+    for (const uint64_t count :
+         {(uint64_t{1} << 32) + 1, uint64_t{1} << 40, Permutation::largest_count})
         for (uint64_t epoch = 0; epoch < 5; ++epoch) {
             const Permutation permutation(count, permutation_key(8, epoch, Purpose::samples, 0));
             for (uint64_t distance = 1; distance < count; distance *= 2) {
@@ -79,7 +88,9 @@ TEST(Permutation, BeyondThirtyTwoBits_NoDifferenceOfPlacesGivesADifferenceOfValu
                 int most = 0;
                 for (uint64_t i = 0; i < 16384; ++i) {
                     const uint64_t place = mix(i) % count & ~distance;
-                    if ((place | distance) < count) most = std::max(most, ++seen[permutation(place) ^ permutation(place | distance)]);
+                    if ((place | distance) < count)
+                        most = std::max(most,
+                                        ++seen[permutation(place) ^ permutation(place | distance)]);
                 }
                 ASSERT_LE(most, 3) << count << " at " << distance;
             }
@@ -102,7 +113,8 @@ TEST(Permutation, SmallCounts_GiveAllOrdersEquallyOften) {
     for (const uint64_t count : {2u, 3u, 4u, 5u}) {
         std::map<std::vector<uint32_t>, uint64_t> seen;
         constexpr uint64_t draws = 60000;
-        for (uint64_t epoch = 0; epoch < draws; ++epoch) ++seen[values(count, permutation_key(11, epoch, Purpose::samples, 4))];
+        for (uint64_t epoch = 0; epoch < draws; ++epoch)
+            ++seen[values(count, permutation_key(11, epoch, Purpose::samples, 4))];
         uint64_t orders = 1;
         for (uint64_t i = 2; i <= count; ++i) orders *= i;
         ASSERT_EQ(seen.size(), orders);
@@ -119,10 +131,14 @@ TEST_P(Uniformity, PositionsAndNeighbours) {
     const uint64_t draws = std::max<uint64_t>(20000, 20 * count);
     std::vector<uint64_t> watched{0, count / 3, count / 2, count - 1};
     std::vector<std::vector<uint64_t>> at(watched.size(), std::vector<uint64_t>(count));
-    std::vector<std::vector<uint64_t>> next(watched.size(), std::vector<uint64_t>(count - 1)), far = next;
+    std::vector<std::vector<uint64_t>> next(watched.size(), std::vector<uint64_t>(count - 1)),
+        far = next;
     for (uint64_t epoch = 0; epoch < draws; ++epoch) {
-        const std::vector<uint32_t> out = values(count, permutation_key(7, epoch, Purpose::samples, 3));
-        const auto step = [&](uint64_t from, uint64_t to) { return (out[to % count] + count - out[from]) % count - 1; };
+        const std::vector<uint32_t> out =
+            values(count, permutation_key(7, epoch, Purpose::samples, 3));
+        const auto step = [&](uint64_t from, uint64_t to) {
+            return (out[to % count] + count - out[from]) % count - 1;
+        };
         for (std::size_t w = 0; w < watched.size(); ++w) {
             ++at[w][out[watched[w]]];
             ++next[w][step(watched[w], watched[w] + 1)];
@@ -138,8 +154,9 @@ TEST_P(Uniformity, PositionsAndNeighbours) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, Uniformity,
-                         testing::Values(3, 7, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 2047, 2048,
-                                         2049));
+                         testing::Values(3, 7, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 129, 255,
+                                         256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 2047,
+                                         2048, 2049));
 
 TEST(Permutation, BatchMates_MeetAgainByChanceOnly) {
     // 16 batches of 64: two mates of one epoch are mates of the next with chance 63 / 1023.
@@ -166,7 +183,8 @@ TEST(Permutation, DifferentPurposesEpochsAndBuckets_HaveDifferentKeys) {
     for (uint64_t seed = 0; seed < 4; ++seed)
         for (uint64_t epoch = 0; epoch < 4; ++epoch)
             for (const Purpose purpose : {Purpose::samples, Purpose::steps, Purpose::batches})
-                for (uint64_t which = 0; which < 4; ++which) keys.push_back(permutation_key(seed, epoch, purpose, which));
+                for (uint64_t which = 0; which < 4; ++which)
+                    keys.push_back(permutation_key(seed, epoch, purpose, which));
     std::ranges::sort(keys);
     EXPECT_EQ(std::ranges::adjacent_find(keys), keys.end());
 }

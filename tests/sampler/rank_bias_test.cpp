@@ -11,14 +11,14 @@
 #include "plan/plan.h"
 #include "sampler/sequence.h"
 
-
 namespace sab {
 namespace {
 
 constexpr uint64_t epochs = 200;
 
 struct Walked {
-    std::vector<double> longest;               ///< of each rank's batch, rank by rank, step by step, epoch by epoch
+    /// of each rank's batch, rank by rank, step by step, epoch by epoch
+    std::vector<double> longest;
     std::vector<std::vector<uint32_t>> times;  ///< by sample and rank
     uint64_t steps = 0;                        ///< of an epoch
 };
@@ -41,7 +41,8 @@ sab_plan* plan_of(uint64_t count, double budget) {
     return plan;
 }
 
-Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step last_step, uint64_t worst_first) {
+Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step last_step,
+            uint64_t worst_first) {
     Walked walked;
     walked.times.assign(count, std::vector<uint32_t>(ranks));
     for (uint64_t rank = 0; rank < ranks; ++rank) {
@@ -61,7 +62,8 @@ Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step 
             EXPECT_EQ(sab_sampler_set_epoch(sampler, epoch), SAB_OK);
             while (sab_next_batch(sampler, &batch) == SAB_OK) {
                 walked.longest[(epoch * walked.steps + batch.step) * ranks + rank] = batch.longest;
-                for (uint64_t i = 0; i < batch.count; ++i) ++walked.times[static_cast<std::size_t>(batch.indices[i])][rank];
+                for (uint64_t i = 0; i < batch.count; ++i)
+                    ++walked.times[static_cast<std::size_t>(batch.indices[i])][rank];
             }
         }
         sab_sampler_free(sampler);
@@ -71,7 +73,8 @@ Walked walk(const sab_plan* plan, uint64_t count, uint64_t ranks, sab_last_step 
 
 /// The largest deviation of a rank's mean from the mean over ranks.
 double largest_deviation(const std::vector<double>& sums) {
-    const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(sums.size());
+    const double mean =
+        std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(sums.size());
     double most = 0;
     for (const double sum : sums) most = std::max(most, std::abs(sum / mean - 1));
     return most;
@@ -84,9 +87,11 @@ double largest_of_redraws(std::vector<double> longest, uint64_t ranks) {
     std::vector<double> sums(ranks);
     for (int draw = 0; draw < 1000; ++draw) {
         std::ranges::fill(sums, 0);
-        for (auto step = longest.begin(); step != longest.end(); step += static_cast<std::ptrdiff_t>(ranks))
+        for (auto step = longest.begin(); step != longest.end();
+             step += static_cast<std::ptrdiff_t>(ranks))
             for (uint64_t rank = ranks; rank-- > 0;) {
-                std::swap(step[static_cast<std::ptrdiff_t>(rank)], step[static_cast<std::ptrdiff_t>(((random() >> 32) * (rank + 1)) >> 32)]);
+                std::swap(step[static_cast<std::ptrdiff_t>(rank)],
+                          step[static_cast<std::ptrdiff_t>(((random() >> 32) * (rank + 1)) >> 32)]);
                 sums[rank] += step[static_cast<std::ptrdiff_t>(rank)];
             }
         most = std::max(most, largest_deviation(sums));
@@ -94,8 +99,10 @@ double largest_of_redraws(std::vector<double> longest, uint64_t ranks) {
     return most;
 }
 
-/// Whatever rank begins, a step holds the next batches of the global order, whose lengths are near each other.
-void expect_steps_of_the_order(const sab_plan* plan, const Walked& walked, uint64_t ranks, uint64_t worst_first) {
+/// Whatever rank begins, a step holds the next batches of the global order, whose lengths are near
+/// each other.
+void expect_steps_of_the_order(const sab_plan* plan, const Walked& walked, uint64_t ranks,
+                               uint64_t worst_first) {
     const std::unique_ptr<Sequence> sequence = make_bucket_sequence(plan->impl);
     Batch batch;
     for (uint64_t epoch = 0; epoch < 3; ++epoch) {
@@ -106,8 +113,10 @@ void expect_steps_of_the_order(const sab_plan* plan, const Walked& walked, uint6
                 sequence->fill(step * ranks + i, 0, sequence->samples(step * ranks + i), batch);
                 in_order.push_back(batch.longest);
             }
-            const auto begin = walked.longest.begin() + static_cast<std::ptrdiff_t>((epoch * walked.steps + step) * ranks);
-            EXPECT_TRUE(std::is_permutation(in_order.begin(), in_order.end(), begin)) << ranks << " ranks, epoch " << epoch << ", step " << step;
+            const auto begin = walked.longest.begin() +
+                               static_cast<std::ptrdiff_t>((epoch * walked.steps + step) * ranks);
+            EXPECT_TRUE(std::is_permutation(in_order.begin(), in_order.end(), begin))
+                << ranks << " ranks, epoch " << epoch << ", step " << step;
         }
     }
 }
@@ -119,7 +128,8 @@ TEST(RankBias, NoRankGetsLongerBatches) {
     };
     for (const auto& [samples, budget] : {Case{2000, 4000}, Case{10000, 4000}})
         for (const uint64_t ranks : {2u, 3u, 5u, 8u, 13u, 32u, 64u})
-            for (const sab_last_step last_step : {SAB_LAST_STEP_SPLIT, SAB_LAST_STEP_DROP, SAB_LAST_STEP_WRAP}) {
+            for (const sab_last_step last_step :
+                 {SAB_LAST_STEP_SPLIT, SAB_LAST_STEP_DROP, SAB_LAST_STEP_WRAP}) {
                 sab_plan* plan = plan_of(samples, budget);
                 const uint64_t worst_first = last_step == SAB_LAST_STEP_WRAP ? ranks : 0;
                 const Walked walked = walk(plan, samples, ranks, last_step, worst_first);
@@ -127,9 +137,12 @@ TEST(RankBias, NoRankGetsLongerBatches) {
                 sab_plan_free(plan);
                 if (walked.steps < 2) continue;
                 std::vector<double> sums(ranks);
-                for (std::size_t i = 0; i < walked.longest.size(); ++i) sums[i % ranks] += walked.longest[i];
+                for (std::size_t i = 0; i < walked.longest.size(); ++i)
+                    sums[i % ranks] += walked.longest[i];
                 const double deviation = largest_deviation(sums);
-                const auto where = testing::Message() << samples << " samples, " << ranks << " ranks, " << walked.steps << " steps, last_step " << last_step;
+                const auto where = testing::Message()
+                                   << samples << " samples, " << ranks << " ranks, " << walked.steps
+                                   << " steps, last_step " << last_step;
                 if (deviation > 0.02) {
                     EXPECT_LE(deviation, largest_of_redraws(walked.longest, ranks)) << where;
                 }

@@ -32,7 +32,8 @@ TEST(State, OfAnotherOrderVersion_IsRefusedWithBothVersions) {
     state.checksum = XXH3_64bits(&state, offsetof(State, checksum));
     bytes = std::bit_cast<decltype(bytes)>(state);
     EXPECT_EQ(sab_sampler_state_restore(sampler, bytes.data(), bytes.size()), SAB_E_MISMATCH);
-    EXPECT_STREQ(sab_last_error_message(), "state: was saved with order version 1, this sampler has 2");
+    EXPECT_STREQ(sab_last_error_message(),
+                 "state: was saved with order version 1, this sampler has 2");
 
     sab_sampler_free(sampler);
     sab_plan_free(plan);

@@ -25,5 +25,6 @@ TEST(PythonRandom, ShufflesAsCPython) {
     std::iota(values.begin(), values.end(), 0);
     sab::PythonRandom random(42);
     random.shuffle(values);
-    EXPECT_EQ(values, (std::vector<int>{19, 5, 14, 4, 9, 13, 15, 18, 6, 12, 17, 10, 1, 11, 2, 16, 7, 8, 0, 3}));
+    EXPECT_EQ(values, (std::vector<int>{19, 5,  14, 4,  9, 13, 15, 18, 6, 12,
+                                        17, 10, 1,  11, 2, 16, 7,  8,  0, 3}));
 }

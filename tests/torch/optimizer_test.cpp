@@ -1,4 +1,5 @@
-// Fused optimizers of LibTorch against the plain ones: bit for bit, whatever happens between two steps.
+// Fused optimizers of LibTorch against the plain ones: bit for bit, whatever happens between two
+// steps.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
@@ -10,10 +11,10 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
-#include <sab/torch.hpp>
-#include <sab/torch_optimizer.hpp>
 #include <torch/optim/lbfgs.h>
 #include <torch/serialize.h>
+#include <sab/torch.hpp>
+#include <sab/torch_optimizer.hpp>
 
 #include <cstring>
 #include <functional>
@@ -26,28 +27,36 @@ using namespace torch::optim;
 using Params = std::vector<at::Tensor>;
 using Groups = std::vector<OptimizerParamGroup>;
 
-const std::vector<std::vector<int64_t>> kShapes = {{4, 8}, {7}, {3, 5, 2}, {1}, {33}, {16, 16}, {2, 3, 3, 3}, {1, 1}, {129}};
+const std::vector<std::vector<int64_t>> kShapes = {{4, 8},   {7},          {3, 5, 2}, {1},  {33},
+                                                   {16, 16}, {2, 3, 3, 3}, {1, 1},    {129}};
 
 at::Tensor numbers(at::IntArrayRef shape, uint64_t seed, at::ScalarType type = at::kFloat) {
     auto generator = at::detail::createCPUGenerator(seed);
     return at::randn(shape, generator, at::TensorOptions(at::kFloat)).to(type);
 }
 
-Params make_params(size_t count = 12, uint64_t seed = 0, std::vector<at::ScalarType> types = {at::kFloat}) {
+Params make_params(size_t count = 12, uint64_t seed = 0,
+                   std::vector<at::ScalarType> types = {at::kFloat}) {
     Params params;
     for (size_t i = 0; i < count; ++i)
-        params.push_back(numbers(kShapes[i % kShapes.size()], 1000 * seed + i, types[i % types.size()]).requires_grad_());
+        params.push_back(
+            numbers(kShapes[i % kShapes.size()], 1000 * seed + i, types[i % types.size()])
+                .requires_grad_());
     return params;
 }
 
 void set_gradients(Params& params, uint64_t seed, const std::vector<size_t>& missing = {}) {
     for (size_t i = 0; i < params.size(); ++i)
-        params[i].mutable_grad() = std::count(missing.begin(), missing.end(), i) ? at::Tensor() : numbers(params[i].sizes(), 77 * seed + i, params[i].scalar_type());
+        params[i].mutable_grad() =
+            std::count(missing.begin(), missing.end(), i)
+                ? at::Tensor()
+                : numbers(params[i].sizes(), 77 * seed + i, params[i].scalar_type());
 }
 
 testing::AssertionResult equal(const Params& one, const Params& other) {
     for (size_t i = 0; i < one.size(); ++i)
-        if (!one[i].equal(other[i])) return testing::AssertionFailure() << "parameter " << i << " differs";
+        if (!one[i].equal(other[i]))
+            return testing::AssertionFailure() << "parameter " << i << " differs";
     return testing::AssertionSuccess();
 }
 
@@ -63,7 +72,9 @@ struct Way {
 };
 template <class T, class Options>
 Way way(const char* name, Options options) {
-    return {name, [options](Groups groups) -> std::unique_ptr<Optimizer> { return std::make_unique<T>(std::move(groups), options); }};
+    return {name, [options](Groups groups) -> std::unique_ptr<Optimizer> {
+                return std::make_unique<T>(std::move(groups), options);
+            }};
 }
 const std::vector<Way>& ways() {
     static const std::vector<Way> all = {
@@ -73,7 +84,8 @@ const std::vector<Way>& ways() {
         way<SGD>("SGD", SGDOptions(0.1)),
         way<SGD>("SGD, momentum", SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.1)),
         way<RMSprop>("RMSprop", RMSpropOptions(0.01)),
-        way<RMSprop>("RMSprop, centered", RMSpropOptions(0.01).centered(true).momentum(0.5).weight_decay(0.1)),
+        way<RMSprop>("RMSprop, centered",
+                     RMSpropOptions(0.01).centered(true).momentum(0.5).weight_decay(0.1)),
         way<Adagrad>("Adagrad", AdagradOptions(0.1).lr_decay(0.1).initial_accumulator_value(0.2)),
     };
     return all;
@@ -81,8 +93,13 @@ const std::vector<Way>& ways() {
 
 /// A plain optimizer and a fused one over equal parameters, fed alike.
 struct Pair {
-    explicit Pair(const Way& way, const std::function<Params()>& make = [] { return make_params(); }, bool flatten = true, size_t split = 0)
-        : plain_params(make()), fused_params(make()), plain(way.make(groups(plain_params, split))), under(way.make(groups(fused_params, split))),
+    explicit Pair(
+        const Way& way, const std::function<Params()>& make = [] { return make_params(); },
+        bool flatten = true, size_t split = 0)
+        : plain_params(make()),
+          fused_params(make()),
+          plain(way.make(groups(plain_params, split))),
+          under(way.make(groups(fused_params, split))),
           fused(std::make_unique<sab::FusedOptimizer>(*under, flatten)) {}
     static Groups groups(const Params& params, size_t split) {
         const auto middle = params.begin() + static_cast<std::ptrdiff_t>(split);
@@ -124,7 +141,8 @@ TEST(FusedOptimizer, AnyHistory_StepsAsThePlainOne) {
         std::vector<at::ScalarType> types = {at::kFloat};
         if (below(3) == 0) types = {at::kFloat, at::kDouble, at::kFloat};
         if (below(5) == 0) types = {at::kFloat, at::kBFloat16};
-        Pair pair(way, [&] { return make_params(count, trial, types); }, below(4) != 0, below(count));
+        Pair pair(
+            way, [&] { return make_params(count, trial, types); }, below(4) != 0, below(count));
         Params gone;  // so that no other tensor gets the address, by which LibTorch finds states
         for (uint64_t step = 0; step < 8; ++step) {
             std::vector<size_t> missing;
@@ -141,10 +159,15 @@ TEST(FusedOptimizer, AnyHistory_StepsAsThePlainOne) {
                     torch::load(optimizer, file);
                 }
                 if (change == 2) optimizer.param_groups()[0].options().set_lr(0.02);
-                if (std::strcmp(way.name, "Adagrad") == 0) continue;  // which wants all states from the beginning
+                // which wants all states from the beginning
+                if (std::strcmp(way.name, "Adagrad") == 0) continue;
                 if (change == 3) {
                     const at::Tensor fresh = params[which].detach().clone().requires_grad_();
-                    for (auto& group : optimizer.param_groups()) std::replace_if(group.params().begin(), group.params().end(), [&](const at::Tensor& param) { return param.is_same(params[which]); }, fresh);
+                    for (auto& group : optimizer.param_groups())
+                        std::replace_if(
+                            group.params().begin(), group.params().end(),
+                            [&](const at::Tensor& param) { return param.is_same(params[which]); },
+                            fresh);
                     gone.push_back(std::exchange(params[which], fresh));
                 }
                 if (change == 4 && step == 5) {
@@ -164,7 +187,8 @@ TEST(FusedOptimizer, SeveralThreads_StepAsOne) {
     for (const Way& way : ways()) {
         Pair pair(way, [] {
             Params params;
-            for (uint64_t i = 0; i < 30; ++i) params.push_back(numbers({i % 3 ? 1999 : 4001}, i).requires_grad_());
+            for (uint64_t i = 0; i < 30; ++i)
+                params.push_back(numbers({i % 3 ? 1999 : 4001}, i).requires_grad_());
             return params;
         });
         for (uint64_t seed = 0; seed < 3; ++seed) pair.step(seed);
@@ -182,7 +206,8 @@ TEST(FusedOptimizer, State_GoesToAndFromPlainOptimizers) {
         torch::save(*pair.plain, from_plain);
 
         Params plain_params = copy_of(pair.fused_params), fused_params = copy_of(pair.plain_params);
-        auto plain = way.make({OptimizerParamGroup(plain_params)}), under = way.make({OptimizerParamGroup(fused_params)});
+        auto plain = way.make({OptimizerParamGroup(plain_params)}),
+             under = way.make({OptimizerParamGroup(fused_params)});
         sab::FusedOptimizer fused(*under);
         torch::load(*plain, from_fused);
         torch::load(*under, from_plain);
@@ -192,7 +217,9 @@ TEST(FusedOptimizer, State_GoesToAndFromPlainOptimizers) {
             set_gradients(fused_params, seed);
             plain->step();
             fused.step();
-            ASSERT_TRUE(pair.same() && equal(plain_params, pair.plain_params) && equal(fused_params, pair.plain_params)) << way.name;
+            ASSERT_TRUE(pair.same() && equal(plain_params, pair.plain_params) &&
+                        equal(fused_params, pair.plain_params))
+                << way.name;
         }
         EXPECT_EQ(fused.fused_parameters(), 12U) << way.name;
     }
@@ -201,7 +228,12 @@ TEST(FusedOptimizer, State_GoesToAndFromPlainOptimizers) {
 TEST(FusedOptimizer, Parameters_WithoutGradient_AreSkippedWithTheirState) {
     for (const Way& way : ways()) {
         Pair pair(way);
-        const std::vector<std::vector<size_t>> missing = {{3}, {}, {3, 4}, {0, 11}, {}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {}};
+        const std::vector<std::vector<size_t>> missing = {
+            {3},    {},
+            {3, 4}, {0, 11},
+            {},     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11},
+            {},     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+            {}};
         for (size_t step = 0; step < missing.size(); ++step) {
             pair.step(step, missing[step]);
             ASSERT_TRUE(pair.same()) << way.name << ", step " << step;
@@ -214,8 +246,10 @@ TEST(FusedOptimizer, Groups_KeepTheirOptions_AndCanBeAdded) {
     std::unique_ptr<Adam> optimizers[2];
     for (int i = 0; i < 2; ++i) {
         Groups groups;
-        groups.emplace_back(Params(params[i].begin(), params[i].begin() + 5), std::make_unique<AdamOptions>(AdamOptions(0.3)));
-        groups.emplace_back(Params(params[i].begin() + 5, params[i].end()), std::make_unique<AdamOptions>(AdamOptions(0.1).amsgrad(true)));
+        groups.emplace_back(Params(params[i].begin(), params[i].begin() + 5),
+                            std::make_unique<AdamOptions>(AdamOptions(0.3)));
+        groups.emplace_back(Params(params[i].begin() + 5, params[i].end()),
+                            std::make_unique<AdamOptions>(AdamOptions(0.1).amsgrad(true)));
         optimizers[i] = std::make_unique<Adam>(std::move(groups), AdamOptions());
     }
     sab::FusedOptimizer fused(*optimizers[1]);
@@ -224,7 +258,8 @@ TEST(FusedOptimizer, Groups_KeepTheirOptions_AndCanBeAdded) {
             for (int i = 0; i < 2; ++i) {
                 Params more = make_params(6, 5);
                 params[i].insert(params[i].end(), more.begin(), more.end());
-                optimizers[i]->add_param_group(OptimizerParamGroup(more, std::make_unique<AdamOptions>(AdamOptions(0.2).weight_decay(0.3))));
+                optimizers[i]->add_param_group(OptimizerParamGroup(
+                    more, std::make_unique<AdamOptions>(AdamOptions(0.2).weight_decay(0.3))));
             }
         for (auto& mine : params) set_gradients(mine, seed);
         optimizers[0]->step();
@@ -243,7 +278,10 @@ TEST(FusedOptimizer, Training_WithZeroGrad_StepsAsThePlainOne) {
             for (Params* params : {&pair.plain_params, &pair.fused_params}) {
                 at::Tensor loss = at::zeros({});
                 for (size_t i = 0; i < params->size(); ++i)
-                    if (seed != 3 || i != 4) loss = loss + (params->at(i) * numbers(params->at(i).sizes(), seed + i)).pow(2).sum();
+                    if (seed != 3 || i != 4)
+                        loss =
+                            loss +
+                            (params->at(i) * numbers(params->at(i).sizes(), seed + i)).pow(2).sum();
                 loss.backward();
             }
             pair.plain->step();
@@ -289,7 +327,8 @@ TEST(FusedOptimizer, Closure_IsCalledOnce_WithTheParametersInPlace) {
                 return loss;
             };
         };
-        const at::Tensor one = pair.plain->step(closure(*pair.plain, pair.plain_params)), other = pair.fused->step(closure(*pair.under, pair.fused_params));
+        const at::Tensor one = pair.plain->step(closure(*pair.plain, pair.plain_params)),
+                         other = pair.fused->step(closure(*pair.under, pair.fused_params));
         EXPECT_EQ(calls, 2);
         EXPECT_TRUE(one.equal(other));
         ASSERT_TRUE(pair.same());
@@ -300,21 +339,25 @@ TEST(FusedOptimizer, Closure_IsCalledOnce_WithTheParametersInPlace) {
 TEST(FusedOptimizer, Step_ThatFails_LeavesTheOptimizerWhole) {
     Pair pair(ways()[0]);
     pair.step(0);
-    EXPECT_THROW(pair.fused->step([]() -> at::Tensor { throw std::runtime_error("of the closure"); }), std::runtime_error);
+    EXPECT_THROW(
+        pair.fused->step([]() -> at::Tensor { throw std::runtime_error("of the closure"); }),
+        std::runtime_error);
     const at::Tensor gradient = pair.fused_params[3].grad();
     pair.under->param_groups()[0].params().push_back(at::ones({3}).requires_grad_());
     auto& extra = pair.under->param_groups()[0].params().back();
     extra.mutable_grad() = at::ones({3}).to_sparse();  // Adam refuses it
     EXPECT_THROW(pair.fused->step(), c10::Error);
     ASSERT_EQ(pair.under->param_groups()[0].params().size(), 13U);
-    for (size_t i = 0; i < 12; ++i) EXPECT_TRUE(pair.under->param_groups()[0].params()[i].is_same(pair.fused_params[i]));
+    for (size_t i = 0; i < 12; ++i)
+        EXPECT_TRUE(pair.under->param_groups()[0].params()[i].is_same(pair.fused_params[i]));
 }
 
 TEST(FusedOptimizer, MovedParameters_AreFoundAndSteppedWhereTheyAre) {
     Pair pair(ways()[0]);
     pair.step(0);
     EXPECT_EQ(pair.fused->moved_parameters(), 0U);
-    for (size_t which : {4, 9}) pair.fused_params[which].set_data(pair.fused_params[which].detach().clone());
+    for (size_t which : {4, 9})
+        pair.fused_params[which].set_data(pair.fused_params[which].detach().clone());
     for (uint64_t seed = 1; seed < 4; ++seed) pair.step(seed);
     EXPECT_TRUE(pair.same());
     EXPECT_EQ(pair.fused->moved_parameters(), 2U);
@@ -337,10 +380,20 @@ TEST(FusedOptimizer, WhatIsNotContiguousSharedOrLarge_StaysWhereItIs) {
     int of = 0;
     const auto make = [&] {
         Params params = make_params();
-        const at::Tensor tied = numbers({5, 5}, 1), base = at::arange(64, at::TensorOptions(at::kFloat));
-        const Params odd = {at::arange(12, at::TensorOptions(at::kFloat)).view({3, 4}).t(), tied.detach(), tied.t(), base.slice(0, 0, 64, 2), base.narrow(0, 1, 8).detach(),
-                            at::ones({}), at::zeros({0}), at::ones({200, 200}), at::from_blob(memory[of++], {8}), numbers({4, 4}, 2, at::kBFloat16)};
-        for (const auto& each : odd) params.insert(params.begin() + 5, each.detach().requires_grad_());
+        const at::Tensor tied = numbers({5, 5}, 1),
+                         base = at::arange(64, at::TensorOptions(at::kFloat));
+        const Params odd = {at::arange(12, at::TensorOptions(at::kFloat)).view({3, 4}).t(),
+                            tied.detach(),
+                            tied.t(),
+                            base.slice(0, 0, 64, 2),
+                            base.narrow(0, 1, 8).detach(),
+                            at::ones({}),
+                            at::zeros({0}),
+                            at::ones({200, 200}),
+                            at::from_blob(memory[of++], {8}),
+                            numbers({4, 4}, 2, at::kBFloat16)};
+        for (const auto& each : odd)
+            params.insert(params.begin() + 5, each.detach().requires_grad_());
         return params;
     };
     Pair pair(ways()[4], make);
@@ -348,7 +401,8 @@ TEST(FusedOptimizer, WhatIsNotContiguousSharedOrLarge_StaysWhereItIs) {
     for (size_t i = 5; i < 15; ++i) addresses.push_back(pair.fused_params[i].data_ptr());
     for (uint64_t seed = 0; seed < 3; ++seed) pair.step(seed);
     EXPECT_TRUE(pair.same());
-    for (size_t i = 5; i < 15; ++i) EXPECT_EQ(pair.fused_params[i].data_ptr(), addresses[i - 5]) << i;
+    for (size_t i = 5; i < 15; ++i)
+        EXPECT_EQ(pair.fused_params[i].data_ptr(), addresses[i - 5]) << i;
     EXPECT_NE(memory[1][0], 0.0F);
     EXPECT_EQ(pair.fused->fused_parameters(), 12U);
 }
@@ -394,7 +448,9 @@ TEST(FusedOptimizer, SparseGradients_AreSteppedOnTheirOwn) {
 TEST(FusedOptimizer, NoMemoryIsLeftBehind) {
     std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> old;
     Params params = make_params();
-    for (const auto& param : params) old.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(param.storage().unsafeGetStorageImpl()));
+    for (const auto& param : params)
+        old.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+            param.storage().unsafeGetStorageImpl()));
     Adam adam(params);
     sab::FusedOptimizer fused(adam);
     for (const auto& each : old) EXPECT_TRUE(each.expired());
@@ -405,7 +461,8 @@ TEST(FusedOptimizer, Unfused_EverythingHasItsOwnMemoryAgain) {
         Pair pair(way);
         for (uint64_t seed = 0; seed < 3; ++seed) pair.step(seed);
         pair.fused->unfuse();
-        for (const auto& param : pair.fused_params) EXPECT_EQ(static_cast<int64_t>(param.storage().nbytes()), param.numel() * 4);
+        for (const auto& param : pair.fused_params)
+            EXPECT_EQ(static_cast<int64_t>(param.storage().nbytes()), param.numel() * 4);
         for (uint64_t seed = 3; seed < 6; ++seed) pair.step(seed);
         EXPECT_TRUE(pair.same()) << way.name;
         EXPECT_EQ(pair.fused->fused_parameters(), 0U);
@@ -453,7 +510,8 @@ TEST(FusedOptimizer, ParametersOfSeveralGroups_AreSteppedByEach) {
         std::unique_ptr<Optimizer> optimizers[2];
         for (int i = 0; i < 2; ++i) {
             const Params& p = params[i];
-            optimizers[i] = way.make({OptimizerParamGroup(Params{p[0], p[1], p[2], p[3]}), OptimizerParamGroup(Params{p[3], p[1], p[4], p[5]})});
+            optimizers[i] = way.make({OptimizerParamGroup(Params{p[0], p[1], p[2], p[3]}),
+                                      OptimizerParamGroup(Params{p[3], p[1], p[4], p[5]})});
         }
         sab::FusedOptimizer fused(*optimizers[1]);
         for (uint64_t seed = 0; seed < 5; ++seed) {
@@ -469,7 +527,9 @@ TEST(FusedOptimizer, ParametersOfSeveralGroups_AreSteppedByEach) {
 TEST(FusedOptimizer, ParametersThatLeave_TakeTheirMemoryAlong) {
     Params params = make_params();
     params.push_back(at::ones({100, 100}).requires_grad_());
-    const c10::weak_intrusive_ptr<c10::StorageImpl> memory(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(params[12].storage().unsafeGetStorageImpl()));
+    const c10::weak_intrusive_ptr<c10::StorageImpl> memory(
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+            params[12].storage().unsafeGetStorageImpl()));
     SGD sgd(params, SGDOptions(0.1));
     sab::FusedOptimizer fused(sgd);
     for (uint64_t seed = 0; seed < 2; ++seed) {
@@ -499,7 +559,8 @@ TEST(FusedOptimizer, OtherOptimizers_TakeTheirOwnStep) {
         };
     };
     for (int step = 0; step < 3; ++step) {
-        EXPECT_TRUE(plain.step(closure(plain, params[0])).equal(fused.step(closure(under, params[1]))));
+        EXPECT_TRUE(
+            plain.step(closure(plain, params[0])).equal(fused.step(closure(under, params[1]))));
         EXPECT_TRUE(equal(params[0], params[1]));
     }
     EXPECT_EQ(params[1][0].data_ptr(), address);
@@ -510,7 +571,8 @@ public:
     using SGD::SGD;
     at::Tensor step(LossClosure = nullptr) override {
         c10::NoGradGuard no_gradients;
-        for (auto& param : param_groups()[0].params()) param.sub_(param.grad() / param.grad().norm());
+        for (auto& param : param_groups()[0].params())
+            param.sub_(param.grad() / param.grad().norm());
         return {};
     }
 };

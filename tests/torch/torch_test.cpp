@@ -1,4 +1,5 @@
-// The LibTorch component, seen from a native trainer: probes, out-of-memory errors, generators, DLPack, torch's orders.
+// The LibTorch component, seen from a native trainer: probes, out-of-memory errors, generators,
+// DLPack, torch's orders.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/DLConvertor.h>
 #include <ATen/Parallel.h>
@@ -47,7 +48,9 @@ struct Probe {
     sab_probe* handle = nullptr;
 };
 
-at::Tensor bytes(int64_t count) { return at::empty({count}, at::TensorOptions(at::kByte)); }
+at::Tensor bytes(int64_t count) {
+    return at::empty({count}, at::TensorOptions(at::kByte));
+}
 
 int64_t address_space() {
     long pages = 0;
@@ -87,7 +90,8 @@ TEST_F(Torch, CpuProbe_RandomPrograms_AreSeenToTheByte) {
                     break;
                 }
                 case 3:  // a view holds no memory of its own
-                    if (!held.empty()) held.emplace_back(held[random() % held.size()].first.slice(0, 0, 1), 0);
+                    if (!held.empty())
+                        held.emplace_back(held[random() % held.size()].first.slice(0, 0, 1), 0);
                     break;
                 case 4:
                     if (!held.empty()) {
@@ -105,8 +109,10 @@ TEST_F(Torch, CpuProbe_RandomPrograms_AreSeenToTheByte) {
             // What is still held, by storage: views keep the storage of what they look at.
             std::vector<std::pair<void*, int64_t>> storages;
             for (const auto& [tensor, size] : held) {
-                void* const start = const_cast<void*>(tensor.storage().unsafeGetStorageImpl()->data());
-                if (std::ranges::none_of(storages, [&](const auto& seen) { return seen.first == start; }))
+                void* const start =
+                    const_cast<void*>(tensor.storage().unsafeGetStorageImpl()->data());
+                if (std::ranges::none_of(storages,
+                                         [&](const auto& seen) { return seen.first == start; }))
                     storages.emplace_back(start, static_cast<int64_t>(tensor.storage().nbytes()));
             }
             current = 0;
@@ -212,7 +218,8 @@ TEST_F(Torch, CollectPeak_WorkThatThrowsLibTorchsError_IsListed) {
     OK(sab_peaks_new(&peaks));
     sab_collect_peak_options options = SAB_COLLECT_PEAK_OPTIONS_INIT;
     options.item_count = 4;
-    options.work = [](void*, uint64_t item, double* features, std::size_t, std::size_t* count) -> int32_t {
+    options.work = [](void*, uint64_t item, double* features, std::size_t,
+                      std::size_t* count) -> int32_t {
         const at::Tensor tensor = bytes((1 << 19) * static_cast<int64_t>(item + 1));
         features[0] = static_cast<double>(item);
         *count = 1;
@@ -227,7 +234,9 @@ TEST_F(Torch, CollectPeak_WorkThatThrowsLibTorchsError_IsListed) {
     ASSERT_EQ(view.out_of_memory_count, 2u);
     EXPECT_EQ(view.out_of_memory[1], 3u);
 
-    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t { throw std::runtime_error("not for lack of space"); };
+    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t {
+        throw std::runtime_error("not for lack of space");
+    };
     EXPECT_EQ(sab_collect_peak(probe.handle, &options, peaks), SAB_E_CALLBACK);
     EXPECT_NE(std::strstr(sab_last_error_message(), "not for lack of space"), nullptr);
     EXPECT_EQ(probe.read().current, 0);
@@ -238,7 +247,8 @@ TEST_F(Torch, FindMaxBatch_GivesTheSameRandomNumbersEachTimeAndAfterwards) {
     const Probe probe(1 << 20);
     std::vector<float> seen;
     const auto trial = [](void* ctx, uint64_t count, double) -> int32_t {
-        const at::Tensor drawn = at::randn({static_cast<int64_t>(count), 100}, at::TensorOptions(at::kFloat));
+        const at::Tensor drawn =
+            at::randn({static_cast<int64_t>(count), 100}, at::TensorOptions(at::kFloat));
         static_cast<std::vector<float>*>(ctx)->push_back(drawn.data_ptr<float>()[0]);
         return 0;
     };
@@ -282,13 +292,15 @@ TEST_F(Torch, SizesByDLPack_OfEveryType_AreRead) {
 }
 
 TEST_F(Torch, SizesByDLPack_OfAnotherShapeOrType_AreRefusedAndStayTheCallers) {
-    for (const at::Tensor& tensor : {at::arange(6).view({2, 3}), at::arange(4).to(at::kHalf), at::arange(4)}) {
+    for (const at::Tensor& tensor :
+         {at::arange(6).view({2, 3}), at::arange(4).to(at::kHalf), at::arange(4)}) {
         DLManagedTensor* const exported = at::toDLPack(tensor);
         const bool is_odd = tensor.scalar_type() == at::kLong && tensor.dim() == 1;
         if (is_odd) exported->dl_tensor.dtype.lanes = 2;  // which LibTorch has no type for
         sab_sizes* sizes = nullptr;
         EXPECT_EQ(sab_torch_sizes_new(exported, &sizes), SAB_E_ARGUMENT);
-        EXPECT_NE(std::strstr(sab_last_error_message(), is_odd ? "lanes" : "tensor:"), nullptr) << sab_last_error_message();
+        EXPECT_NE(std::strstr(sab_last_error_message(), is_odd ? "lanes" : "tensor:"), nullptr)
+            << sab_last_error_message();
         EXPECT_EQ(sizes, nullptr);
         exported->dl_tensor.dtype.lanes = 1;
         at::fromDLPack(exported);  // takes it and calls its deleter
@@ -329,8 +341,11 @@ TEST_F(Torch, CpuProbe_BlocksFreedInThreadsOfTheCallersOwn_CountUntilTheirAddres
 TEST_F(Torch, Exceptions_OfEveryCallback_AreItsFailure) {
     sab_probe_callbacks callbacks = SAB_PROBE_CALLBACKS_INIT;
     callbacks.reset = [](void*) { return int32_t{0}; };
-    callbacks.current = callbacks.peak = [](void*, int64_t* bytes) { return static_cast<int32_t>(*bytes = 0); };
-    callbacks.is_out_of_memory = [](void*, int32_t) -> int32_t { throw std::runtime_error("no answer"); };
+    callbacks.current =
+        callbacks.peak = [](void*, int64_t* bytes) { return static_cast<int32_t>(*bytes = 0); };
+    callbacks.is_out_of_memory = [](void*, int32_t) -> int32_t {
+        throw std::runtime_error("no answer");
+    };
     sab_probe* probe = nullptr;
     OK(sab_probe_callbacks_new(&callbacks, &probe));
     sab_peaks* peaks = nullptr;
@@ -339,18 +354,28 @@ TEST_F(Torch, Exceptions_OfEveryCallback_AreItsFailure) {
     options.item_count = 1;
     options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) { return int32_t{7}; };
     EXPECT_EQ(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK);
-    EXPECT_NE(std::strstr(sab_last_error_message(), "no answer"), nullptr) << sab_last_error_message();
-    options.progress = [](void*, uint64_t, uint64_t) -> int32_t { throw std::runtime_error("no progress"); };
+    EXPECT_NE(std::strstr(sab_last_error_message(), "no answer"), nullptr)
+        << sab_last_error_message();
+    options.progress = [](void*, uint64_t, uint64_t) -> int32_t {
+        throw std::runtime_error("no progress");
+    };
     EXPECT_EQ(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK);
-    EXPECT_NE(std::strstr(sab_last_error_message(), "no progress"), nullptr) << sab_last_error_message();
+    EXPECT_NE(std::strstr(sab_last_error_message(), "no progress"), nullptr)
+        << sab_last_error_message();
     options.progress = nullptr;
-    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t { throw std::runtime_error("the words out of memory in another error"); };
+    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t {
+        throw std::runtime_error("the words out of memory in another error");
+    };
     EXPECT_EQ(sab_collect_peak(probe, &options, peaks), SAB_E_CALLBACK);
-    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t { throw std::bad_alloc(); };
+    options.work = [](void*, uint64_t, double*, std::size_t, std::size_t*) -> int32_t {
+        throw std::bad_alloc();
+    };
     OK(sab_collect_peak(probe, &options, peaks));
     sab_find_max_batch_options search = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
     search.budget = 1;
-    search.reduce = [](void*, int64_t*, std::size_t) -> int32_t { throw std::runtime_error("no meeting"); };
+    search.reduce = [](void*, int64_t*, std::size_t) -> int32_t {
+        throw std::runtime_error("no meeting");
+    };
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     const auto trial = [](void*, uint64_t, double) { return int32_t{0}; };
     EXPECT_EQ(sab_find_max_batch(probe, trial, nullptr, &search, nullptr, &found), SAB_E_CALLBACK);
@@ -362,10 +387,12 @@ TEST_F(Torch, Exceptions_OfEveryCallback_AreItsFailure) {
 
 TEST_F(Torch, DevicesThatAreNotThere_AreRefusedByName) {
     sab_probe* probe = nullptr;
-    for (const char* device : {"gpu", "cuda:x", "cuda:-1", "", "cuda:99", "xpu:99", "cuda:256", "cuda:300", "cpu:5"}) {
+    for (const char* device :
+         {"gpu", "cuda:x", "cuda:-1", "", "cuda:99", "xpu:99", "cuda:256", "cuda:300", "cpu:5"}) {
         const sab_status status = sab_probe_new(device, nullptr, &probe);
         EXPECT_EQ(status, SAB_E_ARGUMENT) << device;
-        EXPECT_NE(std::strstr(sab_last_error_message(), device), nullptr) << sab_last_error_message();
+        EXPECT_NE(std::strstr(sab_last_error_message(), device), nullptr)
+            << sab_last_error_message();
         EXPECT_EQ(probe, nullptr);
     }
 }
@@ -392,8 +419,10 @@ TEST_F(Torch, TorchOrder_IsLibTorchsRandperm) {
         OK(sab_torch_sampler_new(plan, &order, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
         OK(sab_next_batch(sampler, &batch));
-        const at::Tensor expected = at::randperm(count, at::make_generator<at::CPUGeneratorImpl>(17));
-        EXPECT_TRUE(std::equal(batch.indices, batch.indices + batch.count, expected.data_ptr<int64_t>(), expected.data_ptr<int64_t>() + count));
+        const at::Tensor expected =
+            at::randperm(count, at::make_generator<at::CPUGeneratorImpl>(17));
+        EXPECT_TRUE(std::equal(batch.indices, batch.indices + batch.count,
+                               expected.data_ptr<int64_t>(), expected.data_ptr<int64_t>() + count));
         sab_sampler_free(sampler);
         sab_plan_free(plan);
         sab_sizes_free(sizes);
@@ -433,7 +462,8 @@ TEST_F(Torch, Store_GathersInTheOrderOfRanks) {
             const uint64_t mine[2] = {rank * 10, static_cast<uint64_t>(round)};
             uint64_t all[4][2] = {};
             OK(sab_torch_store_all_gather(store, mine, sizeof mine, all));
-            for (uint64_t r = 0; r < 4; ++r) EXPECT_TRUE(all[r][0] == r * 10 && all[r][1] == static_cast<uint64_t>(round));
+            for (uint64_t r = 0; r < 4; ++r)
+                EXPECT_TRUE(all[r][0] == r * 10 && all[r][1] == static_cast<uint64_t>(round));
         }
         OK(sab_torch_store_all_gather(store, nullptr, 0, nullptr));
     });
@@ -450,7 +480,8 @@ TEST_F(Torch, Store_MakesOneSamplerOfShardsAndChecksIt) {
         options.rank = rank;
         options.world_size = 3;
         sab_sampler* sampler = nullptr;
-        OK(sab_sharded_sampler_new(sizes, &plan, &options, &sab_torch_store_all_gather, store, &sampler));
+        OK(sab_sharded_sampler_new(sizes, &plan, &options, &sab_torch_store_all_gather, store,
+                                   &sampler));
         OK(sab_sampler_check_ranks(sampler, rank, 3, &sab_torch_store_all_gather, store));
         uint64_t seen = 0;
         sab_batch batch = SAB_BATCH_INIT;
@@ -469,7 +500,9 @@ TEST_F(Torch, Store_NamesTheRankThatDoesNotCome) {
             return;
         }
         EXPECT_EQ(sab_torch_store_all_gather(store, &mine, 1, all), SAB_E_TIMEOUT);
-        EXPECT_NE(std::strstr(sab_last_error_message(), "rank 1 of 3 did not come within 1 s"), nullptr) << sab_last_error_message();
+        EXPECT_NE(std::strstr(sab_last_error_message(), "rank 1 of 3 did not come within 1 s"),
+                  nullptr)
+            << sab_last_error_message();
     });
 }
 
@@ -496,9 +529,11 @@ TEST_F(Torch, Store_SaysWhyACheckFailed) {
         }
         sab_sampler* sampler = nullptr;
         OK(sab_bucket_sampler_new(plan, nullptr, &sampler));
-        EXPECT_EQ(sab_sampler_check_ranks(sampler, rank, 2, &sab_torch_store_all_gather, store), SAB_E_CALLBACK);
+        EXPECT_EQ(sab_sampler_check_ranks(sampler, rank, 2, &sab_torch_store_all_gather, store),
+                  SAB_E_CALLBACK);
         EXPECT_EQ(sab_last_callback_code(), SAB_E_TIMEOUT);
-        EXPECT_NE(std::strstr(sab_last_error_message(), "rank 1 of 2 did not come"), nullptr) << sab_last_error_message();
+        EXPECT_NE(std::strstr(sab_last_error_message(), "rank 1 of 2 did not come"), nullptr)
+            << sab_last_error_message();
         sab_sampler_free(sampler);
     });
     sab_plan_free(plan);
@@ -507,8 +542,11 @@ TEST_F(Torch, Store_SaysWhyACheckFailed) {
 
 TEST_F(Torch, Store_ThatCannotBeReached) {
     sab_torch_store* store = nullptr;
-    EXPECT_EQ(sab_torch_store_new("127.0.0.1", static_cast<uint16_t>(free_port()), 1, 2, 0.5, &store), SAB_E_IO);
-    EXPECT_NE(std::strstr(sab_last_error_message(), "cannot be reached"), nullptr) << sab_last_error_message();
+    EXPECT_EQ(
+        sab_torch_store_new("127.0.0.1", static_cast<uint16_t>(free_port()), 1, 2, 0.5, &store),
+        SAB_E_IO);
+    EXPECT_NE(std::strstr(sab_last_error_message(), "cannot be reached"), nullptr)
+        << sab_last_error_message();
     EXPECT_EQ(store, nullptr);
 }
 

@@ -29,7 +29,17 @@ from sab._max_batch import (
     verify,
 )
 from sab._model import MemoryModel, MemoryModelInfo, measurement_points
-from sab._native import Cancelled, DeviceMemoryError, Error, FormatError, MismatchError, SkippedWarning, UnsupportedError, ffi as _ffi, lib as _lib
+from sab._native import (
+    Cancelled,
+    DeviceMemoryError,
+    Error,
+    FormatError,
+    MismatchError,
+    SkippedWarning,
+    UnsupportedError,
+    ffi as _ffi,
+    lib as _lib,
+)
 from sab._pack import PackedSampler, PackInfo
 from sab._peaks import Peaks, collect_peak
 from sab._plan import Bucket, Plan, Report, create_buckets, plan

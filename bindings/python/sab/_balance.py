@@ -7,12 +7,26 @@ from typing import Any, Callable, Iterable, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, check, ffi, flag, keep_exception, lib, new_options, real, whole
+from sab._native import (
+    Calls,
+    Progress,
+    check,
+    ffi,
+    flag,
+    keep_exception,
+    lib,
+    new_options,
+    real,
+    whole,
+)
 from sab._plan import one_of
 from sab._samplers import Indices, _RandomAccessSampler, _sampler_options
 from sab._sizes import SizesLike, as_sizes
 
-METHODS = {"karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP, "longest_first": lib.SAB_PARTITION_LONGEST_FIRST}
+METHODS = {
+    "karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP,
+    "longest_first": lib.SAB_PARTITION_LONGEST_FIRST,
+}
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -52,7 +66,9 @@ def partition(
     cost_array = _numbers("costs", costs)
     weight_array = None if weights is None else _numbers("weights", weights)
     if weight_array is not None and weight_array.size != cost_array.size:
-        raise ValueError(f"weights has {weight_array.size} numbers: must have as many as costs, {cost_array.size}")
+        raise ValueError(
+            f"weights has {weight_array.size} numbers: must have as many as costs, {cost_array.size}"
+        )
     calls = Calls(progress=progress, what="partition")
     options = new_options("sab_partition_options")
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
@@ -63,7 +79,16 @@ def partition(
     options.capacity = 0 if capacity is None else real("capacity", capacity)
     part_of = np.empty(cost_array.size, np.uint32)
     parts = whole("parts", parts, 1)
-    check(lib.sab_partition(ffi.cast("double *", cost_array.ctypes.data), cost_array.size, parts, options, ffi.cast("uint32_t *", part_of.ctypes.data)), calls)
+    check(
+        lib.sab_partition(
+            ffi.cast("double *", cost_array.ctypes.data),
+            cost_array.size,
+            parts,
+            options,
+            ffi.cast("uint32_t *", part_of.ctypes.data),
+        ),
+        calls,
+    )
     order = np.argsort(part_of.astype(np.uint16), kind="stable")  # of 16 bits by radix
     if parts > 1 << 16:
         order = order[np.argsort((part_of >> 16).astype(np.uint16)[order], kind="stable")]
@@ -119,7 +144,22 @@ class LoadBalancingSampler(_RandomAccessSampler):
         sizes = as_sizes(complexity)
         check(lib.sab_load_balancing_sampler_new(sizes._handle, balancing, options, handle))
         self._adopt(handle, output)
-        self._make = type(self), (complexity, rank, world_size, shuffle, seed, drop_last, random_level, batch_size, step_totals, output), {}
+        self._make = (
+            type(self),
+            (
+                complexity,
+                rank,
+                world_size,
+                shuffle,
+                seed,
+                drop_last,
+                random_level,
+                batch_size,
+                step_totals,
+                output,
+            ),
+            {},
+        )
 
 
 MakeBatches = Callable[[Indices], Iterable[npt.ArrayLike]]
@@ -133,11 +173,17 @@ class _BatchCalls(Calls):
 
 @ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
 def sab_py_make_batches(ctx: Any, indices: Any, count: int, batches: Any) -> int:
-    given = np.frombuffer(ffi.buffer(indices, count * 8), np.int64).copy() if count else np.empty(0, np.int64)
+    given = (
+        np.frombuffer(ffi.buffer(indices, count * 8), np.int64).copy()
+        if count
+        else np.empty(0, np.int64)
+    )
     for each in ffi.from_handle(ctx).make_batches(given):
         array = np.asarray(each)
         if array.ndim != 1 or array.dtype.kind not in "iu" and array.size:
-            raise TypeError(f"a batch has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension")
+            raise TypeError(
+                f"a batch has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension"
+            )
         array = np.ascontiguousarray(array, np.int64)
         check(lib.sab_batches_add(batches, ffi.cast("int64_t *", array.ctypes.data), array.size))
     return 0
@@ -185,10 +231,32 @@ class LoadBalancingBatchSampler(_RandomAccessSampler):
             if not callable(make_batches):
                 raise TypeError(f"make_batches = {make_batches!r}: must be a function")
             self._calls = _BatchCalls(make_batches)
-            balancing.make_batches, balancing.make_batches_ctx = lib.sab_py_make_batches, self._calls.handle
+            balancing.make_batches, balancing.make_batches_ctx = (
+                lib.sab_py_make_batches,
+                self._calls.handle,
+            )
         options = _sampler_options(seed, rank, world_size, "split", 0, step_totals)
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
-        check(lib.sab_load_balancing_batch_sampler_new(sizes._handle, balancing, options, handle), self._calls)
+        check(
+            lib.sab_load_balancing_batch_sampler_new(sizes._handle, balancing, options, handle),
+            self._calls,
+        )
         self._adopt(handle, output)
-        self._make = type(self), (complexity, make_batches, max_total, rank, world_size, shuffle, seed, drop_last, random_level, step_totals, output), {}
+        self._make = (
+            type(self),
+            (
+                complexity,
+                make_batches,
+                max_total,
+                rank,
+                world_size,
+                shuffle,
+                seed,
+                drop_last,
+                random_level,
+                step_totals,
+                output,
+            ),
+            {},
+        )

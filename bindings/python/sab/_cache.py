@@ -12,7 +12,18 @@ import warnings
 from multiprocessing import util
 from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union
 
-from sab._native import Calls, check, ffi, flag, keep_exception, lib, new_options, path_bytes, real, whole
+from sab._native import (
+    Calls,
+    check,
+    ffi,
+    flag,
+    keep_exception,
+    lib,
+    new_options,
+    path_bytes,
+    real,
+    whole,
+)
 from sab._plan import one_of
 
 Key = Union[str, bytes, int]
@@ -47,7 +58,9 @@ def _plan_of(value: Any, arrays: list[Any]) -> Any:
         return [kind.__name__, *(_plan_of(each, arrays) for each in value)]
     if kind is dict:
         if not all(key is None or type(key) in (bool, int, float, str) for key in value):
-            raise TypeError('a key of a dict: serializer = "arrays" takes str, int, float, bool and None')
+            raise TypeError(
+                'a key of a dict: serializer = "arrays" takes str, int, float, bool and None'
+            )
         return ["dict", *([key, _plan_of(each, arrays)] for key, each in value.items())]
     if kind in (bytes, bytearray, memoryview):
         arrays.append(memoryview(value).cast("B") if kind is memoryview else value)
@@ -60,7 +73,11 @@ def _plan_of(value: Any, arrays: list[Any]) -> Any:
         raise TypeError(_NO_ARRAY.format(what=f"type {kind.__module__}.{kind.__qualname__}"))
     if array.dtype.hasobject or np.dtype(array.dtype.str) != array.dtype:
         raise TypeError(_NO_ARRAY.format(what=f"dtype {array.dtype}"))
-    arrays.append(np.asarray(array, order="C").reshape(-1).view(np.uint8).data if array.size and array.dtype.itemsize else b"")
+    arrays.append(
+        np.asarray(array, order="C").reshape(-1).view(np.uint8).data
+        if array.size and array.dtype.itemsize
+        else b""
+    )
     form = "scalar" if isinstance(array, np.generic) else "array" if tensor is None else tensor[1]
     return [form, array.dtype.str, list(array.shape)]
 
@@ -76,8 +93,17 @@ def _array_of_tensor(value: Any) -> "Optional[tuple[Any, str]]":
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
         return None
-    if type(value) is not torch.Tensor or value.device.type != "cpu" or value.layout != torch.strided or value.requires_grad:
-        raise TypeError(_NO_ARRAY.format(what=f"type {type(value).__name__} on {value.device}, {value.layout}, requires_grad = {value.requires_grad}"))
+    if (
+        type(value) is not torch.Tensor
+        or value.device.type != "cpu"
+        or value.layout != torch.strided
+        or value.requires_grad
+    ):
+        raise TypeError(
+            _NO_ARRAY.format(
+                what=f"type {type(value).__name__} on {value.device}, {value.layout}, requires_grad = {value.requires_grad}"
+            )
+        )
     plain = value.resolve_conj().resolve_neg().contiguous()
     if value.dtype == torch.bfloat16:  # numpy has none
         return plain.view(torch.int16).numpy(), "bfloat16"
@@ -100,7 +126,9 @@ class _Arrays:
     """Reads a plan of ``_dump_arrays``. The bytes may come from anyone who can write to the cache: every kind, type and size is checked, and nothing in them is called."""
 
     def __init__(self, data: memoryview) -> None:
-        if int(ffi.cast("uintptr_t", ffi.from_buffer(data))) % _ALIGNMENT:  # as small values of LMDB's
+        if (
+            int(ffi.cast("uintptr_t", ffi.from_buffer(data))) % _ALIGNMENT
+        ):  # as small values of LMDB's
             data = memoryview(bytes(data))
         self._data = data
         self._place = 8 + int.from_bytes(data[:8], "little")
@@ -108,7 +136,13 @@ class _Arrays:
     def read(self) -> Any:
         try:
             return self._value(json.loads(bytes(self._data[8 : self._place])))
-        except (ValueError, TypeError, LookupError, OverflowError, RuntimeError) as error:  # RuntimeError: torch's, and RecursionError
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            OverflowError,
+            RuntimeError,
+        ) as error:  # RuntimeError: torch's, and RecursionError
             raise ValueError(f'not a value of serializer = "arrays": {error}') from None
 
     def _value(self, plan: Any) -> Any:
@@ -138,7 +172,9 @@ class _Arrays:
         import numpy as np
 
         dtype = np.dtype(str(name))
-        if dtype.hasobject or dtype.fields or dtype.subdtype or min(shape, default=0) < 0:  # bytes would become pointers
+        if (
+            dtype.hasobject or dtype.fields or dtype.subdtype or min(shape, default=0) < 0
+        ):  # bytes would become pointers
             raise ValueError(f"an array of dtype {name} and shape {shape}")
         array: Any = np.ndarray(shape, dtype, buffer=self._next(math.prod(shape) * dtype.itemsize))
         if kind == "array":
@@ -158,7 +194,9 @@ def _tensor_of(array: Any, is_bfloat16: bool) -> Any:
     import torch
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch cannot say of a tensor that it is not to be written
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # torch cannot say of a tensor that it is not to be written
         tensor = torch.from_numpy(array)
     return tensor.view(torch.bfloat16) if is_bfloat16 else tensor
 
@@ -167,7 +205,9 @@ def _dump_raw(value: Any) -> bytes:
     try:
         return bytes(memoryview(value))
     except TypeError:
-        raise TypeError(f"value has type {type(value).__name__}: must be bytes or have a buffer of them") from None
+        raise TypeError(
+            f"value has type {type(value).__name__}: must be bytes or have a buffer of them"
+        ) from None
 
 
 # How values become bytes, and again values: of a view that lives as long as what is made of it.
@@ -246,11 +286,16 @@ class Cache(Generic[Value]):
         serializer = "pickle" if serializer is None else serializer
         if isinstance(serializer, str):
             if serializer not in _SERIALIZERS:
-                raise ValueError(f"serializer = {serializer!r}: must be a pair of functions or one of {', '.join(map(repr, _SERIALIZERS))}")
+                raise ValueError(
+                    f"serializer = {serializer!r}: must be a pair of functions or one of {', '.join(map(repr, _SERIALIZERS))}"
+                )
             self._dump, self._load = _SERIALIZERS[serializer]
         else:
             self._dump, self._load = serializer
-        self._is_copying = self._load in (pickle.loads, bytes)  # nothing that these give is in what they read
+        self._is_copying = self._load in (
+            pickle.loads,
+            bytes,
+        )  # nothing that these give is in what they read
         if capacity is not None:
             capacity = whole("capacity", capacity, 1)
         options = new_options("sab_cache_options")
@@ -326,7 +371,19 @@ class Cache(Generic[Value]):
 
         calls = Calls(load=made)
         value = ffi.new("sab_cache_value **")
-        check(lib.sab_cache_get_or_load(self._open(), data, len(data), lib.sab_py_load, calls.handle, lib.sab_py_progress, calls.handle, value), calls)
+        check(
+            lib.sab_cache_get_or_load(
+                self._open(),
+                data,
+                len(data),
+                lib.sab_py_load,
+                calls.handle,
+                lib.sab_py_progress,
+                calls.handle,
+                value,
+            ),
+            calls,
+        )
         if not fresh:
             found: Value = self._taken(value, 0)
             return found

@@ -55,7 +55,12 @@ class Padded:
     """
 
     def __init__(self, permutation: Int64s, offsets: Int64s, sizes: Int64s, batch_dim: int) -> None:
-        self.permutation, self.offsets, self.sizes, self.batch_dim = permutation, offsets, sizes, batch_dim
+        self.permutation, self.offsets, self.sizes, self.batch_dim = (
+            permutation,
+            offsets,
+            sizes,
+            batch_dim,
+        )
 
     def indices(self, group: int) -> Int64s:
         """The samples of a group."""
@@ -103,7 +108,15 @@ def _product(shape: Iterable[int]) -> int:
 class _Ragged:
     """A sab_ragged, and what it points to."""
 
-    def __init__(self, shapes: Int64s, element_size: int, values: int = 0, offsets: Optional[Int64s] = None, data: Optional[Int64s] = None, strides: Optional[Int64s] = None) -> None:
+    def __init__(
+        self,
+        shapes: Int64s,
+        element_size: int,
+        values: int = 0,
+        offsets: Optional[Int64s] = None,
+        data: Optional[Int64s] = None,
+        strides: Optional[Int64s] = None,
+    ) -> None:
         self.struct = ffi.new("sab_ragged *")
         self.struct.struct_size = ffi.sizeof("sab_ragged")
         self.struct.samples, self.struct.rank = shapes.shape
@@ -122,14 +135,35 @@ class _Ragged:
                 self.struct.offsets = _pointer("int64_t *", offsets)
 
 
-def _pad(ragged: _Ragged, indices: Int64s, shape: Int64s, batch_dim: int, padded: int, value: int = 0, value_dims: Sequence[int] = (), repeat: bool = False) -> None:
+def _pad(
+    ragged: _Ragged,
+    indices: Int64s,
+    shape: Int64s,
+    batch_dim: int,
+    padded: int,
+    value: int = 0,
+    value_dims: Sequence[int] = (),
+    repeat: bool = False,
+) -> None:
     options = new_options("sab_pad_options")
     options.batch_dim = batch_dim
     options.padding = lib.SAB_PADDING_REPEAT if repeat else lib.SAB_PADDING_CONSTANT
-    options.value, options.value_dims = ffi.cast("void *", value), sum(1 << dim for dim in value_dims)
+    options.value, options.value_dims = (
+        ffi.cast("void *", value),
+        sum(1 << dim for dim in value_dims),
+    )
     options.threads = torch.get_num_threads()
     shape = np.ascontiguousarray(shape)
-    check(lib.sab_pad(ragged.struct, _pointer("int64_t *", indices), len(indices), _pointer("int64_t *", shape), options, ffi.cast("void *", padded)))
+    check(
+        lib.sab_pad(
+            ragged.struct,
+            _pointer("int64_t *", indices),
+            len(indices),
+            _pointer("int64_t *", shape),
+            options,
+            ffi.cast("void *", padded),
+        )
+    )
 
 
 def _unpad(padded: int, indices: Int64s, shape: Int64s, batch_dim: int, ragged: _Ragged) -> None:
@@ -137,7 +171,16 @@ def _unpad(padded: int, indices: Int64s, shape: Int64s, batch_dim: int, ragged: 
     options.batch_dim = batch_dim
     options.threads = torch.get_num_threads()
     shape = np.ascontiguousarray(shape)
-    check(lib.sab_unpad(ffi.cast("void *", padded), _pointer("int64_t *", shape), _pointer("int64_t *", indices), len(indices), options, ragged.struct))
+    check(
+        lib.sab_unpad(
+            ffi.cast("void *", padded),
+            _pointer("int64_t *", shape),
+            _pointer("int64_t *", indices),
+            len(indices),
+            options,
+            ragged.struct,
+        )
+    )
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -145,8 +188,12 @@ def _plain(tensor: Tensor) -> Tensor:
     return tensor.resolve_conj().resolve_neg()
 
 
-_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)  # torch 2
-_dtype, _device, _layout, _is_cpu, _requires_grad = map(operator.attrgetter, ("dtype", "device", "layout", "is_cpu", "requires_grad"))
+_transforms = getattr(
+    getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None
+)  # torch 2
+_dtype, _device, _layout, _is_cpu, _requires_grad = map(
+    operator.attrgetter, ("dtype", "device", "layout", "is_cpu", "requires_grad")
+)
 
 
 class _Look:
@@ -164,11 +211,15 @@ class _Look:
             self.devices.update(map(_device, chunk[:1] if all(map(_is_cpu, chunk)) else chunk))
             self.layouts.update(map(_layout, chunk))
             self.ranks.update(map(torch.Tensor.dim, chunk))
-            shapes.append(np.fromiter(itertools.chain.from_iterable(map(torch.Tensor.size, chunk)), np.int64))
+            shapes.append(
+                np.fromiter(itertools.chain.from_iterable(map(torch.Tensor.size, chunk)), np.int64)
+            )
         self.shapes = _joined(shapes)  # all in a row
 
 
-def _addresses(tensors: Sequence[Tensor], shapes: Int64s, dtype: Any) -> "tuple[Int64s, bool] | None":
+def _addresses(
+    tensors: Sequence[Tensor], shapes: Int64s, dtype: Any
+) -> "tuple[Int64s, bool] | None":
     """Where tensors lie, and whether all are contiguous; None where the memory of one does not have its values."""
     of = torch.Tensor
     addresses, is_contiguous, is_as_before = [], True, True
@@ -176,13 +227,28 @@ def _addresses(tensors: Sequence[Tensor], shapes: Int64s, dtype: Any) -> "tuple[
     for begin in range(0, len(tensors), _CHUNK):
         chunk = tensors[begin : begin + _CHUNK]
         addresses.append(np.fromiter(map(of.data_ptr, chunk), np.uint64, len(chunk)).view(np.int64))
-        if (dtype.is_floating_point or dtype.is_complex) and any(map(of.is_neg, chunk)) or dtype.is_complex and any(map(of.is_conj, chunk)):
+        if (
+            (dtype.is_floating_point or dtype.is_complex)
+            and any(map(of.is_neg, chunk))
+            or dtype.is_complex
+            and any(map(of.is_conj, chunk))
+        ):
             return None
         is_contiguous = is_contiguous and all(map(of.is_contiguous, chunk))
-        is_as_before = is_as_before and all(map(_is_cpu, chunk)) and set(map(_dtype, chunk)) == {dtype}
-        is_as_before = is_as_before and (np.fromiter(map(of.numel, chunk), np.int64, len(chunk)) == counts[begin : begin + _CHUNK]).all()
+        is_as_before = (
+            is_as_before and all(map(_is_cpu, chunk)) and set(map(_dtype, chunk)) == {dtype}
+        )
+        is_as_before = (
+            is_as_before
+            and (
+                np.fromiter(map(of.numel, chunk), np.int64, len(chunk))
+                == counts[begin : begin + _CHUNK]
+            ).all()
+        )
     if not (is_as_before and (is_contiguous or (_Look(tensors).shapes == shapes.ravel()).all())):
-        raise ValueError("samples have changed their shapes, dtypes or devices since the collection was made of them")  # whose memory would not be theirs
+        raise ValueError(
+            "samples have changed their shapes, dtypes or devices since the collection was made of them"
+        )  # whose memory would not be theirs
     return _joined(addresses), is_contiguous
 
 
@@ -203,21 +269,38 @@ class Column:
         buffers: the tensors of the layout.
     """
 
-    def __init__(self, shapes: Int64s, layout: Layout, buffers: Sequence[Tensor], dtype: Any, device: Any) -> None:
-        self.shapes, self.layout, self.buffers, self.dtype, self.device = shapes, layout, buffers, dtype, device
+    def __init__(
+        self, shapes: Int64s, layout: Layout, buffers: Sequence[Tensor], dtype: Any, device: Any
+    ) -> None:
+        self.shapes, self.layout, self.buffers, self.dtype, self.device = (
+            shapes,
+            layout,
+            buffers,
+            dtype,
+            device,
+        )
 
     @classmethod
     def separate(cls, tensors: Sequence[Tensor], rank: Optional[int] = None) -> "Column":
         """A tensor for each sample; `rank` where there may be none."""
         look = _Look(tensors)
         if len(look.ranks) > 1:
-            raise UnlikeTensors(f"have {' and '.join(map(str, sorted(look.ranks)))} dimensions: must have as many each")
+            raise UnlikeTensors(
+                f"have {' and '.join(map(str, sorted(look.ranks)))} dimensions: must have as many each"
+            )
         for what, found in ("dtypes", look.dtypes), ("devices", look.devices):
             if len(found) > 1:
-                raise UnlikeTensors(f"have the {what} {' and '.join(sorted(map(str, found)))}: must have the same")
+                raise UnlikeTensors(
+                    f"have the {what} {' and '.join(sorted(map(str, found)))}: must have the same"
+                )
         if look.layouts - {torch.strided}:
-            raise UnlikeTensors(f"have the layout {next(iter(look.layouts - {torch.strided}))}: must have torch.strided")
-        dtype, device = next(iter(look.dtypes), torch.get_default_dtype()), next(iter(look.devices), torch.device("cpu"))
+            raise UnlikeTensors(
+                f"have the layout {next(iter(look.layouts - {torch.strided}))}: must have torch.strided"
+            )
+        dtype, device = (
+            next(iter(look.dtypes), torch.get_default_dtype()),
+            next(iter(look.devices), torch.device("cpu")),
+        )
         shapes = look.shapes.reshape(len(tensors), next(iter(look.ranks), rank or 0))
         return cls(shapes, Separate(), tensors, dtype, device)
 
@@ -227,16 +310,39 @@ class Column:
         return cls(shapes, Flat(begins), (values.reshape(-1),), values.dtype, values.device)
 
     @classmethod
-    def padded(cls, groups: Sequence[Tensor], permutation: Int64s, offsets: Int64s, batch_dim: int, shapes: Int64s, like: Any = None) -> "Column":
+    def padded(
+        cls,
+        groups: Sequence[Tensor],
+        permutation: Int64s,
+        offsets: Int64s,
+        batch_dim: int,
+        shapes: Int64s,
+        like: Any = None,
+    ) -> "Column":
         """A tensor for each group that has samples."""
         like = groups[0] if groups else like
         if any((group.dtype, group.device) != (like.dtype, like.device) for group in groups):
-            raise ValueError(f"groups are of {', '.join(f'{group.dtype} on {group.device}' for group in groups)}: must be of the same")
-        sizes = np.array([[*group.shape[:batch_dim], *group.shape[batch_dim + 1 :]] for group in groups], np.int64).reshape(len(groups), shapes.shape[1])
+            raise ValueError(
+                f"groups are of {', '.join(f'{group.dtype} on {group.device}' for group in groups)}: must be of the same"
+            )
+        sizes = np.array(
+            [[*group.shape[:batch_dim], *group.shape[batch_dim + 1 :]] for group in groups],
+            np.int64,
+        ).reshape(len(groups), shapes.shape[1])
         counts = np.diff(offsets)
-        if [group.shape[batch_dim] for group in groups] != counts.tolist() or (shapes[permutation] > np.repeat(sizes, counts, axis=0)).any():
-            raise ValueError("groups do not have the samples' shapes")  # whose memory would not be theirs
-        return cls(shapes, Padded(permutation, offsets, sizes, batch_dim), tuple(groups), like.dtype, like.device)
+        if [group.shape[batch_dim] for group in groups] != counts.tolist() or (
+            shapes[permutation] > np.repeat(sizes, counts, axis=0)
+        ).any():
+            raise ValueError(
+                "groups do not have the samples' shapes"
+            )  # whose memory would not be theirs
+        return cls(
+            shapes,
+            Padded(permutation, offsets, sizes, batch_dim),
+            tuple(groups),
+            like.dtype,
+            like.device,
+        )
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -245,16 +351,29 @@ class Column:
         if len(self):
             buffers = _move(self.shapes, self.layout, layout, rule, self.buffers)
         else:
-            buffers = (torch.empty(0, dtype=self.dtype, device=self.device),) if isinstance(layout, Flat) else ()
+            buffers = (
+                (torch.empty(0, dtype=self.dtype, device=self.device),)
+                if isinstance(layout, Flat)
+                else ()
+            )
         return Column(self.shapes, layout, buffers, self.dtype, self.device)
 
-    def grouped(self, permutation: Int64s, offsets: Int64s, batch_dim: int, rule: Rule = ZERO) -> "Column":
+    def grouped(
+        self, permutation: Int64s, offsets: Int64s, batch_dim: int, rule: Rule = ZERO
+    ) -> "Column":
         """Samples stacked in groups, each padded to its longest along each dimension; offsets are those of :func:`offsets_without_empty`."""
         ragged = _Ragged(self.shapes, 1)
         sizes = np.zeros((len(offsets) - 1, self.shapes.shape[1]), np.int64)
         for group, (begin, end) in enumerate(zip(offsets, offsets[1:])):
             indices = permutation[begin:end]
-            check(lib.sab_padded_shape(ragged.struct, _pointer("int64_t *", indices), len(indices), _pointer("int64_t *", sizes[group])))
+            check(
+                lib.sab_padded_shape(
+                    ragged.struct,
+                    _pointer("int64_t *", indices),
+                    len(indices),
+                    _pointer("int64_t *", sizes[group]),
+                )
+            )
         return self._moved(Padded(permutation, offsets, sizes, batch_dim), rule)
 
     def in_one_piece(self) -> "Column":
@@ -263,7 +382,11 @@ class Column:
 
     def tensors(self) -> Sequence[Tensor]:
         """A tensor for each sample."""
-        return self.buffers if isinstance(self.layout, Separate) else _split(self.in_one_piece().buffers[0], self.shapes)
+        return (
+            self.buffers
+            if isinstance(self.layout, Separate)
+            else _split(self.in_one_piece().buffers[0], self.shapes)
+        )
 
     def copied(self, copy: Callable[[Tensor], Tensor]) -> "Column":
         """The same in copies of its tensors, on another device, say."""
@@ -275,19 +398,27 @@ class Column:
     def __reduce__(self) -> Any:
         own = self
         if isinstance(self.layout, Separate) and not any(map(_requires_grad, self.buffers)):
-            own = self.in_one_piece()  # a tensor each would be a piece of shared memory each, between processes
+            own = (
+                self.in_one_piece()
+            )  # a tensor each would be a piece of shared memory each, between processes
         return Column, (own.shapes, own.layout, own.buffers, own.dtype, own.device)
 
 
 def _split(flat: Tensor, shapes: Int64s) -> Sequence[Tensor]:
     pieces: Sequence[Tensor] = torch.split(flat, _counts(shapes).tolist())
-    return pieces if shapes.shape[1] == 1 else list(map(torch.Tensor.view, pieces, map(tuple, shapes.tolist())))
+    return (
+        pieces
+        if shapes.shape[1] == 1
+        else list(map(torch.Tensor.view, pieces, map(tuple, shapes.tolist())))
+    )
 
 
 # ---- Moves ----
 
 
-def _move(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]) -> "tuple[Tensor, ...]":
+def _move(
+    shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]
+) -> "tuple[Tensor, ...]":
     """Samples moved from one layout to another. Gradients go back through it, to a learned value of the rule, too."""
     if isinstance(source, Separate) and isinstance(target, Flat):
         return (torch.cat(list(map(torch.Tensor.ravel, buffers))),)
@@ -296,7 +427,9 @@ def _move(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: S
     has_grad = torch.is_grad_enabled() and any(map(_requires_grad, buffers))
     if rule.value is not None and rule.value.requires_grad and torch.is_grad_enabled():
         assert isinstance(target, Padded)
-        return _with_learned_value(shapes, target, rule, _move(shapes, source, target, ZERO, buffers))
+        return _with_learned_value(
+            shapes, target, rule, _move(shapes, source, target, ZERO, buffers)
+        )
     if not has_grad:
         with torch.no_grad():
             return _run(shapes, source, target, rule, buffers)
@@ -307,12 +440,18 @@ def _move(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: S
 
 def _is_transformed() -> bool:
     """Whether tensors may be other than their memory: tangents of forward mode, torch.func."""
-    return torch.autograd.forward_ad._current_level >= 0 or _transforms is not None and _transforms() is not None
+    return (
+        torch.autograd.forward_ad._current_level >= 0
+        or _transforms is not None
+        and _transforms() is not None
+    )
 
 
 class _Move(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, shapes: Int64s, source: Layout, target: Layout, rule: Rule, *buffers: Tensor) -> "tuple[Tensor, ...]":
+    def forward(
+        ctx: Any, shapes: Int64s, source: Layout, target: Layout, rule: Rule, *buffers: Tensor
+    ) -> "tuple[Tensor, ...]":
         ctx.move = shapes, source, target
         return _run(shapes, source, target, rule, buffers)
 
@@ -326,20 +465,44 @@ class _Move(torch.autograd.Function):  # type: ignore[misc]
         return (None, None, None, None, *back)
 
 
-def _with_learned_value(shapes: Int64s, target: Padded, rule: Rule, padded: "tuple[Tensor, ...]") -> "tuple[Tensor, ...]":
+def _with_learned_value(
+    shapes: Int64s, target: Padded, rule: Rule, padded: "tuple[Tensor, ...]"
+) -> "tuple[Tensor, ...]":
     rank = shapes.shape[1]
-    value = rule.value.reshape([rule.value.shape[rule.value_dims.index(dim)] if dim in rule.value_dims else 1 for dim in range(rank)])  # type: ignore[union-attr]
-    masks = (length_mask(shapes[target.indices(group)], target.sizes[group], target.batch_dim, each.device) for group, each in enumerate(padded))
-    return tuple(torch.where(mask, each, value.unsqueeze(target.batch_dim)) for mask, each in zip(masks, padded))
+    value = rule.value.reshape(
+        [
+            rule.value.shape[rule.value_dims.index(dim)] if dim in rule.value_dims else 1
+            for dim in range(rank)
+        ]
+    )  # type: ignore[union-attr]
+    masks = (
+        length_mask(
+            shapes[target.indices(group)], target.sizes[group], target.batch_dim, each.device
+        )
+        for group, each in enumerate(padded)
+    )
+    return tuple(
+        torch.where(mask, each, value.unsqueeze(target.batch_dim))
+        for mask, each in zip(masks, padded)
+    )
 
 
-def _run(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]) -> "tuple[Tensor, ...]":
+def _run(
+    shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]
+) -> "tuple[Tensor, ...]":
     if isinstance(source, Padded):
         for group, buffer in enumerate(buffers):
-            if list(buffer.shape) != source.shape(group) or (buffer.dtype, buffer.device) != (buffers[0].dtype, buffers[0].device):
-                raise ValueError("groups have changed their shapes, dtypes or devices since the collection was made of them")  # whose memory would not be theirs
+            if list(buffer.shape) != source.shape(group) or (buffer.dtype, buffer.device) != (
+                buffers[0].dtype,
+                buffers[0].device,
+            ):
+                raise ValueError(
+                    "groups have changed their shapes, dtypes or devices since the collection was made of them"
+                )  # whose memory would not be theirs
     if _only_torch or buffers[0].device.type != "cpu":
-        return tuple(each.data for each in _run_by_torch(shapes, source, target, rule, buffers))  # no views, which could not be written
+        return tuple(
+            each.data for each in _run_by_torch(shapes, source, target, rule, buffers)
+        )  # no views, which could not be written
     if isinstance(target, Flat):
         assert isinstance(source, Padded)
         counts = _counts(shapes)
@@ -347,14 +510,32 @@ def _run(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Se
         ragged = _Ragged(shapes, flat.element_size(), flat.data_ptr(), _begins(counts))
         for group, buffer in enumerate(buffers):
             buffer = _plain(buffer).contiguous()
-            _unpad(buffer.data_ptr(), source.indices(group), source.sizes[group], source.batch_dim, ragged)
+            _unpad(
+                buffer.data_ptr(),
+                source.indices(group),
+                source.sizes[group],
+                source.batch_dim,
+                ragged,
+            )
         return (flat,)
     assert isinstance(target, Padded)
     ragged, keep = _source(shapes, source, buffers)
     value = None if rule.value is None else _plain(rule.value.detach()).contiguous()
-    padded = tuple(torch.empty(target.shape(group), dtype=buffers[0].dtype, device="cpu") for group in range(len(target.sizes)))
+    padded = tuple(
+        torch.empty(target.shape(group), dtype=buffers[0].dtype, device="cpu")
+        for group in range(len(target.sizes))
+    )
     for group, each in enumerate(padded):
-        _pad(ragged, target.indices(group), target.sizes[group], target.batch_dim, each.data_ptr(), 0 if value is None else value.data_ptr(), rule.value_dims, rule.repeat)
+        _pad(
+            ragged,
+            target.indices(group),
+            target.sizes[group],
+            target.batch_dim,
+            each.data_ptr(),
+            0 if value is None else value.data_ptr(),
+            rule.value_dims,
+            rule.repeat,
+        )
     del keep
     return padded
 
@@ -364,14 +545,27 @@ def _source(shapes: Int64s, source: Layout, buffers: Sequence[Tensor]) -> "tuple
     element_size = buffers[0].element_size()
     if isinstance(source, Flat):
         values = _plain(buffers[0]).contiguous()
-        return _Ragged(shapes, element_size, values.data_ptr(), _begins(_counts(shapes)) if source.begins is None else source.begins), values
+        return _Ragged(
+            shapes,
+            element_size,
+            values.data_ptr(),
+            _begins(_counts(shapes)) if source.begins is None else source.begins,
+        ), values
     if isinstance(source, Separate):
         found = _addresses(buffers, shapes, buffers[0].dtype)
         if found is None:
             buffers = list(map(_plain, buffers))
             found = _addresses(buffers, shapes, buffers[0].dtype)
         addresses, is_contiguous = found  # type: ignore[misc]
-        strides = None if is_contiguous else np.fromiter(itertools.chain.from_iterable(map(torch.Tensor.stride, buffers)), np.int64, shapes.size)
+        strides = (
+            None
+            if is_contiguous
+            else np.fromiter(
+                itertools.chain.from_iterable(map(torch.Tensor.stride, buffers)),
+                np.int64,
+                shapes.size,
+            )
+        )
         return _Ragged(shapes, element_size, data=addresses, strides=strides), buffers
     buffers = [_plain(buffer) for buffer in buffers]
     counts = np.diff(source.offsets)
@@ -379,12 +573,21 @@ def _source(shapes: Int64s, source: Layout, buffers: Sequence[Tensor]) -> "tuple
     step = np.repeat(strides_of[:, source.batch_dim] * element_size, counts)
     data, strides = np.empty(len(shapes), np.int64), np.empty(shapes.shape, np.int64)
     places = np.arange(len(shapes)) - np.repeat(source.offsets[:-1], counts)
-    data[source.permutation] = np.repeat(np.array([buffer.data_ptr() for buffer in buffers], np.uint64).view(np.int64), counts) + places * step
-    strides[source.permutation] = np.repeat(np.delete(strides_of, source.batch_dim, 1), counts, axis=0)
+    data[source.permutation] = (
+        np.repeat(
+            np.array([buffer.data_ptr() for buffer in buffers], np.uint64).view(np.int64), counts
+        )
+        + places * step
+    )
+    strides[source.permutation] = np.repeat(
+        np.delete(strides_of, source.batch_dim, 1), counts, axis=0
+    )
     return _Ragged(shapes, element_size, data=data, strides=strides), buffers
 
 
-def _run_by_torch(shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]) -> "tuple[Tensor, ...]":
+def _run_by_torch(
+    shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]
+) -> "tuple[Tensor, ...]":
     """The same by an index: the core moves the numbers of rows as it would move rows, and torch gathers them, on any device, with its own gradients."""
     if isinstance(source, Separate):
         source, buffers = Flat(), (torch.cat(list(map(torch.Tensor.ravel, buffers))),)
@@ -392,20 +595,33 @@ def _run_by_torch(shapes: Int64s, source: Layout, target: Layout, rule: Rule, bu
     layouts = [layout for layout in (source, target) if isinstance(layout, Padded)]
     everywhere = np.concatenate([shapes, *(layout.sizes for layout in layouts)])
     varied = np.flatnonzero((everywhere != everywhere[0]).any(0))
-    dims = max([int(varied[-1]) + 1 if len(varied) else 0, *(layout.batch_dim for layout in layouts)])
+    dims = max(
+        [int(varied[-1]) + 1 if len(varied) else 0, *(layout.batch_dim for layout in layouts)]
+    )
     row = everywhere[0, dims:].tolist()
     width = _product(row)
     own = shapes[:, :dims]
     counts = _counts(own)
     where = np.arange(int(counts.sum()))  # each row of the samples, taken end to end, in the source
-    rows = [buffer.reshape(_product(buffer.shape[: dims + 1]) if isinstance(source, Padded) else len(where), width) for buffer in buffers]
+    rows = [
+        buffer.reshape(
+            _product(buffer.shape[: dims + 1]) if isinstance(source, Padded) else len(where), width
+        )
+        for buffer in buffers
+    ]
     numbers = _Ragged(own, 8, where.ctypes.data, _begins(counts))
     if isinstance(source, Padded):
         begin = 0
         for group in range(len(buffers)):
             places = np.arange(begin, begin + len(rows[group]))
             begin += len(places)
-            _unpad(places.ctypes.data, source.indices(group), source.sizes[group, :dims], source.batch_dim, numbers)
+            _unpad(
+                places.ctypes.data,
+                source.indices(group),
+                source.sizes[group, :dims],
+                source.batch_dim,
+                numbers,
+            )
     device = buffers[0].device
     if isinstance(target, Flat):
         return (torch.cat(rows).index_select(0, torch.from_numpy(where).to(device)).reshape(-1),)
@@ -421,12 +637,27 @@ def _run_by_torch(shapes: Int64s, source: Layout, target: Layout, rule: Rule, bu
     for group in range(len(target.sizes)):
         shape = target.shape(group, dims)
         index = np.empty(shape, np.int64)
-        _pad(numbers, target.indices(group), target.sizes[group, :dims], target.batch_dim, index.ctypes.data, padding.ctypes.data, leading, rule.repeat)
-        padded.append(all_rows.index_select(0, torch.from_numpy(index.ravel()).to(device)).reshape(target.shape(group)))
+        _pad(
+            numbers,
+            target.indices(group),
+            target.sizes[group, :dims],
+            target.batch_dim,
+            index.ctypes.data,
+            padding.ctypes.data,
+            leading,
+            rule.repeat,
+        )
+        padded.append(
+            all_rows.index_select(0, torch.from_numpy(index.ravel()).to(device)).reshape(
+                target.shape(group)
+            )
+        )
     return tuple(padded)
 
 
-def length_mask(lengths: Int64s, shape: Int64s, batch_dim: int = 0, device: Any = None, is_any: bool = False) -> Tensor:
+def length_mask(
+    lengths: Int64s, shape: Int64s, batch_dim: int = 0, device: Any = None, is_any: bool = False
+) -> Tensor:
     """Which places of padded samples are within their lengths, (samples, dimensions); of no lengths all are."""
     lengths, shape = np.ascontiguousarray(lengths, np.int64), np.ascontiguousarray(shape, np.int64)
     count, dimensions = lengths.shape
@@ -435,13 +666,26 @@ def length_mask(lengths: Int64s, shape: Int64s, batch_dim: int = 0, device: Any 
     mask = torch.empty([count, *shape.tolist()], dtype=torch.bool, device="cpu")
     rule = lib.SAB_MASK_ANY if is_any else lib.SAB_MASK_ALL
     if mask.numel():
-        check(lib.sab_length_mask(_pointer("int64_t *", lengths), count, _pointer("int64_t *", shape), dimensions, rule, ffi.cast("uint8_t *", mask.data_ptr())))
+        check(
+            lib.sab_length_mask(
+                _pointer("int64_t *", lengths),
+                count,
+                _pointer("int64_t *", shape),
+                dimensions,
+                rule,
+                ffi.cast("uint8_t *", mask.data_ptr()),
+            )
+        )
     return mask.movedim(0, batch_dim).to(device)
 
 
-def mask_like(tensor: Tensor, batch_dim: int, dims: Sequence[int], lengths: Int64s, is_any: bool = False) -> Tensor:
+def mask_like(
+    tensor: Tensor, batch_dim: int, dims: Sequence[int], lengths: Int64s, is_any: bool = False
+) -> Tensor:
     """A mask of a padded tensor's shape, by the lengths (samples, len(dims)) along some of its dimensions."""
     shape = [size if at in (batch_dim, *dims) else 1 for at, size in enumerate(tensor.shape)]
-    mask = length_mask(lengths, np.array([tensor.shape[dim] for dim in dims], np.int64), 0, tensor.device, is_any)
+    mask = length_mask(
+        lengths, np.array([tensor.shape[dim] for dim in dims], np.int64), 0, tensor.device, is_any
+    )
     before = sum(dim < batch_dim for dim in dims)
     return mask.movedim(0, before).reshape(shape).expand(tensor.shape)

@@ -13,7 +13,12 @@ import numpy as np
 
 from sab._native import DeviceMemoryError, UnsupportedError, check, ffi, lib, new_options
 
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "RESOURCE_EXHAUSTED")
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "RESOURCE_EXHAUSTED",
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -23,7 +28,10 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     torch = sys.modules.get("torch")
     if torch is not None:
-        for kind in (getattr(torch, "OutOfMemoryError", None), getattr(torch.cuda, "OutOfMemoryError", None)):
+        for kind in (
+            getattr(torch, "OutOfMemoryError", None),
+            getattr(torch.cuda, "OutOfMemoryError", None),
+        ):
             if kind is not None and kind is not RuntimeError and isinstance(error, kind):
                 return True
     if not isinstance(error, RuntimeError):
@@ -75,7 +83,11 @@ class Device:
 def _python_rng() -> Any:
     torch = sys.modules.get("torch")
     # As bytes: a tensor would count among those of the work.
-    return random.getstate(), np.random.get_state(), None if torch is None else torch.get_rng_state().numpy().tobytes()
+    return (
+        random.getstate(),
+        np.random.get_state(),
+        None if torch is None else torch.get_rng_state().numpy().tobytes(),
+    )
 
 
 def _set_python_rng(state: Any) -> None:
@@ -93,10 +105,14 @@ class _TorchAccelerator(Device):
         self.torch, self.index = torch, index
         self.module: Any = getattr(torch, kind, None)
         if self.module is None or not hasattr(self.module, "memory_stats"):
-            raise ValueError(f"device = '{kind}:{index}': torch {torch.__version__} has no memory statistics of such devices")
+            raise ValueError(
+                f"device = '{kind}:{index}': torch {torch.__version__} has no memory statistics of such devices"
+            )
         count = self.module.device_count() if self.module.is_available() else 0
         if not 0 <= index < count:
-            raise ValueError(f"device = '{kind}:{index}': torch {torch.__version__} sees {count} such devices")
+            raise ValueError(
+                f"device = '{kind}:{index}': torch {torch.__version__} sees {count} such devices"
+            )
         self.device = torch.device(kind, index)
         self.all_bytes = int(self.module.get_device_properties(self.device).total_memory)
         self.limited = total_bytes > 0
@@ -203,7 +219,9 @@ class _TorchProfiledCpu(Device):
 
     def total(self) -> int:
         with open("/proc/meminfo") as lines:
-            return 1024 * int(next(line for line in lines if line.startswith("MemTotal")).split()[1])
+            return 1024 * int(
+                next(line for line in lines if line.startswith("MemTotal")).split()[1]
+            )
 
     def close(self) -> None:
         self.autograd._disable_profiler()
@@ -225,7 +243,9 @@ class _ComponentCpu(Device):
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self.thread:
-            raise RuntimeError("a 'cpu' probe sees the thread that made it: make one in this thread")
+            raise RuntimeError(
+                "a 'cpu' probe sees the thread that made it: make one in this thread"
+            )
 
     def _stats(self) -> Any:
         self._check_thread()
@@ -260,7 +280,9 @@ class _Jax(Device):
             raise ValueError(f"device = 'jax:{index}': jax sees {len(devices)} devices")
         self.device = devices[index]
         if not self.device.memory_stats():
-            raise UnsupportedError(f"device = 'jax:{index}': jax has no memory statistics of {self.device}")
+            raise UnsupportedError(
+                f"device = 'jax:{index}': jax has no memory statistics of {self.device}"
+            )
 
     def reset(self) -> None:
         pass
@@ -279,7 +301,9 @@ def open_device(name: str, total_bytes: int) -> Optional[Device]:
     """The device of a name; None where the library's own probe is meant."""
     found = re.fullmatch(r"([a-z]+)(?::(\d+))?", name)
     if found is None:
-        raise ValueError(f"device = {name!r}: must be 'host', 'cpu', 'cuda', 'cuda:N', 'jax' or the like")
+        raise ValueError(
+            f"device = {name!r}: must be 'host', 'cpu', 'cuda', 'cuda:N', 'jax' or the like"
+        )
     kind, index = found[1], int(found[2] or 0)
     if kind == "host":
         return None
@@ -287,7 +311,9 @@ def open_device(name: str, total_bytes: int) -> Optional[Device]:
         import jax  # type: ignore[import-not-found,unused-ignore]
 
         if total_bytes:
-            raise UnsupportedError(f"total_bytes = {total_bytes}: jax takes its limit from XLA_PYTHON_CLIENT_MEM_FRACTION only")
+            raise UnsupportedError(
+                f"total_bytes = {total_bytes}: jax takes its limit from XLA_PYTHON_CLIENT_MEM_FRACTION only"
+            )
         return _Jax(jax, index)
     if kind == "cpu" and index != 0:
         raise ValueError(f"device = {name!r}: there is one CPU")
@@ -296,4 +322,8 @@ def open_device(name: str, total_bytes: int) -> Optional[Device]:
     if kind != "cpu":
         return _TorchAccelerator(torch, kind, index, total_bytes)
     # The component sees the same at a fraction of the profiler's cost; where it is not named, nothing must be built to measure.
-    return _ComponentCpu(total_bytes) if total_bytes or os.environ.get("SAB_TORCH_LIBRARY") else _TorchProfiledCpu(torch)
+    return (
+        _ComponentCpu(total_bytes)
+        if total_bytes or os.environ.get("SAB_TORCH_LIBRARY")
+        else _TorchProfiledCpu(torch)
+    )

@@ -11,7 +11,11 @@ from sab._native import Calls, Progress, check, ffi, flag, lib, new_options, who
 from sab._plan import Cost, one_of, set_cost
 from sab._sizes import SizesLike, as_sizes
 
-_METHODS = {"least_total": lib.SAB_THRESHOLDS_LEAST_TOTAL, "least_worst": lib.SAB_THRESHOLDS_LEAST_WORST, "randomised": lib.SAB_THRESHOLDS_RANDOMISED}
+_METHODS = {
+    "least_total": lib.SAB_THRESHOLDS_LEAST_TOTAL,
+    "least_worst": lib.SAB_THRESHOLDS_LEAST_WORST,
+    "randomised": lib.SAB_THRESHOLDS_RANDOMISED,
+}
 
 
 class Thresholds(NamedTuple):
@@ -80,7 +84,9 @@ def find_thresholds(
     if starts is not None:
         rows: npt.NDArray[Any] = np.asarray(starts)
         if rows.shape != (num_trials, k) or rows.dtype.kind not in "iu" or (rows < 0).any():
-            raise ValueError(f"starts has shape {rows.shape} and dtype {rows.dtype}: must be ({num_trials}, {k}) whole numbers of at least 0")
+            raise ValueError(
+                f"starts has shape {rows.shape} and dtype {rows.dtype}: must be ({num_trials}, {k}) whole numbers of at least 0"
+            )
         rows = np.ascontiguousarray(rows, np.uint64)
         keep.append(rows)
         options.starts = ffi.cast("uint64_t *", rows.ctypes.data)
@@ -92,7 +98,12 @@ def find_thresholds(
     thresholds = np.empty(k, np.float64)
     info = ffi.new("sab_thresholds_info *")
     info.struct_size = ffi.sizeof("sab_thresholds_info")
-    check(lib.sab_find_thresholds(sizes._handle, k, options, ffi.cast("double *", thresholds.ctypes.data), info), calls)
+    check(
+        lib.sab_find_thresholds(
+            sizes._handle, k, options, ffi.cast("double *", thresholds.ctypes.data), info
+        ),
+        calls,
+    )
     return Thresholds(thresholds, *(getattr(info, field) for field in Thresholds._fields[1:]))
 
 
@@ -121,7 +132,9 @@ class Grouping:
     intervals: npt.NDArray[np.int64]
 
     def __init__(self) -> None:
-        raise TypeError("made by by_thresholds(), uni(), predefined(), partition() or consecutive()")
+        raise TypeError(
+            "made by by_thresholds(), uni(), predefined(), partition() or consecutive()"
+        )
 
     @classmethod
     def _made(cls, status: int, handle: Any) -> "Grouping":
@@ -132,12 +145,21 @@ class Grouping:
         check(lib.sab_grouping_get(owned, groups))
 
         def copied(pointer: Any, count: int) -> npt.NDArray[np.int64]:
-            return np.frombuffer(ffi.buffer(pointer, 8 * count), np.int64).copy() if count else np.empty(0, np.int64)
+            return (
+                np.frombuffer(ffi.buffer(pointer, 8 * count), np.int64).copy()
+                if count
+                else np.empty(0, np.int64)
+            )
 
         made = cls.__new__(cls)
         made.offsets = copied(groups.offsets, groups.groups + 1)
-        made.permutation, made.inverse, made.group_of = (copied(each, groups.samples) for each in (groups.permutation, groups.inverse, groups.group_of))
-        made.intervals = copied(groups.intervals, groups.groups * groups.dimensions).reshape(groups.groups, groups.dimensions)
+        made.permutation, made.inverse, made.group_of = (
+            copied(each, groups.samples)
+            for each in (groups.permutation, groups.inverse, groups.group_of)
+        )
+        made.intervals = copied(groups.intervals, groups.groups * groups.dimensions).reshape(
+            groups.groups, groups.dimensions
+        )
         return made
 
     @classmethod
@@ -147,15 +169,22 @@ class Grouping:
         Samples in the same interval of every dimension are a group; there are no empty ones; the first dimension counts most for their order.
         """
         if not dimensions:
-            raise ValueError("dimensions are none: must be at least one pair of lengths and thresholds")
+            raise ValueError(
+                "dimensions are none: must be at least one pair of lengths and thresholds"
+            )
         sizes = [as_sizes(lengths) for lengths, _ in dimensions]
         thresholds = [np.ascontiguousarray(cuts, np.float64) for _, cuts in dimensions]
         given = ffi.new("sab_grouping_dimension[]", len(dimensions))
         for number, (each, cuts) in enumerate(zip(sizes, thresholds)):
             if cuts.ndim != 1:
-                raise ValueError(f"thresholds of dimension {number} have {cuts.ndim} dimensions: must have one")
+                raise ValueError(
+                    f"thresholds of dimension {number} have {cuts.ndim} dimensions: must have one"
+                )
             given[number].lengths = each._handle
-            given[number].thresholds, given[number].threshold_count = ffi.cast("double *", cuts.ctypes.data), cuts.size
+            given[number].thresholds, given[number].threshold_count = (
+                ffi.cast("double *", cuts.ctypes.data),
+                cuts.size,
+            )
         handle = ffi.new("sab_grouping **")
         return cls._made(lib.sab_grouping_thresholds_new(given, len(dimensions), handle), handle)
 
@@ -169,9 +198,18 @@ class Grouping:
     def predefined(cls, group_of: npt.ArrayLike, groups: Optional[int] = None) -> "Grouping":
         """Groups given as the number of each sample's group, below ``groups``: by default one more than the largest."""
         numbers = _whole_numbers("group_of", group_of, np.int64)
-        groups = (int(numbers.max()) + 1 if numbers.size else 0) if groups is None else whole("groups", groups)
+        groups = (
+            (int(numbers.max()) + 1 if numbers.size else 0)
+            if groups is None
+            else whole("groups", groups)
+        )
         handle = ffi.new("sab_grouping **")
-        return cls._made(lib.sab_grouping_predefined_new(ffi.cast("int64_t *", numbers.ctypes.data), numbers.size, max(groups, 0), handle), handle)
+        return cls._made(
+            lib.sab_grouping_predefined_new(
+                ffi.cast("int64_t *", numbers.ctypes.data), numbers.size, max(groups, 0), handle
+            ),
+            handle,
+        )
 
     @classmethod
     def partition(cls, parts: Sequence[npt.ArrayLike]) -> "Grouping":
@@ -180,7 +218,12 @@ class Grouping:
         counts = np.array([array.size for array in arrays], np.uint64)
         indices = np.concatenate(arrays) if arrays else np.empty(0, np.int64)
         handle = ffi.new("sab_grouping **")
-        status = lib.sab_grouping_partition_new(ffi.cast("int64_t *", indices.ctypes.data), ffi.cast("uint64_t *", counts.ctypes.data), counts.size, handle)
+        status = lib.sab_grouping_partition_new(
+            ffi.cast("int64_t *", indices.ctypes.data),
+            ffi.cast("uint64_t *", counts.ctypes.data),
+            counts.size,
+            handle,
+        )
         return cls._made(status, handle)
 
     @classmethod
@@ -188,7 +231,12 @@ class Grouping:
         """Groups of consecutive samples, so many in each."""
         numbers = _whole_numbers("counts", counts, np.uint64)
         handle = ffi.new("sab_grouping **")
-        return cls._made(lib.sab_grouping_consecutive_new(ffi.cast("uint64_t *", numbers.ctypes.data), numbers.size, handle), handle)
+        return cls._made(
+            lib.sab_grouping_consecutive_new(
+                ffi.cast("uint64_t *", numbers.ctypes.data), numbers.size, handle
+            ),
+            handle,
+        )
 
     def pad(self, samples: Any, *, padding: Any = 0, batch_dim: int = 0) -> "list[Any]":
         """Tensors of samples stacked group by group, padded at the end of each dimension to the longest of the group; groups without samples are left out. Needs torch.
@@ -226,11 +274,17 @@ class Grouping:
         arrays = [_whole_numbers("lengths", each, np.int64) for each in lengths]
         for each in arrays:
             if each.size != self.permutation.size:
-                raise ValueError(f"lengths are {each.size}: the grouping has {self.permutation.size} samples")
+                raise ValueError(
+                    f"lengths are {each.size}: the grouping has {self.permutation.size} samples"
+                )
             if each.size and each.min() < 0:
                 raise ValueError(f"lengths hold {each.min()}: must be at least 0")
         stacked = np.stack(arrays, 1)
-        return [length_mask(stacked[indices], stacked[indices].max(0), device=device) for indices in self if indices.size]
+        return [
+            length_mask(stacked[indices], stacked[indices].max(0), device=device)
+            for indices in self
+            if indices.size
+        ]
 
     def join(self, outputs: "Sequence[Any]") -> Any:
         """What a module made of each group, put back in the samples' original order. Needs torch; gradients go through it.
@@ -265,7 +319,9 @@ class Grouping:
 def _whole_numbers(name: str, values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
     array: npt.NDArray[Any] = np.asarray(values)
     if array.ndim != 1 or array.size and array.dtype.kind not in "iu":
-        raise ValueError(f"{name} has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension")
+        raise ValueError(
+            f"{name} has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension"
+        )
     if array.size and dtype is np.uint64 and array.min() < 0:
         raise ValueError(f"{name} holds {array.min()}: must be at least 0")
     return np.ascontiguousarray(array, dtype)

@@ -42,7 +42,9 @@ class MemoryGuard:
     """
 
     def __reduce__(self) -> Any:
-        raise unpicklable(self, "make it in the process that trains; the sampler's state_dict() has its budget")
+        raise unpicklable(
+            self, "make it in the process that trains; the sampler's state_dict() has its budget"
+        )
 
     def __init__(
         self,
@@ -55,7 +57,9 @@ class MemoryGuard:
         reduce: "str | Reduce | None" = None,
     ) -> None:
         if not isinstance(sampler, _RandomAccessSampler):
-            raise TypeError(f"sampler is a {type(sampler).__name__}: must be a BucketSampler or SequentialSampler")
+            raise TypeError(
+                f"sampler is a {type(sampler).__name__}: must be a BucketSampler or SequentialSampler"
+            )
         self._sampler = sampler
         self._owns_probe = not isinstance(device, Probe)
         self._probe: Probe = device if isinstance(device, Probe) else Probe(device)
@@ -66,7 +70,9 @@ class MemoryGuard:
         if reduce is not None:
             options.reduce, options.reduce_ctx = lib.sab_py_reduce, self._reduce.handle
         handle = ffi.new("sab_memory_guard **")
-        self._probe._check(lib.sab_memory_guard_new(self._probe._handle, sampler._handle, options, handle))
+        self._probe._check(
+            lib.sab_memory_guard_new(self._probe._handle, sampler._handle, options, handle)
+        )
         self._handle = ffi.gc(handle[0], lib.sab_memory_guard_free)
         self._watched = sampler._handle  # which the guard goes on using when the sampler is closed
 
@@ -118,10 +124,17 @@ class MemoryGuard:
         options, kept = _step_options(calls, begin, weights, int(shape.count), None)
         with self._sampler._changing_budget():
             before = self.info
-            self._ended(lib.sab_memory_guard_step(self._handle, shape, options), calls, before.budget)
+            self._ended(
+                lib.sab_memory_guard_step(self._handle, shape, options), calls, before.budget
+            )
         del kept
         if self.info.out_of_memory > before.out_of_memory:
-            log.warning("step %d, %d samples of padded length %g, ran out of memory and was split", before.steps, shape.count, shape.padded_length)
+            log.warning(
+                "step %d, %d samples of padded length %g, ran out of memory and was split",
+                before.steps,
+                shape.count,
+                shape.padded_length,
+            )
 
     @contextlib.contextmanager
     def watch(self, batch: "Batch | tuple[int, float]") -> Iterator[None]:
@@ -154,7 +167,11 @@ class MemoryGuard:
         return MemoryGuardInfo(*(getattr(info, field) for field in MemoryGuardInfo._fields))
 
     def __repr__(self) -> str:
-        return "<sab.MemoryGuard, closed>" if self._handle == ffi.NULL else f"<sab.MemoryGuard: {self.info}>"
+        return (
+            "<sab.MemoryGuard, closed>"
+            if self._handle == ffi.NULL
+            else f"<sab.MemoryGuard: {self.info}>"
+        )
 
     def close(self) -> None:
         """Frees the guard, and its probe where it made it; the sampler keeps its budget."""

@@ -76,7 +76,10 @@ def find_max_batch(
         reduce=_reduce_function(reduce),
     )
     options = new_options("sab_find_max_batch_options")
-    options.search, options.maximum = one_of("search", search, _SEARCHES), whole("maximum", maximum, 1)
+    options.search, options.maximum = (
+        one_of("search", search, _SEARCHES),
+        whole("maximum", maximum, 1),
+    )
     options.budget = 0 if budget is None else whole("budget", budget, 1)
     if rounding == "power_of_two":
         options.rounding = lib.SAB_ROUND_POWER_OF_TWO
@@ -97,12 +100,26 @@ def find_max_batch(
     result = ffi.new("sab_max_batch *")
     result.struct_size = ffi.sizeof("sab_max_batch")
     with _probe_of(device) as probe:
-        probe._check(lib.sab_find_max_batch(probe._handle, lib.sab_py_trial, calls.handle, options, sizes, result), calls)
-    return MaxBatch(int(result.batch_size), [int(size) for size in sizes], result.trials, result.out_of_memory, result.peak, result.budget)
+        probe._check(
+            lib.sab_find_max_batch(
+                probe._handle, lib.sab_py_trial, calls.handle, options, sizes, result
+            ),
+            calls,
+        )
+    return MaxBatch(
+        int(result.batch_size),
+        [int(size) for size in sizes],
+        result.trials,
+        result.out_of_memory,
+        result.peak,
+        result.budget,
+    )
 
 
 def find_executable_batch_size(
-    function: Optional[Callable[..., Any]] = None, starting_batch_size: int = 128, reduce_batch_size_fn: Optional[Callable[..., int]] = None
+    function: Optional[Callable[..., Any]] = None,
+    starting_batch_size: int = 128,
+    reduce_batch_size_fn: Optional[Callable[..., int]] = None,
 ) -> Any:
     """Decorator: calls the function with a batch size as first argument, and again with a smaller one whenever it runs out of memory.
 
@@ -117,18 +134,32 @@ def find_executable_batch_size(
         DeviceMemoryError: a batch size of 1 does not fit.
     """
     if function is None:
-        return functools.partial(find_executable_batch_size, starting_batch_size=starting_batch_size, reduce_batch_size_fn=reduce_batch_size_fn)
+        return functools.partial(
+            find_executable_batch_size,
+            starting_batch_size=starting_batch_size,
+            reduce_batch_size_fn=reduce_batch_size_fn,
+        )
     starting_batch_size = batch_size = whole("starting_batch_size", starting_batch_size, 1)
     reduce = reduce_batch_size_fn
     takes_size = reduce is not None and len(inspect.signature(reduce).parameters) > 0
-    parameters = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind <= parameter.VAR_POSITIONAL]
-    most_arguments = None if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters) else len(parameters)
+    parameters = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind <= parameter.VAR_POSITIONAL
+    ]
+    most_arguments = (
+        None
+        if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters)
+        else len(parameters)
+    )
 
     @functools.wraps(function)
     def run(*arguments: Any, **options: Any) -> Any:
         nonlocal batch_size
         if most_arguments is not None and len(arguments) + 1 > most_arguments:
-            raise TypeError(f"{function.__name__}() is given its batch size, as first argument, by find_executable_batch_size: leave it out of the call")
+            raise TypeError(
+                f"{function.__name__}() is given its batch size, as first argument, by find_executable_batch_size: leave it out of the call"
+            )
         while batch_size >= 1:
             try:
                 return function(batch_size, *arguments, **options)
@@ -138,15 +169,21 @@ def find_executable_batch_size(
                 _forget(error)
             _release_caches()
             failed = batch_size
-            smaller = failed * 9 // 10 if reduce is None else reduce(failed) if takes_size else reduce()
+            smaller = (
+                failed * 9 // 10 if reduce is None else reduce(failed) if takes_size else reduce()
+            )
             batch_size = whole("what reduce_batch_size_fn gives", smaller)
             if batch_size >= failed:
                 batch_size = starting_batch_size
-                raise ValueError(f"reduce_batch_size_fn gives {smaller} after {failed}: must be smaller")
+                raise ValueError(
+                    f"reduce_batch_size_fn gives {smaller} after {failed}: must be smaller"
+                )
             if batch_size >= 1:
                 log.warning("batch size %d runs out of memory: trying %d", failed, batch_size)
         batch_size = starting_batch_size  # of the next call: memory may be had then
-        raise DeviceMemoryError("no executable batch size found: not enough memory even for a batch of one")
+        raise DeviceMemoryError(
+            "no executable batch size found: not enough memory even for a batch of one"
+        )
 
     return run
 
@@ -159,7 +196,11 @@ def _release_caches() -> None:
 
 
 def _step_options(
-    calls: _Work, begin: Optional[Callable[[], Any]], weights: Optional[Sequence[float]], count: int, chunk_size: Optional[int]
+    calls: _Work,
+    begin: Optional[Callable[[], Any]],
+    weights: Optional[Sequence[float]],
+    count: int,
+    chunk_size: Optional[int],
 ) -> tuple[Any, Any]:
     """The options of a chunked step, and what they point to."""
     options = new_options("sab_chunked_step_options")
@@ -171,7 +212,9 @@ def _step_options(
     if weights is not None:
         array = np.ascontiguousarray(weights, np.float64)
         if array.shape != (count,):
-            raise ValueError(f"weights has shape {array.shape}: must have one number for each of the {count} samples")
+            raise ValueError(
+                f"weights has shape {array.shape}: must have one number for each of the {count} samples"
+            )
         options.sample_weights = ffi.cast("double *", array.ctypes.data)
     return options, array
 
@@ -206,11 +249,15 @@ def chunked_step(
         probe._check(lib.sab_chunked_step(probe._handle, count, options, fitted), calls)
     del kept
     if fitted[0] < min(chunk_size or count, count):
-        log.warning("a step of %d samples ran out of memory and was run in parts of %d", count, fitted[0])
+        log.warning(
+            "a step of %d samples ran out of memory and was run in parts of %d", count, fitted[0]
+        )
     return int(fitted[0])
 
 
-def grow_batch(batch_increase_function: Callable[[int, int], int], epoch: int, current: int, maximum: int) -> int:
+def grow_batch(
+    batch_increase_function: Callable[[int, int], int], epoch: int, current: int, maximum: int
+) -> int:
     """The batch size of an epoch: ``current`` plus what the function of (epoch, current) says, unless that is more than ``maximum``.
 
     >>> grow_batch(lambda epoch, size: 32 if epoch in (2, 4) else 0, 2, 64, 100)
@@ -235,7 +282,16 @@ def grow_doubling(epoch: int, start: int, milestones: Sequence[int], maximum: in
     """The batch size of an epoch that doubles at each milestone, up to ``maximum``."""
     size = ffi.new("uint64_t *")
     array = ffi.new("uint64_t[]", [whole("milestones", milestone) for milestone in milestones])
-    check(lib.sab_grow_doubling(whole("epoch", epoch), whole("start", start), array, len(array), whole("maximum", maximum), size))
+    check(
+        lib.sab_grow_doubling(
+            whole("epoch", epoch),
+            whole("start", start),
+            array,
+            len(array),
+            whole("maximum", maximum),
+            size,
+        )
+    )
     return int(size[0])
 
 
@@ -248,7 +304,12 @@ class Verification(NamedTuple):
 
 
 def verify(
-    plan: Plan, run: Callable[[Batch], Any], device: DeviceLike = "cuda", *, count: int = 16, progress: "bool | Progress | None" = None
+    plan: Plan,
+    run: Callable[[Batch], Any],
+    device: DeviceLike = "cuda",
+    *,
+    count: int = 16,
+    progress: "bool | Progress | None" = None,
 ) -> Verification:
     """Runs the ``count`` worst batches of a plan before training, costliest first.
 
@@ -259,6 +320,15 @@ def verify(
     result = ffi.new("sab_verification *")
     result.struct_size = ffi.sizeof("sab_verification")
     with _probe_of(device) as probe:
-        status = lib.sab_plan_verify(plan._handle, probe._handle, whole("count", count, 1), lib.sab_py_batch, calls.handle, lib.sab_py_progress, calls.handle, result)
+        status = lib.sab_plan_verify(
+            plan._handle,
+            probe._handle,
+            whole("count", count, 1),
+            lib.sab_py_batch,
+            calls.handle,
+            lib.sab_py_progress,
+            calls.handle,
+            result,
+        )
         probe._check(status, calls)
     return Verification(result.batches, result.peak, result.total)

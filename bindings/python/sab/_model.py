@@ -47,11 +47,19 @@ def measurement_points(
         raise TypeError(f"model = {model!r}: must be a MemoryModel")
     if model is not None:
         options.model, options.budget = model._handle, budget or 0
-    options.shortest, options.longest, options.max_count, options.degree = shortest, longest, max_count, degree
+    options.shortest, options.longest, options.max_count, options.degree = (
+        shortest,
+        longest,
+        max_count,
+        degree,
+    )
     options.max_padded_total = max_padded_total or 0
     counts, lengths = ffi.new("uint64_t[]", points), ffi.new("double[]", points)
     check(lib.sab_measurement_points(options, points, counts, lengths))
-    return [(int(counts[i]), int(lengths[i]) if lengths[i].is_integer() else lengths[i]) for i in range(points)]
+    return [
+        (int(counts[i]), int(lengths[i]) if lengths[i].is_integer() else lengths[i])
+        for i in range(points)
+    ]
 
 
 class MemoryModelInfo(NamedTuple):
@@ -86,7 +94,14 @@ class MemoryModel:
 
     @classmethod
     def fit(
-        cls, features: Any, peaks: Any, *, kind: str = "batch", degree: int = 2, coverage: float = 0.95, select_terms: bool = True
+        cls,
+        features: Any,
+        peaks: Any,
+        *,
+        kind: str = "batch",
+        degree: int = 2,
+        coverage: float = 0.95,
+        select_terms: bool = True,
     ) -> "MemoryModel":
         """Fits a model to measurements, such as ``features`` and ``peaks`` of :func:`collect_peak`.
 
@@ -110,15 +125,28 @@ class MemoryModel:
         if rows.ndim == 1:
             rows = rows.reshape(-1, 1)
         if rows.ndim != 2:
-            raise ValueError(f"features has {rows.ndim} dimensions: must have a row for each measurement")
+            raise ValueError(
+                f"features has {rows.ndim} dimensions: must have a row for each measurement"
+            )
         bytes_ = np.ascontiguousarray(peaks, np.float64)
         if bytes_.shape != (len(rows),):
-            raise ValueError(f"peaks has shape {bytes_.shape}: must have one number for each of the {len(rows)} rows of features")
+            raise ValueError(
+                f"peaks has shape {bytes_.shape}: must have one number for each of the {len(rows)} rows of features"
+            )
         options = new_options("sab_memory_model_options")
-        options.kind, options.degree, options.coverage, options.select_terms = one_of("kind", kind, _KINDS), degree, coverage, select_terms
+        options.kind, options.degree, options.coverage, options.select_terms = (
+            one_of("kind", kind, _KINDS),
+            degree,
+            coverage,
+            select_terms,
+        )
         handle = ffi.new("sab_memory_model **")
         pointers = [ffi.cast("double *", array.ctypes.data) for array in (rows, bytes_)]
-        check(lib.sab_memory_model_fit(pointers[0], len(rows), rows.shape[1], pointers[1], options, handle))
+        check(
+            lib.sab_memory_model_fit(
+                pointers[0], len(rows), rows.shape[1], pointers[1], options, handle
+            )
+        )
         return cls(handle[0])
 
     @classmethod
@@ -163,17 +191,27 @@ class MemoryModel:
             return np.maximum(measured.peaks, measured.reserved_peaks)
 
         if shortest == longest:
-            raise ValueError(f"shortest = longest = {longest}: a model is of batches of different lengths; of one length find_max_batch() says all")
+            raise ValueError(
+                f"shortest = longest = {longest}: a model is of batches of different lengths; of one length find_max_batch() says all"
+            )
         with _probe_of(device) as probe:
             limit = probe.stats().total if budget is None else whole("budget", budget, 1)
             if limit <= 0:
-                raise ValueError("budget = None: the device does not know its total: a budget must be given")
+                raise ValueError(
+                    "budget = None: the device does not know its total: a budget must be given"
+                )
             # First what a framework makes once, such as the state of an optimizer.
             if measure([(1, shortest)]).out_of_memory:
-                raise DeviceMemoryError(f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit")
+                raise DeviceMemoryError(
+                    f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit"
+                )
             small = measure(measurement_points(shortest, longest, max_count, points, degree=degree))
             first = cls.fit(small.features, needs(small), degree=degree, coverage=coverage)
-            large = measure(measurement_points(shortest, longest, max_count, points, degree=degree, model=first, budget=limit))
+            large = measure(
+                measurement_points(
+                    shortest, longest, max_count, points, degree=degree, model=first, budget=limit
+                )
+            )
         model = cls.fit(large.features, needs(large), degree=degree, coverage=coverage)
         model.measured = large
         return model
@@ -181,11 +219,17 @@ class MemoryModel:
     def _predict(self, features: Any, which: int) -> npt.NDArray[np.float64]:
         rows = np.ascontiguousarray(features, np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.info.feature_count:
-            raise ValueError(f"features has shape {rows.shape}: must have rows of {self.info.feature_count} numbers")
+            raise ValueError(
+                f"features has shape {rows.shape}: must have rows of {self.info.feature_count} numbers"
+            )
         made = np.empty(len(rows))
         room = [ffi.NULL, ffi.NULL]
         room[which] = ffi.cast("double *", made.ctypes.data)
-        check(lib.sab_memory_model_predict(self._handle, ffi.cast("double *", rows.ctypes.data), len(rows), *room))
+        check(
+            lib.sab_memory_model_predict(
+                self._handle, ffi.cast("double *", rows.ctypes.data), len(rows), *room
+            )
+        )
         return made
 
     def predict(self, features: Any) -> npt.NDArray[np.float64]:
@@ -199,7 +243,11 @@ class MemoryModel:
     @property
     def terms(self) -> list[tuple[float, tuple[int, ...]]]:
         """(coefficient, power of each feature) of each term."""
-        coefficient, powers, terms = ffi.new("double *"), ffi.new("uint32_t[]", self.info.feature_count), []
+        coefficient, powers, terms = (
+            ffi.new("double *"),
+            ffi.new("uint32_t[]", self.info.feature_count),
+            [],
+        )
         for index in range(self.info.term_count):
             check(lib.sab_memory_model_get_term(self._handle, index, coefficient, powers))
             terms.append((coefficient[0], tuple(powers)))
@@ -245,9 +293,17 @@ class MemoryModel:
         return f"<sab.MemoryModel of {self.info.measurements} measurements: {self}>"
 
     def __str__(self) -> str:
-        names = ("count", "length") if self.info.kind == lib.SAB_MODEL_BATCH else [f"f{i}" for i in range(self.info.feature_count)]
+        names = (
+            ("count", "length")
+            if self.info.kind == lib.SAB_MODEL_BATCH
+            else [f"f{i}" for i in range(self.info.feature_count)]
+        )
         parts = []
         for coefficient, powers in self.terms:
-            factors = [name if power == 1 else f"{name}^{power}" for name, power in zip(names, powers) if power]
+            factors = [
+                name if power == 1 else f"{name}^{power}"
+                for name, power in zip(names, powers)
+                if power
+            ]
             parts.append(" * ".join([f"{coefficient:,.4g}", *factors]))
         return f"{' + '.join(parts)} bytes, {100 * self.info.margin:.2f} % margin for {100 * self.info.coverage:.0f} % of batches"

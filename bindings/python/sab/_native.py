@@ -13,7 +13,24 @@ import numpy as np
 
 from sab._sab import ffi, lib  # type: ignore[import-not-found,unused-ignore]
 
-__all__ = ["Cancelled", "Error", "FormatError", "MismatchError", "SkippedWarning", "UnsupportedError", "Calls", "DeviceMemoryError", "check", "ffi", "flag", "keep_exception", "lib", "path_bytes", "real", "whole"]
+__all__ = [
+    "Cancelled",
+    "Error",
+    "FormatError",
+    "MismatchError",
+    "SkippedWarning",
+    "UnsupportedError",
+    "Calls",
+    "DeviceMemoryError",
+    "check",
+    "ffi",
+    "flag",
+    "keep_exception",
+    "lib",
+    "path_bytes",
+    "real",
+    "whole",
+]
 
 Progress = Callable[[int, int], Any]
 
@@ -131,7 +148,9 @@ def sab_py_all_gather(ctx: Any, mine: Any, size: int, all_ranks: Any) -> int:
     gathered = ffi.from_handle(ctx).gather(bytes(ffi.buffer(mine, size)))
     for rank, given in enumerate(gathered):
         if len(given) != size:
-            raise ValueError(f"gather: rank {rank} gave {len(given)} bytes, this one {size}: they do not call the same")
+            raise ValueError(
+                f"gather: rank {rank} gave {len(given)} bytes, this one {size}: they do not call the same"
+            )
     ffi.memmove(all_ranks, b"".join(gathered), size * len(gathered))
     return 0
 
@@ -155,7 +174,9 @@ def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:
     except TypeError:
         raise TypeError(f"{name} = {value!r}: must be a whole number") from None
     if not least <= number < 1 << bits:
-        raise ValueError(f"{name} = {number}: must be {f'at least {least}' if number < least else f'below 2**{bits}'}")
+        raise ValueError(
+            f"{name} = {number}: must be {f'at least {least}' if number < least else f'below 2**{bits}'}"
+        )
     return number
 
 
@@ -213,7 +234,12 @@ class _Line:
     def __call__(self, done: int, total: int) -> None:
         if sys.stderr.isatty():
             self.shown = True
-            print(f"\r{self.what} {100 * done // max(total, 1)} %", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{self.what} {100 * done // max(total, 1)} %",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def stop(self) -> None:
         if self.shown:
@@ -228,7 +254,9 @@ class _RichBar:
         from rich.progress import Progress
 
         console = Console(stderr=True)
-        self.bar = Progress(console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter))
+        self.bar = Progress(
+            console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter)
+        )
         self.task = self.bar.add_task(what, total=None)
 
     def __call__(self, done: int, total: int) -> None:

@@ -12,7 +12,11 @@ from sab._plan import one_of
 from sab._samplers import Indices, _RandomAccessSampler, _sampler_options
 from sab._sizes import SizesLike, as_sizes
 
-_METHODS = {"best_fit": lib.SAB_PACK_BEST_FIT, "histogram": lib.SAB_PACK_HISTOGRAM, "first_fit": lib.SAB_PACK_FIRST_FIT}
+_METHODS = {
+    "best_fit": lib.SAB_PACK_BEST_FIT,
+    "histogram": lib.SAB_PACK_HISTOGRAM,
+    "first_fit": lib.SAB_PACK_FIRST_FIT,
+}
 _OVERSIZE = {"error": lib.SAB_OVERSIZE_ERROR, "skip": lib.SAB_OVERSIZE_SKIP}
 
 
@@ -81,7 +85,11 @@ class PackedSampler(_RandomAccessSampler):
     ) -> None:
         pack = new_options("sab_pack_options")
         pack.method = one_of("method", method, _METHODS)
-        for name, value in (("capacity", capacity), ("max_sequences", max_sequences), ("window", window)):
+        for name, value in (
+            ("capacity", capacity),
+            ("max_sequences", max_sequences),
+            ("window", window),
+        ):
             setattr(pack, name, whole(name, value))
         pack.split = flag("split", split)
         pack.oversize = one_of("oversize", oversize, _OVERSIZE)
@@ -92,8 +100,25 @@ class PackedSampler(_RandomAccessSampler):
         check(lib.sab_packed_sampler_new(as_sizes(sizes)._handle, pack, options, handle), calls)
         self._adopt(handle, output)
         if self.info.skipped:
-            warnings.warn(f"{self.info.skipped} of {self.info.samples} samples are longer than the capacity and are skipped", SkippedWarning, stacklevel=2)
-        how = (method, max_sequences, split, oversize, window, seed, rank, world_size, last_step, worst_first, step_totals, output)
+            warnings.warn(
+                f"{self.info.skipped} of {self.info.samples} samples are longer than the capacity and are skipped",
+                SkippedWarning,
+                stacklevel=2,
+            )
+        how = (
+            method,
+            max_sequences,
+            split,
+            oversize,
+            window,
+            seed,
+            rank,
+            world_size,
+            last_step,
+            worst_first,
+            step_totals,
+            output,
+        )
         self._make = type(self), (sizes, capacity, *how), {}
 
     @property
@@ -110,5 +135,9 @@ class PackedSampler(_RandomAccessSampler):
         count = ffi.new("size_t *")
         check(lib.sab_pack_skipped(self._handle, ffi.NULL, 0, count))
         indices = np.empty(count[0], np.int64)
-        check(lib.sab_pack_skipped(self._handle, ffi.cast("int64_t *", indices.ctypes.data), indices.size, count))
+        check(
+            lib.sab_pack_skipped(
+                self._handle, ffi.cast("int64_t *", indices.ctypes.data), indices.size, count
+            )
+        )
         return indices

@@ -12,6 +12,7 @@ from sab._native import Progress, check, ffi, lib, new_options
 from sab._probe import DeviceLike, Probe, _probe_of
 from sab._work import _Work
 
+
 class Peaks(NamedTuple):
     """What was measured: one entry a recorded item, in bytes; -1 where the device does not tell."""
 
@@ -25,7 +26,11 @@ class Peaks(NamedTuple):
 
 
 def _column(pointer: Any, count: int) -> npt.NDArray[np.int64]:
-    return np.frombuffer(ffi.buffer(pointer, count * 8), np.int64).copy() if count else np.empty(0, np.int64)
+    return (
+        np.frombuffer(ffi.buffer(pointer, count * 8), np.int64).copy()
+        if count
+        else np.empty(0, np.int64)
+    )
 
 
 def collect_peak(
@@ -78,7 +83,12 @@ def collect_peak(
     options = new_options("sab_collect_peak_options")
     with contextlib.suppress(Exception):  # many have no length, and say so in as many ways
         options.item_count = len(inputs)  # type: ignore[arg-type]
-    options.work, options.ctx, options.warm_up, options.release_cache = lib.sab_py_work, calls.handle, warm_up, release_cache
+    options.work, options.ctx, options.warm_up, options.release_cache = (
+        lib.sab_py_work,
+        calls.handle,
+        warm_up,
+        release_cache,
+    )
     if cleanup is not None:
         options.cleanup = lib.sab_py_cleanup
     if collect_garbage:
@@ -89,9 +99,14 @@ def collect_peak(
         view = ffi.new("sab_peaks_view *")
         view.struct_size = ffi.sizeof("sab_peaks_view")
         check(lib.sab_peaks_get(peaks, view))
-        columns = {name: _column(getattr(view, name), view.count) for name in ("peaks", "before", "reserved_peaks", "largest_free", "items")}
+        columns = {
+            name: _column(getattr(view, name), view.count)
+            for name in ("peaks", "before", "reserved_peaks", "largest_free", "items")
+        }
         out_of_memory = _column(view.out_of_memory, view.out_of_memory_count).tolist()
-        return Peaks([returned[item] for item in columns["items"]], **columns, out_of_memory=out_of_memory)
+        return Peaks(
+            [returned[item] for item in columns["items"]], **columns, out_of_memory=out_of_memory
+        )
 
     with _probe_of(device) as probe:
         try:

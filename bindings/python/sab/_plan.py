@@ -16,9 +16,22 @@ if TYPE_CHECKING:
     from sab._model import MemoryModel
 
 _COSTS = {"padded": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
-_TAILS = {"keep": lib.SAB_TAIL_KEEP, "merge": lib.SAB_TAIL_MERGE, "drop": lib.SAB_TAIL_DROP, "wrap": lib.SAB_TAIL_WRAP}
-_OVERSIZE = {"skip": lib.SAB_OVERSIZE_SKIP, "error": lib.SAB_OVERSIZE_ERROR, "single": lib.SAB_OVERSIZE_SINGLE}
-LAST_STEPS = {"split": lib.SAB_LAST_STEP_SPLIT, "drop": lib.SAB_LAST_STEP_DROP, "wrap": lib.SAB_LAST_STEP_WRAP}
+_TAILS = {
+    "keep": lib.SAB_TAIL_KEEP,
+    "merge": lib.SAB_TAIL_MERGE,
+    "drop": lib.SAB_TAIL_DROP,
+    "wrap": lib.SAB_TAIL_WRAP,
+}
+_OVERSIZE = {
+    "skip": lib.SAB_OVERSIZE_SKIP,
+    "error": lib.SAB_OVERSIZE_ERROR,
+    "single": lib.SAB_OVERSIZE_SINGLE,
+}
+LAST_STEPS = {
+    "split": lib.SAB_LAST_STEP_SPLIT,
+    "drop": lib.SAB_LAST_STEP_DROP,
+    "wrap": lib.SAB_LAST_STEP_WRAP,
+}
 
 Cost = Union[str, Sequence[float], Callable[[int, float], float], "MemoryModel"]
 
@@ -69,10 +82,17 @@ class Report(NamedTuple):
 
     def __str__(self) -> str:
         over = self.batches / self.lower_bound if self.lower_bound else 1.0
-        target = f"{'yes' if self.target_met else 'no'} ({100 * self.nearest_target:.2f} %)" if self.nearest_target else "no target"
+        target = (
+            f"{'yes' if self.target_met else 'no'} ({100 * self.nearest_target:.2f} %)"
+            if self.nearest_target
+            else "no target"
+        )
         rows = [
             ("samples", f"{self.samples:,}"),
-            ("skipped, dropped, repeated", f"{self.skipped:,}, {self.dropped:,}, {self.repeated:,}"),
+            (
+                "skipped, dropped, repeated",
+                f"{self.skipped:,}, {self.dropped:,}, {self.repeated:,}",
+            ),
             ("batches (over the lower bound)", f"{self.batches:,} ({over:.4f})"),
             ("steps of each rank", f"{self.steps:,}"),
             ("padding", f"{100 * self.padding:.2f} %"),
@@ -85,7 +105,9 @@ class Report(NamedTuple):
             ("variance between batches (1: random)", f"{self.variance_ratio:.2f}"),
         ]
         lines = [f"{name:<40}{value:>22}" for name, value in rows]
-        lines.append(f"{'bucket':>8}{'shortest':>10}{'longest':>10}{'samples':>12}{'batch size':>12}{'batches':>10}")
+        lines.append(
+            f"{'bucket':>8}{'shortest':>10}{'longest':>10}{'samples':>12}{'batch size':>12}{'batches':>10}"
+        )
         shown = list(enumerate(self.buckets))
         for number, bucket in shown if len(shown) <= 12 else shown[:6]:
             lines.append(_bucket_line(number, bucket))
@@ -145,7 +167,11 @@ class Plan:
         """Indices of the samples left out as outside the boundaries or over the budget, by ascending size."""
         count = ffi.new("size_t *")
         indices = np.empty(self._info.skipped, np.int64)
-        check(lib.sab_plan_skipped(self._handle, ffi.cast("int64_t *", indices.ctypes.data), indices.size, count))
+        check(
+            lib.sab_plan_skipped(
+                self._handle, ffi.cast("int64_t *", indices.ctypes.data), indices.size, count
+            )
+        )
         return indices
 
     def report(
@@ -164,12 +190,20 @@ class Plan:
         0.1
         """
         options = new_options("sab_sampler_options")
-        options.seed, options.world_size, options.epoch, options.worst_first = seed, world_size, epoch, worst_first
+        options.seed, options.world_size, options.epoch, options.worst_first = (
+            seed,
+            world_size,
+            epoch,
+            worst_first,
+        )
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
         report = ffi.new("sab_report *")
         report.struct_size = ffi.sizeof("sab_report")
         calls = Calls(progress=progress, what="report")
-        check(lib.sab_plan_report(self._handle, options, lib.sab_py_progress, calls.handle, report), calls)
+        check(
+            lib.sab_plan_report(self._handle, options, lib.sab_py_progress, calls.handle, report),
+            calls,
+        )
         fields = {field: getattr(report, field) for field in Report._fields if field != "buckets"}
         fields["target_met"] = bool(report.target_met)
         return Report(**fields, buckets=self.buckets)
@@ -182,7 +216,14 @@ class Plan:
         check(lib.sab_plan_worst_batches(self._handle, count, handle))
         return list(batches_of(ffi.gc(handle[0], lib.sab_sampler_free)))
 
-    def verify(self, run: Callable[[Any], Any], device: Any = "cuda", *, count: int = 16, progress: "bool | Progress | None" = None) -> Any:
+    def verify(
+        self,
+        run: Callable[[Any], Any],
+        device: Any = "cuda",
+        *,
+        count: int = 16,
+        progress: "bool | Progress | None" = None,
+    ) -> Any:
         """Runs the ``count`` worst batches before training; see :func:`sab.verify`."""
         from sab._max_batch import verify
 
@@ -228,11 +269,19 @@ class Plan:
 def set_cost(options: Any, cost: Any, calls: Calls, names: dict[str, int] = _COSTS) -> "list[Any]":
     """Sets the cost of any options that have one; gives what they then point to."""
     if callable(cost):
-        options.cost, options.cost_fn, options.cost_ctx = lib.SAB_COST_CALLBACK, lib.sab_py_cost, calls.handle
+        options.cost, options.cost_fn, options.cost_ctx = (
+            lib.SAB_COST_CALLBACK,
+            lib.sab_py_cost,
+            calls.handle,
+        )
         return []
     if hasattr(cost, "_cost_terms"):
         terms = cost._cost_terms()
-        options.cost, options.cost_terms, options.cost_term_count = lib.SAB_COST_TERMS, terms, len(terms)
+        options.cost, options.cost_terms, options.cost_term_count = (
+            lib.SAB_COST_TERMS,
+            terms,
+            len(terms),
+        )
         return [terms]
     if isinstance(cost, str):
         options.cost = one_of("cost", cost, names)
@@ -241,7 +290,10 @@ def set_cost(options: Any, cost: Any, calls: Calls, names: dict[str, int] = _COS
     if coefficients.ndim != 1:
         raise ValueError(f"cost has {coefficients.ndim} dimensions: coefficients must have one")
     options.cost = lib.SAB_COST_POLYNOMIAL
-    options.coefficients, options.coefficient_count = ffi.cast("double *", coefficients.ctypes.data), coefficients.size
+    options.coefficients, options.coefficient_count = (
+        ffi.cast("double *", coefficients.ctypes.data),
+        coefficients.size,
+    )
     return [coefficients]
 
 
@@ -271,7 +323,9 @@ def plan_options(
     def array(values: Any, dtype: Any, ctype: str) -> tuple[Any, int]:
         values = np.ascontiguousarray(values, dtype)
         if values.ndim != 1:
-            raise ValueError(f"boundaries and batch_size must have one dimension, not {values.ndim}")
+            raise ValueError(
+                f"boundaries and batch_size must have one dimension, not {values.ndim}"
+            )
         keep.append(values)
         return ffi.cast(ctype, values.ctypes.data), values.size
 
@@ -400,7 +454,9 @@ def plan(
     return made
 
 
-def create_buckets(sizes: SizesLike, max_width: int, min_bucket_count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def create_buckets(
+    sizes: SizesLike, max_width: int, min_bucket_count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Cuts whole-number sizes into the narrowest intervals of ``min_bucket_count`` samples, none wider than ``max_width``.
 
     Returns:
@@ -412,8 +468,16 @@ def create_buckets(sizes: SizesLike, max_width: int, min_bucket_count: int) -> t
     """
     source = as_sizes(sizes)
     count = ffi.new("size_t *")
-    check(lib.sab_create_buckets(source._handle, max_width, min_bucket_count, ffi.NULL, ffi.NULL, 0, count))
+    check(
+        lib.sab_create_buckets(
+            source._handle, max_width, min_bucket_count, ffi.NULL, ffi.NULL, 0, count
+        )
+    )
     boundaries, counts = np.empty(count[0] + 1, np.int64), np.empty(count[0], np.int64)
     pointers = [ffi.cast("int64_t *", array.ctypes.data) for array in (boundaries, counts)]
-    check(lib.sab_create_buckets(source._handle, max_width, min_bucket_count, *pointers, count[0], count))
+    check(
+        lib.sab_create_buckets(
+            source._handle, max_width, min_bucket_count, *pointers, count[0], count
+        )
+    )
     return boundaries, counts

@@ -8,7 +8,16 @@ import operator
 from typing import Any, Iterator, NamedTuple, Optional, Union
 
 from sab._devices import Device, open_device
-from sab._native import Calls, UnsupportedError, check, ffi, keep_exception, lib, new_options, unpicklable
+from sab._native import (
+    Calls,
+    UnsupportedError,
+    check,
+    ffi,
+    keep_exception,
+    lib,
+    new_options,
+    unpicklable,
+)
 
 DeviceLike = Union["Probe", Device, str, Any]
 
@@ -131,7 +140,9 @@ class Probe:
         if total_bytes is not None and operator.index(total_bytes) < 1:
             raise ValueError(f"total_bytes = {total_bytes}: must be at least 1")
         if total_bytes is not None and isinstance(device, Device):
-            raise UnsupportedError(f"total_bytes = {total_bytes}: a device of one's own has the total that it says")
+            raise UnsupportedError(
+                f"total_bytes = {total_bytes}: a device of one's own has the total that it says"
+            )
         handle = ffi.new("sab_probe **")
         self._device = device
         own = device if isinstance(device, Device) else open_device(str(device), total_bytes or 0)
@@ -143,7 +154,17 @@ class Probe:
             self._calls = _DeviceCalls(own)
             callbacks = new_options("sab_probe_callbacks")
             callbacks.ctx = self._calls.handle
-            for name in ("reset", "current", "peak", "reserved", "total", "release_cache", "rng_save", "rng_restore", "release"):
+            for name in (
+                "reset",
+                "current",
+                "peak",
+                "reserved",
+                "total",
+                "release_cache",
+                "rng_save",
+                "rng_restore",
+                "release",
+            ):
                 setattr(callbacks, name, getattr(lib, f"sab_py_device_{name}"))
             check(lib.sab_probe_callbacks_new(callbacks, handle))
             _open.add(self._calls)
@@ -177,7 +198,9 @@ class Probe:
         self._check(lib.sab_probe_release_cache(self._handle))
 
     def __repr__(self) -> str:
-        return "<sab.Probe, closed>" if self._handle == ffi.NULL else f"<sab.Probe of {self._device}>"
+        return (
+            "<sab.Probe, closed>" if self._handle == ffi.NULL else f"<sab.Probe of {self._device}>"
+        )
 
     def close(self) -> None:
         """Frees the probe; the device has its own size again. Also done by ``with`` and when it is collected."""

@@ -9,7 +9,18 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Unio
 
 import numpy as np
 
-from sab._native import Calls, MismatchError, Progress, SkippedWarning, UnsupportedError, check, ffi, lib, new_options, whole
+from sab._native import (
+    Calls,
+    MismatchError,
+    Progress,
+    SkippedWarning,
+    UnsupportedError,
+    check,
+    ffi,
+    lib,
+    new_options,
+    whole,
+)
 from sab._plan import one_of, plan_options, set_cost
 from sab._samplers import _RandomAccessSampler, _remake, _sampler_options
 from sab._sizes import SizesLike, as_sizes
@@ -18,7 +29,10 @@ Gather = Callable[[bytes], Sequence[bytes]]
 BalanceCost = Union[str, Sequence[float], Callable[[float], float], Any]
 
 _COSTS = {"linear": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
-_METHODS = {"karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP, "longest_first": lib.SAB_PARTITION_LONGEST_FIRST}
+_METHODS = {
+    "karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP,
+    "longest_first": lib.SAB_PARTITION_LONGEST_FIRST,
+}
 _OVERSIZE = {"skip": lib.SAB_OVERSIZE_SKIP, "error": lib.SAB_OVERSIZE_ERROR}
 
 
@@ -48,7 +62,9 @@ def ranks(group: Any = None) -> tuple[int, int]:
     return int(rank[0]), int(world_size[0])
 
 
-def data_rank(mesh: Any, rank: Optional[int] = None, *, data: "str | Iterable[str] | None" = None) -> tuple[int, int]:
+def data_rank(
+    mesh: Any, rank: Optional[int] = None, *, data: "str | Iterable[str] | None" = None
+) -> tuple[int, int]:
     """``(rank, world_size)`` for samplers of a process in a mesh of parallelisms: processes that share the same samples (tensor, context, pipeline parallel) get the same.
 
     Args:
@@ -71,12 +87,24 @@ def data_rank(mesh: Any, rank: Optional[int] = None, *, data: "str | Iterable[st
             number = number * length + place
     else:
         shape, number = dict(mesh), ranks()[0] if rank is None else whole("rank", rank)
-    wanted = {"dp", "data"} & set(shape) if data is None else {data} if isinstance(data, str) else set(data)
+    wanted = (
+        {"dp", "data"} & set(shape)
+        if data is None
+        else {data}
+        if isinstance(data, str)
+        else set(data)
+    )
     if not wanted or not wanted <= set(shape):
-        raise ValueError(f"data = {data!r}: must name axes of the mesh, which has {', '.join(map(repr, shape))}")
+        raise ValueError(
+            f"data = {data!r}: must name axes of the mesh, which has {', '.join(map(repr, shape))}"
+        )
     lengths = [whole(f"mesh[{name!r}]", length, 1) for name, length in shape.items()]
     own, world_size = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-    check(lib.sab_data_rank(lengths, [int(name in wanted) for name in shape], len(lengths), number, own, world_size))
+    check(
+        lib.sab_data_rank(
+            lengths, [int(name in wanted) for name in shape], len(lengths), number, own, world_size
+        )
+    )
     return int(own[0]), int(world_size[0])
 
 
@@ -97,7 +125,11 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
     rank, world_size = ranks(group)
     c10d = dist.distributed_c10d
     store = c10d._get_default_store()
-    members = tuple(range(world_size)) if group is None else tuple(c10d.get_global_rank(group, each) for each in range(world_size))
+    members = (
+        tuple(range(world_size))
+        if group is None
+        else tuple(c10d.get_global_rank(group, each) for each in range(world_size))
+    )
     prefix = "sab/" + "-".join(map(str, members if group is not None else ())) + "/"
 
     def wait_for(counter: str, least: int, end: float) -> bool:
@@ -110,29 +142,42 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
         return True
 
     def not_come(missing: "list[int]") -> bytes:
-        names = ", ".join(str(members[each]) for each in missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
-        return _MISSING + f"rank{'s' if len(missing) > 1 else ''} {names} of {world_size} did not come within {timeout:g} s".encode()
+        names = ", ".join(str(members[each]) for each in missing[:8]) + (
+            f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+        )
+        return (
+            _MISSING
+            + f"rank{'s' if len(missing) > 1 else ''} {names} of {world_size} did not come within {timeout:g} s".encode()
+        )
 
     def collect(key: str, size: int) -> bytes:
         end = time.monotonic() + timeout
         missing = [each for each in range(world_size) if not wait_for(f"{key}{each}/set", 1, end)]
-        values = [bytes(store.get(f"{key}{each}")) for each in range(world_size) if each not in missing]
+        values = [
+            bytes(store.get(f"{key}{each}")) for each in range(world_size) if each not in missing
+        ]
         unlike = [each for each, value in enumerate(values) if len(value) != size]
         told = _FINE + b"".join(values)
         if missing:
             told = not_come(missing)
         elif unlike:
-            told = _UNLIKE + f"rank {members[unlike[0]]} gave {len(values[unlike[0]])} bytes, rank {members[0]} {size}: they do not call the same".encode()
+            told = (
+                _UNLIKE
+                + f"rank {members[unlike[0]]} gave {len(values[unlike[0]])} bytes, rank {members[0]} {size}: they do not call the same".encode()
+            )
         store.set(key + "all", told)
         store.add(key + "all/set", 1)
-        wait_for(key + "heard", len(values) - 1, time.monotonic() + _GRACE)  # this process may hold the store
+        wait_for(
+            key + "heard", len(values) - 1, time.monotonic() + _GRACE
+        )  # this process may hold the store
         return told
 
     def hear(key: str) -> bytes:
         begin = time.monotonic()
         # Where rank 0 is there, its time counts, which began at most as much later.
         if not wait_for(key + "all/set", 1, begin + timeout) and not (
-            store.add(f"{key}0/set", 0) > 0 and wait_for(key + "all/set", 1, begin + 2 * timeout + _GRACE)
+            store.add(f"{key}0/set", 0) > 0
+            and wait_for(key + "all/set", 1, begin + 2 * timeout + _GRACE)
         ):
             return not_come([0])
         told = bytes(store.get(key + "all"))
@@ -146,15 +191,25 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
         told = collect(key, len(mine)) if rank == 0 else hear(key)
         if told[:1] != _FINE:
             raise (TimeoutError if told[:1] == _MISSING else MismatchError)(told[1:].decode())
-        return [told[1 + each * len(mine) : 1 + (each + 1) * len(mine)] for each in range(world_size)]
+        return [
+            told[1 + each * len(mine) : 1 + (each + 1) * len(mine)] for each in range(world_size)
+        ]
 
     return gather
 
 
-def _joined(group: Any, gather: Optional[Gather], rank: Optional[int], world_size: Optional[int], timeout: float) -> tuple[Gather, int, int]:
+def _joined(
+    group: Any,
+    gather: Optional[Gather],
+    rank: Optional[int],
+    world_size: Optional[int],
+    timeout: float,
+) -> tuple[Gather, int, int]:
     """How to reach the other ranks, which one this is, and how many there are."""
     if gather is None:
-        own, size = ranks(group) if group is not None or _torch_distributed() is not None else (0, 1)
+        own, size = (
+            ranks(group) if group is not None or _torch_distributed() is not None else (0, 1)
+        )
         gather = _torch_gather(group, timeout)
     elif rank is None or world_size is None:
         raise TypeError("rank and world_size must be given with gather")
@@ -165,7 +220,9 @@ def _joined(group: Any, gather: Optional[Gather], rank: Optional[int], world_siz
     def checked(mine: bytes) -> Sequence[bytes]:
         gathered = reach(mine)
         if len(gathered) != size:
-            raise ValueError(f"gather: gave {len(gathered)} values: must give {size}, one for each rank")
+            raise ValueError(
+                f"gather: gave {len(gathered)} values: must give {size}, one for each rank"
+            )
         return gathered
 
     return checked, own, size
@@ -188,7 +245,15 @@ def _together(gather: Gather, begin: Callable[[], Any]) -> Any:
     return made
 
 
-def check_ranks(sampler: Any, *, group: Any = None, gather: Optional[Gather] = None, rank: Optional[int] = None, world_size: Optional[int] = None, timeout: float = 300) -> None:
+def check_ranks(
+    sampler: Any,
+    *,
+    group: Any = None,
+    gather: Optional[Gather] = None,
+    rank: Optional[int] = None,
+    world_size: Optional[int] = None,
+    timeout: float = 300,
+) -> None:
     """Checks that all ranks hold the same: data, seed, epoch, step, options, order version; and that each has a rank of its own. To be called on all of them at the start.
 
     Args:
@@ -211,7 +276,9 @@ def check_ranks(sampler: Any, *, group: Any = None, gather: Optional[Gather] = N
 
     handle = _together(reach, begin)
     calls = Calls(gather=reach)
-    check(lib.sab_sampler_check_ranks(handle, own, size, lib.sab_py_all_gather, calls.handle), calls)
+    check(
+        lib.sab_sampler_check_ranks(handle, own, size, lib.sab_py_all_gather, calls.handle), calls
+    )
 
 
 class BalanceReport(NamedTuple):
@@ -234,10 +301,19 @@ class BalanceReport(NamedTuple):
             ("samples", f"{self.samples:,}"),
             ("skipped, dropped", f"{self.skipped:,}, {self.dropped:,}"),
             ("steps", f"{self.steps:,}"),
-            ("share of the caps that is filled", f"{100 * self.fill:.2f} %" if self.fill else "no cap"),
-            ("rank imbalance (1: none), the largest", f"{self.rank_imbalance:.4f}, {self.largest_rank_imbalance:.3f}"),
+            (
+                "share of the caps that is filled",
+                f"{100 * self.fill:.2f} %" if self.fill else "no cap",
+            ),
+            (
+                "rank imbalance (1: none), the largest",
+                f"{self.rank_imbalance:.4f}, {self.largest_rank_imbalance:.3f}",
+            ),
             ("micro-batch imbalance", f"{self.micro_batch_imbalance:.4f}"),
-            ("time spent waiting", f"{100 * (1 - self.least_time / self.time) if self.time else 0:.2f} %"),
+            (
+                "time spent waiting",
+                f"{100 * (1 - self.least_time / self.time) if self.time else 0:.2f} %",
+            ),
         ]
         return "\n".join(f"{name:<40}{value:>22}" for name, value in rows)
 
@@ -291,7 +367,11 @@ class BalancedSampler(_RandomAccessSampler):
         progress: "bool | Progress | None" = None,
     ) -> None:
         of_sample = cost if callable(cost) else None
-        calls = Calls(cost=None if of_sample is None else lambda count, length: of_sample(length), progress=progress, what="balance")
+        calls = Calls(
+            cost=None if of_sample is None else lambda count, length: of_sample(length),
+            progress=progress,
+            what="balance",
+        )
         options = new_options("sab_balanced_options")
         options.micro_batches = whole("micro_batches", micro_batches, 1)
         options.samples = 0 if samples is None else whole("samples", samples, 1)
@@ -303,7 +383,11 @@ class BalancedSampler(_RandomAccessSampler):
             raise ValueError("memory and memory_budget: must be given together")
         if memory is not None:
             memory_terms = memory._cost_terms()
-            options.memory_terms, options.memory_term_count, options.memory_budget = memory_terms, len(memory_terms), memory_budget
+            options.memory_terms, options.memory_term_count, options.memory_budget = (
+                memory_terms,
+                len(memory_terms),
+                memory_budget,
+            )
         options.fill = fill
         keep = set_cost(options, cost, calls, _COSTS)
         options.method = one_of("method", method, _METHODS)
@@ -311,7 +395,15 @@ class BalancedSampler(_RandomAccessSampler):
         options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
         source = as_sizes(sizes)
         handle = ffi.new("sab_sampler **")
-        check(lib.sab_balanced_sampler_new(source._handle, options, _sampler_options(seed, rank, world_size, last_step, 0, True), handle), calls)
+        check(
+            lib.sab_balanced_sampler_new(
+                source._handle,
+                options,
+                _sampler_options(seed, rank, world_size, last_step, 0, True),
+                handle,
+            ),
+            calls,
+        )
         del keep
         self._adopt(handle, output)
         self._make = (
@@ -323,11 +415,19 @@ class BalancedSampler(_RandomAccessSampler):
             },
         )  # fmt: skip
         if self.skipped_count:
-            warnings.warn(f"{self.skipped_count} of {len(source)} samples are over the cap alone and are skipped", SkippedWarning, stacklevel=2)
+            warnings.warn(
+                f"{self.skipped_count} of {len(source)} samples are over the cap alone and are skipped",
+                SkippedWarning,
+                stacklevel=2,
+            )
 
     def __reduce__(self) -> Any:
         kind, (source,), options = self._make
-        kept = source._keep if source._keep is not None else np.array([source[i] for i in range(len(source))])
+        kept = (
+            source._keep
+            if source._keep is not None
+            else np.array([source[i] for i in range(len(source))])
+        )
         return _remake, (kind, (kept,), options, self.state_dict(), self._resumes)
 
     def report(self, progress: "bool | Progress | None" = None) -> BalanceReport:
@@ -335,7 +435,10 @@ class BalancedSampler(_RandomAccessSampler):
         calls = Calls(progress=progress, what="report")
         report = ffi.new("sab_balance_report *")
         report.struct_size = ffi.sizeof("sab_balance_report")
-        check(lib.sab_sampler_balance_report(self._handle, lib.sab_py_progress, calls.handle, report), calls)
+        check(
+            lib.sab_sampler_balance_report(self._handle, lib.sab_py_progress, calls.handle, report),
+            calls,
+        )
         return BalanceReport(*(getattr(report, field) for field in BalanceReport._fields))
 
 
@@ -370,17 +473,30 @@ class ShardedSampler(_RandomAccessSampler):
         reach, own, size = _joined(group, gather, rank, world_size, timeout)
 
         def begin() -> Any:
-            return as_sizes(sizes), plan_options(budget, **plan), _sampler_options(seed, own, size, "split", 0, True), one_of("output", output, {"numpy": 0, "list": 1})
+            return (
+                as_sizes(sizes),
+                plan_options(budget, **plan),
+                _sampler_options(seed, own, size, "split", 0, True),
+                one_of("output", output, {"numpy": 0, "list": 1}),
+            )
 
         source, (options, calls, keep), order, _ = _together(reach, begin)
         joined = Calls(gather=reach)
         handle = ffi.new("sab_sampler **")
-        status = lib.sab_sharded_sampler_new(source._handle, options, order, lib.sab_py_all_gather, joined.handle, handle)
+        status = lib.sab_sharded_sampler_new(
+            source._handle, options, order, lib.sab_py_all_gather, joined.handle, handle
+        )
         del keep
         check(status, joined if joined.exception is not None else calls)
         self._adopt(handle, output)
         if self.skipped_count:
-            warnings.warn(f"{self.skipped_count} of {len(source)} samples are outside the boundaries or over the budget and are skipped", SkippedWarning, stacklevel=2)
+            warnings.warn(
+                f"{self.skipped_count} of {len(source)} samples are outside the boundaries or over the budget and are skipped",
+                SkippedWarning,
+                stacklevel=2,
+            )
 
     def __reduce__(self) -> Any:
-        raise UnsupportedError("ShardedSampler: cannot be pickled, since the ranks make it together; save its state_dict()")
+        raise UnsupportedError(
+            "ShardedSampler: cannot be pickled, since the ranks make it together; save its state_dict()"
+        )

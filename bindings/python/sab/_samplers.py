@@ -141,7 +141,9 @@ class _Sampler:
 
     def _check_epoch(self, epoch: int) -> None:
         if self.epoch != epoch:
-            raise RuntimeError(f"the sampler moved to epoch {self.epoch} while a pass over epoch {epoch} was under way")
+            raise RuntimeError(
+                f"the sampler moved to epoch {self.epoch} while a pass over epoch {epoch} was under way"
+            )
 
     def _seek(self, step: int) -> None:
         """Puts the cursor where this pass is; another pass may have moved it."""
@@ -185,7 +187,14 @@ class _RandomAccessSampler(_Sampler):
             self._seek(step)
             block = np.empty(room, np.int64)
             block_pointer = ffi.cast("int64_t *", block.ctypes.data)
-            if check(lib.sab_next_batches(self._handle, BLOCK, block_pointer, room, offsets_pointer, count)) == lib.SAB_END:
+            if (
+                check(
+                    lib.sab_next_batches(
+                        self._handle, BLOCK, block_pointer, room, offsets_pointer, count
+                    )
+                )
+                == lib.SAB_END
+            ):
                 self._finished = True
                 return
             if count[0] == 0:
@@ -256,7 +265,10 @@ class _RandomAccessSampler(_Sampler):
         self._seek(step)
         state = ffi.new(f"unsigned char[{lib.SAB_STATE_SIZE}]")
         check(lib.sab_sampler_state_save(self._handle, state))
-        return {"state": bytes(ffi.buffer(state)), "finished": step == len(self) if step != self._step else self._finished}
+        return {
+            "state": bytes(ffi.buffer(state)),
+            "finished": step == len(self) if step != self._step else self._finished,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on where :meth:`state_dict` was taken, by this or another number of ranks. A finished epoch goes on with the next one.
@@ -265,7 +277,10 @@ class _RandomAccessSampler(_Sampler):
             FormatError: the state is damaged or of another version; MismatchError: it belongs to another plan, seed or sampler.
         """
         state = state_dict["state"]
-        check(lib.sab_sampler_state_restore(self._handle, ffi.from_buffer(state), len(state)), self._calls)
+        check(
+            lib.sab_sampler_state_restore(self._handle, ffi.from_buffer(state), len(state)),
+            self._calls,
+        )
         epoch, step = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         check(lib.sab_sampler_tell(self._handle, epoch, step))
         self._step = int(step[0])
@@ -277,16 +292,29 @@ class _RandomAccessSampler(_Sampler):
         return _remake, (kind, arguments, options, self.state_dict(), self._resumes)
 
 
-def _remake(kind: Any, arguments: tuple[Any, ...], options: dict[str, Any], state: dict[str, Any], resumes: bool) -> Any:
+def _remake(
+    kind: Any,
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    state: dict[str, Any],
+    resumes: bool,
+) -> Any:
     sampler = kind(*arguments, **options)
     sampler.load_state_dict(state)
     sampler._resumes = resumes
     return sampler
 
 
-def _sampler_options(seed: int, rank: int, world_size: int, last_step: str, worst_first: int, step_totals: bool) -> Any:
+def _sampler_options(
+    seed: int, rank: int, world_size: int, last_step: str, worst_first: int, step_totals: bool
+) -> Any:
     options = new_options("sab_sampler_options")
-    for name, value in (("seed", seed), ("rank", rank), ("world_size", world_size), ("worst_first", worst_first)):
+    for name, value in (
+        ("seed", seed),
+        ("rank", rank),
+        ("world_size", world_size),
+        ("worst_first", worst_first),
+    ):
         setattr(options, name, whole(name, value))
     options.last_step = one_of("last_step", last_step, LAST_STEPS)
     options.step_totals = step_totals
@@ -328,15 +356,33 @@ class BucketSampler(_RandomAccessSampler):
         handle = ffi.new("sab_sampler **")
         check(lib.sab_bucket_sampler_new(plan._handle, options, handle))
         self._adopt(handle, output)
-        self._make = type(self), (plan, seed, rank, world_size, last_step, worst_first, step_totals, output), {}
+        self._make = (
+            type(self),
+            (plan, seed, rank, world_size, last_step, worst_first, step_totals, output),
+            {},
+        )
 
 
 class SequentialSampler(_RandomAccessSampler):
     """The batches of a plan unshuffled, by ascending size: for evaluation. Arguments as for :class:`BucketSampler`."""
 
-    def __init__(self, plan: Plan, rank: int = 0, world_size: int = 1, last_step: str = "split", step_totals: bool = True, output: str = "numpy") -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        rank: int = 0,
+        world_size: int = 1,
+        last_step: str = "split",
+        step_totals: bool = True,
+        output: str = "numpy",
+    ) -> None:
         handle = ffi.new("sab_sampler **")
-        check(lib.sab_sequential_sampler_new(plan._handle, _sampler_options(0, rank, world_size, last_step, 0, step_totals), handle))
+        check(
+            lib.sab_sequential_sampler_new(
+                plan._handle,
+                _sampler_options(0, rank, world_size, last_step, 0, step_totals),
+                handle,
+            )
+        )
         self._adopt(handle, output)
         self._make = type(self), (plan, rank, world_size, last_step, step_totals, output), {}
 
@@ -377,15 +423,29 @@ class SizeAwareSampler(_RandomAccessSampler):
         else:
             array = np.asarray(indices)
             if array.ndim != 1 or array.dtype.kind not in "iu" and array.size:
-                raise TypeError(f"indices has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension")
+                raise TypeError(
+                    f"indices has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension"
+                )
             array = np.ascontiguousarray(array, np.int64)
             order, count = ffi.cast("int64_t *", array.ctypes.data), array.size
-        check(lib.sab_size_aware_sampler_new(order, count, self._sizes._handle, max_total_size, options, handle))
+        check(
+            lib.sab_size_aware_sampler_new(
+                order, count, self._sizes._handle, max_total_size, options, handle
+            )
+        )
         self._adopt(handle, output)
         if self.skipped_count:
-            warnings.warn(f"{self.skipped_count} of {count} samples are over max_total_size and are skipped", SkippedWarning, stacklevel=2)
+            warnings.warn(
+                f"{self.skipped_count} of {count} samples are over max_total_size and are skipped",
+                SkippedWarning,
+                stacklevel=2,
+            )
         kept = None if indices is None else np.asarray(indices)
-        self._make = type(self), (kept, sizes, max_total_size, rank, world_size, last_step, step_totals, output), {}
+        self._make = (
+            type(self),
+            (kept, sizes, max_total_size, rank, world_size, last_step, step_totals, output),
+            {},
+        )
 
 
 class SizeAwareStream(_Sampler):
@@ -404,10 +464,18 @@ class SizeAwareStream(_Sampler):
     def __reduce__(self) -> Any:
         raise unpicklable(self, "it has no state; make it anew from its indices and size")
 
-    def __init__(self, indices: Iterable[int], size: "Callable[[int], float] | Any", max_total_size: float, output: str = "numpy") -> None:
+    def __init__(
+        self,
+        indices: Iterable[int],
+        size: "Callable[[int], float] | Any",
+        max_total_size: float,
+        output: str = "numpy",
+    ) -> None:
         size_of = size if callable(size) else size.__getitem__
         walk: Iterator[int] = iter(())
-        pending: Optional[int] = None  # an index whose size is still owed, since the function raised
+        pending: Optional[int] = (
+            None  # an index whose size is still owed, since the function raised
+        )
         asked = -1
 
         def source(epoch: int, position: int) -> Optional[tuple[int, float]]:
@@ -425,5 +493,9 @@ class SizeAwareStream(_Sampler):
 
         self._calls = Calls(source=source)
         handle = ffi.new("sab_sampler **")
-        check(lib.sab_size_aware_stream_sampler_new(lib.sab_py_index, self._calls.handle, ffi.NULL, max_total_size, handle))
+        check(
+            lib.sab_size_aware_stream_sampler_new(
+                lib.sab_py_index, self._calls.handle, ffi.NULL, max_total_size, handle
+            )
+        )
         self._adopt(handle, output)

@@ -31,9 +31,13 @@ def _as_array(sizes: Any) -> npt.NDArray[Any]:
     if array.size == 0 and not isinstance(sizes, np.ndarray):
         array = array.astype(np.int64)
     if array.dtype.name not in _DTYPES:
-        raise TypeError(f"sizes has dtype {array.dtype}: must be an integer of 1 to 8 bytes, float32 or float64")
+        raise TypeError(
+            f"sizes has dtype {array.dtype}: must be an integer of 1 to 8 bytes, float32 or float64"
+        )
     if not array.dtype.isnative:
-        raise ValueError(f"sizes has dtype {array.dtype.str}, which is not in this machine's byte order: use sizes.astype(sizes.dtype.newbyteorder('='))")
+        raise ValueError(
+            f"sizes has dtype {array.dtype.str}, which is not in this machine's byte order: use sizes.astype(sizes.dtype.newbyteorder('='))"
+        )
     return array
 
 
@@ -54,7 +58,12 @@ class Sizes:
     3
     """
 
-    def __init__(self, sizes: SizesLike, count: Optional[int] = None, progress: "bool | Progress | None" = None) -> None:
+    def __init__(
+        self,
+        sizes: SizesLike,
+        count: Optional[int] = None,
+        progress: "bool | Progress | None" = None,
+    ) -> None:
         handle = ffi.new("sab_sizes **")
         self._keep: Any = None
         calls = None
@@ -64,7 +73,9 @@ class Sizes:
             if count is None:
                 raise TypeError("count must be given with a function of sizes")
             calls = Calls(size=sizes, progress=progress, what="sizes")
-            status = lib.sab_sizes_callback_new(count, lib.sab_py_size, calls.handle, lib.sab_py_progress, calls.handle, handle)
+            status = lib.sab_sizes_callback_new(
+                count, lib.sab_py_size, calls.handle, lib.sab_py_progress, calls.handle, handle
+            )
         else:
             array = _as_array(sizes)
             options = new_options("sab_sizes_options")

@@ -36,7 +36,9 @@ def _close_all() -> None:
     _is_over = True
     end = time.monotonic() + 1
     for pipeline in list(_live):
-        if pipeline.lock.acquire(timeout=max(0, end - time.monotonic())):  # else a daemon thread waits in it
+        if pipeline.lock.acquire(
+            timeout=max(0, end - time.monotonic())
+        ):  # else a daemon thread waits in it
             pipeline.free(max(0, end - time.monotonic()))
     lib.sab_py_set_over()
 
@@ -70,7 +72,9 @@ class _Pipeline:
     """The native streams of a recipe, and the Python stages in them."""
 
     def __init__(self) -> None:
-        self.stages: list[tuple[Any, list[Any]]] = []  # with what they hold: here, so that the garbage collector sees it
+        self.stages: list[
+            tuple[Any, list[Any]]
+        ] = []  # with what they hold: here, so that the garbage collector sees it
         self.handle: Any = ffi.NULL
         self.box: list[Any] = [None]
         self.lock = threading.Lock()
@@ -102,7 +106,9 @@ class _Pipeline:
 
     def __enter__(self) -> "_Pipeline":
         if not self.lock.acquire(blocking=False):
-            raise RuntimeError("the stream is in use: by another thread, or by a function that it runs")
+            raise RuntimeError(
+                "the stream is in use: by another thread, or by a function that it runs"
+            )
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -120,7 +126,11 @@ class _Pipeline:
             lib.sab_stream_free(handle)
         end = time.monotonic() + patience
         try:
-            while any(lib.sab_py_stage_is_used(stage) for stage, _ in stages) and self.process == os.getpid() and time.monotonic() < end:
+            while (
+                any(lib.sab_py_stage_is_used(stage) for stage, _ in stages)
+                and self.process == os.getpid()
+                and time.monotonic() < end
+            ):
                 time.sleep(0.0005)
         finally:
             for stage, _ in stages:
@@ -131,10 +141,16 @@ class _Pipeline:
         self.free(0 if isinstance(threading.current_thread(), threading._DummyThread) else 0.05)
 
 
-def _list_options(shuffle: bool, infinite: Optional[bool], seed: int, rank: int, world_size: int) -> Any:
+def _list_options(
+    shuffle: bool, infinite: Optional[bool], seed: int, rank: int, world_size: int
+) -> Any:
     options = new_options("sab_list_stream_options")
     options.infinite, options.shuffle = shuffle if infinite is None else infinite, shuffle
-    options.seed, options.rank, options.world_size = whole("seed", seed), whole("rank", rank), whole("world_size", world_size, 1)
+    options.seed, options.rank, options.world_size = (
+        whole("seed", seed),
+        whole("rank", rank),
+        whole("world_size", world_size, 1),
+    )
     return options
 
 
@@ -165,7 +181,9 @@ class Stream:
     """
 
     def __init__(self, recipe: "tuple[Any, ...]", is_text: bool = False) -> None:
-        self._recipe = recipe  # (kind, whether the records before it are text, arguments...) of each step
+        self._recipe = (
+            recipe  # (kind, whether the records before it are text, arguments...) of each step
+        )
         self._is_text = is_text
         self._pipeline: Optional[_Pipeline] = None
         self._progress: "bool | Progress | None" = None
@@ -213,12 +231,27 @@ class Stream:
             raise ValueError(f"on_error = {on_error!r}: must be 'stop' or 'skip'")
         kept = tuple(os.fspath(name) for name in names)
         _list_options(shuffle, infinite, seed, rank, world_size)
-        recipe = ("files", False, kept, (shuffle, infinite, seed, rank, world_size), framings[framing], whole("max_record", max_record), policies[on_error])
+        recipe = (
+            "files",
+            False,
+            kept,
+            (shuffle, infinite, seed, rank, world_size),
+            framings[framing],
+            whole("max_record", max_record),
+            policies[on_error],
+        )
         return cls((recipe,), is_text=encoding is not None)
 
     @classmethod
     def from_items(
-        cls, items: Sequence[Any], *, shuffle: bool = False, infinite: Optional[bool] = None, seed: int = 0, rank: int = 0, world_size: int = 1
+        cls,
+        items: Sequence[Any],
+        *,
+        shuffle: bool = False,
+        infinite: Optional[bool] = None,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
     ) -> "Stream":
         """The items of a sequence: a list, a numpy array (its rows), a map-style dataset. Arguments as for :meth:`from_files`."""
         _list_options(shuffle, infinite, seed, rank, world_size)
@@ -232,7 +265,9 @@ class Stream:
         and ``setstate``.
         """
         if not callable(source) and not _has_state(source) and iter(source) is source:
-            raise ValueError("source is an iterator, which cannot begin again: give the iterable, or a function that makes it")
+            raise ValueError(
+                "source is an iterator, which cannot begin again: give the iterable, or a function that makes it"
+            )
         return cls((("iterable", False, source),))
 
     @classmethod
@@ -243,11 +278,16 @@ class Stream:
     # ---- stages ----
 
     def _then(self, kind: str, *given: Any, is_text: Optional[bool] = None) -> "Stream":
-        return Stream((*self._recipe, (kind, self._is_text, *given)), self._is_text if is_text is None else is_text)
+        return Stream(
+            (*self._recipe, (kind, self._is_text, *given)),
+            self._is_text if is_text is None else is_text,
+        )
 
     def map(self, function: Callable[[Any], Any], *, threads: int = 0) -> "Stream":
         """Each record turned into another. With ``threads``, by so many at once, order kept: worth it where the function lets go of Python's lock."""
-        return self._then("map", _function("function", function), whole("threads", threads), is_text=False)
+        return self._then(
+            "map", _function("function", function), whole("threads", threads), is_text=False
+        )
 
     def select_many(self, function: Optional[Callable[[Any], Iterable[Any]]] = None) -> "Stream":
         """The items of the iterables that a function gives for the records, or of the records themselves, one after the other."""
@@ -257,13 +297,17 @@ class Stream:
         """The records of lists that :meth:`batch`, :meth:`window`, :meth:`zip`, :meth:`readahead` and :meth:`pack` made."""
         return self._then("flatten")
 
-    def recurrent(self, function: Callable[[Any, Any], "tuple[Any, Any]"], initial: Any = None) -> "Stream":
+    def recurrent(
+        self, function: Callable[[Any, Any], "tuple[Any, Any]"], initial: Any = None
+    ) -> "Stream":
         """``(state, made) = function(state, record)``: the state, picklable, is part of the saved one."""
         return self._then("recurrent", _function("function", function), initial, is_text=False)
 
     def random_map(self, function: Callable[[Random, Any], Any], *, seed: int = 0) -> "Stream":
         """``function(generator, record)``; what is drawn from the generator, a ``random.Random``, is part of the saved state."""
-        return self._then("random_map", _function("function", function), whole("seed", seed), is_text=False)
+        return self._then(
+            "random_map", _function("function", function), whole("seed", seed), is_text=False
+        )
 
     def zip(self, *others: "Stream") -> "Stream":
         """Lists of a record of each stream; ends with the first that ends."""
@@ -299,7 +343,9 @@ class Stream:
 
     def buffered_shuffle(self, buffer_size: int, *, seed: int = 0) -> "Stream":
         """Each record takes a random place in a buffer, and what was there goes on. A saved state holds the buffer, pickled."""
-        return self._then("buffered_shuffle", whole("buffer_size", buffer_size, 1), whole("seed", seed))
+        return self._then(
+            "buffered_shuffle", whole("buffer_size", buffer_size, 1), whole("seed", seed)
+        )
 
     def prefetch(self, buffer_size: int = 1024) -> "Stream":
         """The same records, taken ahead of time by a thread."""
@@ -331,13 +377,34 @@ class Stream:
             seed: of the shuffles.
         """
         _check_key(key)
-        size = batch_size if batch_size is None or callable(batch_size) else whole("batch_size", batch_size, 1)
+        size = (
+            batch_size
+            if batch_size is None or callable(batch_size)
+            else whole("batch_size", batch_size, 1)
+        )
         if size is None and not budget > 0:
             raise ValueError("budget = 0: a budget or a batch_size must be given")
-        return self._then("readahead", whole("read_ahead", read_ahead, 1), float(budget), size, key, boundary_key, bool(shuffle), bool(carry_over), whole("seed", seed))
+        return self._then(
+            "readahead",
+            whole("read_ahead", read_ahead, 1),
+            float(budget),
+            size,
+            key,
+            boundary_key,
+            bool(shuffle),
+            bool(carry_over),
+            whole("seed", seed),
+        )
 
     def pack(
-        self, capacity: float, read_ahead: int = 10_000, *, max_records: Optional[int] = None, key: Key = "len", shuffle: bool = True, seed: int = 0
+        self,
+        capacity: float,
+        read_ahead: int = 10_000,
+        *,
+        max_records: Optional[int] = None,
+        key: Key = "len",
+        shuffle: bool = True,
+        seed: int = 0,
     ) -> "Stream":
         """Lists of records whose sizes sum to nearly ``capacity``: rows for packed training. A window is packed by best-fit decreasing; what fills no row waits for the next.
 
@@ -351,7 +418,15 @@ class Stream:
         """
         _check_key(key)
         most = 0 if max_records is None else whole("max_records", max_records, 1)
-        return self._then("pack", whole("read_ahead", read_ahead, 1), float(capacity), most, key, bool(shuffle), whole("seed", seed))
+        return self._then(
+            "pack",
+            whole("read_ahead", read_ahead, 1),
+            float(capacity),
+            most,
+            key,
+            bool(shuffle),
+            whole("seed", seed),
+        )
 
     # ---- running ----
 
@@ -361,7 +436,11 @@ class Stream:
             pipeline.handle = _built(pipeline, self._recipe)
             self._pipeline = pipeline
             self._calls = Calls(progress=self._progress, what="stream")
-            check(lib.sab_stream_set_progress(pipeline.handle, lib.sab_py_progress, self._calls.handle))
+            check(
+                lib.sab_stream_set_progress(
+                    pipeline.handle, lib.sab_py_progress, self._calls.handle
+                )
+            )
             if self._state is not None:
                 state, self._state = self._state, None
                 self._restore(state)
@@ -369,14 +448,21 @@ class Stream:
 
     def _restore(self, state: bytes) -> None:
         with self._opened() as pipeline:
-            pipeline.check(lib.sab_stream_state_restore(pipeline.handle, ffi.from_buffer(state), len(state)), self._calls)
+            pipeline.check(
+                lib.sab_stream_state_restore(pipeline.handle, ffi.from_buffer(state), len(state)),
+                self._calls,
+            )
 
     def set_progress(self, progress: "bool | Progress | None") -> None:
         """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by returning False or raising."""
         if self._pipeline is not None:
             with self._pipeline as pipeline:
                 self._calls = Calls(progress=progress, what="stream")
-                check(lib.sab_stream_set_progress(pipeline.handle, lib.sab_py_progress, self._calls.handle))
+                check(
+                    lib.sab_stream_set_progress(
+                        pipeline.handle, lib.sab_py_progress, self._calls.handle
+                    )
+                )
         self._progress = progress
 
     def __iter__(self) -> "Stream":
@@ -389,7 +475,9 @@ class Stream:
         if not pipeline.lock.acquire(False):
             if _is_over:
                 raise StopIteration  # in a daemon thread
-            raise RuntimeError("the stream is in use: by another thread, or by a function that it runs")
+            raise RuntimeError(
+                "the stream is in use: by another thread, or by a function that it runs"
+            )
         try:
             box = pipeline.box
             status = lib.sab_py_next(pipeline.handle, id(box), self._is_text)
@@ -422,9 +510,16 @@ class Stream:
         """Where the stream stands, for :meth:`load_state_dict`: a few KiB, but for the records of a :meth:`buffered_shuffle`."""
         with self._opened() as pipeline:
             size = ffi.new("size_t *")
-            pipeline.check(lib.sab_stream_state_save(pipeline.handle, ffi.NULL, 0, size), self._calls)
+            pipeline.check(
+                lib.sab_stream_state_save(pipeline.handle, ffi.NULL, 0, size), self._calls
+            )
             buffer = bytearray(size[0])
-            pipeline.check(lib.sab_stream_state_save(pipeline.handle, ffi.from_buffer(buffer), len(buffer), size), self._calls)
+            pipeline.check(
+                lib.sab_stream_state_save(
+                    pipeline.handle, ffi.from_buffer(buffer), len(buffer), size
+                ),
+                self._calls,
+            )
         return {"state": bytes(buffer), "finished": self._finished}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -459,7 +554,13 @@ class Stream:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        place = {"state": self._state, "finished": self._finished} if self._state is not None else None if self._pipeline is None else self.state_dict()
+        place = (
+            {"state": self._state, "finished": self._finished}
+            if self._state is not None
+            else None
+            if self._pipeline is None
+            else self.state_dict()
+        )
         return {"recipe": self._recipe, "is_text": self._is_text, "place": place}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -500,7 +601,10 @@ def _alike(streams: "list[Stream]") -> "list[Stream]":
 
 
 def _has_state(source: Any) -> bool:
-    return any(hasattr(source, save) and hasattr(source, load) for save, load in (("state_dict", "load_state_dict"), ("getstate", "setstate")))
+    return any(
+        hasattr(source, save) and hasattr(source, load)
+        for save, load in (("state_dict", "load_state_dict"), ("getstate", "setstate"))
+    )
 
 
 # What makes the native stream of a step: from place[0], the stream before, to place[0].
@@ -531,7 +635,16 @@ def _built_all(pipeline: _Pipeline, streams: "Iterable[Stream]") -> "Iterator[li
         raise
 
 
-def _files(pipeline: _Pipeline, place: Any, is_text: bool, names: Any, order: Any, framing: int, max_record: int, on_error: int) -> None:
+def _files(
+    pipeline: _Pipeline,
+    place: Any,
+    is_text: bool,
+    names: Any,
+    order: Any,
+    framing: int,
+    max_record: int,
+    on_error: int,
+) -> None:
     records = ffi.new("sab_record[]", len(names))
     kept = [ffi.from_buffer(os.fsencode(name)) for name in names]
     for record, name in zip(records, kept):
@@ -544,14 +657,22 @@ def _files(pipeline: _Pipeline, place: Any, is_text: bool, names: Any, order: An
 
 def _items(pipeline: _Pipeline, place: Any, is_text: bool, items: Any, order: Any) -> None:
     numbers = np.arange(len(items), dtype=np.int64)
-    check(lib.sab_array_stream_new(ffi.from_buffer(numbers), 8, len(numbers), _list_options(*order), place))
+    check(
+        lib.sab_array_stream_new(
+            ffi.from_buffer(numbers), 8, len(numbers), _list_options(*order), place
+        )
+    )
     check(lib.sab_py_map_new(place[0], pipeline.stage(items), 1, 0, place))
 
 
 def _iterable(pipeline: _Pipeline, place: Any, is_text: bool, source: Any) -> None:
     state = None
     if has_state := _has_state(source):
-        save, load = ("state_dict", "load_state_dict") if hasattr(source, "load_state_dict") else ("getstate", "setstate")
+        save, load = (
+            ("state_dict", "load_state_dict")
+            if hasattr(source, "load_state_dict")
+            else ("getstate", "setstate")
+        )
         state = _StateOf(source, getattr(source, save), getattr(source, load)).functions
     check(lib.sab_py_source_new(pipeline.stage(source, state), has_state, place))
 
@@ -560,7 +681,9 @@ class _StateOf:
     """The state of a stateful iterable, as bytes; None: its beginning."""
 
     def __init__(self, source: Any, save: Callable[[], Any], load: Callable[[Any], Any]) -> None:
-        first = None if load.__name__ == "setstate" else pickle.dumps(save())  # infinibatch's iterators begin again at None
+        first = (
+            None if load.__name__ == "setstate" else pickle.dumps(save())
+        )  # infinibatch's iterators begin again at None
 
         def restore(state: Optional[bytes]) -> None:
             given = first if state is None else state
@@ -574,11 +697,17 @@ def _random(pipeline: _Pipeline, place: Any, is_text: bool, seed: int) -> None:
 
 
 def _map(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, threads: int) -> None:
-    check(lib.sab_py_map_new(place[0], pipeline.stage(function, is_text=is_text), 0, threads, place))
+    check(
+        lib.sab_py_map_new(place[0], pipeline.stage(function, is_text=is_text), 0, threads, place)
+    )
 
 
 def _select(pipeline: _Pipeline, place: Any, is_text: bool, function: Any) -> None:
-    stage = pipeline.stage(function, is_text=is_text) if function is not None else pipeline.stage(_same, is_text=is_text)
+    stage = (
+        pipeline.stage(function, is_text=is_text)
+        if function is not None
+        else pipeline.stage(_same, is_text=is_text)
+    )
     check(lib.sab_py_select_new(place[0], stage, place))
 
 
@@ -591,22 +720,38 @@ def _flatten(pipeline: _Pipeline, place: Any, is_text: bool) -> None:
 
 
 def _recurrent(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, initial: Any) -> None:
-    check(lib.sab_py_recurrent_new(place[0], pipeline.stage(function, lambda: copy.deepcopy(initial), is_text), place))
+    check(
+        lib.sab_py_recurrent_new(
+            place[0], pipeline.stage(function, lambda: copy.deepcopy(initial), is_text), place
+        )
+    )
 
 
 def _random_map(pipeline: _Pipeline, place: Any, is_text: bool, function: Any, seed: int) -> None:
-    check(lib.sab_py_random_map_new(place[0], pipeline.stage(function, _Random().of, is_text), seed, place))
+    check(
+        lib.sab_py_random_map_new(
+            place[0], pipeline.stage(function, _Random().of, is_text), seed, place
+        )
+    )
 
 
 def _zip(pipeline: _Pipeline, place: Any, is_text: bool, others: Any) -> None:
     with _built_all(pipeline, others) as handles:
-        check(lib.sab_zip_stream_new(ffi.new("sab_stream *[]", [place[0], *handles]), 1 + len(handles), place))
+        check(
+            lib.sab_zip_stream_new(
+                ffi.new("sab_stream *[]", [place[0], *handles]), 1 + len(handles), place
+            )
+        )
 
 
 def _multiplex(pipeline: _Pipeline, place: Any, is_text: bool, sources: Any) -> None:
     check(lib.sab_py_map_new(place[0], pipeline.stage(float, is_text=is_text), 2, 0, place))
     with _built_all(pipeline, sources) as handles:
-        check(lib.sab_multiplex_stream_new(place[0], ffi.new("sab_stream *[]", handles), len(handles), place))
+        check(
+            lib.sab_multiplex_stream_new(
+                place[0], ffi.new("sab_stream *[]", handles), len(handles), place
+            )
+        )
 
 
 def _rank(pipeline: _Pipeline, place: Any, is_text: bool, rank: int, world_size: int) -> None:
@@ -621,11 +766,15 @@ def _window(pipeline: _Pipeline, place: Any, is_text: bool, width: int) -> None:
     check(lib.sab_window_stream_new(place[0], width, place))
 
 
-def _block_shuffle(pipeline: _Pipeline, place: Any, is_text: bool, block_size: int, seed: int) -> None:
+def _block_shuffle(
+    pipeline: _Pipeline, place: Any, is_text: bool, block_size: int, seed: int
+) -> None:
     check(lib.sab_block_shuffle_stream_new(place[0], block_size, seed, place))
 
 
-def _buffered_shuffle(pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int, seed: int) -> None:
+def _buffered_shuffle(
+    pipeline: _Pipeline, place: Any, is_text: bool, buffer_size: int, seed: int
+) -> None:
     check(lib.sab_buffered_shuffle_stream_new(place[0], buffer_size, seed, place))
 
 
@@ -642,19 +791,51 @@ def _set_sizes(pipeline: _Pipeline, place: Any, is_text: bool, key: Any) -> None
         check(lib.sab_py_map_new(place[0], pipeline.stage(key, is_text=is_text), 2, 0, place))
 
 
-def _pack(pipeline: _Pipeline, place: Any, is_text: bool, read_ahead: int, capacity: float, most: int, key: Any, shuffle: bool, seed: int) -> None:
+def _pack(
+    pipeline: _Pipeline,
+    place: Any,
+    is_text: bool,
+    read_ahead: int,
+    capacity: float,
+    most: int,
+    key: Any,
+    shuffle: bool,
+    seed: int,
+) -> None:
     _set_sizes(pipeline, place, is_text, key)
     options = new_options("sab_pack_stream_options")
-    options.capacity, options.max_records, options.read_ahead, options.shuffle, options.seed = capacity, most, read_ahead, shuffle, seed
+    options.capacity, options.max_records, options.read_ahead, options.shuffle, options.seed = (
+        capacity,
+        most,
+        read_ahead,
+        shuffle,
+        seed,
+    )
     check(lib.sab_pack_stream_new(place[0], options, place))
 
 
 def _readahead(
-    pipeline: _Pipeline, place: Any, is_text: bool, read_ahead: int, budget: float, size: Any, key: Any, boundary_key: Any, shuffle: bool, carry_over: bool, seed: int
+    pipeline: _Pipeline,
+    place: Any,
+    is_text: bool,
+    read_ahead: int,
+    budget: float,
+    size: Any,
+    key: Any,
+    boundary_key: Any,
+    shuffle: bool,
+    carry_over: bool,
+    seed: int,
 ) -> None:
     _set_sizes(pipeline, place, is_text, key)
     options = new_options("sab_readahead_stream_options")
-    options.read_ahead, options.budget, options.shuffle, options.carry_over, options.seed = read_ahead, budget, shuffle, carry_over, seed
+    options.read_ahead, options.budget, options.shuffle, options.carry_over, options.seed = (
+        read_ahead,
+        budget,
+        shuffle,
+        carry_over,
+        seed,
+    )
     if isinstance(size, int):
         options.batch_size = size
     has_size, has_key = callable(size), boundary_key is not None

@@ -41,7 +41,9 @@ def _keep_work(kind: Any, error: BaseException, where: Any) -> Optional[int]:
 class _Work(Calls):
     """The functions of a call that runs work on a device."""
 
-    def __init__(self, progress: "bool | Progress | None" = None, what: str = "", **functions: Any) -> None:
+    def __init__(
+        self, progress: "bool | Progress | None" = None, what: str = "", **functions: Any
+    ) -> None:
         super().__init__(progress=progress, what=what)
         self.functions = functions
 

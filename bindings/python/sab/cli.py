@@ -33,11 +33,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush when Python ends
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # for the flush when Python ends
         return 141
     except (InputError, ValueError, OSError, sab.Error) as error:
         if isinstance(error, StepError):
-            traceback.print_exception(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
+            traceback.print_exception(
+                type(error.__cause__), error.__cause__, error.__cause__.__traceback__
+            )
         print(f"sab: {error}", file=sys.stderr)
         return 2
     except ImportError as error:
@@ -47,29 +51,54 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sab", description="Which samples go into which batch, when samples differ in size.")
+    parser = argparse.ArgumentParser(
+        prog="sab", description="Which samples go into which batch, when samples differ in size."
+    )
     parser.add_argument("--version", action="version", version=f"libsab {sab.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("input", metavar="INPUT", help=".npy of sizes, text (a sample a line), FASTA, gzip of these, or - for standard input")
-    common.add_argument("--bytes", action="store_true", help="count the bytes of a line of text, not its words")
-    common.add_argument("--budget", type=float, default=16384, help="padded size of a batch (default: 16384)")
+    common.add_argument(
+        "input",
+        metavar="INPUT",
+        help=".npy of sizes, text (a sample a line), FASTA, gzip of these, or - for standard input",
+    )
+    common.add_argument(
+        "--bytes", action="store_true", help="count the bytes of a line of text, not its words"
+    )
+    common.add_argument(
+        "--budget", type=float, default=16384, help="padded size of a batch (default: 16384)"
+    )
     common.add_argument("--seed", type=int, default=0, help="of the shuffles (default: 0)")
     common.add_argument("--json", action="store_true", help="print JSON instead of a table")
     common.add_argument("--picture", metavar="FILE", help="write a .png or .svg picture")
 
-    compare = commands.add_parser("compare", parents=[common], help="padding and batches of libsab beside what else is in use")
-    compare.add_argument("--batch-size", type=int, default=32, help="of the static batches (default: 32)")
+    compare = commands.add_parser(
+        "compare", parents=[common], help="padding and batches of libsab beside what else is in use"
+    )
+    compare.add_argument(
+        "--batch-size", type=int, default=32, help="of the static batches (default: 32)"
+    )
     compare.set_defaults(run=_compare)
 
     plan = commands.add_parser("plan", parents=[common], help="make a plan, report on it, save it")
-    plan.add_argument("--padding", type=float, default=0.01, help="share of padding, and of batches over the lower bound, to stay under (default: 0.01)")
+    plan.add_argument(
+        "--padding",
+        type=float,
+        default=0.01,
+        help="share of padding, and of batches over the lower bound, to stay under (default: 0.01)",
+    )
     plan.add_argument("--boundaries", type=float, nargs="+", help="bucket boundaries")
     plan.add_argument("--buckets", help="number of buckets that pad least, or 'rank'")
-    plan.add_argument("--bucket-batches", type=int, help="batches in a bucket (rank), or the fewest")
-    plan.add_argument("--batch-size", type=int, nargs="+", help="samples a batch: one number, or one a bucket")
-    plan.add_argument("--cost", default="padded", help="padded, quadratic, or coefficients such as 0,0,1,0.01")
+    plan.add_argument(
+        "--bucket-batches", type=int, help="batches in a bucket (rank), or the fewest"
+    )
+    plan.add_argument(
+        "--batch-size", type=int, nargs="+", help="samples a batch: one number, or one a bucket"
+    )
+    plan.add_argument(
+        "--cost", default="padded", help="padded, quadratic, or coefficients such as 0,0,1,0.01"
+    )
     plan.add_argument("--max-batch-size", type=int)
     plan.add_argument("--batch-size-multiple", type=int, default=1)
     plan.add_argument("--length-multiple", type=float, default=0)
@@ -77,37 +106,101 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("--oversize", default="skip", choices=["skip", "error", "single"])
     plan.add_argument("--max-shapes", type=int)
     plan.add_argument("--world-size", type=int, default=1, help="ranks to report for (default: 1)")
-    plan.add_argument("--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_open")
+    plan.add_argument(
+        "--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_open"
+    )
     plan.set_defaults(run=_plan)
 
-    pack = commands.add_parser("pack", help="pack samples into rows of a fixed capacity, and say how full they are")
+    pack = commands.add_parser(
+        "pack", help="pack samples into rows of a fixed capacity, and say how full they are"
+    )
     pack.add_argument("input", metavar="INPUT", help="as for `sab plan`")
-    pack.add_argument("--bytes", action="store_true", help="count the bytes of a line of text, not its words")
+    pack.add_argument(
+        "--bytes", action="store_true", help="count the bytes of a line of text, not its words"
+    )
     pack.add_argument("--capacity", type=int, default=2048, help="of a bin (default: 2048)")
-    pack.add_argument("--method", action="append", choices=["best_fit", "histogram", "first_fit"], help="may be given several times (default: all)")
+    pack.add_argument(
+        "--method",
+        action="append",
+        choices=["best_fit", "histogram", "first_fit"],
+        help="may be given several times (default: all)",
+    )
     pack.add_argument("--max-sequences", type=int, default=0, help="in a bin (default: no limit)")
     pack.add_argument("--split", action="store_true", help="cut samples longer than the capacity")
-    pack.add_argument("--oversize", default="error", choices=["error", "skip"], help="samples longer than the capacity, not split (default: error)")
-    pack.add_argument("--window", type=int, default=256, help="bins that first_fit keeps open (default: 256)")
+    pack.add_argument(
+        "--oversize",
+        default="error",
+        choices=["error", "skip"],
+        help="samples longer than the capacity, not split (default: error)",
+    )
+    pack.add_argument(
+        "--window", type=int, default=256, help="bins that first_fit keeps open (default: 256)"
+    )
     pack.add_argument("--json", action="store_true", help="print JSON instead of a table")
     pack.set_defaults(run=_pack)
 
-    memory = commands.add_parser("memory", help="probe a training step, fit a model of its memory, print the batch size of each length")
-    memory.add_argument("step", metavar="MODULE:FUNCTION", help="or FILE.py:FUNCTION; function(count, length) runs a training step on a batch of that shape")
-    memory.add_argument("input", metavar="INPUT", nargs="?", help="sizes as for `sab plan`: batch sizes are those of the buckets of its plan")
-    memory.add_argument("--bytes", action="store_true", help="count the bytes of a line of text, not its words")
+    memory = commands.add_parser(
+        "memory",
+        help="probe a training step, fit a model of its memory, print the batch size of each length",
+    )
+    memory.add_argument(
+        "step",
+        metavar="MODULE:FUNCTION",
+        help="or FILE.py:FUNCTION; function(count, length) runs a training step on a batch of that shape",
+    )
+    memory.add_argument(
+        "input",
+        metavar="INPUT",
+        nargs="?",
+        help="sizes as for `sab plan`: batch sizes are those of the buckets of its plan",
+    )
+    memory.add_argument(
+        "--bytes", action="store_true", help="count the bytes of a line of text, not its words"
+    )
     memory.add_argument("--device", default="cuda", help="cuda:N, cpu, host, ... (default: cuda)")
-    memory.add_argument("--total", type=bytes_of, metavar="BYTES", help="let the device have so much only, such as 16GiB")
-    memory.add_argument("--budget", type=bytes_of, metavar="BYTES", help="that a batch may take (default: the device's total)")
+    memory.add_argument(
+        "--total",
+        type=bytes_of,
+        metavar="BYTES",
+        help="let the device have so much only, such as 16GiB",
+    )
+    memory.add_argument(
+        "--budget",
+        type=bytes_of,
+        metavar="BYTES",
+        help="that a batch may take (default: the device's total)",
+    )
     memory.add_argument("--shortest", type=float, help="padded length (default: of INPUT)")
     memory.add_argument("--longest", type=float, help="padded length (default: of INPUT)")
-    memory.add_argument("--max-batch-size", type=int, default=100_000, help="most samples in a batch (default: 100000)")
-    memory.add_argument("--points", type=int, default=12, help="steps in each of two rounds (default: 12)")
-    memory.add_argument("--degree", type=int, default=2, choices=[1, 2], help="of the model (default: 2)")
-    memory.add_argument("--coverage", type=float, default=0.9, help="share of batches that should stay under the prediction (default: 0.9)")
-    memory.add_argument("--save", metavar="FILE", help="write the model, for sab.MemoryModel.open and sab_memory_model_open")
+    memory.add_argument(
+        "--max-batch-size",
+        type=int,
+        default=100_000,
+        help="most samples in a batch (default: 100000)",
+    )
+    memory.add_argument(
+        "--points", type=int, default=12, help="steps in each of two rounds (default: 12)"
+    )
+    memory.add_argument(
+        "--degree", type=int, default=2, choices=[1, 2], help="of the model (default: 2)"
+    )
+    memory.add_argument(
+        "--coverage",
+        type=float,
+        default=0.9,
+        help="share of batches that should stay under the prediction (default: 0.9)",
+    )
+    memory.add_argument(
+        "--save",
+        metavar="FILE",
+        help="write the model, for sab.MemoryModel.open and sab_memory_model_open",
+    )
     memory.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    memory.add_argument("--picture", metavar="FILE", help="write a .png or .svg picture: measured against predicted, and the batch sizes")
+    memory.add_argument(
+        "--picture",
+        metavar="FILE",
+        help="write a .png or .svg picture: measured against predicted, and the batch sizes",
+    )
     memory.set_defaults(run=_memory)
     return parser
 
@@ -170,18 +263,47 @@ def _compare(options: argparse.Namespace) -> None:
         title = f"{100 * static.padding:.0f} % padding in static batches, {100 * best.padding:.1f} % with libsab"
         draw(options.picture, title, kept, edges, rows, unit)
     if options.json:
-        facts = {"samples": len(sizes), "skipped": len(sizes) - len(kept), "total": float(np.sum(kept, dtype=np.float64)), "budget": options.budget}
-        print(json.dumps({**facts, "lower_bound": plan.lower_bound, "buckets": len(edges), "systems": [row._asdict() for row in rows]}, indent=2))
+        facts = {
+            "samples": len(sizes),
+            "skipped": len(sizes) - len(kept),
+            "total": float(np.sum(kept, dtype=np.float64)),
+            "budget": options.budget,
+        }
+        print(
+            json.dumps(
+                {
+                    **facts,
+                    "lower_bound": plan.lower_bound,
+                    "buckets": len(edges),
+                    "systems": [row._asdict() for row in rows],
+                },
+                indent=2,
+            )
+        )
         return
     _print_table(
         f"{len(kept):,} samples of {np.sum(kept, dtype=np.float64):,.0f} {unit}, budget {options.budget:,.0f} padded a batch",
-        ["", "batches", "over the bound", "padding", "largest batch", "mates meet again", "seconds"],
+        [
+            "",
+            "batches",
+            "over the bound",
+            "padding",
+            "largest batch",
+            "mates meet again",
+            "seconds",
+        ],
         [_cells(row) for row in rows],
     )
     if len(kept) < len(sizes):
-        print(f"{len(sizes) - len(kept):,} samples are over the budget alone and are left out everywhere.")
-    print("over the bound: batches over the fewest that the budget allows. largest batch: its padded size, where it is over the budget a GPU runs out.")
-    print("mates meet again: share of the pairs in a batch that are in one batch again in the next epoch.")
+        print(
+            f"{len(sizes) - len(kept):,} samples are over the budget alone and are left out everywhere."
+        )
+    print(
+        "over the bound: batches over the fewest that the budget allows. largest batch: its padded size, where it is over the budget a GPU runs out."
+    )
+    print(
+        "mates meet again: share of the pairs in a batch that are in one batch again in the next epoch."
+    )
     if options.picture:
         print(f"picture: {options.picture}")
 
@@ -207,7 +329,12 @@ def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]
         widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
         print(title)
         for line in [header, *rows]:
-            print("  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths))))
+            print(
+                "  ".join(
+                    cell.ljust(width) if i == 0 else cell.rjust(width)
+                    for i, (cell, width) in enumerate(zip(line, widths))
+                )
+            )
         return
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for i, name in enumerate(header):
@@ -231,13 +358,19 @@ def _plan(options: argparse.Namespace) -> None:
         try:
             cost = [float(number) for number in cost.split(",")]
         except ValueError:
-            raise InputError(f"--cost {options.cost}: must be padded, quadratic or numbers between commas") from None
+            raise InputError(
+                f"--cost {options.cost}: must be padded, quadratic or numbers between commas"
+            ) from None
     buckets: Any = options.buckets
     if buckets is not None and buckets != "rank":
         if not buckets.isdecimal():
             raise InputError(f"--buckets {buckets}: must be a number or rank")
         buckets = int(buckets)
-    batch_size = options.batch_size[0] if options.batch_size and len(options.batch_size) == 1 else options.batch_size
+    batch_size = (
+        options.batch_size[0]
+        if options.batch_size and len(options.batch_size) == 1
+        else options.batch_size
+    )
     sizes, unit = _read(options)
     plan = sab.plan(
         sizes,
@@ -282,10 +415,25 @@ def _pack(options: argparse.Namespace) -> None:
     packings = {}
     for method in options.method or ["best_fit", "histogram", "first_fit"]:
         begin = time.perf_counter()
-        sampler = sab.PackedSampler(sizes, options.capacity, method, options.max_sequences, options.split, options.oversize, options.window)
+        sampler = sab.PackedSampler(
+            sizes,
+            options.capacity,
+            method,
+            options.max_sequences,
+            options.split,
+            options.oversize,
+            options.window,
+        )
         packings[method] = sampler.info, time.perf_counter() - begin
     if options.json:
-        facts = {method: {**info._asdict(), "fingerprint": f"{info.fingerprint:016x}", "seconds": seconds} for method, (info, seconds) in packings.items()}
+        facts = {
+            method: {
+                **info._asdict(),
+                "fingerprint": f"{info.fingerprint:016x}",
+                "seconds": seconds,
+            }
+            for method, (info, seconds) in packings.items()
+        }
         print(json.dumps({"capacity": options.capacity, "methods": facts}, indent=2))
         return
     info, _ = next(iter(packings.values()))
@@ -325,21 +473,58 @@ def _memory(options: argparse.Namespace) -> None:
         draw_memory(options.picture, found, predicted)
     measured = list(zip(found.peaks.features, found.peaks.peaks.tolist(), predicted.tolist()))
     if options.json:
-        points = [{"count": count, "length": length, "measured": peak, "predicted": guess} for (count, length), peak, guess in measured]
-        facts = {"device": options.device, "budget": found.budget, "model": found.model.info._asdict(), "terms": found.model.terms}
-        print(json.dumps({**facts, "points": points, "batch_sizes": [size._asdict() for size in found.sizes]}, indent=2))
+        points = [
+            {"count": count, "length": length, "measured": peak, "predicted": guess}
+            for (count, length), peak, guess in measured
+        ]
+        facts = {
+            "device": options.device,
+            "budget": found.budget,
+            "model": found.model.info._asdict(),
+            "terms": found.model.terms,
+        }
+        print(
+            json.dumps(
+                {
+                    **facts,
+                    "points": points,
+                    "batch_sizes": [size._asdict() for size in found.sizes],
+                },
+                indent=2,
+            )
+        )
         return
     mebibyte = 1 << 20
     rows = [
-        [f"{count:,}", f"{length:g}", f"{peak / mebibyte:,.1f}", f"{guess / mebibyte:,.1f}", f"{100 * (guess / peak - 1):+.2f} %"]
+        [
+            f"{count:,}",
+            f"{length:g}",
+            f"{peak / mebibyte:,.1f}",
+            f"{guess / mebibyte:,.1f}",
+            f"{100 * (guess / peak - 1):+.2f} %",
+        ]
         for (count, length), peak, guess in measured
     ]
-    _print_table(f"steps measured on {options.device}, in MiB", ["count", "length", "measured", "predicted", "off"], rows)
+    _print_table(
+        f"steps measured on {options.device}, in MiB",
+        ["count", "length", "measured", "predicted", "off"],
+        rows,
+    )
     print(f"{found.model}\n")
     rows = [
-        [f"{size.length:g}", f"{size.batch_size:,}", f"{size.bytes / mebibyte:,.1f}", f"{100 * size.bytes / found.budget:.1f} %"] for size in found.sizes
+        [
+            f"{size.length:g}",
+            f"{size.batch_size:,}",
+            f"{size.bytes / mebibyte:,.1f}",
+            f"{100 * size.bytes / found.budget:.1f} %",
+        ]
+        for size in found.sizes
     ]
-    _print_table(f"largest batches within {found.budget / mebibyte:,.1f} MiB", ["padded length", "batch size", "MiB with margin", "of the budget"], rows)
+    _print_table(
+        f"largest batches within {found.budget / mebibyte:,.1f} MiB",
+        ["padded length", "batch size", "MiB with margin", "of the budget"],
+        rows,
+    )
     for what, path in (("model", options.save), ("picture", options.picture)):
         if path:
             print(f"{what}: {path}")

@@ -30,8 +30,15 @@ class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
     stream that goes on for ever.
     """
 
-    def __init__(self, stream: Stream, rank: int = 0, world_size: int = 1, transform: Any = None) -> None:
-        self._stream, self._rank, self._world_size, self._transform = stream, rank, world_size, transform
+    def __init__(
+        self, stream: Stream, rank: int = 0, world_size: int = 1, transform: Any = None
+    ) -> None:
+        self._stream, self._rank, self._world_size, self._transform = (
+            stream,
+            rank,
+            world_size,
+            transform,
+        )
         self._running: Any = None
         self._place: Any = None
         self._loaded: Any = None
@@ -44,7 +51,9 @@ class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
             if self._running is not None:
                 self._loaded = self._running.state_dict()
             self._place = place
-            own = Stream(self._stream._recipe, self._stream._is_text).rank(self._rank * workers + worker, self._world_size * workers)
+            own = Stream(self._stream._recipe, self._stream._is_text).rank(
+                self._rank * workers + worker, self._world_size * workers
+            )
             self._running = own if self._transform is None else own.map(self._transform)
             if self._loaded is not None:
                 self._running.load_state_dict(self._loaded)
@@ -66,4 +75,9 @@ class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
             self._run().load_state_dict(state_dict)
 
     def __getstate__(self) -> "dict[str, Any]":
-        return {**self.__dict__, "_running": None, "_place": None, "_loaded": self._loaded if self._running is None else self._running.state_dict()}
+        return {
+            **self.__dict__,
+            "_running": None,
+            "_place": None,
+            "_loaded": self._loaded if self._running is None else self._running.state_dict(),
+        }

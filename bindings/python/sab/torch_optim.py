@@ -29,7 +29,19 @@ _flatten: Callable[[List[Any]], Any] = _torch._C._nn.flatten_dense_tensors
 _unflatten: Callable[[Any, List[Any]], Tuple[Any, ...]] = _torch._C._nn.unflatten_dense_tensors
 
 # Torch's optimizers whose step treats every element alike, whatever tensor it is in.
-_ELEMENTWISE = ("Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD")
+_ELEMENTWISE = (
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "ASGD",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SGD",
+)
 # Of a parameter, and of a stretch. Larger parameters gain nothing; on a CPU the numbers of a stretch stay in its cache from one operation of a step to the next.
 _MOST_ELEMENTS = {"cpu": 1 << 12, "cuda": 1 << 20, "xpu": 1 << 20}
 _MOST_TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 40, "xpu": 1 << 40}
@@ -92,8 +104,12 @@ def fuse_optimizer(
         RuntimeError: it is fused already.
         TypeError: it is no optimizer.
     """
-    if not isinstance(getattr(optimizer, "param_groups", None), list) or not callable(getattr(optimizer, "step", None)):
-        raise TypeError(f"optimizer is a {type(optimizer).__name__}: must be an optimizer, with param_groups and step()")
+    if not isinstance(getattr(optimizer, "param_groups", None), list) or not callable(
+        getattr(optimizer, "step", None)
+    ):
+        raise TypeError(
+            f"optimizer is a {type(optimizer).__name__}: must be an optimizer, with param_groups and step()"
+        )
     if is_fused_optimizer(optimizer):
         raise RuntimeError("trying to fuse an optimizer twice!")
     known = _is_known(type(optimizer))
@@ -102,7 +118,13 @@ def fuse_optimizer(
             f"{type(optimizer).__name__} is not known to treat every element alike: its fuse_step() is its plain step (elementwise=True where it does)",
             stacklevel=2,
         )
-    fuser = _Fuser(do_flatten, check_flatten, known if elementwise is None else elementwise, not known, replace_step)
+    fuser = _Fuser(
+        do_flatten,
+        check_flatten,
+        known if elementwise is None else elementwise,
+        not known,
+        replace_step,
+    )
     if replace_step:
         fuser.plain_step = optimizer.step
         optimizer.step = _stands_for(fuser.plain_step, optimizer)
@@ -136,7 +158,9 @@ def fuse_step(optimizer: Any, closure: Optional[Callable[[], Any]] = None) -> An
 
 def _replaced_step(optimizer: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
     fuser: _Fuser = optimizer._sab_fuser
-    return fuser.step(optimizer, fuser.plain_step or types.MethodType(type(optimizer).step, optimizer), closure)
+    return fuser.step(
+        optimizer, fuser.plain_step or types.MethodType(type(optimizer).step, optimizer), closure
+    )
 
 
 def _stands_for(step: Any, optimizer: Any) -> Any:
@@ -157,7 +181,11 @@ def _is_known(kind: Any) -> bool:
     for name in _ELEMENTWISE:
         base = getattr(_torch.optim, name, None)
         if base is not None and issubclass(kind, base):
-            return all(inspect.unwrap(getattr(kind, each)) is inspect.unwrap(getattr(base, each)) for each in ("step", "_init_group") if hasattr(base, each))
+            return all(
+                inspect.unwrap(getattr(kind, each)) is inspect.unwrap(getattr(base, each))
+                for each in ("step", "_init_group")
+                if hasattr(base, each)
+            )
     return False
 
 
@@ -188,7 +216,11 @@ def _can_fuse(param: Any) -> bool:
     return (
         _is_plain(param)
         and param.is_leaf
-        and (param.dtype in (_torch.float32, _torch.float64) or param.device.type != "cpu" and param.is_floating_point())
+        and (
+            param.dtype in (_torch.float32, _torch.float64)
+            or param.device.type != "cpu"
+            and param.is_floating_point()
+        )
         and param.dim() > 0
         and 0 < param.numel() <= _MOST_ELEMENTS.get(param.device.type, 0)
         and param.is_contiguous()
@@ -199,12 +231,18 @@ def _has_own_memory(tensor: Any) -> bool:
     storage = _storage(tensor)
     if hasattr(storage, "resizable") and not storage.resizable():  # an array's
         return False
-    return bool(storage.nbytes() == tensor.numel() * tensor.element_size() and not (tensor.device.type == "cpu" and storage.is_shared()))
+    return bool(
+        storage.nbytes() == tensor.numel() * tensor.element_size()
+        and not (tensor.device.type == "cpu" and storage.is_shared())
+    )
 
 
 def _extent(tensor: Any) -> int:
     """Bytes from the first element to behind the last."""
-    return int((1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))) * tensor.element_size())
+    return int(
+        (1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())))
+        * tensor.element_size()
+    )
 
 
 def _alignment(tensor: Any) -> int:
@@ -223,7 +261,9 @@ def _move(tensor: Any, to: Any) -> bool:
     storage = _torch.UntypedStorage._new_with_weak_ptr(memory.cdata)
     if storage is None:
         return True
-    tensor.data = _torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage, place, shape, strides)
+    tensor.data = _torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
+        storage, place, shape, strides
+    )
     return False
 
 
@@ -245,7 +285,10 @@ def _as_one(tensors: List[Any], addresses: List[int], places: List[int], count: 
     width = first.element_size()
     if addresses[-1] - addresses[0] != places[-1] * width or not all(map(_contiguous, tensors)):
         return None
-    if list(map(sub, addresses, repeat(addresses[0]))) != list(map(mul, places, repeat(width))) or len(set(map(_dtype, tensors))) > 1:
+    if (
+        list(map(sub, addresses, repeat(addresses[0]))) != list(map(mul, places, repeat(width)))
+        or len(set(map(_dtype, tensors))) > 1
+    ):
         return None
     try:
         return first.detach().as_strided((count,), (1,), first.storage_offset())
@@ -259,7 +302,9 @@ class _Run:
     def __init__(self, params: List[Any], flat: Any, places: List[int]) -> None:
         self.params, self.flat, self.places = params, flat, places
         self.state: dict[str, Any] = {}  # of the flat parameter
-        self.counters: dict[str, Any] = {}  # by name, that of all parameters: tensors without dimensions are views of it
+        self.counters: dict[
+            str, Any
+        ] = {}  # by name, that of all parameters: tensors without dimensions are views of it
         self.dicts: List[dict[str, Any]] = []  # the state of each parameter, where there is any
         self.published: dict[str, Any] = {}  # of the state, what the parameters' has been made of
         self.memory: Any = None  # of the first gradient of the step before, weakly
@@ -290,7 +335,11 @@ class _Run:
     def gather(self) -> bool:
         """Sets the gradient of the flat parameter; False where a gradient is missing or not a plain one."""
         gradients = list(map(_gradient, self.params))
-        if not all(map(is_not, gradients, repeat(None))) or set(map(type, gradients)) != {_Tensor} or set(map(_layout, gradients)) != {_torch.strided}:
+        if (
+            not all(map(is_not, gradients, repeat(None)))
+            or set(map(type, gradients)) != {_Tensor}
+            or set(map(_layout, gradients)) != {_torch.strided}
+        ):
             return False
         flat = _as_one(gradients, list(map(_address, gradients)), self.places, self.flat.numel())
         if flat is None:
@@ -375,7 +424,11 @@ class _Plan:
             and all(map(_contiguous, self.fused))
             and sum(map(_numel, self.fused)) == self.count
             and list(map(is_, map(_gradient, self.rest), repeat(None))) == self.missing
-            and all(_torch.equal(all_, run.state[name].expand(all_.shape)) for run in self.runs for name, all_ in run.counters.items())
+            and all(
+                _torch.equal(all_, run.state[name].expand(all_.shape))
+                for run in self.runs
+                for name, all_ in run.counters.items()
+            )
         )
 
 
@@ -406,16 +459,27 @@ def _signature(param: Any, state: dict[str, Any]) -> Optional[Tuple[Any, ...]]:
 class _Fuser:
     """The fused step of one optimizer: puts flat parameters in the place of many while the optimizer's own step runs."""
 
-    def __init__(self, do_flatten: bool, check_flatten: bool, elementwise: bool, rehearse: bool, replaces: bool) -> None:
+    def __init__(
+        self,
+        do_flatten: bool,
+        check_flatten: bool,
+        elementwise: bool,
+        rehearse: bool,
+        replaces: bool,
+    ) -> None:
         self.options = (do_flatten, check_flatten, elementwise, rehearse, replaces)
-        self.do_flatten, self.check_flatten, self.elementwise, self.rehearse, self.replaces = self.options
+        self.do_flatten, self.check_flatten, self.elementwise, self.rehearse, self.replaces = (
+            self.options
+        )
         self.plain_step: Any = None  # where this one is in its place
         self.count = 0  # groups that were fused, over all steps
         self.plans: List[Any] = []
         self.began = False
         self.state: Any = None  # optimizer.state
         self.states: List[Any] = []  # its values
-        self.laid: dict[int, Tuple[Any, Optional[int]]] = {}  # id: the parameter (torch.utils.swap_tensors refuses those with weak references), and where it was laid
+        self.laid: dict[
+            int, Tuple[Any, Optional[int]]
+        ] = {}  # id: the parameter (torch.utils.swap_tensors refuses those with weak references), and where it was laid
         self.stepped: dict[int, Any] = {}  # id: the parameter has had its first step
 
     def __reduce__(self) -> Any:
@@ -444,7 +508,11 @@ class _Fuser:
         if not self.elementwise:
             return step() if closure is None else step(closure)
         module = sys.modules["torch.optim.optimizer"]
-        if any(getattr(optimizer, f"_optimizer_step_{when}_hooks", None) or getattr(module, f"_global_optimizer_{when}_hooks", None) for when in ("pre", "post")):
+        if any(
+            getattr(optimizer, f"_optimizer_step_{when}_hooks", None)
+            or getattr(module, f"_global_optimizer_{when}_hooks", None)
+            for when in ("pre", "post")
+        ):
             return self._step_with_hooks(optimizer, step, closure)
         loss = None
         if closure is not None:
@@ -456,7 +524,9 @@ class _Fuser:
         finally:
             self._end(optimizer)
 
-    def _step_with_hooks(self, optimizer: Any, step: Any, closure: Optional[Callable[[], Any]]) -> Any:
+    def _step_with_hooks(
+        self, optimizer: Any, step: Any, closure: Optional[Callable[[], Any]]
+    ) -> Any:
         """Hooks see the optimizer as it is: the flat parameters come after the last hook before the step, and go before the first one after it."""
 
         def begin(optimizer: Any, args: Tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -472,7 +542,9 @@ class _Fuser:
 
         pre, post = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
         optimizer._optimizer_step_pre_hooks = OrderedDict([*pre.items(), ("sab", begin)])
-        optimizer._optimizer_step_post_hooks = OrderedDict([("sab", lambda *_: self._end(optimizer)), *post.items()])
+        optimizer._optimizer_step_post_hooks = OrderedDict(
+            [("sab", lambda *_: self._end(optimizer)), *post.items()]
+        )
         try:
             return step() if closure is None else step(closure)
         finally:
@@ -482,16 +554,29 @@ class _Fuser:
     def _begin(self, optimizer: Any) -> None:
         groups, state = optimizer.param_groups, optimizer.state
         with _torch.no_grad():
-            valid = state is self.state and len(state) == len(self.states) and all(map(is_, state.values(), self.states))
-            plans: List[Any] = self.plans if valid and len(self.plans) == len(groups) else [None] * len(groups)
+            valid = (
+                state is self.state
+                and len(state) == len(self.states)
+                and all(map(is_, state.values(), self.states))
+            )
+            plans: List[Any] = (
+                self.plans if valid and len(self.plans) == len(groups) else [None] * len(groups)
+            )
             self.plans = []
             for group, plan in zip(groups, plans):
-                if plan is None or not plan.holds(group) or not all([run.gather() for run in plan.runs]):
+                if (
+                    plan is None
+                    or not plan.holds(group)
+                    or not all([run.gather() for run in plan.runs])
+                ):
                     plan = self._plan(group, state)
                 self.plans.append(plan)
             if self.plans != plans:
                 members = {id(param) for plan in self.plans for param in plan.members}
-                self.laid, self.stepped = ({key: noted[key] for key in noted.keys() & members} for noted in (self.laid, self.stepped))
+                self.laid, self.stepped = (
+                    {key: noted[key] for key in noted.keys() & members}
+                    for noted in (self.laid, self.stepped)
+                )
         self.began = True
         for group, plan in zip(groups, self.plans):
             if plan.runs:
@@ -551,26 +636,50 @@ class _Fuser:
 
     def _runs(self, params: List[Any], state: Any) -> Iterator[_Run]:
         """The stretches of memory that hold two or more parameters, with gradients and the same state."""
-        plain = [param for param in params if _is_plain(param) and param.grad is not None and param.numel()]
+        plain = [
+            param
+            for param in params
+            if _is_plain(param) and param.grad is not None and param.numel()
+        ]
         plain.sort(key=lambda param: (str(param.device), param.data_ptr()))
         found: List[Tuple[Any, Any]] = []
         end, device, together = 0, None, 0
         for index, param in enumerate(plain):
-            address, follower = param.data_ptr(), plain[index + 1] if index + 1 < len(plain) else None
+            address, follower = (
+                param.data_ptr(),
+                plain[index + 1] if index + 1 < len(plain) else None,
+            )
             overlaps = param.device == device and address < end
             if not overlaps:
                 end, device = 0, param.device
             end = max(end, address + _extent(param))
-            overlaps |= follower is not None and follower.device == device and follower.data_ptr() < end
+            overlaps |= (
+                follower is not None and follower.device == device and follower.data_ptr() < end
+            )
             gradient = param.grad
-            usable = not overlaps and _can_fuse(param) and type(gradient) is _Tensor and gradient.layout is _torch.strided and gradient.dtype is param.dtype
+            usable = (
+                not overlaps
+                and _can_fuse(param)
+                and type(gradient) is _Tensor
+                and gradient.layout is _torch.strided
+                and gradient.dtype is param.dtype
+            )
             if self.rehearse:
                 usable = usable and id(param) in self.stepped
             signature = _signature(param, state.get(param, {})) if usable else None
             if signature is None:
                 continue
-            key = param.device, param.dtype, address - param.storage_offset() * param.element_size(), signature
-            follows = found and found[-1][0] == key and found[-1][1].data_ptr() + found[-1][1].numel() * param.element_size() == address
+            key = (
+                param.device,
+                param.dtype,
+                address - param.storage_offset() * param.element_size(),
+                signature,
+            )
+            follows = (
+                found
+                and found[-1][0] == key
+                and found[-1][1].data_ptr() + found[-1][1].numel() * param.element_size() == address
+            )
             if not follows or together + param.numel() > _MOST_TOGETHER[param.device.type]:
                 yield from self._run(found, state)
                 found, together = [], 0

@@ -40,7 +40,8 @@ fn link_system() {
 }
 
 fn link_bundled() {
-    let source = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("libsab");
+    let source =
+        Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("libsab");
     for part in ["CMakeLists.txt", "cmake", "include", "src"] {
         watch(&source.join(part));
     }

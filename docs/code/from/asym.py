@@ -31,7 +31,9 @@ class Longest(AnnotatedModule):
         return "(b)"
 
 
-thresholds = find_thresholds([len(x) for x in sentences], cost_fn=lambda length: length, k=3, num_trials=100)
+thresholds = find_thresholds(
+    [len(x) for x in sentences], cost_fn=lambda length: length, k=3, num_trials=100
+)
 batch = DataCollection("(B, L_sequence, 8)", sentences)
 batch.group(grouper=LengthThresholdGrouper("sequence", thresholds))
 outputs = batch.apply(Longest())
@@ -45,6 +47,8 @@ import sab
 exact = sab.find_thresholds([len(x) for x in sentences], k=3, method="least_worst").thresholds
 collection = sab.Collection(sentences, "(B, L_sequence, 8)")
 grouped = collection.group(collection.grouping(sequence=exact))
-same = grouped.apply(lambda x, mask: (x.sum(2) * mask).amax(1), output="(B)", mask="sequence").join()
+same = grouped.apply(
+    lambda x, mask: (x.sum(2) * mask).amax(1), output="(B)", mask="sequence"
+).join()
 assert torch.allclose(outputs, same)
 # [end]

@@ -6,12 +6,20 @@ needs: torch
 import torch
 
 # [imports]
-from sab.compat.bionemo.sampler import BucketBatchSampler, SizeAwareBatchSampler, size_aware_batching
+from sab.compat.bionemo.sampler import (
+    BucketBatchSampler,
+    SizeAwareBatchSampler,
+    size_aware_batching,
+)
 from sab.compat.bionemo.utils import collect_cuda_peak_alloc, create_buckets
 # [end]
 
 # [same]
-buckets = create_buckets(torch.tensor([1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 22, 22, 22, 22]), max_width=5, min_bucket_count=10)
+buckets = create_buckets(
+    torch.tensor([1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 22, 22, 22, 22]),
+    max_width=5,
+    min_bucket_count=10,
+)
 assert buckets.bucket_boundaries.tolist() == [1, 6, 11, 16, 21, 23]
 
 sampler = BucketBatchSampler(
@@ -30,7 +38,13 @@ assert list(sampler)[:3] == [[24, 17, 16, 22, 19], [2, 5], [12, 10, 11]]  # as p
 import sab
 
 sizes = torch.arange(1, 26)
-sampler = sab.BucketSampler(sab.plan(sizes, budget=100), seed=0, rank=0, world_size=2)  # a budget, ranks, resume: what the peer has not
+sampler = sab.BucketSampler(
+    sab.plan(sizes, budget=100), seed=0, rank=0, world_size=2
+)  # a budget, ranks, resume: what the peer has not
 # [end]
-assert len(list(SizeAwareBatchSampler(range(5), lambda index: 2, 4))) == len(list(size_aware_batching([0] * 5, lambda item: 2, 4))) == 3
+assert (
+    len(list(SizeAwareBatchSampler(range(5), lambda index: 2, 4)))
+    == len(list(size_aware_batching([0] * 5, lambda item: 2, 4)))
+    == 3
+)
 assert callable(collect_cuda_peak_alloc) and len(sampler) > 0

@@ -20,10 +20,19 @@ def read_chunk(path):
 
 
 sentences = datasets.chunked_dataset_iterator(
-    chunk_refs=sorted(glob.glob("train.*.txt.gz")), read_chunk_fn=read_chunk, buffer_size=1000, seed=1337, train=True, shuffle=True
+    chunk_refs=sorted(glob.glob("train.*.txt.gz")),
+    read_chunk_fn=read_chunk,
+    buffer_size=1000,
+    seed=1337,
+    train=True,
+    shuffle=True,
 )
 batches = iterators.BucketedReadaheadBatchIterator(
-    sentences, read_ahead=500, key=lambda line: len(line.split()), batch_size=lambda longest: 1024 // len(longest.split()), seed=0
+    sentences,
+    read_ahead=500,
+    key=lambda line: len(line.split()),
+    batch_size=lambda longest: 1024 // len(longest.split()),
+    seed=0,
 )
 first = next(batches)
 state = batches.getstate()

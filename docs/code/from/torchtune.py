@@ -22,10 +22,17 @@ def step(batch_size):
 device = sab.Probe("cpu", total_bytes=8 << 20)
 
 # [same]
-max_batch_size = find_max_batch_size(step, device)  # offline: use_maximum_batch_size; rounded down to a power of two, as the RFC says
+max_batch_size = find_max_batch_size(
+    step, device
+)  # offline: use_maximum_batch_size; rounded down to a power of two, as the RFC says
 batch_size = 32
 for epoch in range(4):  # online: batch_increase_function
-    batch_size = next_batch_size(lambda epoch, current_batch_size: 16 if epoch in (1, 3) else 0, epoch, batch_size, max_batch_size)
+    batch_size = next_batch_size(
+        lambda epoch, current_batch_size: 16 if epoch in (1, 3) else 0,
+        epoch,
+        batch_size,
+        max_batch_size,
+    )
 assert batch_size == 64
 # [end]
 

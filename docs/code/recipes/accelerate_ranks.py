@@ -33,6 +33,8 @@ class Loader(DataLoader):
     def load_state_dict(self, state):
         self.step = state["step"]
         self.batch_sampler.load_state_dict(state["sampler"])
+
+
 # [end]
 
 
@@ -41,12 +43,19 @@ def train(folder, stop=None, resume=False):
     seen = []
     # [train]
     accelerator = Accelerator(cpu=True)
-    sampler = sab.BucketSampler(sab.plan(sizes, budget=1024), seed=0, rank=accelerator.process_index, world_size=accelerator.num_processes)
+    sampler = sab.BucketSampler(
+        sab.plan(sizes, budget=1024),
+        seed=0,
+        rank=accelerator.process_index,
+        world_size=accelerator.num_processes,
+    )
     loader = Loader(dataset, batch_sampler=sampler, collate_fn=collate, num_workers=2)
 
     torch.manual_seed(0)
     model = Model()
-    model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))  # not the loader: it knows its rank already
+    model, optimizer = accelerator.prepare(
+        model, torch.optim.SGD(model.parameters(), lr=0.1)
+    )  # not the loader: it knows its rank already
     accelerator.register_for_checkpointing(loader)
     if resume:
         accelerator.load_state(f"{folder}/state")
@@ -55,7 +64,9 @@ def train(folder, stop=None, resume=False):
         words, labels = words.to(accelerator.device), labels.to(accelerator.device)
         loss = functional.cross_entropy(model(words), labels, reduction="sum")
         optimizer.zero_grad()
-        accelerator.backward(loss * accelerator.num_processes / step_samples)  # gradients are averaged over ranks: this makes it the mean over the step's samples
+        accelerator.backward(
+            loss * accelerator.num_processes / step_samples
+        )  # gradients are averaged over ranks: this makes it the mean over the step's samples
         optimizer.step()
         seen += [tuple(row[row != 0].tolist()) for row in words]
         if loader.step == stop:
@@ -70,7 +81,9 @@ def main(folder):
     accelerator.wait_for_everyone()  # rank 0 writes
     _, loader, rest = train(folder, resume=True)
     first, rest = gather_object(first), gather_object(rest)
-    assert sorted(first + rest) == sorted(tuple(words.tolist()) for words, _ in dataset)  # nothing lost, nothing twice
+    assert sorted(first + rest) == sorted(
+        tuple(words.tolist()) for words, _ in dataset
+    )  # nothing lost, nothing twice
 
     loader.load_state_dict(loader.state_dict())  # of a finished epoch
     next(iter(loader))

@@ -21,7 +21,9 @@ def train(steps, state=None):
     sampler = sab.BucketSampler(plan, seed=0, rank=rank, world_size=world_size)
     if state is not None:
         sampler.load_state_dict(state)
-    sab.check_ranks(sampler, timeout=60)  # all have the same data, seed and step; names the rank that has not
+    sab.check_ranks(
+        sampler, timeout=60
+    )  # all have the same data, seed and step; names the rank that has not
 
     torch.manual_seed(0)
     model = nn.parallel.DistributedDataParallel(Model())
@@ -30,7 +32,9 @@ def train(steps, state=None):
     for batch in sampler.batches():
         words, labels = collate([dataset[index] for index in batch.indices])
         loss = nn.functional.cross_entropy(model(words), labels, reduction="sum")
-        loss = loss * world_size / batch.step_samples  # DDP takes the mean over ranks: this makes it the mean over the step's samples
+        loss = (
+            loss * world_size / batch.step_samples
+        )  # DDP takes the mean over ranks: this makes it the mean over the step's samples
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -39,11 +43,15 @@ def train(steps, state=None):
         if steps == 0:
             break
     return seen, sampler.state_dict()
+
+
 # [end]
 
 
 def worker(rank, world_size, folder, steps, state):
-    dist.init_process_group("gloo", f"file://{folder}/store-{world_size}", rank=rank, world_size=world_size)
+    dist.init_process_group(
+        "gloo", f"file://{folder}/store-{world_size}", rank=rank, world_size=world_size
+    )
     torch.save(train(steps, state), f"{folder}/rank-{rank}.pt")
     dist.destroy_process_group()
 
@@ -58,7 +66,9 @@ def main(folder):
     rest, _ = torch.load(f"{folder}/rank-0.pt")
     assert sorted(first + second + rest) == list(range(len(dataset)))  # nothing lost, nothing twice
     # [end]
-    print(f"{len(first)} and {len(second)} samples on two ranks, {len(rest)} on one: {len(dataset)} in all")
+    print(
+        f"{len(first)} and {len(second)} samples on two ranks, {len(rest)} on one: {len(dataset)} in all"
+    )
 
     # [loader]
     plan = sab.plan(sizes, budget=1024)
@@ -66,7 +76,9 @@ def main(folder):
     loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, num_workers=2)
     for step, (words, labels) in enumerate(loader):
         if step == 4:
-            state = sampler.state_dict(step=step + 1)  # workers have fetched more than was trained on: say how many steps were
+            state = sampler.state_dict(
+                step=step + 1
+            )  # workers have fetched more than was trained on: say how many steps were
             break
     # [end]
     sampler.load_state_dict(state)

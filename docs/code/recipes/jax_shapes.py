@@ -36,14 +36,21 @@ def step(weights, words, labels):
 
 
 keys = jax.random.split(jax.random.key(0))
-weights = {"embedding": jax.random.normal(keys[0], (30, 16)), "output": jax.random.normal(keys[1], (16, 2))}
+weights = {
+    "embedding": jax.random.normal(keys[0], (30, 16)),
+    "output": jax.random.normal(keys[1], (16, 2)),
+}
 for epoch in range(3):
     for batch in sampler.batches():
-        words = np.zeros((batch.count, int(batch.padded_length)), np.int32)  # pad to the plan's length, not to the batch's longest
+        words = np.zeros(
+            (batch.count, int(batch.padded_length)), np.int32
+        )  # pad to the plan's length, not to the batch's longest
         for row, index in zip(words, batch.indices):
             row[: sizes[index]] = sentences[index]
         weights, loss = step(weights, words, labels[batch.indices])
 
 assert len(compiled) <= 8
 # [end]
-print(f"{3 * len(sampler)} steps, {len(compiled)} compilations, {plan.report().padding:.1%} padding")
+print(
+    f"{3 * len(sampler)} steps, {len(compiled)} compilations, {plan.report().padding:.1%} padding"
+)

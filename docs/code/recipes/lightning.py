@@ -24,7 +24,9 @@ class Data(pl.LightningDataModule):
 
     def train_dataloader(self):  # called for each epoch: see reload_dataloaders_every_n_epochs
         plan = sab.plan(sizes, budget=1024)
-        self.sampler = sab.BucketSampler(plan, seed=0, rank=self.trainer.global_rank, world_size=self.trainer.world_size)
+        self.sampler = sab.BucketSampler(
+            plan, seed=0, rank=self.trainer.global_rank, world_size=self.trainer.world_size
+        )
         self.sampler.set_epoch(self.trainer.current_epoch)
         self.step = 0
         if self.saved is not None:
@@ -33,16 +35,23 @@ class Data(pl.LightningDataModule):
             self.saved = None
         return DataLoader(dataset, batch_sampler=self.sampler, collate_fn=collate, num_workers=2)
 
-    def on_before_batch_transfer(self, batch, dataloader_index):  # when the step of a batch begins: workers, and Lightning itself, have fetched more
+    def on_before_batch_transfer(
+        self, batch, dataloader_index
+    ):  # when the step of a batch begins: workers, and Lightning itself, have fetched more
         self.step += self.trainer.training
         return batch
 
     def state_dict(self):
         state = self.sampler.state_dict(step=self.step)
-        return {"step": self.step, "sampler": {**state, "finished": False}}  # it is Lightning that begins the next epoch
+        return {
+            "step": self.step,
+            "sampler": {**state, "finished": False},
+        }  # it is Lightning that begins the next epoch
 
     def load_state_dict(self, state):
         self.saved = state
+
+
 # [end]
 
 
@@ -70,22 +79,43 @@ def main(folder):
         reload_dataloaders_every_n_epochs=1,  # for each epoch a sampler that is told its number
     )
     # [end]
-    options.update(accelerator="cpu", devices=1, enable_progress_bar=False, enable_model_summary=False, logger=False)
+    options.update(
+        accelerator="cpu",
+        devices=1,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        logger=False,
+    )
 
     # [fit]
     def keep():
-        return pl.callbacks.ModelCheckpoint(folder, "step-{step}", every_n_train_steps=10, save_top_k=-1, auto_insert_metric_name=False, enable_version_counter=False)
+        return pl.callbacks.ModelCheckpoint(
+            folder,
+            "step-{step}",
+            every_n_train_steps=10,
+            save_top_k=-1,
+            auto_insert_metric_name=False,
+            enable_version_counter=False,
+        )
 
     whole = Training()
     pl.Trainer(max_epochs=2, callbacks=[keep()], **options).fit(whole, datamodule=Data())
 
     for step in (10, 20, 40):  # 20 and 40 as saved by the run that was resumed before
         resumed = Training()
-        pl.Trainer(max_epochs=2, callbacks=[keep()], **options).fit(resumed, datamodule=Data(), ckpt_path=f"{folder}/step-{step}.ckpt")
-        assert resumed.seen == whole.seen[step:]  # the same batches as without the stop, to the end of the second epoch
+        pl.Trainer(max_epochs=2, callbacks=[keep()], **options).fit(
+            resumed, datamodule=Data(), ckpt_path=f"{folder}/step-{step}.ckpt"
+        )
+        assert (
+            resumed.seen == whole.seen[step:]
+        )  # the same batches as without the stop, to the end of the second epoch
     # [end]
-    assert whole.seen[: len(whole.seen) // 2] != whole.seen[len(whole.seen) // 2 :]  # another order in the second epoch
-    print(f"{len(whole.seen)} steps in two epochs, the same {len(resumed.seen)} after the third stop, at step 40")
+    assert (
+        whole.seen[: len(whole.seen) // 2] != whole.seen[len(whole.seen) // 2 :]
+    )  # another order in the second epoch
+    print(
+        f"{len(whole.seen)} steps in two epochs, the same {len(resumed.seen)} after the third stop, at step 40"
+    )
 
 
 if __name__ == "__main__":

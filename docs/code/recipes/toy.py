@@ -25,9 +25,13 @@ class Model(nn.Module):
 
     def forward(self, words):
         return self.output(self.embedding(words).max(1).values)
+
+
 # [end]
 
 
 if __name__ == "__main__":
     words, labels = collate(dataset[:4])
-    assert words.shape == (4, sizes[:4].max()) and Model()(words).shape == (4, 2) and len(labels) == 4
+    assert (
+        words.shape == (4, sizes[:4].max()) and Model()(words).shape == (4, 2) and len(labels) == 4
+    )

@@ -16,7 +16,11 @@ import sab
 
 def pad(samples):
     words = pad_sequence([words for words, _ in samples], batch_first=True)
-    return {"input_ids": words, "attention_mask": (words != 0).long(), "labels": torch.tensor([label for _, label in samples])}
+    return {
+        "input_ids": words,
+        "attention_mask": (words != 0).long(),
+        "labels": torch.tensor([label for _, label in samples]),
+    }
 
 
 # [trainer]
@@ -30,9 +34,15 @@ class BudgetTrainer(Trainer):
 
     def get_train_dataloader(self):
         plan = sab.plan(sizes, budget=1024)
-        sampler = sab.BucketSampler(plan, seed=self.args.data_seed or 0, rank=self.args.process_index, world_size=self.args.world_size)
+        sampler = sab.BucketSampler(
+            plan,
+            seed=self.args.data_seed or 0,
+            rank=self.args.process_index,
+            world_size=self.args.world_size,
+        )
         return Loader(self.train_dataset, batch_sampler=sampler, collate_fn=self.data_collator)
-# [end]
+
+    # [end]
 
     seen: "list[list[int]]" = []
 
@@ -43,9 +53,26 @@ class BudgetTrainer(Trainer):
 
 def train(folder, **arguments):
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, max_position_embeddings=100)
-    common = dict(use_cpu=True, report_to=[], disable_tqdm=True, num_train_epochs=2, save_strategy="steps", save_steps=20, logging_strategy="no")
-    trainer = BudgetTrainer(BertForSequenceClassification(config), TrainingArguments(folder, **common), pad, dataset)
+    config = BertConfig(
+        vocab_size=30,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=100,
+    )
+    common = dict(
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+        num_train_epochs=2,
+        save_strategy="steps",
+        save_steps=20,
+        logging_strategy="no",
+    )
+    trainer = BudgetTrainer(
+        BertForSequenceClassification(config), TrainingArguments(folder, **common), pad, dataset
+    )
     trainer.seen = []
     trainer.train(**arguments)
     return trainer
@@ -55,7 +82,9 @@ def main(folder):
     whole = train(folder)
     # [resume]
     resumed = train(folder, resume_from_checkpoint=f"{folder}/checkpoint-20")
-    assert resumed.seen == whole.seen[20:]  # Trainer skips what was trained on, which costs no loading of samples
+    assert (
+        resumed.seen == whole.seen[20:]
+    )  # Trainer skips what was trained on, which costs no loading of samples
     # [end]
     print(f"{len(whole.seen)} steps in two epochs, the same {len(resumed.seen)} after step 20")
 

@@ -36,7 +36,9 @@ struct Collection {
     std::shared_ptr<const Groups> groups;                 // null: it is not grouped
 };
 
-std::string of(const char* what, std::size_t number) { return std::string(what) + "[" + std::to_string(number) + "]"; }
+std::string of(const char* what, std::size_t number) {
+    return std::string(what) + "[" + std::to_string(number) + "]";
+}
 
 template <class... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {
@@ -45,11 +47,13 @@ template <class... Parts>
 
 std::string shown(at::IntArrayRef sizes) {
     std::string out = "(";
-    for (std::size_t d = 0; d < sizes.size(); ++d) out += (d > 0 ? ", " : "") + std::to_string(sizes[d]);
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+        out += (d > 0 ? ", " : "") + std::to_string(sizes[d]);
     return out + ")";
 }
 
-/// Tensors given by DLPack stay the caller's until keep() says otherwise. One that is given several times is one tensor.
+/// Tensors given by DLPack stay the caller's until keep() says otherwise. One that is given several
+/// times is one tensor.
 class Adopted {
 public:
     at::Tensor tensor(DLManagedTensor* given, const std::string& name) {
@@ -67,52 +71,81 @@ private:
     std::unordered_map<DLManagedTensor*, at::Tensor> known_;
 };
 
-const at::Tensor& native(const sab_torch_tensor* tensor) { return *reinterpret_cast<const at::Tensor*>(tensor); }
+const at::Tensor& native(const sab_torch_tensor* tensor) {
+    return *reinterpret_cast<const at::Tensor*>(tensor);
+}
 
 void check_strided(const at::Tensor& tensor, const std::string& which) {
     if (!tensor.defined()) refuse(which, " is an undefined tensor");
-    if (tensor.layout() != at::kStrided || tensor.is_quantized()) refuse(which, " is sparse or quantized: must be strided, of plain numbers");
+    if (tensor.layout() != at::kStrided || tensor.is_quantized())
+        refuse(which, " is sparse or quantized: must be strided, of plain numbers");
 }
 
-std::vector<at::Tensor> read_tensors(const sab_torch_leaf& given, std::size_t count, const std::string& name, Adopted& adopted) {
-    if ((given.dlpack != nullptr) == (given.tensors != nullptr) && count > 0) refuse(name, ": exactly one of dlpack and tensors must be given");
+std::vector<at::Tensor> read_tensors(const sab_torch_leaf& given, std::size_t count,
+                                     const std::string& name, Adopted& adopted) {
+    if ((given.dlpack != nullptr) == (given.tensors != nullptr) && count > 0)
+        refuse(name, ": exactly one of dlpack and tensors must be given");
     std::vector<at::Tensor> tensors;
     tensors.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-        const auto which = [&] { return name + of(given.tensors != nullptr ? ".tensors" : ".dlpack", i); };
-        if (given.tensors != nullptr ? given.tensors[i] == nullptr : given.dlpack[i] == nullptr) refuse(which(), " is NULL");
-        tensors.push_back(given.tensors != nullptr ? native(given.tensors[i]) : adopted.tensor(given.dlpack[i], name + of(".dlpack", i)));
+        const auto which = [&] {
+            return name + of(given.tensors != nullptr ? ".tensors" : ".dlpack", i);
+        };
+        if (given.tensors != nullptr ? given.tensors[i] == nullptr : given.dlpack[i] == nullptr)
+            refuse(which(), " is NULL");
+        tensors.push_back(given.tensors != nullptr
+                              ? native(given.tensors[i])
+                              : adopted.tensor(given.dlpack[i], name + of(".dlpack", i)));
         const at::Tensor &tensor = tensors.back(), &first = tensors.front();
-        if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_quantized()) check_strided(tensor, which());
+        if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_quantized())
+            check_strided(tensor, which());
         if (tensor.scalar_type() != first.scalar_type())
-            refuse(which(), " has dtype ", std::string_view(c10::toString(tensor.scalar_type())), ": must be that of the first, ", std::string_view(c10::toString(first.scalar_type())));
-        if (tensor.device() != first.device()) refuse(which(), " is on ", tensor.device().str(), ": must be where the first is, on ", first.device().str());
+            refuse(which(), " has dtype ", std::string_view(c10::toString(tensor.scalar_type())),
+                   ": must be that of the first, ",
+                   std::string_view(c10::toString(first.scalar_type())));
+        if (tensor.device() != first.device())
+            refuse(which(), " is on ", tensor.device().str(), ": must be where the first is, on ",
+                   first.device().str());
     }
     return tensors;
 }
 
-Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string& name, Adopted& adopted) {
+Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string& name,
+               Adopted& adopted) {
     Rule rule;
     rule.padding = given.padding;
-    if (given.padding != SAB_PADDING_CONSTANT && given.padding != SAB_PADDING_REPEAT) refuse(name, ".padding = ", given.padding, ": must be SAB_PADDING_CONSTANT or SAB_PADDING_REPEAT");
+    if (given.padding != SAB_PADDING_CONSTANT && given.padding != SAB_PADDING_REPEAT)
+        refuse(name, ".padding = ", given.padding,
+               ": must be SAB_PADDING_CONSTANT or SAB_PADDING_REPEAT");
     if (leaf.tensors.empty()) return rule;
     const at::Tensor& like = leaf.tensors[0];
     if (given.value_dlpack == nullptr && given.value_tensor == nullptr) {
         if (given.value == 0) return rule;
         if (at::isIntegralType(like.scalar_type(), true)) {
             const at::Tensor probe = at::full({}, given.value, at::TensorOptions(at::kDouble));
-            if (!std::isfinite(given.value) || probe.to(like.scalar_type()).to(at::kDouble).item<double>() != given.value)
-                refuse(name, ".value = ", given.value, ": cannot be a number of dtype ", std::string_view(c10::toString(like.scalar_type())));
+            if (!std::isfinite(given.value) ||
+                probe.to(like.scalar_type()).to(at::kDouble).item<double>() != given.value)
+                refuse(name, ".value = ", given.value, ": cannot be a number of dtype ",
+                       std::string_view(c10::toString(like.scalar_type())));
         }
-        rule.value = at::full({}, given.value, at::TensorOptions(at::kDouble)).to(like.scalar_type());
+        rule.value =
+            at::full({}, given.value, at::TensorOptions(at::kDouble)).to(like.scalar_type());
         return rule;
     }
-    if (given.value_dlpack != nullptr && given.value_tensor != nullptr) refuse(name, ": value_dlpack and value_tensor are both given");
-    rule.value = given.value_tensor != nullptr ? native(given.value_tensor) : adopted.tensor(given.value_dlpack, name + ".value_dlpack");
-    check_strided(rule.value, name + (given.value_tensor != nullptr ? ".value_tensor" : ".value_dlpack"));
+    if (given.value_dlpack != nullptr && given.value_tensor != nullptr)
+        refuse(name, ": value_dlpack and value_tensor are both given");
+    rule.value = given.value_tensor != nullptr
+                     ? native(given.value_tensor)
+                     : adopted.tensor(given.value_dlpack, name + ".value_dlpack");
+    check_strided(rule.value,
+                  name + (given.value_tensor != nullptr ? ".value_tensor" : ".value_dlpack"));
     if (rule.value.scalar_type() != like.scalar_type())
-        refuse(name, ".value has dtype ", std::string_view(c10::toString(rule.value.scalar_type())), ": must be that of the samples, ", std::string_view(c10::toString(like.scalar_type())));
-    if (rule.value.device() != like.device()) refuse(name, ".value is on ", rule.value.device().str(), ": must be where the samples are, on ", like.device().str());
+        refuse(name, ".value has dtype ", std::string_view(c10::toString(rule.value.scalar_type())),
+               ": must be that of the samples, ",
+               std::string_view(c10::toString(like.scalar_type())));
+    if (rule.value.device() != like.device())
+        refuse(name, ".value is on ", rule.value.device().str(),
+               ": must be where the samples are, on ", like.device().str());
     std::vector<int64_t> numbers;
     for (std::size_t d = 0; d < leaf.rank(); ++d) {
         if (leaf.signature.own[d].kind != Dimension::number) continue;
@@ -122,22 +155,33 @@ Rule read_rule(const sab_torch_leaf& given, const Leaf& leaf, const std::string&
     if (rule.value.dim() == 0)
         rule.value_dims = 0;
     else if (rule.value.sizes() != at::IntArrayRef(numbers))
-        refuse(name, ".value has shape ", shown(rule.value.sizes()), ": must have that of the numbers in \"", leaf.signature.text, "\", ", shown(numbers));
+        refuse(name, ".value has shape ", shown(rule.value.sizes()),
+               ": must have that of the numbers in \"", leaf.signature.text, "\", ",
+               shown(numbers));
     return rule;
 }
 
-/// Checks what does not depend on the sample or group; `same` has the sizes that are the same in all. `which()` says which tensor it is.
+/// Checks what does not depend on the sample or group; `same` has the sizes that are the same in
+/// all. `which()` says which tensor it is.
 template <class Which>
-void check_sizes(const at::Tensor& tensor, const Signature& signature, const std::vector<Dimension>& dimensions, std::vector<int64_t>& same, const Which& which) {
+void check_sizes(const at::Tensor& tensor, const Signature& signature,
+                 const std::vector<Dimension>& dimensions, std::vector<int64_t>& same,
+                 const Which& which) {
     if (static_cast<std::size_t>(tensor.dim()) != dimensions.size())
-        refuse(which(), " has shape ", shown(tensor.sizes()), ": must have ", dimensions.size(), " dimensions, those of \"", signature.text, "\"", std::string_view(dimensions.size() < signature.dimensions.size() ? " without B" : ""));
+        refuse(
+            which(), " has shape ", shown(tensor.sizes()), ": must have ", dimensions.size(),
+            " dimensions, those of \"", signature.text, "\"",
+            std::string_view(dimensions.size() < signature.dimensions.size() ? " without B" : ""));
     same.resize(dimensions.size(), -1);
     for (std::size_t d = 0; d < dimensions.size(); ++d) {
         const int64_t size = tensor.sizes()[d];
         if (dimensions[d].kind == Dimension::number && size != dimensions[d].size)
-            refuse(which(), " has size ", size, " along dimension ", d, ": must be ", dimensions[d].size, " by \"", signature.text, "\"");
+            refuse(which(), " has size ", size, " along dimension ", d, ": must be ",
+                   dimensions[d].size, " by \"", signature.text, "\"");
         if (dimensions[d].kind != Dimension::any) continue;
-        if (same[d] >= 0 && size != same[d]) refuse(which(), " has size ", size, " along dimension ", d, ": must be ", same[d], ", as before");
+        if (same[d] >= 0 && size != same[d])
+            refuse(which(), " has size ", size, " along dimension ", d, ": must be ", same[d],
+                   ", as before");
         same[d] = size;
     }
 }
@@ -151,18 +195,22 @@ public:
         refuse_beside(all_.find(path), path, name);
         refuse_beside(path.empty() ? all_.begin() : all_.find(""), path, name);
         const auto below = all_.lower_bound(path + "/");
-        if (below != all_.end() && below->compare(0, path.size() + 1, path + "/") == 0) refuse_beside(below, path, name);
+        if (below != all_.end() && below->compare(0, path.size() + 1, path + "/") == 0)
+            refuse_beside(below, path, name);
         all_.insert(path);
     }
 
 private:
-    void refuse_beside(std::set<std::string>::const_iterator other, const std::string& path, const std::string& name) const {
-        if (other != all_.end()) refuse(name, ".path = \"", path, "\": cannot stand beside \"", *other, "\"");
+    void refuse_beside(std::set<std::string>::const_iterator other, const std::string& path,
+                       const std::string& name) const {
+        if (other != all_.end())
+            refuse(name, ".path = \"", path, "\": cannot stand beside \"", *other, "\"");
     }
     std::set<std::string> all_;
 };
 
-std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t count, std::size_t tensors, Adopted& adopted) {
+std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t count,
+                                        std::size_t tensors, Adopted& adopted) {
     auto made = std::make_unique<Collection>();
     Paths paths;
     for (std::size_t l = 0; l < count; ++l) {
@@ -180,15 +228,18 @@ std::unique_ptr<Collection> read_leaves(const sab_torch_leaf* given, std::size_t
 }
 
 /// As samples lie in the groups, or where there are none one by one.
-Layout layout_of(const Leaf& leaf, const std::shared_ptr<const Groups>& groups, std::size_t samples, Numbers shapes) {
-    return {groups, leaf.signature.batch_dim, leaf.rank() + (groups ? 1 : 0), std::move(shapes), groups ? groups->count() : samples};
+Layout layout_of(const Leaf& leaf, const std::shared_ptr<const Groups>& groups, std::size_t samples,
+                 Numbers shapes) {
+    return {groups, leaf.signature.batch_dim, leaf.rank() + (groups ? 1 : 0), std::move(shapes),
+            groups ? groups->count() : samples};
 }
 
 /// Of the tensors that a collection has.
 Numbers present_shapes(const Collection& collection, const Leaf& leaf) {
     if (!collection.groups) return leaf.shapes;
     std::vector<int64_t> shapes;
-    for (const at::Tensor& tensor : leaf.tensors) shapes.insert(shapes.end(), tensor.sizes().begin(), tensor.sizes().end());
+    for (const at::Tensor& tensor : leaf.tensors)
+        shapes.insert(shapes.end(), tensor.sizes().begin(), tensor.sizes().end());
     return std::make_shared<const std::vector<int64_t>>(std::move(shapes));
 }
 
@@ -199,28 +250,40 @@ Numbers padded_shapes(const Leaf& leaf, const Groups& groups) {
     for (std::size_t g = 0; g < groups.count(); ++g) {
         longest.assign(rank, 0);
         for (const int64_t sample : groups.samples(g))
-            for (std::size_t d = 0; d < rank; ++d) longest[d] = std::max(longest[d], (*leaf.shapes)[static_cast<std::size_t>(sample) * rank + d]);
-        longest.insert(longest.begin() + static_cast<std::ptrdiff_t>(leaf.signature.batch_dim), static_cast<int64_t>(groups.samples(g).size()));
+            for (std::size_t d = 0; d < rank; ++d)
+                longest[d] = std::max(longest[d],
+                                      (*leaf.shapes)[static_cast<std::size_t>(sample) * rank + d]);
+        longest.insert(longest.begin() + static_cast<std::ptrdiff_t>(leaf.signature.batch_dim),
+                       static_cast<int64_t>(groups.samples(g).size()));
         shapes.insert(shapes.end(), longest.begin(), longest.end());
     }
     return std::make_shared<const std::vector<int64_t>>(std::move(shapes));
 }
 
-std::unique_ptr<Collection> moved_to(const Collection& collection, const std::shared_ptr<const Groups>& groups) {
+std::unique_ptr<Collection> moved_to(const Collection& collection,
+                                     const std::shared_ptr<const Groups>& groups) {
     auto made = std::make_unique<Collection>();
     made->samples = collection.samples;
     made->lengths = collection.lengths;
     made->groups = groups;
     for (const Leaf& leaf : collection.leaves) {
-        const Move move{layout_of(leaf, collection.groups, collection.samples, present_shapes(collection, leaf)),
-                        layout_of(leaf, groups, collection.samples, groups ? padded_shapes(leaf, *groups) : leaf.shapes),
-                        collection.samples, leaf.rank(), leaf.shapes, groups ? leaf.rule : Rule{}};
-        made->leaves.push_back({leaf.path, leaf.signature, leaf.rule, moved(move, leaf.tensors), leaf.shapes});
+        const Move move{layout_of(leaf, collection.groups, collection.samples,
+                                  present_shapes(collection, leaf)),
+                        layout_of(leaf, groups, collection.samples,
+                                  groups ? padded_shapes(leaf, *groups) : leaf.shapes),
+                        collection.samples,
+                        leaf.rank(),
+                        leaf.shapes,
+                        groups ? leaf.rule : Rule{}};
+        made->leaves.push_back(
+            {leaf.path, leaf.signature, leaf.rule, moved(move, leaf.tensors), leaf.shapes});
     }
     return made;
 }
 
-const Collection& collection_of(const void* handle) { return *static_cast<const Collection*>(handle); }
+const Collection& collection_of(const void* handle) {
+    return *static_cast<const Collection*>(handle);
+}
 
 const Groups& groups_of(const Collection& collection) {
     if (!collection.groups) refuse("collection: is not grouped");
@@ -228,19 +291,23 @@ const Groups& groups_of(const Collection& collection) {
 }
 
 /// The mask of a group over dimensions (B, names...), padded to `padded`.
-at::Tensor mask_of(const Collection& collection, std::size_t group, const std::vector<std::string>& names, const std::vector<int64_t>& padded) {
+at::Tensor mask_of(const Collection& collection, std::size_t group,
+                   const std::vector<std::string>& names, const std::vector<int64_t>& padded) {
     const std::span<const int64_t> samples = groups_of(collection).samples(group);
-    std::vector<int64_t> lengths(samples.size() * names.size()), sizes{static_cast<int64_t>(samples.size())};
+    std::vector<int64_t> lengths(samples.size() * names.size()),
+        sizes{static_cast<int64_t>(samples.size())};
     for (std::size_t n = 0; n < names.size(); ++n) {
         const std::vector<int64_t>& own = collection.lengths.at(names[n]);
-        for (std::size_t place = 0; place < samples.size(); ++place) lengths[place * names.size() + n] = own[static_cast<std::size_t>(samples[place])];
+        for (std::size_t place = 0; place < samples.size(); ++place)
+            lengths[place * names.size() + n] = own[static_cast<std::size_t>(samples[place])];
     }
     sizes.insert(sizes.end(), padded.begin(), padded.end());
     at::Tensor mask = at::empty(sizes, at::TensorOptions(at::kBool));
     if (names.empty())
         mask.fill_(true);
     else
-        sab::fill_length_mask(lengths, padded, SAB_MASK_ALL, static_cast<uint8_t*>(mask.data_ptr()));
+        sab::fill_length_mask(lengths, padded, SAB_MASK_ALL,
+                              static_cast<uint8_t*>(mask.data_ptr()));
     return mask;
 }
 
@@ -249,12 +316,15 @@ at::Tensor mask_by_names(const Collection& collection, std::size_t group, const 
     std::vector<int64_t> padded;
     for (const std::string& name : names) {
         const auto known = collection.lengths.find(name);
-        if (known == collection.lengths.end()) refuse("names = \"", text, "\": there is no length \"", name, "\"");
+        if (known == collection.lengths.end())
+            refuse("names = \"", text, "\": there is no length \"", name, "\"");
         int64_t longest = 0;
-        for (const int64_t sample : groups_of(collection).samples(group)) longest = std::max(longest, known->second[static_cast<std::size_t>(sample)]);
+        for (const int64_t sample : groups_of(collection).samples(group))
+            longest = std::max(longest, known->second[static_cast<std::size_t>(sample)]);
         padded.push_back(longest);
     }
-    return mask_of(collection, group, names, padded).to(collection.leaves[0].tensors[group].device());
+    return mask_of(collection, group, names, padded)
+        .to(collection.leaves[0].tensors[group].device());
 }
 
 at::Tensor mask_of_leaf(const Collection& collection, std::size_t group, const Leaf& leaf) {
@@ -279,13 +349,15 @@ at::Tensor mask_of_leaf(const Collection& collection, std::size_t group, const L
 }
 
 const Leaf& leaf_at(const Collection& collection, std::size_t leaf) {
-    if (leaf >= collection.leaves.size()) refuse("leaf = ", leaf, ": must be below the number of leaves, ", collection.leaves.size());
+    if (leaf >= collection.leaves.size())
+        refuse("leaf = ", leaf, ": must be below the number of leaves, ", collection.leaves.size());
     return collection.leaves[leaf];
 }
 
 }  // namespace
 
-sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::size_t samples, void** collection, sab_torch_message* message) {
+sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::size_t samples,
+                          void** collection, sab_torch_message* message) {
     return guarded(message, [&] {
         Adopted adopted;
         auto made = read_leaves(leaves, count, samples, adopted);
@@ -296,7 +368,10 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
             const std::string name = of("leaves", l);
             std::vector<std::vector<int64_t>*> lengths;  // of dimensions that are any
             for (const Dimension& dimension : leaf.signature.own) {
-                lengths.push_back(dimension.kind == Dimension::length ? &made->lengths.try_emplace(dimension.name, samples, -1).first->second : nullptr);
+                lengths.push_back(
+                    dimension.kind == Dimension::length
+                        ? &made->lengths.try_emplace(dimension.name, samples, -1).first->second
+                        : nullptr);
                 if (lengths.back() != nullptr) seen.emplace(dimension.name, name);
             }
             std::vector<int64_t> same, shapes;
@@ -312,7 +387,8 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
                     int64_t& known = (*lengths[d])[i];
                     if (known >= 0 && known != size) {
                         const std::string& of_name = leaf.signature.own[d].name;
-                        refuse(which(), " has size ", size, " along L_", of_name, ": must be ", known, ", that of ", seen[of_name]);
+                        refuse(which(), " has size ", size, " along L_", of_name, ": must be ",
+                               known, ", that of ", seen[of_name]);
                     }
                     known = size;
                 }
@@ -324,7 +400,8 @@ sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::
     });
 }
 
-sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::size_t count, void** outputs, sab_torch_message* message) {
+sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::size_t count,
+                       void** outputs, sab_torch_message* message) {
     return guarded(message, [&] {
         const Collection& from = collection_of(handle);
         const Groups& groups = groups_of(from);
@@ -340,7 +417,9 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
                 lengths.push_back(nullptr);
                 if (dimension.kind != Dimension::length) continue;
                 const auto known = from.lengths.find(dimension.name);
-                if (known == from.lengths.end()) refuse(name, ".signature = \"", leaf.signature.text, "\": the collection has no length \"", dimension.name, "\"");
+                if (known == from.lengths.end())
+                    refuse(name, ".signature = \"", leaf.signature.text,
+                           "\": the collection has no length \"", dimension.name, "\"");
                 lengths.back() = &made->lengths.insert(*known).first->second;
             }
             std::vector<int64_t> same, shapes(from.samples * leaf.rank());
@@ -352,14 +431,19 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
                 for (std::size_t d = 0, own = 0; d <= leaf.rank(); ++d) {
                     const int64_t size = tensor.sizes()[d];
                     if (d == leaf.signature.batch_dim) {
-                        if (size != static_cast<int64_t>(samples.size())) refuse(which(), " has size ", size, " along B: must be the number of its samples, ", samples.size());
+                        if (size != static_cast<int64_t>(samples.size()))
+                            refuse(which(), " has size ", size,
+                                   " along B: must be the number of its samples, ", samples.size());
                         continue;
                     }
                     for (const int64_t sample : samples) {
                         const auto i = static_cast<std::size_t>(sample);
                         const int64_t length = lengths[d] != nullptr ? (*lengths[d])[i] : size;
                         if (length > size)
-                            refuse(which(), " has size ", size, " along L_", leaf.signature.dimensions[d].name, ": must be at least the longest of its samples, such as ", length, " of sample ", sample);
+                            refuse(which(), " has size ", size, " along L_",
+                                   leaf.signature.dimensions[d].name,
+                                   ": must be at least the longest of its samples, such as ",
+                                   length, " of sample ", sample);
                         shapes[i * leaf.rank() + own] = length;
                     }
                     ++own;
@@ -372,14 +456,19 @@ sab_status new_outputs(const void* handle, const sab_torch_leaf* leaves, std::si
     });
 }
 
-sab_status group_collection(const void* handle, const sab_groups* grouping, void** grouped, sab_torch_message* message) {
+sab_status group_collection(const void* handle, const sab_groups* grouping, void** grouped,
+                            sab_torch_message* message) {
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
-        if (grouping->samples != collection.samples) refuse("grouping: is one of ", grouping->samples, " samples: must be one of as many as the collection has, ", collection.samples);
+        if (grouping->samples != collection.samples)
+            refuse("grouping: is one of ", grouping->samples,
+                   " samples: must be one of as many as the collection has, ", collection.samples);
         Groups groups{{0}, {grouping->permutation, grouping->permutation + grouping->samples}};
         for (std::size_t g = 1; g <= grouping->groups; ++g)
-            if (grouping->offsets[g] > groups.offsets.back()) groups.offsets.push_back(grouping->offsets[g]);
-        *grouped = moved_to(collection, std::make_shared<const Groups>(std::move(groups))).release();
+            if (grouping->offsets[g] > groups.offsets.back())
+                groups.offsets.push_back(grouping->offsets[g]);
+        *grouped =
+            moved_to(collection, std::make_shared<const Groups>(std::move(groups))).release();
     });
 }
 
@@ -391,7 +480,8 @@ sab_status ungroup_collection(const void* handle, void** samples, sab_torch_mess
     });
 }
 
-sab_status collection_lengths(const void* handle, const char* name, const int64_t** lengths, sab_torch_message* message) {
+sab_status collection_lengths(const void* handle, const char* name, const int64_t** lengths,
+                              sab_torch_message* message) {
     return guarded(message, [&] {
         const auto& known = collection_of(handle).lengths;
         const auto found = known.find(name);
@@ -415,25 +505,37 @@ static void hand_out(const at::Tensor& tensor, sab_torch_tensor* native, DLManag
         *dlpack = at::toDLPack(tensor.detach().resolve_conj().resolve_neg());
 }
 
-sab_status collection_tensor(const void* handle, std::size_t leaf, std::size_t index, sab_torch_tensor* native, DLManagedTensor** dlpack, sab_torch_message* message) {
+sab_status collection_tensor(const void* handle, std::size_t leaf, std::size_t index,
+                             sab_torch_tensor* native, DLManagedTensor** dlpack,
+                             sab_torch_message* message) {
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
         const auto& tensors = leaf_at(collection, leaf).tensors;
-        if (index >= tensors.size()) refuse("index = ", index, ": must be below the number of ", std::string_view(collection.groups ? "groups" : "samples"), ", ", tensors.size());
+        if (index >= tensors.size())
+            refuse("index = ", index, ": must be below the number of ",
+                   std::string_view(collection.groups ? "groups" : "samples"), ", ",
+                   tensors.size());
         hand_out(tensors[index], native, dlpack);
     });
 }
 
-sab_status collection_mask(const void* handle, std::size_t group, const char* names, std::size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack, sab_torch_message* message) {
+sab_status collection_mask(const void* handle, std::size_t group, const char* names,
+                           std::size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
+                           sab_torch_message* message) {
     return guarded(message, [&] {
         const Collection& collection = collection_of(handle);
         const Groups& groups = groups_of(collection);
-        if (group >= groups.count()) refuse("group = ", group, ": must be below the number of groups, ", groups.count());
-        const at::Tensor mask = names != nullptr ? mask_by_names(collection, group, names) : mask_of_leaf(collection, group, leaf_at(collection, leaf));
+        if (group >= groups.count())
+            refuse("group = ", group, ": must be below the number of groups, ", groups.count());
+        const at::Tensor mask = names != nullptr
+                                    ? mask_by_names(collection, group, names)
+                                    : mask_of_leaf(collection, group, leaf_at(collection, leaf));
         hand_out(native != nullptr ? mask : mask.view(at::kByte), native, dlpack);
     });
 }
 
-void free_collection(void* handle) { delete static_cast<Collection*>(handle); }
+void free_collection(void* handle) {
+    delete static_cast<Collection*>(handle);
+}
 
 }  // namespace sab_torch

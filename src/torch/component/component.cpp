@@ -21,7 +21,8 @@ void write_message(sab_torch_message* message, const char* text) {
     if (message == nullptr) return;
     std::strncpy(message->text, text, sizeof message->text - 1);
     message->text[sizeof message->text - 1] = '\0';
-    if (char* const line = std::strchr(message->text, '\n'); line != nullptr) *line = '\0';  // LibTorch adds a stack to its own
+    // LibTorch adds a stack to its own
+    if (char* const line = std::strchr(message->text, '\n'); line != nullptr) *line = '\0';
 }
 
 static const char* running() {
@@ -40,9 +41,11 @@ static const char* running() {
 static void load_cuda() {
     static const bool tried = [] {
         Dl_info info{};
-        if (dladdr(reinterpret_cast<const void*>(&at::show_config), &info) != 0 && info.dli_fname != nullptr) {
+        if (dladdr(reinterpret_cast<const void*>(&at::show_config), &info) != 0 &&
+            info.dli_fname != nullptr) {
             const std::string path = info.dli_fname;
-            dlopen((path.substr(0, path.rfind('/') + 1) + "libtorch_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+            dlopen((path.substr(0, path.rfind('/') + 1) + "libtorch_cuda.so").c_str(),
+                   RTLD_NOW | RTLD_LOCAL);
         }
         return true;
     }();
@@ -60,11 +63,15 @@ c10::Device parse_device(const char* device) {
         c10::Device parsed{std::string(device)};
         // The index is a small number and would wrap around; there is one CPU.
         const std::string given(device), read = parsed.str();
-        if (parsed.has_index() && (read != given || (parsed.type() == c10::DeviceType::CPU && parsed.index() != 0))) throw std::out_of_range(given);
+        if (parsed.has_index() &&
+            (read != given || (parsed.type() == c10::DeviceType::CPU && parsed.index() != 0)))
+            throw std::out_of_range(given);
         if (parsed.type() != c10::DeviceType::CPU && !parsed.has_index()) parsed.set_index(0);
         return parsed;
     } catch (const std::exception&) {
-        throw Refusal(SAB_E_ARGUMENT, "device = \"" + std::string(device) + "\": must be \"host\", \"cpu\", \"cuda\", \"cuda:N\" or another device of LibTorch's");
+        throw Refusal(SAB_E_ARGUMENT, "device = \"" + std::string(device) +
+                                          "\": must be \"host\", \"cpu\", \"cuda\", \"cuda:N\" or "
+                                          "another device of LibTorch's");
     }
 }
 
@@ -73,8 +80,9 @@ void check_device(c10::Device device) {
     const int32_t count = count_devices(device.type());
     if (device.index() < count) return;
     throw Refusal(SAB_E_ARGUMENT, "device = \"" + device.str() + "\": this LibTorch, " + running() +
-                                      (c10::impl::hasDeviceGuardImpl(device.type()) ? ", sees " + std::to_string(count) + " such devices"
-                                                                                    : ", has no support for such devices"));
+                                      (c10::impl::hasDeviceGuardImpl(device.type())
+                                           ? ", sees " + std::to_string(count) + " such devices"
+                                           : ", has no support for such devices"));
 }
 
 struct Generators::State {
@@ -102,16 +110,19 @@ void Generators::save(uint64_t depth) {
     const Uncounted uncounted;
     while (states_.size() <= depth) states_.push_back(std::make_unique<State>());
     states_[depth]->cpu = state_of(at::detail::getDefaultCPUGenerator());
-    if (device_.type() != c10::DeviceType::CPU) states_[depth]->device = state_of(at::globalContext().defaultGenerator(device_));
+    if (device_.type() != c10::DeviceType::CPU)
+        states_[depth]->device = state_of(at::globalContext().defaultGenerator(device_));
 }
 
 void Generators::restore(uint64_t depth) {
     const Uncounted uncounted;
     set_state(at::detail::getDefaultCPUGenerator(), states_.at(depth)->cpu);
-    if (device_.type() != c10::DeviceType::CPU) set_state(at::globalContext().defaultGenerator(device_), states_[depth]->device);
+    if (device_.type() != c10::DeviceType::CPU)
+        set_state(at::globalContext().defaultGenerator(device_), states_[depth]->device);
 }
 
-static sab_status make_probe(const char* name, int64_t total_bytes, sab_probe_callbacks* callbacks, sab_torch_message* message) {
+static sab_status make_probe(const char* name, int64_t total_bytes, sab_probe_callbacks* callbacks,
+                             sab_torch_message* message) {
     return guarded(message, [&] {
         const c10::Device device = parse_device(name);
         if (device.type() == c10::DeviceType::CPU)
@@ -129,7 +140,8 @@ int32_t caught_out_of_memory() {
     } catch (const std::bad_alloc&) {
         return 1;
     } catch (const c10::Error& error) {  // allocators and libraries that have no type for it
-        for (const char* words : {"out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED"})
+        for (const char* words :
+             {"out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED"})
             if (std::strstr(error.what(), words) != nullptr) return 1;
         return 0;
     } catch (...) {
@@ -139,7 +151,8 @@ int32_t caught_out_of_memory() {
 
 }  // namespace sab_torch
 
-extern "C" __attribute__((visibility("default"))) const sab_torch_component* sab_torch_component_1() {
+extern "C" __attribute__((visibility("default"))) const sab_torch_component*
+sab_torch_component_1() {
     static const sab_torch_component table{
         SAB_TORCH_COMPONENT_VERSION,
         TORCH_VERSION,

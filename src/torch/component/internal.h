@@ -19,11 +19,13 @@ namespace sab_torch {
 /// A refusal with its status.
 class Refusal : public std::runtime_error {
 public:
-    Refusal(sab_status status, const std::string& what) : std::runtime_error(what), status(status) {}
+    Refusal(sab_status status, const std::string& what)
+        : std::runtime_error(what), status(status) {}
     sab_status status;
 };
 
-/// Bytes that this thread allocates and frees while one lives are the component's own, and not counted.
+/// Bytes that this thread allocates and frees while one lives are the component's own, and not
+/// counted.
 class Uncounted {
 public:
     Uncounted();
@@ -54,26 +56,39 @@ int32_t count_devices(c10::DeviceType type);
 void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks);
 void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callbacks& callbacks);
 
-/// A tensor in the given one's memory; refused by `name` where LibTorch would not read it rightly. `release` runs when that memory is not needed any more, but not where this throws.
-at::Tensor from_dlpack(const DLManagedTensor& given, const std::string& name, std::function<void()> release);
+/// A tensor in the given one's memory; refused by `name` where LibTorch would not read it rightly.
+/// `release` runs when that memory is not needed any more, but not where this throws.
+at::Tensor from_dlpack(const DLManagedTensor& given, const std::string& name,
+                       std::function<void()> release);
 
-sab_status read_sizes(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype, void** owner, sab_torch_message* message);
+sab_status read_sizes(DLManagedTensor* tensor, const void** data, uint64_t* count, int32_t* dtype,
+                      void** owner, sab_torch_message* message);
 void release_sizes(void* owner);
 void delete_tensor(DLManagedTensor* tensor);
-sab_status copy_indices(const int64_t* indices, uint64_t count, const char* device, DLManagedTensor** tensor, sab_torch_message* message);
+sab_status copy_indices(const int64_t* indices, uint64_t count, const char* device,
+                        DLManagedTensor** tensor, sab_torch_message* message);
 
-sab_status new_store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, uint64_t milliseconds, void** store, sab_torch_message* message);
-sab_status gather_by_store(void* store, const void* mine, std::size_t size, void* all, sab_torch_message* message);
+sab_status new_store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size,
+                     uint64_t milliseconds, void** store, sab_torch_message* message);
+sab_status gather_by_store(void* store, const void* mine, std::size_t size, void* all,
+                           sab_torch_message* message);
 void free_store(void* store);
 
-sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::size_t samples, void** collection, sab_torch_message* message);
-sab_status new_outputs(const void* collection, const sab_torch_leaf* leaves, std::size_t count, void** outputs, sab_torch_message* message);
-sab_status group_collection(const void* collection, const sab_groups* grouping, void** grouped, sab_torch_message* message);
+sab_status new_collection(const sab_torch_leaf* leaves, std::size_t count, std::size_t samples,
+                          void** collection, sab_torch_message* message);
+sab_status new_outputs(const void* collection, const sab_torch_leaf* leaves, std::size_t count,
+                       void** outputs, sab_torch_message* message);
+sab_status group_collection(const void* collection, const sab_groups* grouping, void** grouped,
+                            sab_torch_message* message);
 sab_status ungroup_collection(const void* collection, void** samples, sab_torch_message* message);
-sab_status collection_lengths(const void* collection, const char* name, const int64_t** lengths, sab_torch_message* message);
+sab_status collection_lengths(const void* collection, const char* name, const int64_t** lengths,
+                              sab_torch_message* message);
 void collection_info(const void* collection, sab_torch_collection_info* info);
-sab_status collection_tensor(const void* collection, std::size_t leaf, std::size_t index, sab_torch_tensor* native, DLManagedTensor** dlpack, sab_torch_message* message);
-sab_status collection_mask(const void* collection, std::size_t group, const char* names, std::size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
+sab_status collection_tensor(const void* collection, std::size_t leaf, std::size_t index,
+                             sab_torch_tensor* native, DLManagedTensor** dlpack,
+                             sab_torch_message* message);
+sab_status collection_mask(const void* collection, std::size_t group, const char* names,
+                           std::size_t leaf, sab_torch_tensor* native, DLManagedTensor** dlpack,
                            sab_torch_message* message);
 void free_collection(void* collection);
 
@@ -82,7 +97,8 @@ void write_message(sab_torch_message* message, const char* text);
 /// Inside a catch block: whether what was caught says that the device's memory did not suffice.
 int32_t caught_out_of_memory();
 
-/// Runs `body`; whatever leaves it becomes a status and a message. What LibTorch refuses is the caller's doing.
+/// Runs `body`; whatever leaves it becomes a status and a message. What LibTorch refuses is the
+/// caller's doing.
 template <class Body>
 sab_status guarded(sab_torch_message* message, Body&& body) noexcept {
     try {

@@ -19,7 +19,9 @@
 namespace sab_torch {
 namespace {
 
-int64_t product(at::IntArrayRef sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+int64_t product(at::IntArrayRef sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
 
 /// With the elements that it stands for in its memory.
 at::Tensor resolved(const at::Tensor& tensor) {
@@ -35,7 +37,8 @@ struct Piece {
 };
 
 /// The move itself, in the CPU's memory, into row-major tensors.
-void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& from, const std::vector<char*>& to, const void* value) {
+void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& from,
+          const std::vector<char*>& to, const void* value) {
     const auto bytes = static_cast<int64_t>(element_size);
     std::vector<void*> data(move.samples);
     std::vector<int64_t> strides;  // empty: row-major
@@ -76,12 +79,15 @@ void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& 
         options.batch_dim = move.from.batch_dim;
         for (std::size_t g = 0; g < from.size(); ++g) {
             strides_of(g, own);
-            sab::unpad(from[g].data, shape_in(move.from, g).data(), from[g].strides != nullptr ? own.data() : nullptr, options, samples_of(move.from.groups->samples(g)));
+            sab::unpad(from[g].data, shape_in(move.from, g).data(),
+                       from[g].strides != nullptr ? own.data() : nullptr, options,
+                       samples_of(move.from.groups->samples(g)));
         }
         return;
     }
     if (!move.from.groups) {
-        if (std::ranges::any_of(from, [](const Piece& piece) { return piece.strides != nullptr; })) strides.reserve(move.samples * move.rank);
+        if (std::ranges::any_of(from, [](const Piece& piece) { return piece.strides != nullptr; }))
+            strides.reserve(move.samples * move.rank);
         for (std::size_t i = 0; i < from.size(); ++i) {
             data[i] = from[i].data;
             if (strides.capacity() == 0) continue;
@@ -92,25 +98,31 @@ void copy(const Move& move, std::size_t element_size, const std::vector<Piece>& 
         strides.resize(move.samples * move.rank);
         for (std::size_t g = 0; g < from.size(); ++g) {
             strides_of(g, own);
-            const auto batch_stride = own.begin() + static_cast<std::ptrdiff_t>(move.from.batch_dim);
+            const auto batch_stride =
+                own.begin() + static_cast<std::ptrdiff_t>(move.from.batch_dim);
             const int64_t step = *batch_stride * bytes;
             own.erase(batch_stride);
             char* next = from[g].data;
             for (const int64_t sample : move.from.groups->samples(g)) {
                 data[static_cast<std::size_t>(sample)] = next;
-                std::copy(own.begin(), own.end(), strides.begin() + sample * static_cast<int64_t>(move.rank));
+                std::copy(own.begin(), own.end(),
+                          strides.begin() + sample * static_cast<int64_t>(move.rank));
                 if (next != nullptr) next += step;
             }
         }
     }
     options.batch_dim = move.to.batch_dim;
-    for (std::size_t g = 0; g < to.size(); ++g) sab::pad(samples_of(move.to.groups->samples(g)), shape_in(move.to, g).data(), options, to[g]);
+    for (std::size_t g = 0; g < to.size(); ++g)
+        sab::pad(samples_of(move.to.groups->samples(g)), shape_in(move.to, g).data(), options,
+                 to[g]);
 }
 
 std::vector<at::Tensor> copied(const Move& move, const std::vector<at::Tensor>& sources) {
     std::vector<Piece> from;
     from.reserve(sources.size());
-    for (const at::Tensor& source : sources) from.push_back({static_cast<char*>(source.data_ptr()), source.is_contiguous() ? nullptr : source.strides().data()});
+    for (const at::Tensor& source : sources)
+        from.push_back({static_cast<char*>(source.data_ptr()),
+                        source.is_contiguous() ? nullptr : source.strides().data()});
     std::vector<at::Tensor> made;
     made.reserve(move.to.count);
     std::vector<char*> to;
@@ -119,7 +131,9 @@ std::vector<at::Tensor> copied(const Move& move, const std::vector<at::Tensor>& 
         made.push_back(at::empty(move.to.sizes(t), sources[0].options()));
         to.push_back(static_cast<char*>(made.back().data_ptr()));
     }
-    const at::Tensor value = move.rule.value.defined() ? resolved(move.rule.value.detach()).to(at::kCPU).contiguous() : at::Tensor();
+    const at::Tensor value = move.rule.value.defined()
+                                 ? resolved(move.rule.value.detach()).to(at::kCPU).contiguous()
+                                 : at::Tensor();
     copy(move, sources[0].element_size(), from, to, value.defined() ? value.data_ptr() : nullptr);
     return made;
 }
@@ -128,31 +142,41 @@ std::vector<at::Tensor> copied(const Move& move, const std::vector<at::Tensor>& 
 Layout cut(const Layout& layout, std::size_t own_rank, std::size_t rank) {
     const std::size_t left = layout.rank - (own_rank - rank);
     std::vector<int64_t> shapes;
-    for (std::size_t t = 0; t < layout.count; ++t) shapes.insert(shapes.end(), layout.sizes(t).begin(), layout.sizes(t).begin() + left);
-    return {layout.groups, layout.batch_dim, left, std::make_shared<const std::vector<int64_t>>(std::move(shapes)), layout.count};
+    for (std::size_t t = 0; t < layout.count; ++t)
+        shapes.insert(shapes.end(), layout.sizes(t).begin(), layout.sizes(t).begin() + left);
+    return {layout.groups, layout.batch_dim, left,
+            std::make_shared<const std::vector<int64_t>>(std::move(shapes)), layout.count};
 }
 
-/// The same by LibTorch's operations, for other devices and gradients of paddings: which row of all sources stands at each place is found by moving numbers.
+/// The same by LibTorch's operations, for other devices and gradients of paddings: which row of all
+/// sources stands at each place is found by moving numbers.
 std::vector<at::Tensor> gathered(const Move& move, const std::vector<at::Tensor>& sources) {
     // Trailing dimensions that are the same in all samples and in no group padded are a row.
     const auto is_whole = [&](std::size_t d) {
         const int64_t size = (*move.shapes)[d];
         for (std::size_t i = 1; i < move.samples; ++i)
             if ((*move.shapes)[i * move.rank + d] != size) return false;
-        return std::ranges::all_of(std::initializer_list<const Layout*>{&move.from, &move.to}, [&](const Layout* layout) {
-            if (!layout->groups) return true;
-            for (std::size_t g = 0; g < layout->count; ++g)
-                if (layout->sizes(g)[d + 1] != size) return false;
-            return d >= layout->batch_dim;
-        });
+        return std::ranges::all_of(std::initializer_list<const Layout*>{&move.from, &move.to},
+                                   [&](const Layout* layout) {
+                                       if (!layout->groups) return true;
+                                       for (std::size_t g = 0; g < layout->count; ++g)
+                                           if (layout->sizes(g)[d + 1] != size) return false;
+                                       return d >= layout->batch_dim;
+                                   });
     };
     std::size_t rank = move.rank;
     while (rank > 0 && (move.rule.value_dims >> (rank - 1)) == 0 && is_whole(rank - 1)) --rank;
     const int64_t row = product(move.from.sizes(0).slice(move.from.rank - (move.rank - rank)));
     const Layout samples{nullptr, 0, move.rank, move.shapes, move.samples};
-    const Move numbers{cut(move.from, move.rank, rank), cut(move.to, move.rank, rank), move.samples, rank, cut(samples, move.rank, rank).shapes, {move.rule.padding, {}, move.rule.value_dims}};
+    const Move numbers{cut(move.from, move.rank, rank),
+                       cut(move.to, move.rank, rank),
+                       move.samples,
+                       rank,
+                       cut(samples, move.rank, rank).shapes,
+                       {move.rule.padding, {}, move.rule.value_dims}};
 
-    const at::Tensor value = move.rule.value.defined() ? move.rule.value.to(sources[0].device()) : at::zeros({}, sources[0].options());
+    const at::Tensor value = move.rule.value.defined() ? move.rule.value.to(sources[0].device())
+                                                       : at::zeros({}, sources[0].options());
     std::vector<at::Tensor> all_rows;
     std::vector<int64_t> begins{0}, counts;
     for (std::size_t s = 0; s < sources.size(); ++s) {
@@ -161,19 +185,26 @@ std::vector<at::Tensor> gathered(const Move& move, const std::vector<at::Tensor>
         begins.push_back(begins.back() + count);
     }
     all_rows.push_back(value.reshape({-1, 1}).expand({value.numel(), row}));
-    std::vector<int64_t> which(static_cast<std::size_t>(begins.back() + value.numel()));  // each row's number, where the row is
+    // each row's number, where the row is
+    std::vector<int64_t> which(static_cast<std::size_t>(begins.back() + value.numel()));
     std::iota(which.begin(), which.end(), int64_t{0});
     std::vector<Piece> from;
-    for (std::size_t s = 0; s < sources.size(); ++s) from.push_back({reinterpret_cast<char*>(which.data() + begins[s]), nullptr});
+    for (std::size_t s = 0; s < sources.size(); ++s)
+        from.push_back({reinterpret_cast<char*>(which.data() + begins[s]), nullptr});
     for (std::size_t t = 0; t < move.to.count; ++t) counts.push_back(product(numbers.to.sizes(t)));
-    const at::Tensor places = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, at::TensorOptions(at::kLong));
+    const at::Tensor places = at::empty({std::accumulate(counts.begin(), counts.end(), int64_t{0})},
+                                        at::TensorOptions(at::kLong));
     std::vector<char*> to;
     int64_t begin = 0;
-    for (const int64_t count : counts) to.push_back(reinterpret_cast<char*>(places.data_ptr<int64_t>() + std::exchange(begin, begin + count)));
+    for (const int64_t count : counts)
+        to.push_back(reinterpret_cast<char*>(places.data_ptr<int64_t>() +
+                                             std::exchange(begin, begin + count)));
     copy(numbers, sizeof(int64_t), from, to, which.data() + begins.back());
 
     // All in one piece, so that there is one operation, and one gradient of all rows.
-    std::vector<at::Tensor> made = at::cat(all_rows).index_select(0, places.to(sources[0].device())).unsafe_split_with_sizes(counts);
+    std::vector<at::Tensor> made = at::cat(all_rows)
+                                       .index_select(0, places.to(sources[0].device()))
+                                       .unsafe_split_with_sizes(counts);
     for (std::size_t t = 0; t < made.size(); ++t) made[t] = made[t].view(move.to.sizes(t));
     return made;
 }
@@ -187,7 +218,9 @@ struct MoveBackward : torch::autograd::Node {
         std::vector<at::Tensor> given;
         given.reserve(gradients.size());
         for (std::size_t t = 0; t < back.from.count; ++t)
-            given.push_back(gradients[t].defined() ? std::move(gradients[t]) : at::zeros({}, options).expand(back.from.sizes(t)));
+            given.push_back(gradients[t].defined()
+                                ? std::move(gradients[t])
+                                : at::zeros({}, options).expand(back.from.sizes(t)));
         return moved(back, given);
     }
     std::string name() const override { return "SabMoveBackward"; }
@@ -212,10 +245,17 @@ std::vector<at::Tensor> moved(const Move& move, const std::vector<at::Tensor>& s
     given.reserve(sources.size());
     for (const at::Tensor& source : sources) given.push_back(resolved(source));
     const Rule& rule = move.rule;
-    const bool value_has_gradient = rule.value.defined() && torch::autograd::compute_requires_grad(rule.value);
-    const bool has_gradient = value_has_gradient || torch::autograd::compute_requires_grad(at::TensorList(given));
-    const bool has_forward_gradient = (rule.value.defined() && rule.value._fw_grad(0).defined()) || std::ranges::any_of(given, [](const at::Tensor& source) { return source._fw_grad(0).defined(); });
-    if (has_forward_gradient || value_has_gradient || (has_gradient && rule.padding != SAB_PADDING_CONSTANT)) return gathered(move, given);
+    const bool value_has_gradient =
+        rule.value.defined() && torch::autograd::compute_requires_grad(rule.value);
+    const bool has_gradient =
+        value_has_gradient || torch::autograd::compute_requires_grad(at::TensorList(given));
+    const bool has_forward_gradient = (rule.value.defined() && rule.value._fw_grad(0).defined()) ||
+                                      std::ranges::any_of(given, [](const at::Tensor& source) {
+                                          return source._fw_grad(0).defined();
+                                      });
+    if (has_forward_gradient || value_has_gradient ||
+        (has_gradient && rule.padding != SAB_PADDING_CONSTANT))
+        return gathered(move, given);
     std::vector<at::Tensor> made;
     {
         const at::AutoDispatchBelowADInplaceOrView untracked;

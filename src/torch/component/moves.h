@@ -17,20 +17,24 @@ struct Groups {
     std::vector<int64_t> offsets, permutation;
     std::size_t count() const { return offsets.size() - 1; }
     std::span<const int64_t> samples(std::size_t group) const {
-        return {permutation.data() + offsets[group], static_cast<std::size_t>(offsets[group + 1] - offsets[group])};
+        return {permutation.data() + offsets[group],
+                static_cast<std::size_t>(offsets[group + 1] - offsets[group])};
     }
 };
 
 using Numbers = std::shared_ptr<const std::vector<int64_t>>;
 
-/// The tensors that samples lie in: each in one of its own, or stacked along a dimension and padded, in groups.
+/// The tensors that samples lie in: each in one of its own, or stacked along a dimension and
+/// padded, in groups.
 struct Layout {
     std::shared_ptr<const Groups> groups;  // null: one by one
     std::size_t batch_dim;                 // of groups
     std::size_t rank;                      // of a tensor
     Numbers shapes;                        // of each tensor
     std::size_t count;                     // of tensors
-    at::IntArrayRef sizes(std::size_t tensor) const { return {shapes->data() + tensor * rank, rank}; }
+    at::IntArrayRef sizes(std::size_t tensor) const {
+        return {shapes->data() + tensor * rank, rank};
+    }
 };
 
 /// What stands where samples do not reach.
@@ -48,7 +52,8 @@ struct Move {
     Rule rule;
 };
 
-/// New tensors of the layout `move.to`. `sources` has the layout `move.from`; all are of one dtype and device.
+/// New tensors of the layout `move.to`. `sources` has the layout `move.from`; all are of one dtype
+/// and device.
 std::vector<at::Tensor> moved(const Move& move, const std::vector<at::Tensor>& sources);
 
 }  // namespace sab_torch

@@ -1,5 +1,6 @@
-/// Sees every block of CPU tensors that LibTorch's allocator gives out under a thread's debug info, which LibTorch hands on to the threads
-/// it runs for that thread. Can refuse blocks, as a full device does.
+/// Sees every block of CPU tensors that LibTorch's allocator gives out under a thread's debug info,
+/// which LibTorch hands on to the threads it runs for that thread. Can refuse blocks, as a full
+/// device does.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
@@ -30,14 +31,17 @@ using Total = int64_t;
 
 class Watch : public c10::MemoryReportingInfoBase {
 public:
-    Watch(c10::DebugInfoBase* outer, int64_t limit) : outer_(dynamic_cast<c10::MemoryReportingInfoBase*>(outer)), limit_(limit) {}
+    Watch(c10::DebugInfoBase* outer, int64_t limit)
+        : outer_(dynamic_cast<c10::MemoryReportingInfoBase*>(outer)), limit_(limit) {}
 
-    void reportMemoryUsage(void* block, int64_t size, Total allocated, Total reserved, c10::Device device) override {
+    void reportMemoryUsage(void* block, int64_t size, Total allocated, Total reserved,
+                           c10::Device device) override {
         if (block == refused) return;
         const bool counts = device.type() == c10::DeviceType::CPU && uncounted == 0;
         if (counts && size > 0) take(block, size);
         try {
-            if (outer_ != nullptr && outer_->memoryProfilingEnabled()) outer_->reportMemoryUsage(block, size, allocated, reserved, device);
+            if (outer_ != nullptr && outer_->memoryProfilingEnabled())
+                outer_->reportMemoryUsage(block, size, allocated, reserved, device);
         } catch (...) {  // an outer one is full
             if (counts && size > 0) give_back(block, -size);
             throw;
@@ -70,7 +74,8 @@ private:
         {
             const std::scoped_lock lock(mutex_);
             if (!open_) return;
-            // An address given out again was freed where the watch does not see: in a thread that LibTorch does not run for this one.
+            // An address given out again was freed where the watch does not see: in a thread that
+            // LibTorch does not run for this one.
             if (const auto stale = blocks_.find(block); stale != blocks_.end()) {
                 current_ -= stale->second;
                 blocks_.erase(stale);
@@ -88,19 +93,22 @@ private:
         c10::profiledCPUMemoryReporter().Delete(block);
         refused = nullptr;
         c10::free_cpu(block);
-        TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory on a device emulated by libsab: tried to allocate ", size, " bytes, ", held, " of ", limit_,
-                         " are in use");
+        TORCH_CHECK_WITH(OutOfMemoryError, false,
+                         "out of memory on a device emulated by libsab: tried to allocate ", size,
+                         " bytes, ", held, " of ", limit_, " are in use");
     }
     void give_back(void* block, int64_t size) {
         const std::scoped_lock lock(mutex_);
-        if (open_ && blocks_.erase(block) > 0) current_ += size;  // others were there before the watch began
+        // others were there before the watch began
+        if (open_ && blocks_.erase(block) > 0) current_ += size;
     }
 
     c10::MemoryReportingInfoBase* outer_;  ///< kept alive by the debug info under this one
     const int64_t limit_;
     std::mutex mutex_;
     bool open_ = true;
-    std::unordered_map<void*, int64_t> blocks_;  ///< given out since the watch began and not given back, with their bytes
+    /// given out since the watch began and not given back, with their bytes
+    std::unordered_map<void*, int64_t> blocks_;
     int64_t current_ = 0;
     int64_t peak_ = 0;
 };
@@ -111,21 +119,30 @@ struct CpuProbe {
     Generators generators{c10::Device(c10::DeviceType::CPU)};
 };
 
-CpuProbe& probe_of(void* ctx) { return *static_cast<CpuProbe*>(ctx); }
+CpuProbe& probe_of(void* ctx) {
+    return *static_cast<CpuProbe*>(ctx);
+}
 
 void release(void* ctx) {
     const std::unique_ptr<CpuProbe> probe(static_cast<CpuProbe*>(ctx));
     probe->watch->close();
-    // Elsewhere than on top of its own thread's debug info the watch stays where it is and only passes reports on.
+    // Elsewhere than on top of its own thread's debug info the watch stays where it is and only
+    // passes reports on.
     const auto kind = c10::DebugInfoKind::PROFILER_STATE;
-    if (std::this_thread::get_id() != probe->thread || c10::ThreadLocalDebugInfo::get(kind) != probe->watch.get()) return;
+    if (std::this_thread::get_id() != probe->thread ||
+        c10::ThreadLocalDebugInfo::get(kind) != probe->watch.get())
+        return;
     answered([] { c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE); });
 }
 
 }  // namespace
 
-Uncounted::Uncounted() { ++uncounted; }
-Uncounted::~Uncounted() { --uncounted; }
+Uncounted::Uncounted() {
+    ++uncounted;
+}
+Uncounted::~Uncounted() {
+    --uncounted;
+}
 
 void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks) {
     auto probe = std::make_unique<CpuProbe>();
@@ -149,8 +166,12 @@ void make_cpu_probe(int64_t total_bytes, sab_probe_callbacks& callbacks) {
         *bytes = limit > 0 ? limit : int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
         return int32_t{0};
     };
-    callbacks.rng_save = [](void* ctx, uint64_t depth) { return answered([&] { probe_of(ctx).generators.save(depth); }); };
-    callbacks.rng_restore = [](void* ctx, uint64_t depth) { return answered([&] { probe_of(ctx).generators.restore(depth); }); };
+    callbacks.rng_save = [](void* ctx, uint64_t depth) {
+        return answered([&] { probe_of(ctx).generators.save(depth); });
+    };
+    callbacks.rng_restore = [](void* ctx, uint64_t depth) {
+        return answered([&] { probe_of(ctx).generators.restore(depth); });
+    };
     callbacks.release = &release;
     callbacks.ctx = probe.release();
 }

@@ -1,4 +1,5 @@
-/// Devices with a caching allocator, by the interface that knows no vendor (LibTorch 2.9 and later).
+/// Devices with a caching allocator, by the interface that knows no vendor (LibTorch 2.9 and
+/// later).
 #include <torch/csrc/api/include/torch/version.h>
 
 #include "torch/component/internal.h"
@@ -10,15 +11,20 @@ namespace sab_torch {
 namespace {
 
 struct DeviceProbe {
-    explicit DeviceProbe(c10::Device which) : device(which), allocator(c10::getDeviceAllocator(which.type())), generators(which) {}
+    explicit DeviceProbe(c10::Device which)
+        : device(which), allocator(c10::getDeviceAllocator(which.type())), generators(which) {}
     c10::Device device;
     c10::DeviceAllocator* allocator;
     Generators generators;
 };
 
-DeviceProbe& probe_of(void* ctx) { return *static_cast<DeviceProbe*>(ctx); }
+DeviceProbe& probe_of(void* ctx) {
+    return *static_cast<DeviceProbe*>(ctx);
+}
 
-c10::CachingDeviceAllocator::DeviceStats stats_of(void* ctx) { return probe_of(ctx).allocator->getDeviceStats(probe_of(ctx).device.index()); }
+c10::CachingDeviceAllocator::DeviceStats stats_of(void* ctx) {
+    return probe_of(ctx).allocator->getDeviceStats(probe_of(ctx).device.index());
+}
 
 }  // namespace
 
@@ -26,11 +32,20 @@ void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callba
     check_device(device);
     if (total_bytes > 0)
         throw Refusal(SAB_E_UNSUPPORTED, "options.total_bytes = " + std::to_string(total_bytes) +
-                                             ": LibTorch has no way to limit a device that holds for all of them: set the limit of " + device.str() + " itself");
+                                             ": LibTorch has no way to limit a device that holds "
+                                             "for all of them: set the limit of " +
+                                             device.str() + " itself");
     auto probe = std::make_unique<DeviceProbe>(device);
-    callbacks.reset = [](void* ctx) { return answered([&] { probe_of(ctx).allocator->resetPeakStats(probe_of(ctx).device.index()); }); };
-    callbacks.current = [](void* ctx, int64_t* bytes) { return answered([&] { *bytes = stats_of(ctx).allocated_bytes[0].current; }); };
-    callbacks.peak = [](void* ctx, int64_t* bytes) { return answered([&] { *bytes = stats_of(ctx).allocated_bytes[0].peak; }); };
+    callbacks.reset = [](void* ctx) {
+        return answered(
+            [&] { probe_of(ctx).allocator->resetPeakStats(probe_of(ctx).device.index()); });
+    };
+    callbacks.current = [](void* ctx, int64_t* bytes) {
+        return answered([&] { *bytes = stats_of(ctx).allocated_bytes[0].current; });
+    };
+    callbacks.peak = [](void* ctx, int64_t* bytes) {
+        return answered([&] { *bytes = stats_of(ctx).allocated_bytes[0].peak; });
+    };
     callbacks.reserved = [](void* ctx, int64_t* peak, int64_t* largest_free) {
         return answered([&] {
             *peak = stats_of(ctx).reserved_bytes[0].peak;
@@ -38,11 +53,20 @@ void make_device_probe(c10::Device device, int64_t total_bytes, sab_probe_callba
         });
     };
     callbacks.total = [](void* ctx, int64_t* bytes) {
-        return answered([&] { *bytes = static_cast<int64_t>(probe_of(ctx).allocator->getMemoryInfo(probe_of(ctx).device.index()).second); });
+        return answered([&] {
+            *bytes = static_cast<int64_t>(
+                probe_of(ctx).allocator->getMemoryInfo(probe_of(ctx).device.index()).second);
+        });
     };
-    callbacks.release_cache = [](void* ctx) { return answered([&] { probe_of(ctx).allocator->emptyCache(); }); };
-    callbacks.rng_save = [](void* ctx, uint64_t depth) { return answered([&] { probe_of(ctx).generators.save(depth); }); };
-    callbacks.rng_restore = [](void* ctx, uint64_t depth) { return answered([&] { probe_of(ctx).generators.restore(depth); }); };
+    callbacks.release_cache = [](void* ctx) {
+        return answered([&] { probe_of(ctx).allocator->emptyCache(); });
+    };
+    callbacks.rng_save = [](void* ctx, uint64_t depth) {
+        return answered([&] { probe_of(ctx).generators.save(depth); });
+    };
+    callbacks.rng_restore = [](void* ctx, uint64_t depth) {
+        return answered([&] { probe_of(ctx).generators.restore(depth); });
+    };
     callbacks.release = [](void* ctx) { delete static_cast<DeviceProbe*>(ctx); };
     callbacks.ctx = probe.release();
 }
@@ -55,7 +79,10 @@ namespace sab_torch {
 
 void make_device_probe(c10::Device device, int64_t, sab_probe_callbacks&) {
     check_device(device);
-    throw Refusal(SAB_E_UNSUPPORTED, "device = \"" + device.str() + "\": LibTorch " TORCH_VERSION " has no device-neutral memory statistics, 2.9 and later have");
+    throw Refusal(SAB_E_UNSUPPORTED,
+                  "device = \"" + device.str() +
+                      "\": LibTorch " TORCH_VERSION
+                      " has no device-neutral memory statistics, 2.9 and later have");
 }
 
 }  // namespace sab_torch

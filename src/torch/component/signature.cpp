@@ -9,7 +9,8 @@ namespace sab_torch {
 static std::string_view without_blanks(std::string_view text) {
     constexpr char blanks[] = " \t\r\n\f\v";
     const std::size_t first = text.find_first_not_of(blanks);
-    return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+    return first == text.npos ? std::string_view()
+                              : text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
 std::vector<std::string> split_names(std::string_view text) {
@@ -24,8 +25,11 @@ std::vector<std::string> split_names(std::string_view text) {
 }
 
 Signature parse_signature(const std::string& text, const std::string& what) {
-    const auto refuse = [&](const std::string& rule) { throw Refusal(SAB_E_ARGUMENT, what + " = \"" + text + "\": " + rule); };
-    if (text.size() < 2 || text.front() != '(' || text.back() != ')') refuse("must stand in parentheses, such as \"(B, L_length, 3)\"");
+    const auto refuse = [&](const std::string& rule) {
+        throw Refusal(SAB_E_ARGUMENT, what + " = \"" + text + "\": " + rule);
+    };
+    if (text.size() < 2 || text.front() != '(' || text.back() != ')')
+        refuse("must stand in parentheses, such as \"(B, L_length, 3)\"");
     Signature signature{text, {}, {}, 0};
     std::size_t batches = 0;
     std::vector<std::string> words = split_names(std::string_view(text).substr(1, text.size() - 2));
@@ -43,8 +47,10 @@ Signature parse_signature(const std::string& text, const std::string& what) {
             dimension.name = word.size() > 2 ? word.substr(2) : "";
         } else {
             dimension.kind = Dimension::number;
-            const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), dimension.size);
-            if (word.empty() || error != std::errc() || end != word.data() + word.size() || dimension.size < 0)
+            const auto [end, error] =
+                std::from_chars(word.data(), word.data() + word.size(), dimension.size);
+            if (word.empty() || error != std::errc() || end != word.data() + word.size() ||
+                dimension.size < 0)
                 refuse("\"" + word + "\" must be B, L_ and a name, M, M_ and a name, or a number");
         }
         signature.dimensions.push_back(dimension);

@@ -16,22 +16,30 @@ using std::chrono::milliseconds;
 class Store {
 public:
     Store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, milliseconds timeout)
-        : where_(std::string("the store at ") + host + ":" + std::to_string(port)), rank_(rank), world_size_(world_size), timeout_(timeout) {
+        : where_(std::string("the store at ") + host + ":" + std::to_string(port)),
+          rank_(rank),
+          world_size_(world_size),
+          timeout_(timeout) {
         c10d::TCPStoreOptions options;
         options.port = port;
         options.isServer = rank == 0;
         options.waitWorkers = false;
         const auto end = Clock::now() + timeout;
         for (;;) {
-            const auto left = std::max(end - Clock::now(), Clock::duration(std::chrono::seconds(1)));
-            options.timeout = std::chrono::ceil<std::chrono::seconds>(left);  // it counts whole ones
+            const auto left =
+                std::max(end - Clock::now(), Clock::duration(std::chrono::seconds(1)));
+            // it counts whole ones
+            options.timeout = std::chrono::ceil<std::chrono::seconds>(left);
             try {
                 store_ = std::make_unique<c10d::TCPStore>(host, options);
                 return;
             } catch (const std::exception& error) {
                 // Rank 0 may be a little late, and c10d gives up a second before the end.
                 if (rank == 0 || Clock::now() + milliseconds(50) >= end)
-                    throw Refusal(SAB_E_IO, where_ + (rank == 0 ? " cannot be opened: " : " cannot be reached: ") + first_line(error));
+                    throw Refusal(SAB_E_IO,
+                                  where_ +
+                                      (rank == 0 ? " cannot be opened: " : " cannot be reached: ") +
+                                      first_line(error));
                 std::this_thread::sleep_for(milliseconds(50));
             }
         }
@@ -50,14 +58,21 @@ public:
         } catch (const std::exception& error) {
             throw Refusal(SAB_E_IO, where_ + " failed: " + first_line(error));
         }
-        if (told.at(0) != fine) throw Refusal(told[0] == missing ? SAB_E_TIMEOUT : SAB_E_MISMATCH, std::string(told.begin() + 1, told.end()));
-        if (told.size() != 1 + world_size_ * size) throw Refusal(SAB_E_MISMATCH, "rank " + std::to_string(rank_) + " gave " + std::to_string(size) + " bytes, others did not: they do not call the same");
+        if (told.at(0) != fine)
+            throw Refusal(told[0] == missing ? SAB_E_TIMEOUT : SAB_E_MISMATCH,
+                          std::string(told.begin() + 1, told.end()));
+        if (told.size() != 1 + world_size_ * size)
+            throw Refusal(SAB_E_MISMATCH, "rank " + std::to_string(rank_) + " gave " +
+                                              std::to_string(size) +
+                                              " bytes, others did not: they do not call the same");
         if (size > 0) std::memcpy(all, told.data() + 1, told.size() - 1);
     }
 
 private:
-    static constexpr uint8_t fine = 0, missing = 1, unlike = 2;  ///< first byte of what rank 0 tells
-    static constexpr milliseconds grace{10000};                  ///< that rank 0 stays for others to hear it
+    /// first byte of what rank 0 tells
+    static constexpr uint8_t fine = 0, missing = 1, unlike = 2;
+    /// that rank 0 stays for others to hear it
+    static constexpr milliseconds grace{10000};
 
     std::vector<uint8_t> collect(const std::string& round, std::size_t size) {
         const auto end = Clock::now() + timeout_;
@@ -73,7 +88,8 @@ private:
             ++came;
             const std::vector<uint8_t> value = store_->get(key);
             if (value.size() != size && problem.empty())
-                problem = "rank " + std::to_string(rank) + " gave " + std::to_string(value.size()) + " bytes, rank 0 " + std::to_string(size) + ": they do not call the same";
+                problem = "rank " + std::to_string(rank) + " gave " + std::to_string(value.size()) +
+                          " bytes, rank 0 " + std::to_string(size) + ": they do not call the same";
             told.insert(told.end(), value.begin(), value.end());
         }
         if (absent > 0) problem = not_come(first_absent, absent - 1);
@@ -84,9 +100,12 @@ private:
         store_->set(round + "all", told);
         // The store is in this process, which must not go before those that came have heard.
         const auto heard_by = Clock::now() + grace;
-        while (store_->add(round + "heard", 0) < static_cast<int64_t>(came) - 1 && Clock::now() < heard_by) std::this_thread::sleep_for(milliseconds(2));
+        while (store_->add(round + "heard", 0) < static_cast<int64_t>(came) - 1 &&
+               Clock::now() < heard_by)
+            std::this_thread::sleep_for(milliseconds(2));
         if (absent == 0) {
-            for (uint64_t rank = 0; rank < world_size_; ++rank) store_->deleteKey(round + std::to_string(rank));
+            for (uint64_t rank = 0; rank < world_size_; ++rank)
+                store_->deleteKey(round + std::to_string(rank));
             store_->deleteKey(round + "all");
         }
         return told;
@@ -95,7 +114,8 @@ private:
     std::vector<uint8_t> hear(const std::string& round) {
         const auto begin = Clock::now();
         // Where rank 0 is there, its time counts, which began at most as much later.
-        if (!wait(round + "all", begin + timeout_) && (!store_->check({round + "0"}) || !wait(round + "all", begin + 2 * timeout_ + grace)))
+        if (!wait(round + "all", begin + timeout_) &&
+            (!store_->check({round + "0"}) || !wait(round + "all", begin + 2 * timeout_ + grace)))
             throw Refusal(SAB_E_TIMEOUT, not_come(0, 0));
         const std::vector<uint8_t> told = store_->get(round + "all");
         store_->add(round + "heard", 1);
@@ -108,13 +128,19 @@ private:
     }
 
     std::string not_come(uint64_t first, uint64_t more) const {
-        const auto time = timeout_.count() % 1000 == 0 ? std::to_string(timeout_.count() / 1000) + " s" : std::to_string(timeout_.count()) + " ms";
-        return "rank " + std::to_string(first) + (more > 0 ? " and " + std::to_string(more) + " more" : "") + " of " + std::to_string(world_size_) + " did not come within " + time;
+        const auto time = timeout_.count() % 1000 == 0
+                              ? std::to_string(timeout_.count() / 1000) + " s"
+                              : std::to_string(timeout_.count()) + " ms";
+        return "rank " + std::to_string(first) +
+               (more > 0 ? " and " + std::to_string(more) + " more" : "") + " of " +
+               std::to_string(world_size_) + " did not come within " + time;
     }
 
-    /// False when the time is over. Asks again and again: after a wait() that timed out older stores take its late answer for that of the next question.
+    /// False when the time is over. Asks again and again: after a wait() that timed out older
+    /// stores take its late answer for that of the next question.
     bool wait(const std::string& key, Clock::time_point end) {
-        for (milliseconds pause(1); !store_->check({key}); pause = std::min(2 * pause, milliseconds(50))) {
+        for (milliseconds pause(1); !store_->check({key});
+             pause = std::min(2 * pause, milliseconds(50))) {
             if (Clock::now() >= end) return false;
             std::this_thread::sleep_for(pause);
         }
@@ -130,11 +156,15 @@ private:
 
 }  // namespace
 
-sab_status new_store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size, uint64_t milliseconds_, void** store, sab_torch_message* message) {
-    return guarded(message, [&] { *store = new Store(host, port, rank, world_size, milliseconds(milliseconds_)); });
+sab_status new_store(const char* host, uint16_t port, uint64_t rank, uint64_t world_size,
+                     uint64_t milliseconds_, void** store, sab_torch_message* message) {
+    return guarded(message, [&] {
+        *store = new Store(host, port, rank, world_size, milliseconds(milliseconds_));
+    });
 }
 
-sab_status gather_by_store(void* store, const void* mine, std::size_t size, void* all, sab_torch_message* message) {
+sab_status gather_by_store(void* store, const void* mine, std::size_t size, void* all,
+                           sab_torch_message* message) {
     return guarded(message, [&] { static_cast<Store*>(store)->all_gather(mine, size, all); });
 }
 

@@ -5,10 +5,13 @@
 
 namespace {
 
-int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+int32_t go_on(void *, uint64_t, uint64_t) {
+    return 0;
+}
 
-/// The other ranks give what this one gives, but for the rank in the last 8 bytes. They wait for a rank that does not come to a gathering, unless it gave
-/// something else than usual at the one before: that it has failed.
+/// The other ranks give what this one gives, but for the rank in the last 8 bytes. They wait for a
+/// rank that does not come to a gathering, unless it gave something else than usual at the one
+/// before: that it has failed.
 struct Ranks {
     uint64_t world_size;
     int gathered = 0;
@@ -19,7 +22,8 @@ uint64_t usual[8];  // of the runs without failures
 int32_t gather(void *ctx, const void *mine, std::size_t size, void *all) {
     auto *const ranks = static_cast<Ranks *>(ctx);
     ranks->last = 14695981039346656037u;
-    for (std::size_t i = 0; i < size; ++i) ranks->last = (ranks->last ^ static_cast<const unsigned char *>(mine)[i]) * 1099511628211u;
+    for (std::size_t i = 0; i < size; ++i)
+        ranks->last = (ranks->last ^ static_cast<const unsigned char *>(mine)[i]) * 1099511628211u;
     if (ranks->is_usual) usual[ranks->gathered] = ranks->last;
     ++ranks->gathered;
     for (uint64_t rank = 0; rank < ranks->world_size; ++rank) {
@@ -35,14 +39,16 @@ template <class Call>
 void meet(Run &run, Ranks &ranks, Call &&call) {
     ranks.is_usual = !run.can_fail();
     while (call() != SAB_OK) {
-        run.require(ranks.gathered > 0 && ranks.last != usual[ranks.gathered - 1], "the other ranks wait for one that has failed, or succeed without it");
+        run.require(ranks.gathered > 0 && ranks.last != usual[ranks.gathered - 1],
+                    "the other ranks wait for one that has failed, or succeed without it");
         ranks.gathered = 0;
     }
 }
 
 int32_t make_batches(void *, const int64_t *indices, std::size_t count, sab_batches *batches) {
     for (std::size_t i = 0; i < count; i += 3) {
-        const sab_status status = sab_batches_add(batches, indices + i, count - i < 3 ? count - i : 3);
+        const sab_status status =
+            sab_batches_add(batches, indices + i, count - i < 3 ? count - i : 3);
         if (status != SAB_OK) return status;
     }
     return 0;
@@ -112,7 +118,8 @@ SCENARIO(load_balancing_batches, Threads::none) {
             balancing.max_total = 100;
         }
         sab_sampler *sampler = nullptr;
-        CALL_INTO(sampler, sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
+        CALL_INTO(sampler,
+                  sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
         walk_on(run, sampler);
         CALL_PLAIN(sab_sampler_free(sampler));
     }
@@ -140,7 +147,8 @@ SCENARIO(balanced_sampler, Threads::none) {
     std::vector<int64_t> indices(60);
     std::vector<uint64_t> offsets(9);
     std::size_t count = 0;
-    CALL_OR_SKIP(sab_next_batches(sampler, 8, indices.data(), indices.size(), offsets.data(), &count));
+    CALL_OR_SKIP(
+        sab_next_batches(sampler, 8, indices.data(), indices.size(), offsets.data(), &count));
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
 }
@@ -168,7 +176,8 @@ SCENARIO(check_ranks, Threads::none) {
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, &options, &sampler));
     Ranks ranks;
     ranks.world_size = 3;
-    meet(run, ranks, [&] { return CALL_ONCE(sab_sampler_check_ranks(sampler, 1, 3, gather, &ranks)); });
+    meet(run, ranks,
+         [&] { return CALL_ONCE(sab_sampler_check_ranks(sampler, 1, 3, gather, &ranks)); });
     walk(run, sampler, 2);
     CALL_PLAIN(sab_sampler_free(sampler));
     CALL_PLAIN(sab_plan_free(plan));
@@ -180,7 +189,9 @@ SCENARIO(sharded_sampler, Threads::none) {
     sab_sampler *sampler = nullptr;
     Ranks ranks;
     ranks.world_size = 1;
-    meet(run, ranks, [&] { return CALL_ONCE(sab_sharded_sampler_new(sizes, &plan, nullptr, gather, &ranks, &sampler)); });
+    meet(run, ranks, [&] {
+        return CALL_ONCE(sab_sharded_sampler_new(sizes, &plan, nullptr, gather, &ranks, &sampler));
+    });
     CALL_PLAIN(sab_sizes_free(sizes));
     walk_on(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));

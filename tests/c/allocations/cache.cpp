@@ -18,7 +18,9 @@ int32_t load(void *, const void *, std::size_t, const void **data, std::size_t *
     *size = 6;
     return 0;
 }
-int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+int32_t go_on(void *, uint64_t, uint64_t) {
+    return 0;
+}
 
 void note_value(Run &run, sab_cache_value *value) {
     std::size_t size = 0;
@@ -51,7 +53,8 @@ sab_cache *open(Run &run, const char *url, uint64_t buffer = 3) {
 void use(Run &run, sab_cache *cache) {
     CALL(sab_cache_clear(cache));
     for (int i = 0; i < 5; ++i) {
-        const std::string key = "k" + std::to_string(i), value(static_cast<std::size_t>(100 * i + 5), static_cast<char>('a' + i));
+        const std::string key = "k" + std::to_string(i),
+                          value(static_cast<std::size_t>(100 * i + 5), static_cast<char>('a' + i));
         CALL_OR_SKIP(sab_cache_put(cache, key.data(), key.size(), value.data(), value.size()));
         get(run, cache, key.c_str());
     }
@@ -102,7 +105,8 @@ const char *redis_url() {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         const int nowhere = ::open("/dev/null", O_RDWR);
         dup2(nowhere, 0), dup2(nowhere, 1), dup2(nowhere, 2);
-        execlp("redis-server", "redis-server", "--port", url + std::strlen("redis://127.0.0.1:"), "--bind", "127.0.0.1", "--save", "", static_cast<char *>(nullptr));
+        execlp("redis-server", "redis-server", "--port", url + std::strlen("redis://127.0.0.1:"),
+               "--bind", "127.0.0.1", "--save", "", static_cast<char *>(nullptr));
         _exit(127);
     }
     sab_cache_options options = SAB_CACHE_OPTIONS_INIT;
@@ -115,9 +119,13 @@ const char *redis_url() {
 
 }  // namespace
 
-SCENARIO(cache_in_memory, Threads::none) { use(run, open(run, "memory:")); }
+SCENARIO(cache_in_memory, Threads::none) {
+    use(run, open(run, "memory:"));
+}
 
-SCENARIO(cache_in_lmdb, Threads::none) { use(run, open(run, ("lmdb:" + folder + "/cache").c_str())); }
+SCENARIO(cache_in_lmdb, Threads::none) {
+    use(run, open(run, ("lmdb:" + folder + "/cache").c_str()));
+}
 
 SCENARIO(cache_on_redis, Threads::none) {
     if (!has_redis()) return;

@@ -22,7 +22,8 @@ void note_grouping(Run &run, sab_grouping *grouping) {
 
 SCENARIO(thresholds, Threads::none) {
     sab_sizes *const sizes = sizes_of(run, lengths());
-    for (const sab_thresholds_method method : {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_WORST, SAB_THRESHOLDS_RANDOMISED})
+    for (const sab_thresholds_method method :
+         {SAB_THRESHOLDS_LEAST_TOTAL, SAB_THRESHOLDS_LEAST_WORST, SAB_THRESHOLDS_RANDOMISED})
         for (const bool asks : {false, true}) {
             sab_thresholds_options options = SAB_THRESHOLDS_OPTIONS_INIT;
             options.method = method;
@@ -33,7 +34,8 @@ SCENARIO(thresholds, Threads::none) {
             }
             std::vector<double> thresholds(4);
             sab_thresholds_info info = SAB_THRESHOLDS_INFO_INIT;
-            CALL_INTO(thresholds, sab_find_thresholds(sizes, 4, &options, thresholds.data(), &info));
+            CALL_INTO(thresholds,
+                      sab_find_thresholds(sizes, 4, &options, thresholds.data(), &info));
             run.note(thresholds.data(), thresholds.size() * sizeof(double));
             run.note(&info, sizeof info);
         }
@@ -89,4 +91,6 @@ SCENARIO(padding, Threads::none) {
     run.note(mask.data(), mask.size());
 }
 
-SCENARIO(padding_in_threads, Threads::some) { play_padding(run, 3, 60000); }
+SCENARIO(padding_in_threads, Threads::some) {
+    play_padding(run, 3, 60000);
+}

@@ -28,24 +28,28 @@ void *REAL(memalign)(size_t, size_t);
 namespace {
 
 thread_local bool is_caller = false;  // the thread that plays
-thread_local int in_call = 0;  // calls under way, one in a callback of another
+thread_local int in_call = 0;         // calls under way, one in a callback of another
 std::atomic<Fails> what_fails{Fails::nothing};
-std::atomic<long> counted{0};         // allocations so far that may fail in this mode
+std::atomic<long> counted{0};  // allocations so far that may fail in this mode
 std::atomic<long> fails_at{-1};
 std::atomic<long> failures{0};
-std::atomic<long> live{0};            // blocks
+std::atomic<long> live{0};  // blocks
 std::atomic<long> releases{0};
 std::atomic<long> objects{0};
 
 #if defined(MALLOC_OF_SANITIZER)
-constexpr bool only_new_fails_in_threads = true;  // the sanitizer allocates by malloc() where it begins a thread, and ends the program when that fails
+// the sanitizer allocates by malloc() where it begins a thread, and ends the program when that
+// fails
+constexpr bool only_new_fails_in_threads = true;
 #else
 constexpr bool only_new_fails_in_threads = false;
 #endif
 
 bool fails(bool is_new = false) {
     const Fails what = what_fails.load();
-    const bool counts = what == Fails::in_threads ? !is_caller && (is_new || !only_new_fails_in_threads) : in_call > 0;
+    const bool counts = what == Fails::in_threads
+                            ? !is_caller && (is_new || !only_new_fails_in_threads)
+                            : in_call > 0;
     if (!counts) return false;
     const long number = counted.fetch_add(1), at = fails_at.load();
     if (at < 0 || number < at || (number > at && what != Fails::rest)) return false;
@@ -62,8 +66,12 @@ void *counted_block(void *block) {
 }  // namespace
 
 extern "C" {
-void *malloc(size_t size) noexcept { return fails() ? nullptr : counted_block(REAL(malloc)(size)); }
-void *calloc(size_t count, size_t size) noexcept { return fails() ? nullptr : counted_block(REAL(calloc)(count, size)); }
+void *malloc(size_t size) noexcept {
+    return fails() ? nullptr : counted_block(REAL(malloc)(size));
+}
+void *calloc(size_t count, size_t size) noexcept {
+    return fails() ? nullptr : counted_block(REAL(calloc)(count, size));
+}
 void *realloc(void *block, size_t size) noexcept {
     if (fails()) return nullptr;
     void *const moved = REAL(realloc)(block, size);
@@ -76,8 +84,12 @@ void free(void *block) noexcept {
     live.fetch_sub(1);
     REAL(free)(block);
 }
-void *memalign(size_t alignment, size_t size) noexcept { return fails() ? nullptr : counted_block(REAL(memalign)(alignment, size)); }
-void *aligned_alloc(size_t alignment, size_t size) noexcept { return memalign(alignment, size); }
+void *memalign(size_t alignment, size_t size) noexcept {
+    return fails() ? nullptr : counted_block(REAL(memalign)(alignment, size));
+}
+void *aligned_alloc(size_t alignment, size_t size) noexcept {
+    return memalign(alignment, size);
+}
 int posix_memalign(void **block, size_t alignment, size_t size) noexcept {
     void *const made = memalign(alignment, size);
     if (made == nullptr) return ENOMEM;
@@ -87,29 +99,59 @@ int posix_memalign(void **block, size_t alignment, size_t size) noexcept {
 }
 
 // The address sanitizer's operator new does not call malloc.
-void *operator new(std::size_t size, const std::nothrow_t &) noexcept { return fails(true) ? nullptr : counted_block(REAL(malloc)(size == 0 ? 1 : size)); }
+void *operator new(std::size_t size, const std::nothrow_t &) noexcept {
+    return fails(true) ? nullptr : counted_block(REAL(malloc)(size == 0 ? 1 : size));
+}
 void *operator new(std::size_t size) {
     if (void *const block = operator new(size, std::nothrow)) return block;
     throw std::bad_alloc();
 }
 void *operator new(std::size_t size, std::align_val_t alignment) {
     if (!fails(true))
-        if (void *const block = counted_block(REAL(memalign)(static_cast<std::size_t>(alignment), size == 0 ? 1 : size))) return block;
+        if (void *const block = counted_block(
+                REAL(memalign)(static_cast<std::size_t>(alignment), size == 0 ? 1 : size)))
+            return block;
     throw std::bad_alloc();
 }
-void *operator new[](std::size_t size) { return operator new(size); }
-void *operator new[](std::size_t size, const std::nothrow_t &none) noexcept { return operator new(size, none); }
-void *operator new[](std::size_t size, std::align_val_t alignment) { return operator new(size, alignment); }
-void operator delete(void *block) noexcept { free(block); }
-void operator delete(void *block, std::size_t) noexcept { free(block); }
-void operator delete(void *block, std::align_val_t) noexcept { free(block); }
-void operator delete(void *block, std::size_t, std::align_val_t) noexcept { free(block); }
-void operator delete(void *block, const std::nothrow_t &) noexcept { free(block); }
-void operator delete[](void *block) noexcept { free(block); }
-void operator delete[](void *block, std::size_t) noexcept { free(block); }
-void operator delete[](void *block, std::align_val_t) noexcept { free(block); }
-void operator delete[](void *block, std::size_t, std::align_val_t) noexcept { free(block); }
-void operator delete[](void *block, const std::nothrow_t &) noexcept { free(block); }
+void *operator new[](std::size_t size) {
+    return operator new(size);
+}
+void *operator new[](std::size_t size, const std::nothrow_t &none) noexcept {
+    return operator new(size, none);
+}
+void *operator new[](std::size_t size, std::align_val_t alignment) {
+    return operator new(size, alignment);
+}
+void operator delete(void *block) noexcept {
+    free(block);
+}
+void operator delete(void *block, std::size_t) noexcept {
+    free(block);
+}
+void operator delete(void *block, std::align_val_t) noexcept {
+    free(block);
+}
+void operator delete(void *block, std::size_t, std::align_val_t) noexcept {
+    free(block);
+}
+void operator delete(void *block, const std::nothrow_t &) noexcept {
+    free(block);
+}
+void operator delete[](void *block) noexcept {
+    free(block);
+}
+void operator delete[](void *block, std::size_t) noexcept {
+    free(block);
+}
+void operator delete[](void *block, std::align_val_t) noexcept {
+    free(block);
+}
+void operator delete[](void *block, std::size_t, std::align_val_t) noexcept {
+    free(block);
+}
+void operator delete[](void *block, const std::nothrow_t &) noexcept {
+    free(block);
+}
 
 // ---- Calls ----
 
@@ -135,7 +177,10 @@ const char *name_of(Fails what) {
 
 void mark_covered(const char *text) {
     const std::size_t size = std::strcspn(text, "( ");
-    const auto found = std::find_if(functions.begin(), functions.end(), [&](const std::string &each) { return each.size() == size && std::strncmp(each.c_str(), text, size) == 0; });
+    const auto found =
+        std::find_if(functions.begin(), functions.end(), [&](const std::string &each) {
+            return each.size() == size && std::strncmp(each.c_str(), text, size) == 0;
+        });
     if (found != functions.end()) shared->covered[found - functions.begin()] = 1;
 }
 
@@ -166,7 +211,8 @@ bool Run::is_left_out(const char *text, Kind kind) {
 }
 
 void Run::enter(const char *text) {
-    std::snprintf(shared->where, sizeof shared->where, "%s, allocation %ld fails (%s), in %.200s", scenario_, play_.at, name_of(play_.what), text);
+    std::snprintf(shared->where, sizeof shared->where, "%s, allocation %ld fails (%s), in %.200s",
+                  scenario_, play_.at, name_of(play_.what), text);
     ++in_call;
 }
 
@@ -175,7 +221,9 @@ void Run::enter_plain(const char *text) {
     ++in_call;
 }
 
-void Run::leave_plain() { --in_call; }
+void Run::leave_plain() {
+    --in_call;
+}
 
 void Run::leave() {
     --in_call;
@@ -183,11 +231,14 @@ void Run::leave() {
     if (play_.what == Fails::rest && failures > 0) what_fails = Fails::nothing;
 }
 
-bool Run::is_done(sab_status status, Kind kind, sab_status expected, const Before &before, const std::vector<Out> &outs) {
+bool Run::is_done(sab_status status, Kind kind, sab_status expected, const Before &before,
+                  const std::vector<Out> &outs) {
     const bool has_new_failure = failures > acknowledged_;
-    if (play_.what != Fails::in_threads || status < 0) acknowledged_ = failures;  // what failed in a thread may be reported by a later call
+    // what failed in a thread may be reported by a later call
+    if (play_.what != Fails::in_threads || status < 0) acknowledged_ = failures;
     if (status >= 0 && kind != Kind::fails) {
-        // The call to be left out succeeded, without the memory or with allocations numbered otherwise: what follows is that of the play with every call made.
+        // The call to be left out succeeded, without the memory or with allocations numbered
+        // otherwise: what follows is that of the play with every call made.
         if (current_ >= 0 && current_ == play_.left_out) expected_notes_ = all_notes_;
         return true;
     }
@@ -196,25 +247,31 @@ bool Run::is_done(sab_status status, Kind kind, sab_status expected, const Befor
         trouble("fails although memory was there", sab_last_error_message());
         return true;
     }
-    if (status != SAB_E_NO_MEMORY && status != allowed_) trouble(sab_status_name(status), sab_last_error_message());
+    if (status != SAB_E_NO_MEMORY && status != allowed_)
+        trouble(sab_status_name(status), sab_last_error_message());
     if (sab_last_error_message()[0] == '\0') trouble("has no message");
     if (releases != before.releases) trouble("calls release although it failed");
     std::size_t first = 0;
     for (const Out &out : outs) {
         static const void *const none = nullptr;
         const bool is_null = out.is_handle && std::memcmp(out.data, &none, sizeof none) == 0;
-        if (!is_null && std::memcmp(out.data, before.bytes.data() + first, out.size) != 0) trouble("changes its result although it failed");
+        if (!is_null && std::memcmp(out.data, before.bytes.data() + first, out.size) != 0)
+            trouble("changes its result although it failed");
         first += out.size;
     }
     was_left_out_ = current_ >= 0 && current_ == play_.left_out;
     return false;
 }
 
-bool Run::gives_up() const { return was_left_out_ && current_ == play_.left_out; }
+bool Run::gives_up() const {
+    return was_left_out_ && current_ == play_.left_out;
+}
 
 void Run::trouble(const char *what, const char *detail) {
     if (++troubles_ <= 4)
-        std::fprintf(stderr, "%s: allocation %ld fails (%s%s): %.160s: %s%s%s\n", scenario_, play_.at, name_of(play_.what), play_.left_out >= 0 ? ", call not repeated" : "", text_, what,
+        std::fprintf(stderr, "%s: allocation %ld fails (%s%s): %.160s: %s%s%s\n", scenario_,
+                     play_.at, name_of(play_.what),
+                     play_.left_out >= 0 ? ", call not repeated" : "", text_, what,
                      detail[0] == '\0' ? "" : ": ", detail);
 }
 
@@ -237,9 +294,15 @@ void Run::note(const void *data, std::size_t size) {
 
 void Run::note_batch(const sab_batch &batch) {
     note(batch.indices, batch.count * sizeof *batch.indices);
-    for (const double number : {batch.longest, batch.total, batch.padded_length, batch.padded_total, batch.step_total}) note(number);
-    for (const uint64_t number : {batch.count, static_cast<uint64_t>(batch.bucket), batch.epoch, batch.step, batch.step_samples, batch.micro_batch, batch.micro_batches}) note(number);
-    if (batch.cu_seqlens != nullptr) note(batch.cu_seqlens, (batch.count + 1) * sizeof *batch.cu_seqlens);
+    for (const double number :
+         {batch.longest, batch.total, batch.padded_length, batch.padded_total, batch.step_total})
+        note(number);
+    for (const uint64_t number :
+         {batch.count, static_cast<uint64_t>(batch.bucket), batch.epoch, batch.step,
+          batch.step_samples, batch.micro_batch, batch.micro_batches})
+        note(number);
+    if (batch.cu_seqlens != nullptr)
+        note(batch.cu_seqlens, (batch.count + 1) * sizeof *batch.cu_seqlens);
     if (batch.starts != nullptr) note(batch.starts, batch.count * sizeof *batch.starts);
 }
 
@@ -249,7 +312,8 @@ void Run::note_record(const sab_record &record) {
     note(static_cast<uint64_t>(record.length));
     if (record.kind == SAB_RECORD_OBJECT) return note(value_of(record.data));
     if (record.kind == SAB_RECORD_BYTES) return note(record.data, record.length);
-    for (std::size_t i = 0; i < record.length; ++i) note_record(static_cast<const sab_record *>(record.data)[i]);
+    for (std::size_t i = 0; i < record.length; ++i)
+        note_record(static_cast<const sab_record *>(record.data)[i]);
 }
 
 void *Run::context() {
@@ -267,8 +331,12 @@ void *Run::object(uint64_t value) {
     ++objects;
     return reinterpret_cast<void *>(value * 8 + 8);
 }
-uint64_t Run::value_of(const void *object) { return reinterpret_cast<uint64_t>(object) / 8 - 1; }
-void Run::release_object(void *, void *) { --objects; }
+uint64_t Run::value_of(const void *object) {
+    return reinterpret_cast<uint64_t>(object) / 8 - 1;
+}
+void Run::release_object(void *, void *) {
+    --objects;
+}
 
 // ---- Every allocation in turn ----
 
@@ -290,7 +358,8 @@ public:
             Play without;
             without.left_out = static_cast<int>(call);
             expected_ = play(without).notes;
-            fail_each({Fails::one, base.ranges[call].first, static_cast<int>(call)}, base.ranges[call].second);
+            fail_each({Fails::one, base.ranges[call].first, static_cast<int>(call)},
+                      base.ranges[call].second);
         }
         expected_ = base.notes;
         if (scenario_.threads == Threads::some) fail_each({Fails::in_threads, 0, -1}, 1000000);
@@ -311,18 +380,21 @@ private:
     }
 
     void fail_each(Play play_, long end) {
-        // Threads take turns as they like: it is over when no allocation has failed some times in a row.
+        // Threads take turns as they like: it is over when no allocation has failed some times in a
+        // row.
         const int patience = scenario_.threads == Threads::some ? 3 : 1;
         int misses = 0;
         for (; play_.at < end && misses < patience && troubles_ < 8; play_.at += every_) {
             const Result got = play(play_);
             misses = got.has_failed ? 0 : misses + 1;
             shared->points += got.has_failed;
-            // What stays after one failure only may be kept by the system for its next thread; what stays after each is lost.
+            // What stays after one failure only may be kept by the system for its next thread; what
+            // stays after each is lost.
             int times = got.grown > 0;
             for (int i = 0; i < 3 && times == i + 1; ++i) times += play(play_).grown > 0;
             if (times == 4) {
-                std::fprintf(stderr, "%s: allocation %ld fails (%s): %ld blocks are never freed\n", scenario_.name, play_.at, name_of(play_.what), got.grown);
+                std::fprintf(stderr, "%s: allocation %ld fails (%s): %ld blocks are never freed\n",
+                             scenario_.name, play_.at, name_of(play_.what), got.grown);
                 ++troubles_;
             }
         }
@@ -346,7 +418,9 @@ private:
             scenario_.play(run);
             what_fails = Fails::nothing;
             run.text_ = "at the end";
-            if (run.expected_notes_ != nullptr && !run.differs_ && run.notes_.size() != run.expected_notes_->size()) run.trouble("gives less than without the failure");
+            if (run.expected_notes_ != nullptr && !run.differs_ &&
+                run.notes_.size() != run.expected_notes_->size())
+                run.trouble("gives less than without the failure");
             for (Run::Context *const context : run.contexts_) {
                 if (context->released != 1) run.trouble("a ctx was not released exactly once");
                 delete context;
@@ -373,4 +447,6 @@ private:
     std::vector<uint64_t> expected_, all_;
 };
 
-long play_all(const Scenario &scenario, long every) { return Driver(scenario, every).play_all(); }
+long play_all(const Scenario &scenario, long every) {
+    return Driver(scenario, every).play_all();
+}

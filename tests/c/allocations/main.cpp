@@ -1,4 +1,5 @@
-// Makes every allocation fail in turn: main.cpp INCLUDE_FOLDER [--every N] [SCENARIO...]. The functions are those that the headers declare: one without a scenario fails the test.
+// Makes every allocation fail in turn: main.cpp INCLUDE_FOLDER [--every N] [SCENARIO...]. The
+// functions are those that the headers declare: one without a scenario fails the test.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +15,8 @@
 
 namespace {
 
-/// The fewest points of a run of all scenarios: with fewer, scenarios or the counting of allocations have been lost.
+/// The fewest points of a run of all scenarios: with fewer, scenarios or the counting of
+/// allocations have been lost.
 constexpr long fewest_points = 9000;
 
 std::string text_of(const std::string &path) {
@@ -26,13 +28,15 @@ std::string text_of(const std::string &path) {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// The names of the functions that a header declares: the word before the first parenthesis after SAB_API or SAB_API_EXPERIMENTAL.
+/// The names of the functions that a header declares: the word before the first parenthesis after
+/// SAB_API or SAB_API_EXPERIMENTAL.
 void read_functions(const std::string &path) {
     const std::string text = text_of(path);
     for (std::size_t at = 0; (at = text.find("\nSAB_API", at)) != std::string::npos; ++at) {
         const std::size_t end = text.find('(', at);
         std::size_t begin = end;
-        while (isalnum(static_cast<unsigned char>(text[begin - 1])) || text[begin - 1] == '_') --begin;
+        while (isalnum(static_cast<unsigned char>(text[begin - 1])) || text[begin - 1] == '_')
+            --begin;
         functions.push_back(text.substr(begin, end - begin));
     }
 }
@@ -48,7 +52,9 @@ void read_all_functions(const std::string &folder) {
 }
 
 /// Fills a struct of the caller's.
-bool is_init(const std::string &function) { return function.size() > 5 && function.compare(function.size() - 5, 5, "_init") == 0; }
+bool is_init(const std::string &function) {
+    return function.size() > 5 && function.compare(function.size() - 5, 5, "_init") == 0;
+}
 
 /// Plays a scenario in a process of its own, so that one that is killed does not stop the others.
 bool passes(const Scenario &scenario, long every) {
@@ -59,12 +65,16 @@ bool passes(const Scenario &scenario, long every) {
     int status = 0;
     waitpid(child, &status, 0);
     std::printf("%-32s %6ld points\n", scenario.name, shared->points - before);
-    if (WIFSIGNALED(status)) std::fprintf(stderr, "%s (signal %d: %s)\n", shared->where, WTERMSIG(status), WTERMSIG(status) == SIGALRM ? "it hangs" : "it crashes");
+    if (WIFSIGNALED(status))
+        std::fprintf(stderr, "%s (signal %d: %s)\n", shared->where, WTERMSIG(status),
+                     WTERMSIG(status) == SIGALRM ? "it hangs" : "it crashes");
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 bool is_asked_for(const char *name, char **first, char **end) {
-    return first == end || std::any_of(first, end, [&](const char *each) { return std::strstr(name, each) != nullptr; });
+    return first == end || std::any_of(first, end, [&](const char *each) {
+               return std::strstr(name, each) != nullptr;
+           });
 }
 
 }  // namespace
@@ -78,9 +88,11 @@ int main(int argc, char **argv) {
         rest += 2;
     }
     read_all_functions(argv[1]);
-    shared = static_cast<Shared *>(mmap(nullptr, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    shared = static_cast<Shared *>(
+        mmap(nullptr, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     char made[] = "/tmp/sab-allocations-XXXXXX";
-    if (functions.size() > sizeof shared->covered || mkdtemp(made) == nullptr || chdir(made) != 0) return 2;
+    if (functions.size() > sizeof shared->covered || mkdtemp(made) == nullptr || chdir(made) != 0)
+        return 2;
     folder = made;
 
     int passed = 0, failed = 0;

@@ -9,10 +9,12 @@ struct Device {
     uint64_t rng = 1, saved[4] = {};
     int64_t leaked = 0;
     int reduced = 0;
-    int64_t told = 1;   // the first number that was last reduced: 0 says that the rank failed
+    int64_t told = 1;  // the first number that was last reduced: 0 says that the rank failed
     Run *run = nullptr;
 };
-Device *device_of(void *ctx) { return static_cast<Device *>(ctx); }
+Device *device_of(void *ctx) {
+    return static_cast<Device *>(ctx);
+}
 
 int32_t reset(void *ctx) {
     device_of(ctx)->peak = device_of(ctx)->held;
@@ -30,7 +32,9 @@ int32_t total(void *ctx, int64_t *bytes) {
     *bytes = device_of(ctx)->limit;
     return 0;
 }
-int32_t release_cache(void *) { return 0; }
+int32_t release_cache(void *) {
+    return 0;
+}
 int32_t rng_save(void *ctx, uint64_t depth) {
     device_of(ctx)->saved[depth] = device_of(ctx)->rng;
     return 0;
@@ -46,30 +50,42 @@ int32_t step_of(Device *device, double bytes) {
     device->peak = needed > device->peak ? needed : device->peak;
     return 0;
 }
-int32_t trial(void *ctx, uint64_t count, double length) { return step_of(device_of(ctx), static_cast<double>(count) * length * 7); }
+int32_t trial(void *ctx, uint64_t count, double length) {
+    return step_of(device_of(ctx), static_cast<double>(count) * length * 7);
+}
 int32_t reduce(void *ctx, int64_t *values, std::size_t) {
     ++device_of(ctx)->reduced;
     device_of(ctx)->told = values[0];
     return 0;
 }
-int32_t chunk(void *ctx, uint64_t, uint64_t count, double) { return step_of(device_of(ctx), static_cast<double>(count) * 2000); }
+int32_t chunk(void *ctx, uint64_t, uint64_t count, double) {
+    return step_of(device_of(ctx), static_cast<double>(count) * 2000);
+}
 int32_t leaking_chunk(void *ctx, uint64_t, uint64_t count, double) {
     if (device_of(ctx)->leaked < 44000) device_of(ctx)->leaked += 5000;
     return step_of(device_of(ctx), static_cast<double>(count) * 300);
 }
-int32_t run_batch(void *ctx, const sab_batch *batch) { return step_of(device_of(ctx), batch->padded_total); }
+int32_t run_batch(void *ctx, const sab_batch *batch) {
+    return step_of(device_of(ctx), batch->padded_total);
+}
 int32_t work(void *ctx, uint64_t item, double *features, std::size_t, std::size_t *count) {
     features[0] = static_cast<double>(item);
     *count = 1;
     return step_of(device_of(ctx), static_cast<double>(item) * 3000);
 }
-int32_t clean(void *, uint64_t) { return 0; }
-int32_t collect_garbage(void *) { return 0; }
+int32_t clean(void *, uint64_t) {
+    return 0;
+}
+int32_t collect_garbage(void *) {
+    return 0;
+}
 int32_t increase(void *, uint64_t, uint64_t, int64_t *more) {
     *more = 3;
     return 0;
 }
-int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+int32_t go_on(void *, uint64_t, uint64_t) {
+    return 0;
+}
 
 /// The context of a probe is counted apart from the device, which is on the stack of the scenario.
 sab_probe *probe_of(Run &run, Device &device) {
@@ -86,7 +102,9 @@ sab_probe *probe_of(Run &run, Device &device) {
     CALL_INTO(probe, sab_probe_callbacks_new(&callbacks, &probe));
     return probe;
 }
-int32_t nothing(void *) { return 0; }
+int32_t nothing(void *) {
+    return 0;
+}
 int32_t no_bytes(void *, int64_t *bytes) {
     *bytes = 5;
     return 0;
@@ -103,7 +121,9 @@ std::vector<double> features() {
 std::vector<double> peaks() {
     std::vector<double> all;
     const std::vector<double> rows = features();
-    for (std::size_t i = 0; i < rows.size(); i += 2) all.push_back(1000 + rows[i] * rows[i + 1] * 17 + rows[i] * rows[i + 1] * rows[i + 1] * 0.5 + static_cast<double>(i * 7 % 13));
+    for (std::size_t i = 0; i < rows.size(); i += 2)
+        all.push_back(1000 + rows[i] * rows[i + 1] * 17 +
+                      rows[i] * rows[i + 1] * rows[i + 1] * 0.5 + static_cast<double>(i * 7 % 13));
     return all;
 }
 
@@ -170,12 +190,15 @@ SCENARIO(peaks, Threads::none) {
     options.collect_garbage = collect_garbage;
     options.ctx = &device;
     options.progress = go_on;
-    // What was collected before it failed stays, as documented: an empty collection is made for each try.
+    // What was collected before it failed stays, as documented: an empty collection is made for
+    // each try.
     while (CALL_ONCE(sab_collect_peak(probe, &options, peaks)) != SAB_OK) {
         sab_peaks_view view = SAB_PEAKS_VIEW_INIT;
         CALL(sab_peaks_get(peaks, &view));
         run.require(view.count <= 20, "more peaks than items");
-        for (std::size_t i = 0; i < view.count; ++i) run.require(view.items[i] == i && view.features[i] == static_cast<double>(i), "a row of peaks is damaged");
+        for (std::size_t i = 0; i < view.count; ++i)
+            run.require(view.items[i] == i && view.features[i] == static_cast<double>(i),
+                        "a row of peaks is damaged");
         CALL_PLAIN(sab_peaks_free(peaks));
         peaks = nullptr;
         CALL_INTO(peaks, sab_peaks_new(&peaks));
@@ -205,7 +228,8 @@ SCENARIO(measurement_points, Threads::none) {
 SCENARIO(memory_model, Threads::none) {
     const std::vector<double> rows = features(), measured = peaks();
     sab_memory_model *model = nullptr, *opened = nullptr, *read = nullptr;
-    CALL_INTO(model, sab_memory_model_fit(rows.data(), measured.size(), 2, measured.data(), nullptr, &model));
+    CALL_INTO(model, sab_memory_model_fit(rows.data(), measured.size(), 2, measured.data(), nullptr,
+                                          &model));
     note_model(run, model);
     const std::string path = folder + "/model";
     CALL(sab_memory_model_save(model, path.c_str()));
@@ -218,11 +242,13 @@ SCENARIO(memory_model, Threads::none) {
     run.note(image.data(), size);
     CALL_INTO(read, sab_memory_model_read(image.data(), size, &read));
     note_model(run, read);
-    for (sab_memory_model *const each : {model, opened, read}) CALL_PLAIN(sab_memory_model_free(each));
+    for (sab_memory_model *const each : {model, opened, read})
+        CALL_PLAIN(sab_memory_model_free(each));
 }
 
 SCENARIO(find_max_batch, Threads::none) {
-    for (const sab_search search : {SAB_SEARCH_PREDICT, SAB_SEARCH_DIFFERENCE, SAB_SEARCH_BINARY, SAB_SEARCH_HALVE}) {
+    for (const sab_search search :
+         {SAB_SEARCH_PREDICT, SAB_SEARCH_DIFFERENCE, SAB_SEARCH_BINARY, SAB_SEARCH_HALVE}) {
         Device device;
         sab_probe *const probe = probe_of(run, device);
         const double two[] = {10, 40};
@@ -243,7 +269,8 @@ SCENARIO(find_max_batch, Threads::none) {
 }
 
 SCENARIO(find_max_batch_of_ranks, Threads::none) {
-    // The other ranks see what this one sees. They wait in `reduce` unless this one came there too, to say that it failed.
+    // The other ranks see what this one sees. They wait in `reduce` unless this one came there too,
+    // to say that it failed.
     Device device;
     sab_probe *const probe = probe_of(run, device);
     sab_find_max_batch_options options = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
@@ -252,8 +279,10 @@ SCENARIO(find_max_batch_of_ranks, Threads::none) {
     options.reduce_ctx = &device;
     sab_max_batch found = SAB_MAX_BATCH_INIT;
     static int most_calls = 0;
-    while (CALL_ONCE(sab_find_max_batch(probe, trial, &device, &options, nullptr, &found)) != SAB_OK) {
-        run.require(device.reduced == most_calls || (device.reduced > 0 && device.told == 0), "the other ranks wait for one that has failed");
+    while (CALL_ONCE(sab_find_max_batch(probe, trial, &device, &options, nullptr, &found)) !=
+           SAB_OK) {
+        run.require(device.reduced == most_calls || (device.reduced > 0 && device.told == 0),
+                    "the other ranks wait for one that has failed");
         device.reduced = 0;
     }
     if (!run.can_fail()) most_calls = device.reduced;
@@ -300,12 +329,14 @@ SCENARIO(plan_verify, Threads::none) {
 }
 
 SCENARIO(memory_guard_of_ranks, Threads::none) {
-    // The other ranks see what this one sees, and wait in `reduce` unless this one comes as often as they do, whatever fails here. A budget that this rank cannot lower stays on all.
+    // The other ranks see what this one sees, and wait in `reduce` unless this one comes as often
+    // as they do, whatever fails here. A budget that this rank cannot lower stays on all.
     Device device;
     sab_probe *const probe = probe_of(run, device);
     sab_plan *const plan = plan_with(run, with_budget(100));
     sab_sampler *sampler = nullptr;
-    const sab_sampler_options first_of_two = {sizeof first_of_two, 5, 0, 0, 2, SAB_LAST_STEP_SPLIT, 1, 0};
+    const sab_sampler_options first_of_two = {sizeof first_of_two, 5, 0, 0, 2,
+                                              SAB_LAST_STEP_SPLIT, 1, 0};
     CALL_INTO(sampler, sab_bucket_sampler_new(plan, &first_of_two, &sampler));
     sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
     options.interval = 4;
@@ -327,9 +358,12 @@ SCENARIO(memory_guard_of_ranks, Threads::none) {
         CALL(sab_sampler_get_budget(sampler, &old_budget));
         const sab_status status = CALL_ONCE(sab_memory_guard_step(guard, &batch, &step));
         CALL(sab_sampler_get_budget(sampler, &new_budget));
-        run.require((i % 4 == 0) == (device.reduced > before), "the other ranks wait at a judgement");
-        run.require(device.told != 0 || status != SAB_OK, "a rank said that it cannot lower its budget, but did not fail");
-        run.require(device.told != 0 || new_budget == old_budget, "a budget is lowered although this rank said that it cannot");
+        run.require((i % 4 == 0) == (device.reduced > before),
+                    "the other ranks wait at a judgement");
+        run.require(device.told != 0 || status != SAB_OK,
+                    "a rank said that it cannot lower its budget, but did not fail");
+        run.require(device.told != 0 || new_budget == old_budget,
+                    "a budget is lowered although this rank said that it cannot");
     }
     CALL_INTO(info, sab_memory_guard_get_info(guard, &info));
     run.require(info.steps == 8, "a step that failed is not counted");

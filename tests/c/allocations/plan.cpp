@@ -6,10 +6,13 @@
 namespace {
 
 int32_t size_of(void *, int64_t index, double *size) {
-    *size = lengths()[static_cast<std::size_t>(index)] + (index == 50 ? 0.5 : 0);  // the first that is no whole number moves all to doubles
+    // the first that is no whole number moves all to doubles
+    *size = lengths()[static_cast<std::size_t>(index)] + (index == 50 ? 0.5 : 0);
     return 0;
 }
-int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+int32_t go_on(void *, uint64_t, uint64_t) {
+    return 0;
+}
 int32_t cost_of(void *, uint64_t count, double length, double *cost) {
     *cost = 3 + static_cast<double>(count) * length;
     return 0;
@@ -59,7 +62,8 @@ SCENARIO(sizes, Threads::none) {
     sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
     options.copy = 1;
     sab_sizes *sizes = nullptr;
-    CALL_INTO(sizes, sab_sizes_new(lengths().data(), lengths().size(), SAB_FLOAT64, &options, &sizes));
+    CALL_INTO(sizes,
+              sab_sizes_new(lengths().data(), lengths().size(), SAB_FLOAT64, &options, &sizes));
     double size = 0;
     CALL_INTO(size, sab_sizes_get(sizes, 7, &size));
     run.note(size);
@@ -70,7 +74,8 @@ SCENARIO(sizes, Threads::none) {
 
 SCENARIO(sizes_callback, Threads::none) {
     sab_sizes *sizes = nullptr;
-    CALL_INTO(sizes, sab_sizes_callback_new(lengths().size(), size_of, nullptr, go_on, nullptr, &sizes));
+    CALL_INTO(sizes,
+              sab_sizes_callback_new(lengths().size(), size_of, nullptr, go_on, nullptr, &sizes));
     for (std::size_t i = 0; i < lengths().size(); ++i) {
         double size = 0;
         CALL_INTO(size, sab_sizes_get(sizes, i, &size));
@@ -182,7 +187,8 @@ SCENARIO(plan_files, Threads::none) {
 SCENARIO(plan_file_is_replaced, Threads::none) {
     // A save that fails leaves the old file.
     const std::string path = folder + "/b.plan";
-    sab_plan *const first = plan_with(run, with_budget(300)), *const second = plan_with(run, with_budget(200));
+    sab_plan *const first = plan_with(run, with_budget(300)), *const second =
+                                                                  plan_with(run, with_budget(200));
     CALL(sab_plan_save(first, path.c_str()));
     CALL_OR_SKIP(sab_plan_save(second, path.c_str()));
     sab_plan *opened = nullptr;
@@ -197,7 +203,8 @@ SCENARIO(create_buckets, Threads::none) {
     CALL_INTO(sizes, sab_sizes_new(whole.data(), whole.size(), SAB_INT32, nullptr, &sizes));
     std::vector<int64_t> boundaries(51), counts(50);
     std::size_t count = 0;
-    CALL_INTO(boundaries, sab_create_buckets(sizes, 10, 5, boundaries.data(), counts.data(), counts.size(), &count));
+    CALL_INTO(boundaries, sab_create_buckets(sizes, 10, 5, boundaries.data(), counts.data(),
+                                             counts.size(), &count));
     run.note(boundaries.data(), (count + 1) * sizeof boundaries[0]);
     run.note(counts.data(), count * sizeof counts[0]);
     CALL_PLAIN(sab_sizes_free(sizes));

@@ -31,7 +31,8 @@ void use(Run &run, sab_sampler *sampler) {
     std::vector<int64_t> indices(400);
     std::vector<uint64_t> offsets(9);
     std::size_t batches = 0;
-    if (CALL_INTO(batches, sab_next_batches(sampler, 8, indices.data(), indices.size(), offsets.data(), &batches)) == SAB_OK) {
+    if (CALL_INTO(batches, sab_next_batches(sampler, 8, indices.data(), indices.size(),
+                                            offsets.data(), &batches)) == SAB_OK) {
         run.note(offsets.data(), (batches + 1) * sizeof offsets[0]);
         run.note(indices.data(), offsets[batches] * sizeof indices[0]);
     }
@@ -103,7 +104,8 @@ SCENARIO(next_batches, Threads::none) {
     std::vector<int64_t> indices(64);
     std::vector<uint64_t> offsets(65);
     std::size_t count = 0;
-    CALL_OR_SKIP(sab_next_batches(sampler, 20, indices.data(), indices.size(), offsets.data(), &count));
+    CALL_OR_SKIP(
+        sab_next_batches(sampler, 20, indices.data(), indices.size(), offsets.data(), &count));
     walk(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
     CALL_PLAIN(sab_plan_free(plan));
@@ -184,7 +186,8 @@ SCENARIO(size_aware_sampler, Threads::none) {
     for (int64_t i = 0; i < 60; ++i) indices.push_back(i * 2);
     const sab_sampler_options options = rank_options();
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_size_aware_sampler_new(indices.data(), indices.size(), sizes, 40, &options, &sampler));
+    CALL_INTO(sampler, sab_size_aware_sampler_new(indices.data(), indices.size(), sizes, 40,
+                                                  &options, &sampler));
     CALL_PLAIN(sab_sizes_free(sizes));
     use(run, sampler);
     CALL_PLAIN(sab_sampler_free(sampler));
@@ -193,7 +196,8 @@ SCENARIO(size_aware_sampler, Threads::none) {
 SCENARIO(size_aware_stream, Threads::none) {
     void *const ctx = run.context();
     sab_sampler *sampler = nullptr;
-    CALL_INTO(sampler, sab_size_aware_stream_sampler_new(next_index, ctx, Run::release, 35, &sampler));
+    CALL_INTO(sampler,
+              sab_size_aware_stream_sampler_new(next_index, ctx, Run::release, 35, &sampler));
     walk(run, sampler, 4);
     CALL_OR_SKIP(sab_sampler_set_epoch(sampler, 1));
     walk(run, sampler);
@@ -274,6 +278,12 @@ static void play_packed(Run &run, sab_pack_method method) {
     CALL_PLAIN(sab_sampler_free(sampler));
 }
 
-SCENARIO(packed_best_fit, Threads::none) { play_packed(run, SAB_PACK_BEST_FIT); }
-SCENARIO(packed_histogram, Threads::none) { play_packed(run, SAB_PACK_HISTOGRAM); }
-SCENARIO(packed_first_fit, Threads::none) { play_packed(run, SAB_PACK_FIRST_FIT); }
+SCENARIO(packed_best_fit, Threads::none) {
+    play_packed(run, SAB_PACK_BEST_FIT);
+}
+SCENARIO(packed_histogram, Threads::none) {
+    play_packed(run, SAB_PACK_HISTOGRAM);
+}
+SCENARIO(packed_first_fit, Threads::none) {
+    play_packed(run, SAB_PACK_FIRST_FIT);
+}

@@ -33,7 +33,8 @@ std::vector<unsigned char> state_of(Run &run, sab_stream *stream) {
 
 void take(Run &run, sab_stream *stream, int most = 60) {
     sab_record record = SAB_RECORD_INIT;
-    for (int i = 0; i < most && CALL_INTO(record, sab_stream_next(stream, &record)) == SAB_OK; ++i) run.note_record(record);
+    for (int i = 0; i < most && CALL_INTO(record, sab_stream_next(stream, &record)) == SAB_OK; ++i)
+        run.note_record(record);
 }
 
 /// All that a stream can do, and frees it.
@@ -51,7 +52,9 @@ void use(Run &run, sab_stream *stream, int first = 4, bool rewinds = true) {
     CALL_PLAIN(sab_stream_free(stream));
 }
 
-int32_t go_on(void *, uint64_t, uint64_t) { return 0; }
+int32_t go_on(void *, uint64_t, uint64_t) {
+    return 0;
+}
 int32_t map_size(void *, const sab_record *record, sab_record *made) {
     made->size = static_cast<double>(record->length % 7 + 1);
     return 0;
@@ -65,10 +68,13 @@ int32_t map_to_object(void *, const sab_record *record, sab_record *made) {
 }
 int32_t map_randomly(void *ctx, sab_random *random, const sab_record *record, sab_record *made) {
     Run &run = *static_cast<Run *>(ctx);
-    made->size = static_cast<double>(record->length) + CALL_PLAIN(sab_random_real(random)) + static_cast<double>(CALL_PLAIN(sab_random_below(random, 9)) + CALL_PLAIN(sab_random_bits(random, 3)));
+    made->size = static_cast<double>(record->length) + CALL_PLAIN(sab_random_real(random)) +
+                 static_cast<double>(CALL_PLAIN(sab_random_below(random, 9)) +
+                                     CALL_PLAIN(sab_random_bits(random, 3)));
     return 0;
 }
-int32_t step(void *, const sab_record *state, const sab_record *, sab_record *next, sab_record *made) {
+int32_t step(void *, const sab_record *state, const sab_record *, sab_record *next,
+             sab_record *made) {
     next->data = letters;
     next->length = state->length % 20 + 1;
     made->size = static_cast<double>(state->length + 1);
@@ -104,7 +110,9 @@ int32_t rewind_numbers(void *ctx) {
     static_cast<Numbers *>(ctx)->next = 0;
     return 0;
 }
-void release_numbers(void *ctx) { Run::release(static_cast<Numbers *>(ctx)->context); }
+void release_numbers(void *ctx) {
+    Run::release(static_cast<Numbers *>(ctx)->context);
+}
 
 int32_t save_object(void *, void *object, void *buffer, std::size_t capacity, std::size_t *size) {
     const uint64_t value = Run::value_of(object);
@@ -176,10 +184,13 @@ std::string file_of(int number, const char *packer, const char *ending) {
         return path;
     }
     FILE *const file = std::fopen(path.c_str(), "w");
-    for (int i = 0; i < 6 + number; ++i) std::fprintf(file, "line %d of %d%s\n", i, number, i % 3 ? "" : " with some more words");
+    for (int i = 0; i < 6 + number; ++i)
+        std::fprintf(file, "line %d of %d%s\n", i, number, i % 3 ? "" : " with some more words");
     std::fclose(file);
-    const std::string command = std::string(packer) + " " + path + " && mv " + path + ending + " " + path;
-    if (packer[0] != '\0' && system(command.c_str()) != 0) std::fprintf(stderr, "%s: failed\n", command.c_str());
+    const std::string command =
+        std::string(packer) + " " + path + " && mv " + path + ending + " " + path;
+    if (packer[0] != '\0' && system(command.c_str()) != 0)
+        std::fprintf(stderr, "%s: failed\n", command.c_str());
     return path;
 }
 
@@ -230,18 +241,29 @@ SCENARIO(random_stream, Threads::none) {
     use(run, stream);
 }
 
-SCENARIO(files_stream, Threads::none) { use(run, files(run)); }
+SCENARIO(files_stream, Threads::none) {
+    use(run, files(run));
+}
 
-SCENARIO(map_stream, Threads::none) { use(run, mapped(run, 0)); }
-SCENARIO(map_stream_to_objects, Threads::none) { use(run, mapped(run, 0, true)); }
-SCENARIO(map_stream_in_threads, Threads::some) { use(run, mapped(run, 2)); }
-SCENARIO(map_stream_to_objects_in_threads, Threads::some) { use(run, mapped(run, 2, true)); }
+SCENARIO(map_stream, Threads::none) {
+    use(run, mapped(run, 0));
+}
+SCENARIO(map_stream_to_objects, Threads::none) {
+    use(run, mapped(run, 0, true));
+}
+SCENARIO(map_stream_in_threads, Threads::some) {
+    use(run, mapped(run, 2));
+}
+SCENARIO(map_stream_to_objects_in_threads, Threads::some) {
+    use(run, mapped(run, 2, true));
+}
 
 SCENARIO(select_stream, Threads::none) {
     run.allow(SAB_E_CALLBACK);  // of the callback that opens streams
     sab_stream *stream = list_of(run);
     void *const ctx = run.context();
-    CALL_INTO(stream, sab_select_stream_new(stream, open_twice, ctx, Run::release, nullptr, &stream));
+    CALL_INTO(stream,
+              sab_select_stream_new(stream, open_twice, ctx, Run::release, nullptr, &stream));
     use(run, stream);
 }
 
@@ -256,13 +278,15 @@ SCENARIO(recurrent_stream, Threads::none) {
     sab_stream *stream = list_of(run);
     void *const ctx = run.context();
     const sab_record initial = record_of("q", 1);
-    CALL_INTO(stream, sab_recurrent_stream_new(stream, step, ctx, Run::release, &initial, nullptr, &stream));
+    CALL_INTO(stream, sab_recurrent_stream_new(stream, step, ctx, Run::release, &initial, nullptr,
+                                               &stream));
     use(run, stream);
 }
 
 SCENARIO(random_map_stream, Threads::none) {
     sab_stream *stream = list_of(run);
-    CALL_INTO(stream, sab_random_map_stream_new(stream, map_randomly, &run, nullptr, 4, nullptr, &stream));
+    CALL_INTO(stream,
+              sab_random_map_stream_new(stream, map_randomly, &run, nullptr, 4, nullptr, &stream));
     use(run, stream);
 }
 
@@ -319,9 +343,15 @@ SCENARIO(buffered_shuffle_of_objects, Threads::none) {
     use(run, stream);
 }
 
-SCENARIO(readahead_stream, Threads::none) { use(run, read_ahead(run, list_of(run), 0)); }
-SCENARIO(readahead_stream_by_callbacks, Threads::none) { use(run, read_ahead(run, list_of(run), 0, true)); }
-SCENARIO(readahead_stream_with_carry_over, Threads::none) { use(run, read_ahead(run, list_of(run, 40), 1), 6); }
+SCENARIO(readahead_stream, Threads::none) {
+    use(run, read_ahead(run, list_of(run), 0));
+}
+SCENARIO(readahead_stream_by_callbacks, Threads::none) {
+    use(run, read_ahead(run, list_of(run), 0, true));
+}
+SCENARIO(readahead_stream_with_carry_over, Threads::none) {
+    use(run, read_ahead(run, list_of(run, 40), 1), 6);
+}
 
 SCENARIO(pack_stream, Threads::none) {
     sab_stream *stream = list_of(run, 40);

@@ -33,7 +33,9 @@ def greedy(order: Indices, sizes: npt.NDArray[Any], budget: float) -> Batches:
     return batches
 
 
-def sorted_windows(sizes: npt.NDArray[Any], budget: float, rng: np.random.Generator, window: int = 10_000) -> Batches:
+def sorted_windows(
+    sizes: npt.NDArray[Any], budget: float, rng: np.random.Generator, window: int = 10_000
+) -> Batches:
     """Windows of a shuffle, each sorted and cut by the budget, batches shuffled: infinibatch's ``BucketedReadaheadBatchIterator``."""
     order = rng.permutation(len(sizes))
     batches: Batches = []
@@ -44,7 +46,9 @@ def sorted_windows(sizes: npt.NDArray[Any], budget: float, rng: np.random.Genera
     return batches
 
 
-def quantile_buckets(sizes: npt.NDArray[Any], budget: float, rng: np.random.Generator, count: int = 30) -> Batches:
+def quantile_buckets(
+    sizes: npt.NDArray[Any], budget: float, rng: np.random.Generator, count: int = 30
+) -> Batches:
     """Buckets with equally many samples, each shuffled, batches of ``budget // longest``, shuffled: what bionemo and lhotse users set up."""
     array = np.asarray(sizes)
     edges = np.unique(np.quantile(array, np.linspace(0, 1, count + 1)[1:], method="higher"))

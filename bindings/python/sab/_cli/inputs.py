@@ -18,7 +18,9 @@ class InputError(Exception):
     """An input that cannot be read, in words for the user."""
 
 
-def read_sizes(path: str, count_bytes: bool, progress: Optional[Callable[[int], None]] = None) -> tuple[npt.NDArray[Any], str]:
+def read_sizes(
+    path: str, count_bytes: bool, progress: Optional[Callable[[int], None]] = None
+) -> tuple[npt.NDArray[Any], str]:
     """The size of each sample, and its unit: words of a line (or its UTF-8 bytes), residues of a FASTA record, numbers of a .npy file.
 
     Args:
@@ -34,7 +36,9 @@ def read_sizes(path: str, count_bytes: bool, progress: Optional[Callable[[int], 
             plain = pathlib.PurePath(path[:-3] if path.endswith(".gz") else path)
             is_fasta = head == b">" or plain.suffix in FASTA_ENDINGS
             lines = _followed(stream, progress)
-            sizes = np.fromiter(_residues(lines) if is_fasta else _lines(lines, count_bytes), np.int64)
+            sizes = np.fromiter(
+                _residues(lines) if is_fasta else _lines(lines, count_bytes), np.int64
+            )
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{path}: {reason}") from error
@@ -49,14 +53,20 @@ def _npy(path: str) -> npt.NDArray[Any]:
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     if sizes.ndim != 1 or sizes.dtype.kind not in "iuf":
-        raise InputError(f"{path}: must hold numbers in one dimension, has {sizes.dtype} of shape {sizes.shape}")
+        raise InputError(
+            f"{path}: must hold numbers in one dimension, has {sizes.dtype} of shape {sizes.shape}"
+        )
     if sizes.size == 0:
         raise InputError(f"{path}: holds no sample")
     return sizes
 
 
 def _open(path: str) -> IO[bytes] | Any:
-    raw = io.BufferedReader(sys.stdin.buffer.raw, 1 << 20) if path == "-" else open(path, "rb", buffering=1 << 20)  # type: ignore[attr-defined]
+    raw = (
+        io.BufferedReader(sys.stdin.buffer.raw, 1 << 20)
+        if path == "-"
+        else open(path, "rb", buffering=1 << 20)
+    )  # type: ignore[attr-defined]
     if raw.peek(2)[:2] == b"\x1f\x8b":
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20)  # type: ignore[arg-type]
     return raw

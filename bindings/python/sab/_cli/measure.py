@@ -21,7 +21,12 @@ class Row(NamedTuple):
     seconds: float
 
 
-def measure(system: str, sizes: npt.NDArray[Any], budget: float, epoch: Callable[[int], Iterable[npt.NDArray[np.int64]]]) -> Row:
+def measure(
+    system: str,
+    sizes: npt.NDArray[Any],
+    budget: float,
+    epoch: Callable[[int], Iterable[npt.NDArray[np.int64]]],
+) -> Row:
     """Runs two epochs, times the first, and counts."""
     start = time.perf_counter()
     batches = list(epoch(0))
@@ -37,9 +42,19 @@ def measure(system: str, sizes: npt.NDArray[Any], budget: float, epoch: Callable
     for number, batch in enumerate(epoch(1)):
         batch_of[batch] = number
     # Pairs of this epoch that share a batch of the next: equal (batch now, batch then) in a sorted list.
-    keys = np.sort(np.repeat(np.arange(len(counts)), counts) * np.int64(len(sizes)) + batch_of[order])
+    keys = np.sort(
+        np.repeat(np.arange(len(counts)), counts) * np.int64(len(sizes)) + batch_of[order]
+    )
     together = np.unique(keys, return_counts=True)[1].astype(np.float64)
     pairs = float((counts * (counts - 1.0)).sum())
     meet = float((together * (together - 1)).sum()) / pairs if pairs else 0.0
     bound = max(1, int(np.ceil(total / budget)))
-    return Row(system, len(batches), 1 - total / float(padded.sum()) if padded.sum() else 0.0, len(batches) / bound, float(padded.max()), meet, seconds)
+    return Row(
+        system,
+        len(batches),
+        1 - total / float(padded.sum()) if padded.sum() else 0.0,
+        len(batches) / bound,
+        float(padded.max()),
+        meet,
+        seconds,
+    )

@@ -44,7 +44,9 @@ def bytes_of(text: str) -> int:
     """A number of bytes: 1000000, 500M, 1.5G, 16GiB."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of bytes such as 500M or 16GiB")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a number of bytes such as 500M or 16GiB"
+        )
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
@@ -94,7 +96,12 @@ def answer(options: argparse.Namespace) -> Answer:
         shortest, longest = shortest or float(kept.min()), longest or float(kept.max())
     if shortest is None or longest is None:
         raise InputError("an INPUT of sizes, or --shortest and --longest, must be given")
-    for option, number in (("--shortest", shortest), ("--longest", longest), ("--points", options.points), ("--max-batch-size", options.max_batch_size)):
+    for option, number in (
+        ("--shortest", shortest),
+        ("--longest", longest),
+        ("--points", options.points),
+        ("--max-batch-size", options.max_batch_size),
+    ):
         if not 0 < number < math.inf:
             raise InputError(f"{option} {number:g}: must be above 0")
     for option, path in (("--save", options.save), ("--picture", options.picture)):
@@ -108,10 +115,16 @@ def answer(options: argparse.Namespace) -> Answer:
         except Exception as error:
             if sab.is_out_of_memory(error):
                 raise
-            raise StepError(f"{options.step} failed on a batch of {count} samples of length {length:g}") from error
+            raise StepError(
+                f"{options.step} failed on a batch of {count} samples of length {length:g}"
+            ) from error
 
     with sab.Probe(options.device, options.total) as probe:
-        budget = next(given for given in (options.budget, options.total, probe.stats().total) if given is not None)
+        budget = next(
+            given
+            for given in (options.budget, options.total, probe.stats().total)
+            if given is not None
+        )
         model = sab.MemoryModel.learn(
             run,
             shortest,
@@ -127,12 +140,22 @@ def answer(options: argparse.Namespace) -> Answer:
     assert model.measured is not None
     if sizes is not None:
         plan = sab.plan(sizes, cost=model, budget=budget, max_batch_size=options.max_batch_size)
-        found = [(bucket.padded_length, bucket.batch_size) for bucket in plan.buckets if bucket.batches]
+        found = [
+            (bucket.padded_length, bucket.batch_size) for bucket in plan.buckets if bucket.batches
+        ]
     else:
         lengths = np.unique(np.round(np.geomspace(shortest, longest, 8)).clip(shortest, longest))
-        found = [(float(length), _largest(model, float(length), budget, options.max_batch_size)) for length in lengths]
+        found = [
+            (float(length), _largest(model, float(length), budget, options.max_batch_size))
+            for length in lengths
+        ]
     needs = model.predict_upper([(batch_size, length) for length, batch_size in found])
-    return Answer(model, model.measured, [Size(length, batch_size, float(need)) for (length, batch_size), need in zip(found, needs)], budget)
+    return Answer(
+        model,
+        model.measured,
+        [Size(length, batch_size, float(need)) for (length, batch_size), need in zip(found, needs)],
+        budget,
+    )
 
 
 def _largest(model: sab.MemoryModel, length: float, budget: int, most: int) -> int:

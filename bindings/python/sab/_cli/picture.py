@@ -10,20 +10,45 @@ import numpy.typing as npt
 from sab._cli.measure import Row
 from sab._cli.memory import Answer
 
-INK, MUTED, OURS, OTHERS = "#222222", "#8a8a8a", "#0072b2", "#b9c4cc"  # Okabe-Ito blue beside greys: safe for colour-blind eyes
+INK, MUTED, OURS, OTHERS = (
+    "#222222",
+    "#8a8a8a",
+    "#0072b2",
+    "#b9c4cc",
+)  # Okabe-Ito blue beside greys: safe for colour-blind eyes
 
 
-def draw(path: str, title: str, sizes: npt.NDArray[Any], edges: Sequence[float], rows: Sequence[Row], unit: str) -> None:
+def draw(
+    path: str,
+    title: str,
+    sizes: npt.NDArray[Any],
+    edges: Sequence[float],
+    rows: Sequence[Row],
+    unit: str,
+) -> None:
     """Writes a .png or .svg; ``rows`` may be empty."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 11, "text.color": INK, "axes.edgecolor": MUTED, "svg.hashsalt": "sab"})
+    plt.rcParams.update(
+        {
+            "font.family": "DejaVu Sans",
+            "font.size": 11,
+            "text.color": INK,
+            "axes.edgecolor": MUTED,
+            "svg.hashsalt": "sab",
+        }
+    )
     height = 3.4 + (0.9 + 0.42 * len(rows) if rows else 0)
     figure, axes = plt.subplots(
-        2 if rows else 1, 1, figsize=(9, height), height_ratios=[3, 0.7 + 0.42 * len(rows)] if rows else [1], layout="constrained", squeeze=False
+        2 if rows else 1,
+        1,
+        figsize=(9, height),
+        height_ratios=[3, 0.7 + 0.42 * len(rows)] if rows else [1],
+        layout="constrained",
+        squeeze=False,
     )
     figure.suptitle(title, x=0.012, ha="left", fontsize=15, fontweight="bold")
     _histogram(axes[0][0], sizes, edges, unit)
@@ -40,10 +65,24 @@ def draw_memory(path: str, found: Answer, predicted: npt.NDArray[np.float64]) ->
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 11, "text.color": INK, "axes.edgecolor": MUTED, "svg.hashsalt": "sab"})
+    plt.rcParams.update(
+        {
+            "font.family": "DejaVu Sans",
+            "font.size": 11,
+            "text.color": INK,
+            "axes.edgecolor": MUTED,
+            "svg.hashsalt": "sab",
+        }
+    )
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
     info, mebibyte = found.model.info, 1 << 20
-    figure.suptitle(f"{100 * info.residual:.2f} % off on average, {100 * info.margin:.1f} % margin", x=0.012, ha="left", fontsize=15, fontweight="bold")
+    figure.suptitle(
+        f"{100 * info.residual:.2f} % off on average, {100 * info.margin:.1f} % margin",
+        x=0.012,
+        ha="left",
+        fontsize=15,
+        fontweight="bold",
+    )
     measured = found.peaks.peaks / mebibyte
     line = np.array([0, 1.05 * max(measured.max(), found.budget / mebibyte)])
     left.fill_between(line, line, line * (1 + info.margin), color=OURS, alpha=0.15, linewidth=0)
@@ -51,8 +90,17 @@ def draw_memory(path: str, found: Answer, predicted: npt.NDArray[np.float64]) ->
     left.axhline(found.budget / mebibyte, color=MUTED, linewidth=0.9, linestyle="--")
     left.text(0, found.budget / mebibyte, " budget", va="bottom", color=MUTED)
     left.plot(predicted / mebibyte, measured, "o", color=INK, markersize=5)
-    left.set(xlim=(0, line[1]), ylim=(0, line[1] * 1.06), xlabel="predicted, MiB", ylabel="measured, MiB")
-    right.plot([size.length for size in found.sizes], [size.batch_size for size in found.sizes], "o-", color=OURS, markersize=4, linewidth=1)
+    left.set(
+        xlim=(0, line[1]), ylim=(0, line[1] * 1.06), xlabel="predicted, MiB", ylabel="measured, MiB"
+    )
+    right.plot(
+        [size.length for size in found.sizes],
+        [size.batch_size for size in found.sizes],
+        "o-",
+        color=OURS,
+        markersize=4,
+        linewidth=1,
+    )
     right.set(xscale="log", yscale="log", xlabel="padded length", ylabel="largest batch")
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)
@@ -71,10 +119,14 @@ def _histogram(axis: Any, sizes: npt.NDArray[Any], edges: Sequence[float], unit:
     array = np.asarray(sizes)
     top = float(np.quantile(array, 0.999)) * 1.05 + 1
     whole = np.issubdtype(array.dtype, np.integer)
-    bins = np.arange(0, top + 1, max(1, round(top / 160))) - 0.5 if whole else np.linspace(0, top, 160)
+    bins = (
+        np.arange(0, top + 1, max(1, round(top / 160))) - 0.5 if whole else np.linspace(0, top, 160)
+    )
     axis.hist(array, bins=bins, color=OTHERS, zorder=2)
     shown = [edge for edge in edges if edge <= top]
-    axis.vlines(shown, 0, 0.06, transform=axis.get_xaxis_transform(), color=OURS, linewidth=0.9, zorder=3)
+    axis.vlines(
+        shown, 0, 0.06, transform=axis.get_xaxis_transform(), color=OURS, linewidth=0.9, zorder=3
+    )
     axis.set_xlim(0, top)
     axis.set_yticks([])
     _bare(axis)
@@ -82,21 +134,38 @@ def _histogram(axis: Any, sizes: npt.NDArray[Any], edges: Sequence[float], unit:
     beyond = int((array > top).sum())
     note = f"{len(array):,} samples" + (f", {beyond:,} longer ones not shown" if beyond else "")
     axis.text(1, 0.97, note, transform=axis.transAxes, ha="right", va="top", color=INK)
-    axis.text(1, 0.86, f"{len(edges):,} bucket edges", transform=axis.transAxes, ha="right", va="top", color=OURS)
+    axis.text(
+        1,
+        0.86,
+        f"{len(edges):,} bucket edges",
+        transform=axis.transAxes,
+        ha="right",
+        va="top",
+        color=OURS,
+    )
 
 
 def _bars(axis: Any, rows: Sequence[Row]) -> None:
     places = np.arange(len(rows))[::-1]
     padding = [100 * row.padding for row in rows]
-    axis.barh(places, padding, height=0.66, color=[OURS if row.system == "libsab" else OTHERS for row in rows])
+    axis.barh(
+        places,
+        padding,
+        height=0.66,
+        color=[OURS if row.system == "libsab" else OTHERS for row in rows],
+    )
     most = max(padding) or 1
     for place, row, share in zip(places, rows, padding):
         weight = "bold" if row.system == "libsab" else "normal"
-        label = f" {share:.1f} %   {row.batches:,} batches" + ("   (batch mates never change)" if row.meet_again > 0.99 else "")
+        label = f" {share:.1f} %   {row.batches:,} batches" + (
+            "   (batch mates never change)" if row.meet_again > 0.99 else ""
+        )
         axis.text(share, place, label, va="center", ha="left", fontweight=weight)
     axis.set_yticks(places, [row.system for row in rows])
     axis.set_xlim(0, most * 1.45)
     axis.set_xticks([])
     axis.spines["bottom"].set_visible(False)
     _bare(axis)
-    axis.set_title("padding: share of what is computed that is nothing", loc="left", fontsize=11, color=INK)
+    axis.set_title(
+        "padding: share of what is computed that is nothing", loc="left", fontsize=11, color=INK
+    )

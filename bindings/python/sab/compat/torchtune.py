@@ -17,12 +17,23 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 
 import sab
 
-__all__ = ["find_max_batch_size", "is_oom_exception", "iter_batches", "next_batch_size", "train_step"]
+__all__ = [
+    "find_max_batch_size",
+    "is_oom_exception",
+    "iter_batches",
+    "next_batch_size",
+    "train_step",
+]
 
 is_oom_exception = sab.is_out_of_memory
 
 
-def find_max_batch_size(step: Callable[[int], Any], device: Any = "cuda", method: str = "predict", maximum_batch: int = 100_000) -> int:
+def find_max_batch_size(
+    step: Callable[[int], Any],
+    device: Any = "cuda",
+    method: str = "predict",
+    maximum_batch: int = 100_000,
+) -> int:
     """The largest batch size whose step fits the device, rounded down to a power of two.
 
     Args:
@@ -35,11 +46,16 @@ def find_max_batch_size(step: Callable[[int], Any], device: Any = "cuda", method
     Raises:
         RuntimeError: not enough memory even for a batch size of 1.
     """
-    return sab.find_max_batch(step, device, search=method, maximum=maximum_batch, rounding="power_of_two").batch_size
+    return sab.find_max_batch(
+        step, device, search=method, maximum=maximum_batch, rounding="power_of_two"
+    ).batch_size
 
 
 def next_batch_size(
-    batch_increase_function: Optional[Callable[[int, int], int]], epoch: int, current_batch_size: int, max_batch_size: int
+    batch_increase_function: Optional[Callable[[int, int], int]],
+    epoch: int,
+    current_batch_size: int,
+    max_batch_size: int,
 ) -> int:
     """The batch size of an epoch: the current one, plus what the function of (epoch, current batch size) says where that is at most the maximum.
 

@@ -13,8 +13,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use candle_core::{DType, Device, Tensor, D};
-use candle_nn::{embedding, linear, loss, AdamW, Embedding, Linear, Module, Optimizer, ParamsAdamW, VarBuilder, VarMap};
-use sab::{BatchRef, BucketSampler, Buckets, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
+use candle_nn::{
+    embedding, linear, loss, AdamW, Embedding, Linear, Module, Optimizer, ParamsAdamW, VarBuilder,
+    VarMap,
+};
+use sab::{
+    BatchRef, BucketSampler, Buckets, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -41,7 +46,8 @@ fn read_glosses(folder: &Path, most: usize) -> Result<(Glosses, Glosses)> {
     let mut texts = Vec::new();
     for (part, name) in PARTS.iter().enumerate() {
         let path = folder.join(format!("data.{name}"));
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let glosses = text.lines().filter_map(|line| line.split_once(" | ")).take(most);
         texts.extend(glosses.map(|(_, gloss)| (part as u32, gloss.to_lowercase())));
     }
@@ -49,7 +55,9 @@ fn read_glosses(folder: &Path, most: usize) -> Result<(Glosses, Glosses)> {
     let (mut training, mut test) = (Glosses::default(), Glosses::default());
     for (index, (part, text)) in texts.iter().enumerate() {
         let set = if index % 10 == 0 { &mut test } else { &mut training };
-        set.words.push(words(text).map(|word| vocabulary.get(word).copied().unwrap_or(RARE_WORD)).collect());
+        set.words.push(
+            words(text).map(|word| vocabulary.get(word).copied().unwrap_or(RARE_WORD)).collect(),
+        );
         set.parts.push(*part);
     }
     Ok((training, test))
@@ -62,10 +70,18 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Numbers of the most frequent words, from 2 up.
 fn vocabulary(texts: &[(u32, String)]) -> HashMap<&str, u32> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
-    texts.iter().flat_map(|(_, text)| words(text)).for_each(|word| *counts.entry(word).or_default() += 1);
+    texts
+        .iter()
+        .flat_map(|(_, text)| words(text))
+        .for_each(|word| *counts.entry(word).or_default() += 1);
     let mut by_count: Vec<_> = counts.into_iter().collect();
     by_count.sort_unstable_by_key(|&(word, count)| (std::cmp::Reverse(count), word));
-    by_count.into_iter().take(VOCABULARY - 2).zip(2..).map(|((word, _), number)| (word, number)).collect()
+    by_count
+        .into_iter()
+        .take(VOCABULARY - 2)
+        .zip(2..)
+        .map(|((word, _), number)| (word, number))
+        .collect()
 }
 
 // [tensors]
@@ -77,7 +93,8 @@ fn tensors(glosses: &Glosses, batch: &BatchRef<'_>, device: &Device) -> Result<(
         let gloss = &glosses.words[index as usize];
         row[..gloss.len()].copy_from_slice(gloss);
     }
-    let parts: Vec<u32> = batch.indices.iter().map(|&index| glosses.parts[index as usize]).collect();
+    let parts: Vec<u32> =
+        batch.indices.iter().map(|&index| glosses.parts[index as usize]).collect();
     Ok((Tensor::from_vec(words, (count, length), device)?, Tensor::from_vec(parts, count, device)?))
 }
 // [end]
@@ -108,8 +125,15 @@ impl Model {
 
 // [train]
 /// One epoch; seconds of it.
-fn train(model: &Model, variables: &VarMap, glosses: &Glosses, plan: &Plan, device: &Device) -> Result<f64> {
-    let mut optimizer = AdamW::new(variables.all_vars(), ParamsAdamW { lr: 2e-3, ..ParamsAdamW::default() })?;
+fn train(
+    model: &Model,
+    variables: &VarMap,
+    glosses: &Glosses,
+    plan: &Plan,
+    device: &Device,
+) -> Result<f64> {
+    let mut optimizer =
+        AdamW::new(variables.all_vars(), ParamsAdamW { lr: 2e-3, ..ParamsAdamW::default() })?;
     let mut sampler = BucketSampler::new(plan, &SamplerOptions::new().seed(1))?;
     let start = Instant::now();
     while let Some(batch) = sampler.next_ref() {
@@ -144,14 +168,22 @@ fn main() -> Result<()> {
     let sizes = sizes(&training)?;
     let total: usize = training.words.iter().map(Vec::len).sum();
     let longest = training.words.iter().map(Vec::len).max().unwrap_or(0);
-    println!("{} glosses of {total} words to train, {} to test", training.parts.len(), test.parts.len());
+    println!(
+        "{} glosses of {total} words to train, {} to test",
+        training.parts.len(),
+        test.parts.len()
+    );
 
     // Static batches are one bucket of everything. The budget of the other plan makes batches of as many words on average.
     let everything = Buckets::Boundaries(vec![0.0, longest as f64 + 1.0]);
     let mean_words = total as f64 / training.parts.len() as f64;
     let plans = [
         ("static", PlanOptions::new().buckets(everything).batch_size(STATIC_BATCH_SIZE)),
-        ("libsab", PlanOptions::new().budget((STATIC_BATCH_SIZE as f64 * mean_words).max(longest as f64).ceil())),
+        (
+            "libsab",
+            PlanOptions::new()
+                .budget((STATIC_BATCH_SIZE as f64 * mean_words).max(longest as f64).ceil()),
+        ),
     ];
     println!("{:8} {:>8} {:>8} {:>9} {:>9}", "batches", "steps", "seconds", "padding", "accuracy");
     for (name, options) in plans {
@@ -162,7 +194,12 @@ fn main() -> Result<()> {
         let model = Model::new(VarBuilder::from_varmap(&variables, DType::F32, &device))?;
         let seconds = train(&model, &variables, &training, &plan, &device)?;
         let accuracy = accuracy(&model, &test, &device)?;
-        println!("{name:8} {:8} {seconds:8.1} {:8.1}% {:8.1}%", report.steps, 100.0 * report.padding, 100.0 * accuracy);
+        println!(
+            "{name:8} {:8} {seconds:8.1} {:8.1}% {:8.1}%",
+            report.steps,
+            100.0 * report.padding,
+            100.0 * accuracy
+        );
     }
     Ok(())
 }

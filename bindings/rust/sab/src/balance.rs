@@ -96,7 +96,11 @@ impl<'a> PartitionOptions<'a> {
 ///
 /// [`Error::Argument`] for a cost or weight that is negative or not finite, and when no assignment under the capacity was found;
 /// [`Error::Cancelled`] from the progress closure.
-pub fn partition(costs: &[f64], parts: u64, options: &PartitionOptions<'_>) -> Result<Vec<u32>, Error> {
+pub fn partition(
+    costs: &[f64],
+    parts: u64,
+    options: &PartitionOptions<'_>,
+) -> Result<Vec<u32>, Error> {
     let mut progress = options.progress.map(|progress| move |done, total| progress(done, total));
     let progress = progress.as_mut().map(|progress| progress as raw::Progress<'_>);
     raw::partition(costs, parts, options.method.raw(), options.equal_counts, options.cap, progress)
@@ -181,9 +185,17 @@ impl LoadBalancingSampler {
     /// # Errors
     ///
     /// [`Error::Argument`] for a complexity or an option that breaks a rule.
-    pub fn new(complexity: &Sizes<'_>, balancing: &LoadBalancingOptions, options: &SamplerOptions) -> Result<Self, Error> {
+    pub fn new(
+        complexity: &Sizes<'_>,
+        balancing: &LoadBalancingOptions,
+        options: &SamplerOptions,
+    ) -> Result<Self, Error> {
         Ok(LoadBalancingSampler {
-            handle: SamplerHandle::load_balancing(&complexity.handle, &balancing.parts(), &options.raw())?,
+            handle: SamplerHandle::load_balancing(
+                &complexity.handle,
+                &balancing.parts(),
+                &options.raw(),
+            )?,
         })
     }
 }
@@ -224,8 +236,14 @@ impl<'a> LoadBalancingBatchSampler<'a> {
         mut make_batches: impl FnMut(&[i64]) -> Result<Vec<Vec<i64>>, E> + Send + 'a,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        let make_batches = Box::new(move |samples: &[i64]| make_batches(samples).map_err(Into::into));
-        let handle = SamplerHandle::load_balancing_batches(&complexity.handle, &balancing.parts(), make_batches, &options.raw())?;
+        let make_batches =
+            Box::new(move |samples: &[i64]| make_batches(samples).map_err(Into::into));
+        let handle = SamplerHandle::load_balancing_batches(
+            &complexity.handle,
+            &balancing.parts(),
+            make_batches,
+            &options.raw(),
+        )?;
         Ok(LoadBalancingBatchSampler { handle })
     }
 
@@ -240,7 +258,12 @@ impl<'a> LoadBalancingBatchSampler<'a> {
         max_total: f64,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        let handle = SamplerHandle::load_balancing_max_total(&complexity.handle, &balancing.parts(), max_total, &options.raw())?;
+        let handle = SamplerHandle::load_balancing_max_total(
+            &complexity.handle,
+            &balancing.parts(),
+            max_total,
+            &options.raw(),
+        )?;
         Ok(LoadBalancingBatchSampler { handle })
     }
 }

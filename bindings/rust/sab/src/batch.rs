@@ -43,7 +43,11 @@ impl<I: AsRef<[i64]>, L: AsRef<[i32]>> Batch<I, L> {
 }
 
 impl<I, L> Batch<I, L> {
-    fn with_arrays<'a, J, M>(&'a self, indices: impl Fn(&'a I) -> J, lengths: impl Fn(&'a L) -> M) -> Batch<J, M> {
+    fn with_arrays<'a, J, M>(
+        &'a self,
+        indices: impl Fn(&'a I) -> J,
+        lengths: impl Fn(&'a L) -> M,
+    ) -> Batch<J, M> {
         Batch {
             indices: indices(&self.indices),
             longest: self.longest,

@@ -246,7 +246,12 @@ impl Cache {
     /// As of [`get`](Self::get).
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<CacheValue>>, Error> {
         let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
-        Ok(self.handle.get_many(&keys)?.into_iter().map(|value| value.map(|handle| CacheValue { handle })).collect())
+        Ok(self
+            .handle
+            .get_many(&keys)?
+            .into_iter()
+            .map(|value| value.map(|handle| CacheValue { handle }))
+            .collect())
     }
 
     /// Keeps many values, past the buffer; of equal keys the last counts.
@@ -255,7 +260,8 @@ impl Cache {
     ///
     /// As of [`put`](Self::put).
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, items: &[(K, V)]) -> Result<(), Error> {
-        let items: Vec<_> = items.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
+        let items: Vec<_> =
+            items.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
         self.handle.put_many(&items)
     }
 

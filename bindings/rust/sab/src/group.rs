@@ -96,9 +96,13 @@ impl<'f> ThresholdsOptions<'f> {
     }
 
     /// As [`cost_fn`](Self::cost_fn), with a closure that may fail; [`find_thresholds`] then gives its error as [`Error::Callback`].
-    pub fn try_cost_fn<E: Into<BoxError>>(mut self, mut cost: impl FnMut(u64, f64) -> Result<f64, E> + 'f) -> Self {
+    pub fn try_cost_fn<E: Into<BoxError>>(
+        mut self,
+        mut cost: impl FnMut(u64, f64) -> Result<f64, E> + 'f,
+    ) -> Self {
         self.parts.options.cost = sys::SAB_COST_CALLBACK;
-        self.parts.cost = Some(Box::new(move |count, length| cost(count, length).map_err(Into::into)));
+        self.parts.cost =
+            Some(Box::new(move |count, length| cost(count, length).map_err(Into::into)));
         self
     }
 
@@ -180,7 +184,11 @@ pub struct Thresholds {
 ///
 /// [`Error::Argument`] for options or lengths that break a rule, and when `k` is not below the number of distinct lengths; [`Error::Callback`] from
 /// the cost closure; [`Error::Cancelled`] from the progress closure.
-pub fn find_thresholds(lengths: &Sizes<'_>, k: usize, options: ThresholdsOptions<'_>) -> Result<Thresholds, Error> {
+pub fn find_thresholds(
+    lengths: &Sizes<'_>,
+    k: usize,
+    options: ThresholdsOptions<'_>,
+) -> Result<Thresholds, Error> {
     let (thresholds, info) = raw::find_thresholds(&lengths.handle, k, options.parts)?;
     Ok(Thresholds {
         thresholds,
@@ -225,7 +233,8 @@ impl Grouping {
     ///
     /// [`Error::Argument`] for lengths or thresholds that break a rule, and for dimensions that differ in the number of samples.
     pub fn by_thresholds(dimensions: &[(&Sizes<'_>, &[f64])]) -> Result<Self, Error> {
-        let dimensions: Vec<_> = dimensions.iter().map(|(lengths, thresholds)| (&lengths.handle, *thresholds)).collect();
+        let dimensions: Vec<_> =
+            dimensions.iter().map(|(lengths, thresholds)| (&lengths.handle, *thresholds)).collect();
         GroupingHandle::by_thresholds(&dimensions).map(Self::own)
     }
 
@@ -268,7 +277,10 @@ impl Grouping {
     /// The indices of each group's samples.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = &[i64]> + '_ {
         let groups = self.handle.groups();
-        groups.offsets.windows(2).map(move |ends| &groups.permutation[ends[0] as usize..ends[1] as usize])
+        groups
+            .offsets
+            .windows(2)
+            .map(move |ends| &groups.permutation[ends[0] as usize..ends[1] as usize])
     }
 
     /// Where each group begins among the places, and at the end the number of samples.
@@ -294,7 +306,8 @@ impl Grouping {
     /// The interval, from 0, of a group in each dimension; empty where the groups were given. `None` for a group that is not there.
     pub fn intervals(&self, group: usize) -> Option<&[i64]> {
         let groups = self.handle.groups();
-        (group < groups.offsets.len() - 1).then(|| &groups.intervals[group * groups.dimensions..(group + 1) * groups.dimensions])
+        (group < groups.offsets.len() - 1)
+            .then(|| &groups.intervals[group * groups.dimensions..(group + 1) * groups.dimensions])
     }
 }
 

@@ -77,7 +77,8 @@ pub mod stream;
 pub mod torch;
 
 pub use balance::{
-    partition, LoadBalancingBatchSampler, LoadBalancingOptions, LoadBalancingSampler, PartitionMethod, PartitionOptions,
+    partition, LoadBalancingBatchSampler, LoadBalancingOptions, LoadBalancingSampler,
+    PartitionMethod, PartitionOptions,
 };
 pub use batch::{Batch, BatchRef};
 pub use cache::{Cache, CacheFailure, CacheOptions, CacheStats, CacheValue};
@@ -85,11 +86,17 @@ pub use error::{BoxError, Error};
 pub use group::{find_thresholds, Grouping, Thresholds, ThresholdsMethod, ThresholdsOptions};
 pub use pack::{PackInfo, PackMethod, PackOptions, PackedSampler};
 pub use padding::{length_mask, MaskRule, PadOptions, Padding, Shapes};
-pub use plan::{Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail};
-pub use ranks::{data_rank, ranks_from_environment, BalanceReport, BalancedOptions, BalancedSampler, ShardedSampler};
+pub use plan::{
+    Bucket, Buckets, Cost, CostTerm, Oversize, Plan, PlanInfo, PlanOptions, Report, Tail,
+};
+pub use ranks::{
+    data_rank, ranks_from_environment, BalanceReport, BalancedOptions, BalancedSampler,
+    ShardedSampler,
+};
 pub use sampler::{
-    BucketSampler, LastStep, PlanSampler, ReadaheadSampler, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream,
-    State, TorchOptions, TorchSampler, TorchShuffle, WorstBatches, STATE_SIZE, TORCH_GENERATOR_WORDS,
+    BucketSampler, LastStep, PlanSampler, ReadaheadSampler, SamplerOptions, SequentialSampler,
+    SizeAwareSampler, SizeAwareStream, State, TorchOptions, TorchSampler, TorchShuffle,
+    WorstBatches, STATE_SIZE, TORCH_GENERATOR_WORDS,
 };
 pub use sizes::{create_buckets, CreatedBuckets, Element, Sizes};
 

@@ -40,7 +40,10 @@ use sab_sys as sys;
 use crate::batch::Batch;
 use crate::error::{BoxError, Error};
 use crate::plan::{Cost, CostTerm};
-use crate::raw::{self, CollectParts, FindParts, GuardHandle, ModelHandle, PeaksHandle, PointParts, ProbeHandle, StepParts};
+use crate::raw::{
+    self, CollectParts, FindParts, GuardHandle, ModelHandle, PeaksHandle, PointParts, ProbeHandle,
+    StepParts,
+};
 use crate::sampler::PlanSampler;
 
 // ---- devices ------------------------------------------------------------------------------------------------------------
@@ -222,13 +225,19 @@ impl<'f> CollectOptions<'f> {
     }
 
     /// Called after each item, also after one that failed, to let go of what the work holds.
-    pub fn cleanup<E: Into<BoxError>>(mut self, function: impl FnMut() -> Result<(), E> + 'f) -> Self {
+    pub fn cleanup<E: Into<BoxError>>(
+        mut self,
+        function: impl FnMut() -> Result<(), E> + 'f,
+    ) -> Self {
         self.cleanup = Some(hook(function));
         self
     }
 
     /// Called after the cleanup.
-    pub fn collect_garbage<E: Into<BoxError>>(mut self, function: impl FnMut() -> Result<(), E> + 'f) -> Self {
+    pub fn collect_garbage<E: Into<BoxError>>(
+        mut self,
+        function: impl FnMut() -> Result<(), E> + 'f,
+    ) -> Self {
         self.collect_garbage = Some(hook(function));
         self
     }
@@ -294,7 +303,8 @@ impl Peaks {
             (least, Some(most)) if least == most => Some(least as u64),
             _ => None,
         };
-        let CollectOptions { mut cleanup, mut collect_garbage, mut progress, warm_up, keep_cache } = options;
+        let CollectOptions { mut cleanup, mut collect_garbage, mut progress, warm_up, keep_cache } =
+            options;
         let parts = CollectParts {
             item_count,
             work: &mut |_| items.next().map(|item| work(item).map_err(StepError::boxed)),
@@ -372,7 +382,14 @@ pub struct MeasurementOptions<'m> {
 impl<'m> MeasurementOptions<'m> {
     /// Padded lengths from `shortest` to `longest`, at most `max_count` samples a batch, for a model of degree 2.
     pub fn new(shortest: f64, longest: f64, max_count: u64) -> Self {
-        MeasurementOptions { shortest, longest, max_count, max_padded_total: 0.0, degree: 2, near: None }
+        MeasurementOptions {
+            shortest,
+            longest,
+            max_count,
+            max_padded_total: 0.0,
+            degree: 2,
+            near: None,
+        }
     }
 
     /// No point has a larger count * length, so that none runs out of memory; 4 * longest by default.
@@ -401,7 +418,10 @@ impl<'m> MeasurementOptions<'m> {
 /// # Errors
 ///
 /// [`Error::Argument`] for a range that cannot be, or that has fewer points.
-pub fn measurement_points(options: &MeasurementOptions<'_>, points: usize) -> Result<Vec<(u64, f64)>, Error> {
+pub fn measurement_points(
+    options: &MeasurementOptions<'_>,
+    points: usize,
+) -> Result<Vec<(u64, f64)>, Error> {
     let parts = PointParts {
         shortest: options.shortest,
         longest: options.longest,
@@ -485,7 +505,10 @@ pub struct MemoryModel {
 
 impl fmt::Debug for MemoryModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryModel").field("info", &self.info()).field("terms", &self.terms()).finish()
+        f.debug_struct("MemoryModel")
+            .field("info", &self.info())
+            .field("terms", &self.terms())
+            .finish()
     }
 }
 
@@ -495,7 +518,12 @@ impl MemoryModel {
     /// # Errors
     ///
     /// [`Error::Argument`] for too few measurements, or such that cannot tell the terms apart: the message says what to measure next.
-    pub fn fit(features: &[f64], feature_count: usize, peaks: &[f64], options: &ModelOptions) -> Result<Self, Error> {
+    pub fn fit(
+        features: &[f64],
+        feature_count: usize,
+        peaks: &[f64],
+        options: &ModelOptions,
+    ) -> Result<Self, Error> {
         let mut raw_options = ModelHandle::default_options();
         raw_options.kind = match options.kind {
             ModelKind::Batch => sys::SAB_MODEL_BATCH,
@@ -554,7 +582,11 @@ impl MemoryModel {
     pub fn info(&self) -> ModelInfo {
         let info = self.handle.info();
         ModelInfo {
-            kind: if info.kind == sys::SAB_MODEL_BATCH { ModelKind::Batch } else { ModelKind::Polynomial },
+            kind: if info.kind == sys::SAB_MODEL_BATCH {
+                ModelKind::Batch
+            } else {
+                ModelKind::Polynomial
+            },
             degree: info.degree,
             feature_count: info.feature_count,
             term_count: info.term_count,
@@ -692,7 +724,10 @@ impl<'f> MaxBatchOptions<'f> {
     }
 
     /// Where ranks train together: replaces each number by the least of the ranks'; called alike on all of them.
-    pub fn reduce<E: Into<BoxError>>(mut self, mut function: impl FnMut(&mut [i64]) -> Result<(), E> + 'f) -> Self {
+    pub fn reduce<E: Into<BoxError>>(
+        mut self,
+        mut function: impl FnMut(&mut [i64]) -> Result<(), E> + 'f,
+    ) -> Self {
         self.reduce = Some(Box::new(move |values| function(values).map_err(Into::into)));
         self
     }
@@ -746,7 +781,8 @@ pub fn find_max_batch<E: Into<BoxError>>(
     options: MaxBatchOptions<'_>,
     mut trial: impl FnMut(u64, f64) -> Result<(), StepError<E>>,
 ) -> Result<MaxBatch, Error> {
-    let MaxBatchOptions { search, lengths, maximum, budget, rounding, mut reduce, mut progress } = options;
+    let MaxBatchOptions { search, lengths, maximum, budget, rounding, mut reduce, mut progress } =
+        options;
     let parts = FindParts {
         search: match search {
             Search::Predict => sys::SAB_SEARCH_PREDICT,
@@ -788,7 +824,12 @@ pub fn grow_batch<E: Into<BoxError>>(
     current: u64,
     maximum: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch(&mut |epoch, current| increase(epoch, current).map_err(Into::into), epoch, current, maximum)
+    raw::grow_batch(
+        &mut |epoch, current| increase(epoch, current).map_err(Into::into),
+        epoch,
+        current,
+        maximum,
+    )
 }
 
 /// The batch size of an epoch that grows by `amount` every `period` epochs, up to `maximum`.
@@ -796,7 +837,13 @@ pub fn grow_batch<E: Into<BoxError>>(
 /// # Errors
 ///
 /// [`Error::Argument`].
-pub fn grow_linear(epoch: u64, start: u64, amount: u64, period: u64, maximum: u64) -> Result<u64, Error> {
+pub fn grow_linear(
+    epoch: u64,
+    start: u64,
+    amount: u64,
+    period: u64,
+    maximum: u64,
+) -> Result<u64, Error> {
     raw::grow_linear(epoch, start, amount, period, maximum)
 }
 
@@ -805,7 +852,12 @@ pub fn grow_linear(epoch: u64, start: u64, amount: u64, period: u64, maximum: u6
 /// # Errors
 ///
 /// [`Error::Argument`].
-pub fn grow_doubling(epoch: u64, start: u64, milestones: &[u64], maximum: u64) -> Result<u64, Error> {
+pub fn grow_doubling(
+    epoch: u64,
+    start: u64,
+    milestones: &[u64],
+    maximum: u64,
+) -> Result<u64, Error> {
     raw::grow_doubling(epoch, start, milestones, maximum)
 }
 
@@ -826,7 +878,10 @@ impl<'f> StepOptions<'f> {
     }
 
     /// Called before each try: set the gradients to zero.
-    pub fn begin<E: Into<BoxError>>(mut self, function: impl FnMut() -> Result<(), E> + 'f) -> Self {
+    pub fn begin<E: Into<BoxError>>(
+        mut self,
+        function: impl FnMut() -> Result<(), E> + 'f,
+    ) -> Self {
         self.begin = Some(hook(function));
         self
     }
@@ -920,7 +975,10 @@ impl<'f> GuardOptions<'f> {
     }
 
     /// Where ranks train together: see [`MaxBatchOptions::reduce`]; called every interval, and once more when the budget is to be lowered.
-    pub fn reduce<E: Into<BoxError>>(mut self, mut function: impl FnMut(&mut [i64]) -> Result<(), E> + 'f) -> Self {
+    pub fn reduce<E: Into<BoxError>>(
+        mut self,
+        mut function: impl FnMut(&mut [i64]) -> Result<(), E> + 'f,
+    ) -> Self {
         self.reduce = Some(Box::new(move |values| function(values).map_err(Into::into)));
         self
     }
@@ -987,9 +1045,20 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     /// # Errors
     ///
     /// [`Error::Argument`] also when no limit is known; [`Error::Unsupported`] for a sampler whose budget cannot be lowered.
-    pub fn new(probe: &Probe<'d>, mut sampler: S, options: GuardOptions<'d>) -> Result<Self, Error> {
+    pub fn new(
+        probe: &Probe<'d>,
+        mut sampler: S,
+        options: GuardOptions<'d>,
+    ) -> Result<Self, Error> {
         let GuardOptions { limit, interval, window, reduce } = options;
-        let handle = GuardHandle::new(probe.handle.clone(), sampler.held_mut(), limit, interval, window, reduce)?;
+        let handle = GuardHandle::new(
+            probe.handle.clone(),
+            sampler.held_mut(),
+            limit,
+            interval,
+            window,
+            reduce,
+        )?;
         Ok(MemoryGuard { handle, sampler })
     }
 
@@ -1010,7 +1079,9 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
             begin: begin.as_mut().map(|hook| &mut **hook as _),
             weights,
             chunk_size,
-            chunk: &mut |first, count, weight| chunk(first, count, weight).map_err(StepError::boxed),
+            chunk: &mut |first, count, weight| {
+                chunk(first, count, weight).map_err(StepError::boxed)
+            },
         };
         self.handle.step(batch.borrowed(), parts)
     }
@@ -1029,7 +1100,11 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     /// # Errors
     ///
     /// [`Error::Callback`].
-    pub fn end<I: AsRef<[i64]>, L: AsRef<[i32]>>(&mut self, batch: &Batch<I, L>, out_of_memory: bool) -> Result<(), Error> {
+    pub fn end<I: AsRef<[i64]>, L: AsRef<[i32]>>(
+        &mut self,
+        batch: &Batch<I, L>,
+        out_of_memory: bool,
+    ) -> Result<(), Error> {
         self.handle.end(batch.borrowed(), out_of_memory)
     }
 

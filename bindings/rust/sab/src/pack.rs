@@ -122,8 +122,14 @@ impl PackedSampler {
     ///
     /// [`Error::Argument`] for options or sizes that break a rule, for a sample longer than a bin that is neither split nor skipped, and
     /// when no sample is left; [`Error::Cancelled`] from the progress closure.
-    pub fn new(sizes: &Sizes<'_>, pack: PackOptions<'_>, options: &SamplerOptions) -> Result<Self, Error> {
-        Ok(PackedSampler { handle: SamplerHandle::packed(&sizes.handle, pack.parts, &options.raw())? })
+    pub fn new(
+        sizes: &Sizes<'_>,
+        pack: PackOptions<'_>,
+        options: &SamplerOptions,
+    ) -> Result<Self, Error> {
+        Ok(PackedSampler {
+            handle: SamplerHandle::packed(&sizes.handle, pack.parts, &options.raw())?,
+        })
     }
 
     /// Facts of the packing that no order changes.

@@ -73,15 +73,21 @@ impl Shapes {
     pub fn new(rank: usize, shapes: &[usize]) -> Result<Self, Error> {
         if rank == 0 || rank > 16 || shapes.len() % rank != 0 {
             let given = shapes.len();
-            return Err(Error::Argument(format!("rank = {rank}: must be from 1 to 16 and divide the number of shapes, {given}")));
+            return Err(Error::Argument(format!(
+                "rank = {rank}: must be from 1 to 16 and divide the number of shapes, {given}"
+            )));
         }
         let mut offsets = vec![0i64];
         for (number, shape) in shapes.chunks(rank).enumerate() {
-            let own = shape.iter().try_fold(1i64, |product, &size| product.checked_mul(i64::try_from(size).ok()?));
+            let own = shape
+                .iter()
+                .try_fold(1i64, |product, &size| product.checked_mul(i64::try_from(size).ok()?));
             let next = own.and_then(|own| offsets[number].checked_add(own));
-            offsets.push(
-                next.ok_or_else(|| Error::Argument(format!("shapes of sample {number}: there must be less than 2^63 elements")))?,
-            );
+            offsets.push(next.ok_or_else(|| {
+                Error::Argument(format!(
+                    "shapes of sample {number}: there must be less than 2^63 elements"
+                ))
+            })?);
         }
         Ok(Shapes { rank, shapes: shapes.iter().map(|&size| size as i64).collect(), offsets })
     }
@@ -112,7 +118,8 @@ impl Shapes {
 
     /// The shape of a sample. `None` for one that is not there.
     pub fn shape(&self, sample: usize) -> Option<&[i64]> {
-        (sample < self.samples()).then(|| &self.shapes[sample * self.rank..(sample + 1) * self.rank])
+        (sample < self.samples())
+            .then(|| &self.shapes[sample * self.rank..(sample + 1) * self.rank])
     }
 
     pub(crate) fn all(&self) -> &[i64] {
@@ -156,7 +163,10 @@ impl Shapes {
         if values == self.elements() {
             return Ok(());
         }
-        Err(Error::Argument(format!("values has {values} elements: must have those of all shapes, {}", self.elements())))
+        Err(Error::Argument(format!(
+            "values has {values} elements: must have those of all shapes, {}",
+            self.elements()
+        )))
     }
 }
 

@@ -45,13 +45,21 @@ pub enum Cost {
 impl Cost {
     /// The same as terms.
     pub(crate) fn terms(self) -> Vec<CostTerm> {
-        let term = |coefficient, count_power, length_power| CostTerm { coefficient, count_power, length_power };
+        let term = |coefficient, count_power, length_power| CostTerm {
+            coefficient,
+            count_power,
+            length_power,
+        };
         match self {
             Cost::Padded => vec![term(1.0, 1, 1)],
             Cost::Quadratic => vec![term(1.0, 1, 2)],
             Cost::Polynomial(coefficients) => {
                 let power = |i: usize| if i == 0 { (0, 0) } else { (1, i as u32 - 1) };
-                coefficients.into_iter().enumerate().map(|(i, each)| term(each, power(i).0, power(i).1)).collect()
+                coefficients
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, each)| term(each, power(i).0, power(i).1))
+                    .collect()
             }
             Cost::Terms(terms) => terms,
         }
@@ -71,7 +79,11 @@ pub struct CostTerm {
 
 impl CostTerm {
     pub(crate) fn raw(&self) -> sys::sab_cost_term {
-        sys::sab_cost_term { coefficient: self.coefficient, count_power: self.count_power, length_power: self.length_power }
+        sys::sab_cost_term {
+            coefficient: self.coefficient,
+            count_power: self.count_power,
+            length_power: self.length_power,
+        }
     }
 }
 
@@ -248,9 +260,13 @@ impl<'f> PlanOptions<'f> {
     }
 
     /// As [`cost_fn`](Self::cost_fn), with a closure that may fail; [`Plan::new`] then gives its error as [`Error::Callback`].
-    pub fn try_cost_fn<E: Into<BoxError>>(mut self, mut cost: impl FnMut(u64, f64) -> Result<f64, E> + 'f) -> Self {
+    pub fn try_cost_fn<E: Into<BoxError>>(
+        mut self,
+        mut cost: impl FnMut(u64, f64) -> Result<f64, E> + 'f,
+    ) -> Self {
         self.parts.options.cost = sys::SAB_COST_CALLBACK;
-        self.parts.cost = Some(Box::new(move |count, length| cost(count, length).map_err(Into::into)));
+        self.parts.cost =
+            Some(Box::new(move |count, length| cost(count, length).map_err(Into::into)));
         self
     }
 
@@ -396,7 +412,9 @@ impl Plan {
 
     /// The buckets, in ascending order of size.
     pub fn buckets(&self) -> Vec<Bucket> {
-        (0..self.info().buckets as usize).map(|index| certain(self.handle.bucket(index)).into()).collect()
+        (0..self.info().buckets as usize)
+            .map(|index| certain(self.handle.bucket(index)).into())
+            .collect()
     }
 
     /// The samples that were left out, by ascending size.
@@ -476,7 +494,9 @@ impl Plan {
         count: u64,
         mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError<E>>,
     ) -> Result<Verification, Error> {
-        self.handle.verify(&probe.handle, count, &mut |batch| run(batch).map_err(StepError::boxed), None).map(Verification::from)
+        self.handle
+            .verify(&probe.handle, count, &mut |batch| run(batch).map_err(StepError::boxed), None)
+            .map(Verification::from)
     }
 
     /// As [`Plan::verify`], followed by `progress(done, total)` before each batch, which may stop it.

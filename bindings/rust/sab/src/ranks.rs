@@ -174,7 +174,10 @@ impl<'f> BalancedOptions<'f> {
     }
 
     /// As [`cost_fn`](Self::cost_fn), with a closure that may fail; [`BalancedSampler::new`] then gives its error as [`Error::Callback`].
-    pub fn try_cost_fn<E: Into<BoxError>>(mut self, mut cost: impl FnMut(f64) -> Result<f64, E> + 'f) -> Self {
+    pub fn try_cost_fn<E: Into<BoxError>>(
+        mut self,
+        mut cost: impl FnMut(f64) -> Result<f64, E> + 'f,
+    ) -> Self {
         self.parts.options.cost = sys::SAB_COST_CALLBACK;
         self.parts.cost = Some(Box::new(move |_, length| cost(length).map_err(Into::into)));
         self
@@ -240,8 +243,14 @@ impl BalancedSampler {
     ///
     /// [`Error::Argument`] for options or sizes that break a rule, and for a sample over a cap alone that is not skipped;
     /// [`Error::Callback`] from the cost closure; [`Error::Cancelled`] from the progress closure.
-    pub fn new(sizes: &Sizes<'_>, balanced: BalancedOptions<'_>, options: &SamplerOptions) -> Result<Self, Error> {
-        Ok(BalancedSampler { handle: SamplerHandle::balanced(&sizes.handle, balanced.parts, &options.raw())? })
+    pub fn new(
+        sizes: &Sizes<'_>,
+        balanced: BalancedOptions<'_>,
+        options: &SamplerOptions,
+    ) -> Result<Self, Error> {
+        Ok(BalancedSampler {
+            handle: SamplerHandle::balanced(&sizes.handle, balanced.parts, &options.raw())?,
+        })
     }
 
     /// How even the current epoch is, over all ranks, before any training. The cursor stays where it is.
@@ -357,8 +366,11 @@ impl ShardedSampler {
         options: &SamplerOptions,
         mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,
     ) -> Result<Self, Error> {
-        let all_gather = &mut |mine: &[u8], all: &mut [u8]| all_gather(mine, all).map_err(Into::into);
-        Ok(ShardedSampler { handle: SamplerHandle::sharded(&sizes.handle, plan.parts, &options.raw(), all_gather)? })
+        let all_gather =
+            &mut |mine: &[u8], all: &mut [u8]| all_gather(mine, all).map_err(Into::into);
+        Ok(ShardedSampler {
+            handle: SamplerHandle::sharded(&sizes.handle, plan.parts, &options.raw(), all_gather)?,
+        })
     }
 }
 

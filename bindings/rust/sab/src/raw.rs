@@ -43,7 +43,8 @@ pub(crate) type ProgressFn<'f> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'f;
 pub(crate) type Progress<'f> = &'f mut ProgressFn<'f>;
 pub(crate) type CostFn<'f> = dyn FnMut(u64, f64) -> Result<f64, BoxError> + 'f;
 pub(crate) type SizeFn<'f> = dyn FnMut(usize) -> Result<f64, BoxError> + Send + 'f;
-pub(crate) type IndexFn<'f> = dyn FnMut(u64, u64) -> Option<Result<(i64, f64), BoxError>> + Send + 'f;
+pub(crate) type IndexFn<'f> =
+    dyn FnMut(u64, u64) -> Option<Result<(i64, f64), BoxError>> + Send + 'f;
 
 // ---- status -------------------------------------------------------------------------------------------------------------
 
@@ -97,7 +98,8 @@ fn check(status: sys::sab_status) -> Result<sys::sab_status, Error> {
         return Ok(status);
     }
     // SAFETY: never NULL, NUL-terminated, belongs to this thread and is copied before its next call.
-    let message = unsafe { CStr::from_ptr(sys::sab_last_error_message()) }.to_string_lossy().into_owned();
+    let message =
+        unsafe { CStr::from_ptr(sys::sab_last_error_message()) }.to_string_lossy().into_owned();
     Err(match status {
         sys::SAB_E_ARGUMENT => Error::Argument(message),
         sys::SAB_E_NO_MEMORY => Error::NoMemory(message),
@@ -114,7 +116,10 @@ fn check(status: sys::sab_status) -> Result<sys::sab_status, Error> {
 }
 
 /// As [`check`], for a call that used closures: what went wrong in the first of them that failed comes first.
-fn check_with(status: sys::sab_status, failures: &mut [&mut Option<Failure>]) -> Result<sys::sab_status, Error> {
+fn check_with(
+    status: sys::sab_status,
+    failures: &mut [&mut Option<Failure>],
+) -> Result<sys::sab_status, Error> {
     match failures.iter_mut().find_map(|failure| failure.take()) {
         Some(failure) => Err(failure.into_error()),
         None => check(status),
@@ -131,8 +136,12 @@ pub(crate) fn path_text(path: &Path) -> Result<CString, Error> {
 }
 
 fn text(name: &str, bytes: &[u8]) -> Result<CString, Error> {
-    CString::new(bytes)
-        .map_err(|_| Error::Argument(format!("{name} = {:?}: must not hold a NUL byte", String::from_utf8_lossy(bytes))))
+    CString::new(bytes).map_err(|_| {
+        Error::Argument(format!(
+            "{name} = {:?}: must not hold a NUL byte",
+            String::from_utf8_lossy(bytes)
+        ))
+    })
 }
 
 // ---- closures -----------------------------------------------------------------------------------------------------------
@@ -188,7 +197,12 @@ where
     })
 }
 
-unsafe extern "C" fn cost_trampoline(context: *mut c_void, count: u64, length: f64, cost: *mut f64) -> i32 {
+unsafe extern "C" fn cost_trampoline(
+    context: *mut c_void,
+    count: u64,
+    length: f64,
+    cost: *mut f64,
+) -> i32 {
     // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody else during the call.
     let guarded = unsafe { &mut *context.cast::<Guarded<Box<CostFn<'_>>>>() };
     guarded.run(|function| {
@@ -199,7 +213,13 @@ unsafe extern "C" fn cost_trampoline(context: *mut c_void, count: u64, length: f
     })
 }
 
-unsafe extern "C" fn index_trampoline(context: *mut c_void, epoch: u64, position: u64, index: *mut i64, size: *mut f64) -> i32 {
+unsafe extern "C" fn index_trampoline(
+    context: *mut c_void,
+    epoch: u64,
+    position: u64,
+    index: *mut i64,
+    size: *mut f64,
+) -> i32 {
     // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody else during the call.
     let guarded = unsafe { &mut *context.cast::<Guarded<Box<IndexFn<'_>>>>() };
     guarded.run(|function| {
@@ -223,7 +243,9 @@ unsafe extern "C" fn progress_trampoline(context: *mut c_void, done: u64, total:
 }
 
 /// The callback and context of an optional progress closure.
-fn progress_parts(guarded: &mut Option<Guarded<Progress<'_>>>) -> (sys::sab_progress_fn, *mut c_void) {
+fn progress_parts(
+    guarded: &mut Option<Guarded<Progress<'_>>>,
+) -> (sys::sab_progress_fn, *mut c_void) {
     match guarded {
         Some(guarded) => (Some(progress_trampoline), guarded.context()),
         None => (None, null_mut()),
@@ -245,7 +267,10 @@ fn cost_parts(guarded: &mut Option<Guarded<Box<CostFn<'_>>>>) -> (sys::sab_cost_
     }
 }
 
-fn cost_failure<'f>(guarded: &'f mut Option<Guarded<Box<CostFn<'_>>>>, none: &'f mut Option<Failure>) -> &'f mut Option<Failure> {
+fn cost_failure<'f>(
+    guarded: &'f mut Option<Guarded<Box<CostFn<'_>>>>,
+    none: &'f mut Option<Failure>,
+) -> &'f mut Option<Failure> {
     guarded.as_mut().map_or(none, |guarded| &mut guarded.failure)
 }
 
@@ -264,7 +289,11 @@ pub(crate) fn abi_version() -> u32 {
 type LogFn = dyn Fn(LogLevel, &str) + Send + Sync;
 static LOG: RwLock<Option<Arc<LogFn>>> = RwLock::new(None);
 
-unsafe extern "C" fn log_trampoline(_: *mut c_void, level: sys::sab_log_level, message: *const c_char) {
+unsafe extern "C" fn log_trampoline(
+    _: *mut c_void,
+    level: sys::sab_log_level,
+    message: *const c_char,
+) {
     // The closure is held by this call too, so that it may be replaced meanwhile.
     let Some(log) = LOG.read().unwrap_or_else(PoisonError::into_inner).clone() else {
         return;
@@ -363,7 +392,9 @@ impl<'a> SizesHandle<'a> {
         let count = data.len().div_ceil(step);
         let mut pointer = Room::new()?;
         // SAFETY: `count` elements `step` apart lie within `data`; the callers tie its lifetime to the handle unless it is copied.
-        let status = unsafe { sys::sab_sizes_new(data.as_ptr().cast(), count, T::DTYPE, &options, pointer.fill()) };
+        let status = unsafe {
+            sys::sab_sizes_new(data.as_ptr().cast(), count, T::DTYPE, &options, pointer.fill())
+        };
         let handle = Self::own(pointer);
         made(check(status), handle)
     }
@@ -381,7 +412,8 @@ impl SizesHandle<'static> {
     pub(crate) fn read_npy(bytes: &[u8]) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         // SAFETY: `bytes` is readable for its length and copied during the call.
-        let status = unsafe { sys::sab_sizes_npy_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill()) };
+        let status =
+            unsafe { sys::sab_sizes_npy_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill()) };
         let handle = Self::own(pointer);
         made(check(status), handle)
     }
@@ -398,7 +430,11 @@ impl SizesHandle<'static> {
         made(check(status), handle)
     }
 
-    pub(crate) fn callback<F>(count: usize, size: F, progress: Option<Progress<'_>>) -> Result<Self, Error>
+    pub(crate) fn callback<F>(
+        count: usize,
+        size: F,
+        progress: Option<Progress<'_>>,
+    ) -> Result<Self, Error>
     where
         F: FnMut(usize) -> Result<f64, BoxError>,
     {
@@ -418,7 +454,10 @@ impl SizesHandle<'static> {
             )
         };
         let handle = Self::own(pointer);
-        let result = check_with(status, &mut [&mut size.failure, progress_failure(&mut progress, &mut None)]);
+        let result = check_with(
+            status,
+            &mut [&mut size.failure, progress_failure(&mut progress, &mut None)],
+        );
         made(result, handle)
     }
 }
@@ -436,11 +475,23 @@ impl SizesHandle<'_> {
         Ok(size)
     }
 
-    pub(crate) fn create_buckets(&self, max_width: i64, min_bucket_count: i64) -> Result<(Vec<i64>, Vec<i64>), Error> {
+    pub(crate) fn create_buckets(
+        &self,
+        max_width: i64,
+        min_bucket_count: i64,
+    ) -> Result<(Vec<i64>, Vec<i64>), Error> {
         let mut count = 0;
         // SAFETY: a live handle; with a capacity of 0 only the count is written.
         check(unsafe {
-            sys::sab_create_buckets(self.pointer.as_ptr(), max_width, min_bucket_count, null_mut(), null_mut(), 0, &mut count)
+            sys::sab_create_buckets(
+                self.pointer.as_ptr(),
+                max_width,
+                min_bucket_count,
+                null_mut(),
+                null_mut(),
+                0,
+                &mut count,
+            )
         })?;
         let (mut boundaries, mut bucket_sizes) = (vec![0; count + 1], vec![0; count]);
         // SAFETY: a live handle, room for `count` + 1 and `count` numbers; sizes cannot change, so the count is the same.
@@ -495,7 +546,8 @@ impl PlanParts<'_> {
         construct: impl FnOnce(&sys::sab_plan_options) -> (sys::sab_status, Option<H>, Option<Failure>),
     ) -> Result<H, Error> {
         let mut cost = self.cost.map(Guarded::new);
-        let mut progress = self.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
+        let mut progress =
+            self.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
         let options = &mut self.options;
         options.boundaries = elements(&self.boundaries);
         options.boundary_count = self.boundaries.len();
@@ -510,7 +562,11 @@ impl PlanParts<'_> {
         let (status, handle, mut failure) = construct(options);
         let result = check_with(
             status,
-            &mut [&mut failure, cost_failure(&mut cost, &mut None), progress_failure(&mut progress, &mut None)],
+            &mut [
+                &mut failure,
+                cost_failure(&mut cost, &mut None),
+                progress_failure(&mut progress, &mut None),
+            ],
         );
         made(result, handle)
     }
@@ -540,7 +596,8 @@ impl PlanHandle {
         let mut pointer = Room::new()?;
         parts.make(|options| {
             // SAFETY: a live handle; arrays and closures in the options outlive the call, the only time they are used.
-            let status = unsafe { sys::sab_plan_new(sizes.pointer.as_ptr(), options, pointer.fill()) };
+            let status =
+                unsafe { sys::sab_plan_new(sizes.pointer.as_ptr(), options, pointer.fill()) };
             (status, Self::own(pointer), None)
         })
     }
@@ -567,7 +624,8 @@ impl PlanHandle {
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         // SAFETY: `bytes` is readable for its length and copied during the call.
-        let status = unsafe { sys::sab_plan_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill()) };
+        let status =
+            unsafe { sys::sab_plan_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill()) };
         let handle = Self::own(pointer);
         made(check(status), handle)
     }
@@ -578,7 +636,9 @@ impl PlanHandle {
         check(unsafe { sys::sab_plan_write(self.pointer.as_ptr(), null_mut(), 0, &mut size) })?;
         let mut bytes = vec![0u8; size];
         // SAFETY: a live handle, and room for `size` bytes; a plan cannot change, so the size is the same.
-        check(unsafe { sys::sab_plan_write(self.pointer.as_ptr(), bytes.as_mut_ptr().cast(), size, &mut size) })?;
+        check(unsafe {
+            sys::sab_plan_write(self.pointer.as_ptr(), bytes.as_mut_ptr().cast(), size, &mut size)
+        })?;
         Ok(bytes)
     }
 
@@ -624,7 +684,9 @@ impl PlanHandle {
         check(unsafe { sys::sab_plan_skipped(self.pointer.as_ptr(), null_mut(), 0, &mut count) })?;
         let mut indices = vec![0; count];
         // SAFETY: a live handle, and room for `count` indices; a plan cannot change, so the count is the same.
-        check(unsafe { sys::sab_plan_skipped(self.pointer.as_ptr(), indices.as_mut_ptr(), count, &mut count) })?;
+        check(unsafe {
+            sys::sab_plan_skipped(self.pointer.as_ptr(), indices.as_mut_ptr(), count, &mut count)
+        })?;
         Ok(indices)
     }
 
@@ -657,7 +719,15 @@ impl PlanHandle {
             target_met: 0,
         };
         // SAFETY: a live handle, structs whose sizes are set, a context that fits its trampoline and outlives the call.
-        let status = unsafe { sys::sab_plan_report(self.pointer.as_ptr(), options, progress_fn, progress_context, &mut report) };
+        let status = unsafe {
+            sys::sab_plan_report(
+                self.pointer.as_ptr(),
+                options,
+                progress_fn,
+                progress_context,
+                &mut report,
+            )
+        };
         check_with(status, &mut [progress_failure(&mut progress, &mut None)])?;
         Ok(report)
     }
@@ -716,29 +786,44 @@ impl Drop for SamplerHandle<'_> {
 }
 
 impl<'a> SamplerHandle<'a> {
-    fn finish(status: sys::sab_status, pointer: Room<sys::sab_sampler>, kept: Option<KeptBox<'a>>) -> Result<Self, Error> {
-        let handle = owned(pointer, |pointer| SamplerHandle { pointer, kept, borrowed: PhantomData });
+    fn finish(
+        status: sys::sab_status,
+        pointer: Room<sys::sab_sampler>,
+        kept: Option<KeptBox<'a>>,
+    ) -> Result<Self, Error> {
+        let handle =
+            owned(pointer, |pointer| SamplerHandle { pointer, kept, borrowed: PhantomData });
         made(check(status), handle)
     }
 
-    pub(crate) fn bucket(plan: &PlanHandle, options: &sys::sab_sampler_options) -> Result<Self, Error> {
+    pub(crate) fn bucket(
+        plan: &PlanHandle,
+        options: &sys::sab_sampler_options,
+    ) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         // SAFETY: a live handle, a struct whose size is set, and room for a handle.
-        let status = unsafe { sys::sab_bucket_sampler_new(plan.pointer.as_ptr(), options, pointer.fill()) };
+        let status =
+            unsafe { sys::sab_bucket_sampler_new(plan.pointer.as_ptr(), options, pointer.fill()) };
         Self::finish(status, pointer, None)
     }
 
-    pub(crate) fn sequential(plan: &PlanHandle, options: &sys::sab_sampler_options) -> Result<Self, Error> {
+    pub(crate) fn sequential(
+        plan: &PlanHandle,
+        options: &sys::sab_sampler_options,
+    ) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         // SAFETY: a live handle, a struct whose size is set, and room for a handle.
-        let status = unsafe { sys::sab_sequential_sampler_new(plan.pointer.as_ptr(), options, pointer.fill()) };
+        let status = unsafe {
+            sys::sab_sequential_sampler_new(plan.pointer.as_ptr(), options, pointer.fill())
+        };
         Self::finish(status, pointer, None)
     }
 
     pub(crate) fn worst(plan: &PlanHandle, count: u64) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         // SAFETY: a live handle, and room for a handle.
-        let status = unsafe { sys::sab_plan_worst_batches(plan.pointer.as_ptr(), count, pointer.fill()) };
+        let status =
+            unsafe { sys::sab_plan_worst_batches(plan.pointer.as_ptr(), count, pointer.fill()) };
         Self::finish(status, pointer, None)
     }
 
@@ -750,11 +835,19 @@ impl<'a> SamplerHandle<'a> {
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
         // An empty slice is no sample at all, while NULL would be all of them in order.
-        let (data, count) = indices.map_or((null(), sizes.count()), |indices| (indices.as_ptr(), indices.len()));
+        let (data, count) =
+            indices.map_or((null(), sizes.count()), |indices| (indices.as_ptr(), indices.len()));
         let mut pointer = Room::new()?;
         // SAFETY: `data` is NULL or readable for `count` indices and copied; live handle, a struct whose size is set.
         let status = unsafe {
-            sys::sab_size_aware_sampler_new(data, count, sizes.pointer.as_ptr(), max_total_size, options, pointer.fill())
+            sys::sab_size_aware_sampler_new(
+                data,
+                count,
+                sizes.pointer.as_ptr(),
+                max_total_size,
+                options,
+                pointer.fill(),
+            )
         };
         Self::finish(status, pointer, None)
     }
@@ -764,21 +857,39 @@ impl<'a> SamplerHandle<'a> {
         mut parts: PackParts<'_>,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        let mut progress = parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
+        let mut progress =
+            parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
         (parts.options.progress, parts.options.progress_ctx) = progress_parts(&mut progress);
         let mut pointer = Room::new()?;
         // SAFETY: a live handle, structs whose sizes are set; the closure outlives the call, the only time it is used.
-        let status = unsafe { sys::sab_packed_sampler_new(sizes.pointer.as_ptr(), &parts.options, options, pointer.fill()) };
-        let handle = owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData });
+        let status = unsafe {
+            sys::sab_packed_sampler_new(
+                sizes.pointer.as_ptr(),
+                &parts.options,
+                options,
+                pointer.fill(),
+            )
+        };
+        let handle =
+            owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData });
         made(check_with(status, &mut [progress_failure(&mut progress, &mut None)]), handle)
     }
 
-    pub(crate) fn size_aware_stream(source: Box<IndexFn<'a>>, max_total_size: f64) -> Result<Self, Error> {
+    pub(crate) fn size_aware_stream(
+        source: Box<IndexFn<'a>>,
+        max_total_size: f64,
+    ) -> Result<Self, Error> {
         let (kept, context) = KeptBox::new(source);
         let mut pointer = Room::new()?;
         // SAFETY: the context fits its trampoline and lives as long as the sampler, which frees it after the C handle.
         let status = unsafe {
-            sys::sab_size_aware_stream_sampler_new(Some(index_trampoline), context, None, max_total_size, pointer.fill())
+            sys::sab_size_aware_stream_sampler_new(
+                Some(index_trampoline),
+                context,
+                None,
+                max_total_size,
+                pointer.fill(),
+            )
         };
         Self::finish(status, pointer, Some(kept))
     }
@@ -802,7 +913,8 @@ impl<'a> SamplerHandle<'a> {
         });
         let mut pointer = Room::new()?;
         // SAFETY: live handle; the context fits its trampoline and lives as long as the sampler, which frees it after the C handle.
-        let status = unsafe { sys::sab_torch_sampler_new(plan.pointer.as_ptr(), &options, pointer.fill()) };
+        let status =
+            unsafe { sys::sab_torch_sampler_new(plan.pointer.as_ptr(), &options, pointer.fill()) };
         Self::finish(status, pointer, kept)
     }
 
@@ -810,7 +922,9 @@ impl<'a> SamplerHandle<'a> {
     fn check(&self, status: sys::sab_status) -> Result<sys::sab_status, Error> {
         match &self.kept {
             // SAFETY: alive as long as the handle, which is of one thread, and no call of C is under way that could use it.
-            Some(kept) => check_with(status, &mut [&mut unsafe { &mut *kept.0.as_ptr() }.take_failure()]),
+            Some(kept) => {
+                check_with(status, &mut [&mut unsafe { &mut *kept.0.as_ptr() }.take_failure()])
+            }
             None => check(status),
         }
     }
@@ -878,13 +992,21 @@ impl<'a> SamplerHandle<'a> {
     pub(crate) fn state(&self) -> Result<State, Error> {
         let mut state = [0u8; crate::STATE_SIZE];
         // SAFETY: a live handle, and room for SAB_STATE_SIZE bytes.
-        check(unsafe { sys::sab_sampler_state_save(self.pointer.as_ptr(), state.as_mut_ptr().cast()) })?;
+        check(unsafe {
+            sys::sab_sampler_state_save(self.pointer.as_ptr(), state.as_mut_ptr().cast())
+        })?;
         Ok(state)
     }
 
     pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses, and `state` is readable for its length.
-        let status = unsafe { sys::sab_sampler_state_restore(self.pointer.as_ptr(), state.as_ptr().cast(), state.len()) };
+        let status = unsafe {
+            sys::sab_sampler_state_restore(
+                self.pointer.as_ptr(),
+                state.as_ptr().cast(),
+                state.len(),
+            )
+        };
         self.check(status)?;
         Ok(())
     }
@@ -928,20 +1050,28 @@ impl<'a> SamplerHandle<'a> {
         check(unsafe { sys::sab_pack_skipped(self.pointer.as_ptr(), null_mut(), 0, &mut count) })?;
         let mut indices = vec![0; count];
         // SAFETY: a live handle, and room for `count` indices; a packing cannot change, so the count is the same.
-        check(unsafe { sys::sab_pack_skipped(self.pointer.as_ptr(), indices.as_mut_ptr(), count, &mut count) })?;
+        check(unsafe {
+            sys::sab_pack_skipped(self.pointer.as_ptr(), indices.as_mut_ptr(), count, &mut count)
+        })?;
         Ok(indices)
     }
 
     pub(crate) fn generator(&self) -> Result<[u32; TORCH_GENERATOR_WORDS], Error> {
         let mut words = [0; TORCH_GENERATOR_WORDS];
         // SAFETY: a live handle, and room for SAB_TORCH_GENERATOR_WORDS words.
-        check(unsafe { sys::sab_torch_sampler_get_generator(self.pointer.as_ptr(), words.as_mut_ptr()) })?;
+        check(unsafe {
+            sys::sab_torch_sampler_get_generator(self.pointer.as_ptr(), words.as_mut_ptr())
+        })?;
         Ok(words)
     }
 
-    pub(crate) fn set_generator(&mut self, words: &[u32; TORCH_GENERATOR_WORDS]) -> Result<(), Error> {
+    pub(crate) fn set_generator(
+        &mut self,
+        words: &[u32; TORCH_GENERATOR_WORDS],
+    ) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses, and SAB_TORCH_GENERATOR_WORDS words.
-        let status = unsafe { sys::sab_torch_sampler_set_generator(self.pointer.as_ptr(), words.as_ptr()) };
+        let status =
+            unsafe { sys::sab_torch_sampler_set_generator(self.pointer.as_ptr(), words.as_ptr()) };
         self.check(status)?;
         Ok(())
     }
@@ -966,9 +1096,11 @@ unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
         micro_batch: batch.micro_batch,
         micro_batches: batch.micro_batches,
         // SAFETY: the caller's promise.
-        cu_seqlens: (!batch.cu_seqlens.is_null()).then(|| unsafe { slice(batch.cu_seqlens, batch.count as usize + 1) }),
+        cu_seqlens: (!batch.cu_seqlens.is_null())
+            .then(|| unsafe { slice(batch.cu_seqlens, batch.count as usize + 1) }),
         // SAFETY: the caller's promise.
-        starts: (!batch.starts.is_null()).then(|| unsafe { slice(batch.starts, batch.count as usize) }),
+        starts: (!batch.starts.is_null())
+            .then(|| unsafe { slice(batch.starts, batch.count as usize) }),
     }
 }
 

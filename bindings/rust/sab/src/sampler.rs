@@ -457,8 +457,14 @@ impl<'a> SizeAwareSampler<'a> {
     /// # Errors
     ///
     /// [`Error::Argument`] for a maximum, an option, an index or a size that breaks a rule.
-    pub fn new(indices: Option<&[i64]>, sizes: &Sizes<'a>, max_total_size: f64, options: &SamplerOptions) -> Result<Self, Error> {
-        let handle = SamplerHandle::size_aware(indices, &sizes.handle, max_total_size, &options.raw())?;
+    pub fn new(
+        indices: Option<&[i64]>,
+        sizes: &Sizes<'a>,
+        max_total_size: f64,
+        options: &SamplerOptions,
+    ) -> Result<Self, Error> {
+        let handle =
+            SamplerHandle::size_aware(indices, &sizes.handle, max_total_size, &options.raw())?;
         Ok(SizeAwareSampler { handle })
     }
 }
@@ -498,7 +504,9 @@ impl<'a> SizeAwareStream<'a> {
         max_total_size: f64,
         mut source: impl FnMut(u64, u64) -> Option<Result<(i64, f64), E>> + Send + 'a,
     ) -> Result<Self, Error> {
-        let source = Box::new(move |epoch, position| source(epoch, position).map(|sample| sample.map_err(Into::into)));
+        let source = Box::new(move |epoch, position| {
+            source(epoch, position).map(|sample| sample.map_err(Into::into))
+        });
         Ok(SizeAwareStream { handle: SamplerHandle::size_aware_stream(source, max_total_size)? })
     }
 
@@ -514,7 +522,10 @@ impl<'a> SizeAwareStream<'a> {
     /// # Errors
     ///
     /// [`Error::Argument`] for a maximum that breaks the rule.
-    pub fn from_iters<I>(max_total_size: f64, mut samples: impl FnMut(u64) -> I + Send + 'a) -> Result<Self, Error>
+    pub fn from_iters<I>(
+        max_total_size: f64,
+        mut samples: impl FnMut(u64) -> I + Send + 'a,
+    ) -> Result<Self, Error>
     where
         I: Iterator<Item = (i64, f64)> + Send + 'a,
     {
@@ -577,7 +588,8 @@ impl<'a> TorchOptions<'a> {
         max_total_size: f64,
         mut size: impl FnMut(usize) -> Result<f64, E> + Send + 'a,
     ) -> Self {
-        self.greedy = Some((max_total_size, Box::new(move |index| size(index).map_err(Into::into))));
+        self.greedy =
+            Some((max_total_size, Box::new(move |index| size(index).map_err(Into::into))));
         self
     }
 }

@@ -165,8 +165,13 @@ impl Sizes<'static> {
     /// # Errors
     ///
     /// Also [`Error::Callback`] with the closure's own error.
-    pub fn try_from_fn<E: Into<BoxError>>(count: usize, mut size: impl FnMut(usize) -> Result<f64, E>) -> Result<Self, Error> {
-        Ok(Sizes { handle: SizesHandle::callback(count, |index| size(index).map_err(Into::into), None)? })
+    pub fn try_from_fn<E: Into<BoxError>>(
+        count: usize,
+        mut size: impl FnMut(usize) -> Result<f64, E>,
+    ) -> Result<Self, Error> {
+        Ok(Sizes {
+            handle: SizesHandle::callback(count, |index| size(index).map_err(Into::into), None)?,
+        })
     }
 
     /// As [`Sizes::try_from_fn`], followed by `progress(done, total)`, which may stop it.
@@ -196,10 +201,15 @@ impl Sizes<'static> {
 }
 
 /// What is made of the bytes of a file.
-pub(crate) fn of_file<T>(path: &Path, make: impl FnOnce(&[u8]) -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn of_file<T>(
+    path: &Path,
+    make: impl FnOnce(&[u8]) -> Result<T, Error>,
+) -> Result<T, Error> {
     path_text(path)?; // without a NUL, as wherever the library takes names
     let refuse = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::OutOfMemory => Error::NoMemory(format!("cannot read {path:?}: {error}")),
+        std::io::ErrorKind::OutOfMemory => {
+            Error::NoMemory(format!("cannot read {path:?}: {error}"))
+        }
         _ => Error::Io(format!("cannot read {path:?}: {error}")),
     };
     if !std::fs::metadata(path).map_err(refuse)?.is_file() {
@@ -241,7 +251,11 @@ pub struct CreatedBuckets {
 /// # Errors
 ///
 /// [`Error::Argument`] for sizes that are not of an integer type, no sizes, or a `max_width` or `min_bucket_count` below 1.
-pub fn create_buckets(sizes: &Sizes<'_>, max_width: i64, min_bucket_count: i64) -> Result<CreatedBuckets, Error> {
+pub fn create_buckets(
+    sizes: &Sizes<'_>,
+    max_width: i64,
+    min_bucket_count: i64,
+) -> Result<CreatedBuckets, Error> {
     let (boundaries, bucket_sizes) = sizes.handle.create_buckets(max_width, min_bucket_count)?;
     Ok(CreatedBuckets { boundaries, bucket_sizes })
 }

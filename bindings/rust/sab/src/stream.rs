@@ -144,14 +144,19 @@ impl<'a> RecordRef<'a> {
         let size = self.size();
         match self.content() {
             Content::Bytes(bytes) => Record::Bytes { bytes: bytes.to_vec(), size },
-            Content::List(records) => Record::List { records: records.map(|record| record.to_record()).collect(), size },
+            Content::List(records) => {
+                Record::List { records: records.map(|record| record.to_record()).collect(), size }
+            }
         }
     }
 }
 
 impl fmt::Debug for RecordRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordRef").field("size", &self.size()).field("content", &self.content()).finish()
+        f.debug_struct("RecordRef")
+            .field("size", &self.size())
+            .field("content", &self.content())
+            .finish()
     }
 }
 
@@ -611,13 +616,19 @@ impl ReadaheadOptions {
     }
 
     /// Most records in a batch whose largest is this one, at least 1; together with the other limits the least counts.
-    pub fn batch_size_fn<A: Answer<u64>>(mut self, mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static) -> Self {
+    pub fn batch_size_fn<A: Answer<u64>>(
+        mut self,
+        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+    ) -> Self {
         self.batch_size_fn = Some(Box::new(move |largest| function(largest).answer()));
         self
     }
 
     /// Records of different keys never share a batch: it ends where the key changes in the order of sizes.
-    pub fn boundary_key_fn<A: Answer<u64>>(mut self, mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static) -> Self {
+    pub fn boundary_key_fn<A: Answer<u64>>(
+        mut self,
+        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+    ) -> Self {
         self.boundary_key_fn = Some(Box::new(move |record| function(record).answer()));
         self
     }
@@ -728,7 +739,10 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::Argument`] for options or sizes that break a rule, or an infinite list of nothing.
-    pub fn list<M: Into<Made>>(records: impl IntoIterator<Item = M>, options: &ListOptions) -> Result<Self, Error> {
+    pub fn list<M: Into<Made>>(
+        records: impl IntoIterator<Item = M>,
+        options: &ListOptions,
+    ) -> Result<Self, Error> {
         let records: Vec<Made> = records.into_iter().map(Into::into).collect();
         Ok(Stream { handle: StreamHandle::list(&records, &options.raw())? })
     }
@@ -782,7 +796,9 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::NoMemory`].
-    pub fn try_from_fn<M, E, I>(mut begin: impl FnMut() -> I + Send + 'static) -> Result<Self, Error>
+    pub fn try_from_fn<M, E, I>(
+        mut begin: impl FnMut() -> I + Send + 'static,
+    ) -> Result<Self, Error>
     where
         M: Into<Made> + 'static,
         E: Into<BoxError> + 'static,
@@ -851,7 +867,10 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Callback`], and [`Error::Argument`] for a size that breaks the rule.
-    pub fn map<A: Answer<Made>>(self, mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static) -> Result<Self, Error> {
+    pub fn map<A: Answer<Made>>(
+        self,
+        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+    ) -> Result<Self, Error> {
         Ok(Stream { handle: self.handle.map(Box::new(move |record| function(record).answer()))? })
     }
 
@@ -865,7 +884,11 @@ impl Stream {
         threads: u64,
         function: impl Fn(RecordRef<'_>) -> A + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        Ok(Stream { handle: self.handle.map_parallel(threads, Box::new(move |record| function(record).answer()))? })
+        Ok(Stream {
+            handle: self
+                .handle
+                .map_parallel(threads, Box::new(move |record| function(record).answer()))?,
+        })
     }
 
     /// The records of streams that a closure opens for the records, one stream after the other. They must end.
@@ -888,7 +911,9 @@ impl Stream {
         self,
         mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
     ) -> Result<Self, Error> {
-        let open = move |record: RecordRef<'_>| function(record).answer().map(|opened| opened.map(|stream| stream.handle));
+        let open = move |record: RecordRef<'_>| {
+            function(record).answer().map(|opened| opened.map(|stream| stream.handle))
+        };
         Ok(Stream { handle: self.handle.select(Box::new(open))? })
     }
 
@@ -926,7 +951,8 @@ impl Stream {
         initial: impl AsRef<[u8]>,
         mut step: impl FnMut(&[u8], RecordRef<'_>) -> A + Send + 'static,
     ) -> Result<Self, Error> {
-        let step = Box::new(move |state: &[u8], record: RecordRef<'_>| step(state, record).answer());
+        let step =
+            Box::new(move |state: &[u8], record: RecordRef<'_>| step(state, record).answer());
         Ok(Stream { handle: self.handle.recurrent(initial.as_ref(), step)? })
     }
 
@@ -940,7 +966,9 @@ impl Stream {
         seed: u64,
         mut function: impl FnMut(&mut Random<'_>, RecordRef<'_>) -> A + Send + 'static,
     ) -> Result<Self, Error> {
-        let map = Box::new(move |random: &mut Random<'_>, record: RecordRef<'_>| function(random, record).answer());
+        let map = Box::new(move |random: &mut Random<'_>, record: RecordRef<'_>| {
+            function(random, record).answer()
+        });
         Ok(Stream { handle: self.handle.random_map(seed, map)? })
     }
 }
@@ -953,7 +981,9 @@ impl Stream {
     ///
     /// [`Error::Argument`] for no sources.
     pub fn zip(sources: impl IntoIterator<Item = Stream>) -> Result<Self, Error> {
-        Ok(Stream { handle: StreamHandle::zip(sources.into_iter().map(|source| source.handle).collect())? })
+        Ok(Stream {
+            handle: StreamHandle::zip(sources.into_iter().map(|source| source.handle).collect())?,
+        })
     }
 
     /// Records of several sources, mixed as a control stream says: the size of its next record, without its fraction, is the number of the
@@ -1083,7 +1113,10 @@ impl Stream {
 
 /// What all streams do.
 impl Stream {
-    pub(crate) fn into_sampler(self, options: ReadaheadOptions) -> Result<SamplerHandle<'static>, Error> {
+    pub(crate) fn into_sampler(
+        self,
+        options: ReadaheadOptions,
+    ) -> Result<SamplerHandle<'static>, Error> {
         let (options, limits) = options.parts();
         self.handle.readahead_sampler(options, limits)
     }
@@ -1151,7 +1184,10 @@ impl Stream {
     /// Follows calls that take long, and may stop them: `progress(done, total)` now and then while a record is taken or a state restored, in the
     /// same thread, with the records of the window read so far and its size (0 where there is none). A stage over the stream takes it along,
     /// and one over several streams those of all of them.
-    pub fn set_progress(&mut self, progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send + 'static) {
+    pub fn set_progress(
+        &mut self,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send + 'static,
+    ) {
         self.handle.set_progress(Some(Box::new(progress)));
     }
 

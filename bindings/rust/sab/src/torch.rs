@@ -74,7 +74,13 @@ impl TorchStore {
     ///
     /// [`Error::Argument`] for a number that breaks a rule; [`Error::Io`] when the port cannot be opened or reached; [`Error::Unsupported`] before
     /// [`open`].
-    pub fn new(host: &str, port: u16, rank: u64, world_size: u64, timeout: Duration) -> Result<Self, Error> {
+    pub fn new(
+        host: &str,
+        port: u16,
+        rank: u64,
+        world_size: u64,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
         Ok(TorchStore { handle: StoreHandle::new(host, port, rank, world_size, timeout)? })
     }
 

@@ -23,7 +23,10 @@ fn expect_refusals(words: &str) {
         refusal(MemoryModel::from_bytes(&[])),
         refusal(Probe::new("host")),
     ] {
-        assert!(matches!(&error, Error::Unsupported(message) if message.contains(words)), "{error:?}");
+        assert!(
+            matches!(&error, Error::Unsupported(message) if message.contains(words)),
+            "{error:?}"
+        );
     }
 }
 
@@ -34,15 +37,21 @@ fn a_library_of_another_version_is_refused_by_every_constructor() {
     }
     let (major, minor) = (sab_sys::ABI_VERSION / 1000, sab_sys::ABI_VERSION % 1000);
     for (found, refused) in [
-        ((major + 1) * 1000, Some(format!("{}.0: must be {major}.{minor} or a later {major}.x", major + 1))),
+        (
+            (major + 1) * 1000,
+            Some(format!("{}.0: must be {major}.{minor} or a later {major}.x", major + 1)),
+        ),
         (major * 1000 + minor - 1, Some(format!("{major}.{}: must be {major}.{minor}", minor - 1))),
         (major * 1000 + minor + 1, None),
     ] {
-        let folder = std::env::temp_dir().join(format!("sab-rust-{}-abi-{found}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("sab-rust-{}-abi-{found}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (source, other) = (folder.join("other.c"), folder.join("other.so"));
-        std::fs::write(&source, format!("unsigned sab_abi_version(void) {{ return {found}; }}")).unwrap();
-        let built = Command::new("cc").args(["-shared", "-o"]).args([&other, &source]).status().unwrap();
+        std::fs::write(&source, format!("unsigned sab_abi_version(void) {{ return {found}; }}"))
+            .unwrap();
+        let built =
+            Command::new("cc").args(["-shared", "-o"]).args([&other, &source]).status().unwrap();
         assert!(built.success());
         let again = |name: &str| {
             let mut command = Command::new(std::env::current_exe().unwrap());
@@ -50,7 +59,9 @@ fn a_library_of_another_version_is_refused_by_every_constructor() {
             command
         };
         let output = match refused {
-            Some(words) => again("a_library_of_another_version_is_refused_by_every_constructor").env(FOUND, words).output(),
+            Some(words) => again("a_library_of_another_version_is_refused_by_every_constructor")
+                .env(FOUND, words)
+                .output(),
             None => again("a_library_that_fits_is_accepted").output(),
         };
         let output = output.unwrap();

@@ -21,7 +21,10 @@ fn values_are_kept_and_shared_by_name() {
     let (folder, url) = file("kept");
     let one = Cache::open(
         &url,
-        &CacheOptions::new().dataset_name("one").writer_buffer_size(10).flush_interval(Duration::from_secs(100)),
+        &CacheOptions::new()
+            .dataset_name("one")
+            .writer_buffer_size(10)
+            .flush_interval(Duration::from_secs(100)),
     )
     .unwrap();
     let two = Cache::open(&url, &CacheOptions::new().dataset_name("one")).unwrap();
@@ -83,12 +86,21 @@ fn what_breaks_a_rule_is_refused() {
     refused("memory:", CacheOptions::new().writer_buffer_size(0), "writer_buffer_size = 0");
     refused("memory:", CacheOptions::new().cluster(true), "is_cluster");
     refused("memory:", CacheOptions::new().timeout(Duration::ZERO), "timeout = 0");
-    refused("memory:", CacheOptions::new().call_timeout(Duration::from_secs(2_000_000)), "call_timeout = ");
+    refused(
+        "memory:",
+        CacheOptions::new().call_timeout(Duration::from_secs(2_000_000)),
+        "call_timeout = ",
+    );
     refused("memory:", CacheOptions::new().file_mode(0o400), "file_mode = 256");
     refused("redis://localhost", CacheOptions::new().capacity(1), "capacity = 1");
-    let cache =
-        Cache::open("memory:", &CacheOptions::new().on_failure(CacheFailure::Error).load_wait(Duration::ZERO).capacity(100))
-            .unwrap();
+    let cache = Cache::open(
+        "memory:",
+        &CacheOptions::new()
+            .on_failure(CacheFailure::Error)
+            .load_wait(Duration::ZERO)
+            .capacity(100),
+    )
+    .unwrap();
     assert!(matches!(cache.get(""), Err(Error::Argument(_))));
     assert!(matches!(cache.get_many(&["a", ""]), Err(Error::Argument(_))));
     assert!(cache.get_many::<&str>(&[]).unwrap().is_empty());

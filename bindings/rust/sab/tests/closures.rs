@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use sab::{
-    Buckets, Error, Plan, PlanOptions, SamplerOptions, SizeAwareSampler, SizeAwareStream, Sizes, TorchOptions, TorchSampler,
+    Buckets, Error, Plan, PlanOptions, SamplerOptions, SizeAwareSampler, SizeAwareStream, Sizes,
+    TorchOptions, TorchSampler,
 };
 
 /// An error of the caller's own.
@@ -48,7 +49,8 @@ fn thousand() -> Sizes<'static> {
 }
 
 fn boundary_plan() -> Plan {
-    let options = PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 20.0, 41.0])).batch_size(4);
+    let options =
+        PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 20.0, 41.0])).batch_size(4);
     Plan::new(&thousand(), options).unwrap()
 }
 
@@ -64,18 +66,24 @@ fn size_closure_is_asked_once_in_order() {
 
 #[test]
 fn size_closure_error_comes_back() {
-    assert_eq!(mine(Sizes::try_from_fn(10, |index| if index == 7 { Err(Mine(index)) } else { Ok(1.0) })), 7);
+    assert_eq!(
+        mine(Sizes::try_from_fn(10, |index| if index == 7 { Err(Mine(index)) } else { Ok(1.0) })),
+        7
+    );
 }
 
 #[test]
 fn size_closure_panic_goes_on() {
-    let payload = panic_of(|| Sizes::from_fn(10, |index| if index == 3 { panic_any(33usize) } else { 1.0 }));
+    let payload =
+        panic_of(|| Sizes::from_fn(10, |index| if index == 3 { panic_any(33usize) } else { 1.0 }));
     assert_eq!(payload, 33);
 }
 
 #[test]
 fn size_closure_bad_size_names_index_and_value() {
-    let Err(Error::Argument(message)) = Sizes::from_fn(10, |index| if index == 5 { f64::NAN } else { 1.0 }) else {
+    let Err(Error::Argument(message)) =
+        Sizes::from_fn(10, |index| if index == 5 { f64::NAN } else { 1.0 })
+    else {
         panic!("NaN was taken")
     };
     assert!(message.contains('5') && message.to_lowercase().contains("nan"), "{message}");
@@ -97,7 +105,11 @@ fn cost_closure_panic_goes_on() {
 fn cost_closure_prices_like_the_built_in_cost() {
     let sizes = thousand();
     let built_in = Plan::new(&sizes, PlanOptions::new().budget(300.0)).unwrap();
-    let closure = Plan::new(&sizes, PlanOptions::new().budget(300.0).cost_fn(|count, length| count as f64 * length)).unwrap();
+    let closure = Plan::new(
+        &sizes,
+        PlanOptions::new().budget(300.0).cost_fn(|count, length| count as f64 * length),
+    )
+    .unwrap();
     assert_eq!(built_in.buckets(), closure.buckets());
 }
 
@@ -112,9 +124,15 @@ fn progress_closure_ends_at_all_and_cancels() {
     assert_eq!(last.get().0, last.get().1);
 
     let stop = |_, _| ControlFlow::Break(());
-    assert!(matches!(Plan::new(&thousand(), PlanOptions::new().budget(300.0).progress(stop)), Err(Error::Cancelled)));
+    assert!(matches!(
+        Plan::new(&thousand(), PlanOptions::new().budget(300.0).progress(stop)),
+        Err(Error::Cancelled)
+    ));
     let plan = boundary_plan();
-    assert!(matches!(plan.report_with_progress(&SamplerOptions::new(), stop), Err(Error::Cancelled)));
+    assert!(matches!(
+        plan.report_with_progress(&SamplerOptions::new(), stop),
+        Err(Error::Cancelled)
+    ));
     let sized = Sizes::try_from_fn_with_progress(1_000_000, |_| Ok::<_, Mine>(1.0), stop);
     assert!(matches!(sized, Err(Error::Cancelled)));
 }
@@ -124,7 +142,10 @@ fn progress_closure_panic_goes_on() {
     let options = PlanOptions::new().budget(300.0).progress(|_, _| panic_any(55usize));
     assert_eq!(panic_of(|| Plan::new(&thousand(), options)), 55);
     let plan = boundary_plan();
-    assert_eq!(panic_of(|| plan.report_with_progress(&SamplerOptions::new(), |_, _| panic_any(56usize))), 56);
+    assert_eq!(
+        panic_of(|| plan.report_with_progress(&SamplerOptions::new(), |_, _| panic_any(56usize))),
+        56
+    );
 }
 
 #[test]
@@ -136,10 +157,11 @@ fn another_thread_cancels_by_a_flag() {
     })
     .join()
     .unwrap();
-    let options = PlanOptions::new().budget(300.0).progress(|_, _| match stop.load(Ordering::Relaxed) {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    });
+    let options =
+        PlanOptions::new().budget(300.0).progress(|_, _| match stop.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
     assert!(matches!(Plan::new(&thousand(), options), Err(Error::Cancelled)));
 }
 
@@ -181,7 +203,8 @@ fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
         stream.set_epoch(epoch).unwrap();
         let order: Vec<i64> = (0..50).map(|i| (i + epoch as i64) % 50).collect();
         let sizes = Sizes::borrowed(&lengths).unwrap();
-        let sampler = SizeAwareSampler::new(Some(&order), &sizes, 20.0, &SamplerOptions::new()).unwrap();
+        let sampler =
+            SizeAwareSampler::new(Some(&order), &sizes, 20.0, &SamplerOptions::new()).unwrap();
         let expected: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
         let batches: Vec<_> = stream.by_ref().map(|batch| batch.unwrap().indices).collect();
         assert_eq!(batches, expected);
@@ -192,11 +215,12 @@ fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
 fn torch_size_closure_error_and_panic_come_back() {
     let plan = boundary_plan();
     let calls = AtomicUsize::new(0);
-    let options = TorchOptions::new().max_total_size(60.0, |_| match calls.fetch_add(1, Ordering::Relaxed) {
-        0 => Err(Mine(1)),
-        1 => panic_any(77usize),
-        _ => Ok(20.0),
-    });
+    let options =
+        TorchOptions::new().max_total_size(60.0, |_| match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(Mine(1)),
+            1 => panic_any(77usize),
+            _ => Ok(20.0),
+        });
     let mut sampler = TorchSampler::new(&plan, options).unwrap();
     assert!(matches!(sampler.batch_count(), Err(Error::Unsupported(_))));
     assert_eq!(mine(sampler.next().unwrap()), 1);
@@ -216,7 +240,11 @@ impl Drop for Noisy<'_> {
     }
 }
 
-fn noisy_stream(drops: &AtomicUsize, panics: bool, max_total_size: f64) -> Result<SizeAwareStream<'_>, Error> {
+fn noisy_stream(
+    drops: &AtomicUsize,
+    panics: bool,
+    max_total_size: f64,
+) -> Result<SizeAwareStream<'_>, Error> {
     let noisy = Noisy(drops, panics);
     SizeAwareStream::new(max_total_size, move |_, _| {
         let _ = &noisy;
@@ -243,6 +271,8 @@ fn panic_in_a_closures_destructor_goes_on() {
 
 #[test]
 fn text_with_nul_in_an_error_comes_back_whole() {
-    let Err(Error::Callback(error)) = Sizes::try_from_fn(1, |_| Err::<f64, _>("a\0b")) else { panic!("did not fail") };
+    let Err(Error::Callback(error)) = Sizes::try_from_fn(1, |_| Err::<f64, _>("a\0b")) else {
+        panic!("did not fail")
+    };
     assert_eq!(error.to_string(), "a\0b");
 }

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use sab::{
-    create_buckets, BucketSampler, Buckets, Cost, Error, Oversize, Plan, PlanOptions, SamplerOptions, SequentialSampler,
-    SizeAwareSampler, SizeAwareStream, Sizes, TorchOptions, TorchSampler,
+    create_buckets, BucketSampler, Buckets, Cost, Error, Oversize, Plan, PlanOptions,
+    SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream, Sizes, TorchOptions,
+    TorchSampler,
 };
 
 /// Fails unless the result is this kind of error with these words in its message.
@@ -48,7 +49,8 @@ fn npy(header: &str, data: &[u8]) -> Vec<u8> {
 }
 
 fn small_plan() -> Plan {
-    Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), PlanOptions::new().budget(12.0)).unwrap()
+    Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), PlanOptions::new().budget(12.0))
+        .unwrap()
 }
 
 #[test]
@@ -76,18 +78,30 @@ fn sizes_take_every_number_type() {
 fn sizes_strided_reads_a_column_with_a_ragged_end() {
     let table = [1u32, 10, 2, 20, 3];
     let sizes = Sizes::strided(&table, 2).unwrap();
-    assert_eq!((0..sizes.len()).map(|i| sizes.get(i).unwrap()).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+    assert_eq!(
+        (0..sizes.len()).map(|i| sizes.get(i).unwrap()).collect::<Vec<_>>(),
+        [1.0, 2.0, 3.0]
+    );
     assert_refused!(Sizes::strided(&table, 0), Argument, "step");
 }
 
 #[test]
 fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
-    for (bad, word) in [(f64::NAN, "nan"), (f64::INFINITY, "inf"), (-1.0, "-1"), (9_007_199_254_740_994.0, "9007199254740994")] {
+    for (bad, word) in [
+        (f64::NAN, "nan"),
+        (f64::INFINITY, "inf"),
+        (-1.0, "-1"),
+        (9_007_199_254_740_994.0, "9007199254740994"),
+    ] {
         let data = [1.0, bad];
         let sizes = Sizes::borrowed(&data).unwrap();
         assert_refused!(Plan::new(&sizes, PlanOptions::new().budget(10.0)), Argument, "1", word);
         assert_refused!(sizes.get(1), Argument, word);
-        assert_refused!(SizeAwareSampler::new(None, &sizes, 10.0, &SamplerOptions::new()), Argument, word);
+        assert_refused!(
+            SizeAwareSampler::new(None, &sizes, 10.0, &SamplerOptions::new()),
+            Argument,
+            word
+        );
     }
     assert_refused!(Sizes::borrowed(&[1u8]).unwrap().get(1), Argument, "1");
 }
@@ -96,14 +110,17 @@ fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
 fn npy_files_are_mapped_or_refused() {
     let file = Scratch::new("sizes.npy");
     let data: Vec<u8> = [7u16, 300].iter().flat_map(|size| size.to_le_bytes()).collect();
-    fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }", &data)).unwrap();
+    fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }", &data))
+        .unwrap();
     let sizes = Sizes::open_npy(&file.0).unwrap();
     assert_eq!((sizes.len(), sizes.get(0).unwrap(), sizes.get(1).unwrap()), (2, 7.0, 300.0));
     drop(sizes);
 
-    fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }", &data)).unwrap();
+    fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }", &data))
+        .unwrap();
     assert_refused!(Sizes::open_npy(&file.0), Format);
-    fs::write(&file.0, npy("{'descr': '>u2', 'fortran_order': False, 'shape': (2,), }", &data)).unwrap();
+    fs::write(&file.0, npy("{'descr': '>u2', 'fortran_order': False, 'shape': (2,), }", &data))
+        .unwrap();
     assert_refused!(Sizes::open_npy(&file.0), Format);
     fs::write(&file.0, "not numpy").unwrap();
     assert_refused!(Sizes::open_npy(&file.0), Format);
@@ -116,8 +133,16 @@ fn create_buckets_gives_documented_edges_or_refuses() {
     let lengths = [1i64, 2, 2, 3, 3, 3, 4, 4, 4, 4];
     let found = create_buckets(&Sizes::borrowed(&lengths).unwrap(), 5, 10).unwrap();
     assert_eq!((found.boundaries, found.bucket_sizes), (vec![1, 5], vec![10]));
-    assert_refused!(create_buckets(&Sizes::borrowed(&lengths).unwrap(), 0, 1), Argument, "max_width");
-    assert_refused!(create_buckets(&Sizes::borrowed(&lengths).unwrap(), 1, 0), Argument, "min_bucket_count");
+    assert_refused!(
+        create_buckets(&Sizes::borrowed(&lengths).unwrap(), 0, 1),
+        Argument,
+        "max_width"
+    );
+    assert_refused!(
+        create_buckets(&Sizes::borrowed(&lengths).unwrap(), 1, 0),
+        Argument,
+        "min_bucket_count"
+    );
     assert_refused!(create_buckets(&Sizes::borrowed(&[1.5f32]).unwrap(), 1, 1), Argument);
     assert_refused!(create_buckets(&Sizes::borrowed::<i64>(&[]).unwrap(), 1, 1), Argument);
 }
@@ -131,15 +156,43 @@ fn plan_options_that_break_a_rule_are_refused() {
     assert_refused!(Plan::new(&sizes, new().budget(-1.0)), Argument, "budget");
     assert_refused!(Plan::new(&sizes, new().budget(f64::NAN)), Argument, "budget");
     assert_refused!(Plan::new(&sizes, new().padding_target(1.0)), Argument, "padding_target");
-    assert_refused!(Plan::new(&sizes, new().buckets(Buckets::Optimal(0))), Argument, "bucket_count");
+    assert_refused!(
+        Plan::new(&sizes, new().buckets(Buckets::Optimal(0))),
+        Argument,
+        "bucket_count"
+    );
     assert_refused!(Plan::new(&sizes, new().buckets(Buckets::Rank(0))), Argument, "bucket_batches");
-    assert_refused!(Plan::new(&sizes, new().buckets(Buckets::Boundaries(vec![1.0]))), Argument, "boundar");
-    assert_refused!(Plan::new(&sizes, new().buckets(Buckets::Boundaries(vec![1.0, 9.0, 1.0]))), Argument, "boundaries");
-    assert_refused!(Plan::new(&sizes, new().cost(Cost::Polynomial(vec![1.0]))), Argument, "coefficient");
-    assert_refused!(Plan::new(&sizes, new().cost(Cost::Polynomial(vec![1.0, -1.0]))), Argument, "coefficients");
+    assert_refused!(
+        Plan::new(&sizes, new().buckets(Buckets::Boundaries(vec![1.0]))),
+        Argument,
+        "boundar"
+    );
+    assert_refused!(
+        Plan::new(&sizes, new().buckets(Buckets::Boundaries(vec![1.0, 9.0, 1.0]))),
+        Argument,
+        "boundaries"
+    );
+    assert_refused!(
+        Plan::new(&sizes, new().cost(Cost::Polynomial(vec![1.0]))),
+        Argument,
+        "coefficient"
+    );
+    assert_refused!(
+        Plan::new(&sizes, new().cost(Cost::Polynomial(vec![1.0, -1.0]))),
+        Argument,
+        "coefficients"
+    );
     assert_refused!(Plan::new(&sizes, PlanOptions::new().batch_size(0)), Argument, "batch_sizes");
-    assert_refused!(Plan::new(&sizes, PlanOptions::new().batch_sizes([1, 2])), Argument, "batch_size");
-    assert_refused!(Plan::new(&sizes, new().batch_size_multiple(0)), Argument, "batch_size_multiple");
+    assert_refused!(
+        Plan::new(&sizes, PlanOptions::new().batch_sizes([1, 2])),
+        Argument,
+        "batch_size"
+    );
+    assert_refused!(
+        Plan::new(&sizes, new().batch_size_multiple(0)),
+        Argument,
+        "batch_size_multiple"
+    );
     assert_refused!(Plan::new(&sizes, new().length_multiple(-8.0)), Argument, "length_multiple");
     assert_refused!(Plan::new(&sizes, new().budget(4.0).oversize(Oversize::Error)), Argument, "4");
     assert_refused!(Plan::new(&sizes, new().cost_fn(|_, _| f64::NAN)), Argument);
@@ -152,7 +205,8 @@ fn oversize_samples_are_listed_or_stand_alone() {
     let sizes = Sizes::borrowed(&data).unwrap();
     let skipping = Plan::new(&sizes, PlanOptions::new().budget(12.0)).unwrap();
     assert_eq!((skipping.skipped(), skipping.info().skipped), (vec![1, 3], 2));
-    let single = Plan::new(&sizes, PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();
+    let single =
+        Plan::new(&sizes, PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();
     assert!(single.skipped().is_empty());
     let worst = single.worst_batches(1).unwrap().next().unwrap().unwrap();
     assert_eq!(worst.indices, [3]);
@@ -165,7 +219,10 @@ fn plan_files_are_opened_or_refused() {
     let file = Scratch::new("plan");
     plan.save(&file.0).unwrap();
     let opened = Plan::open(&file.0).unwrap();
-    assert_eq!((opened.info(), opened.to_bytes().unwrap()), (plan.info(), plan.to_bytes().unwrap()));
+    assert_eq!(
+        (opened.info(), opened.to_bytes().unwrap()),
+        (plan.info(), plan.to_bytes().unwrap())
+    );
 
     let bytes = plan.to_bytes().unwrap();
     for length in [0, 1, 8, bytes.len() / 2, bytes.len() - 1] {
@@ -187,7 +244,11 @@ fn plan_files_are_opened_or_refused() {
 #[test]
 fn sampler_options_that_break_a_rule_are_refused() {
     let plan = small_plan();
-    let wrong = [SamplerOptions::new().rank(1), SamplerOptions::new().world_size(0), SamplerOptions::new().world_size(1 << 32)];
+    let wrong = [
+        SamplerOptions::new().rank(1),
+        SamplerOptions::new().world_size(0),
+        SamplerOptions::new().world_size(1 << 32),
+    ];
     for options in &wrong {
         assert_refused!(BucketSampler::new(&plan, options), Argument);
         assert_refused!(SequentialSampler::new(&plan, options), Argument);
@@ -197,17 +258,35 @@ fn sampler_options_that_break_a_rule_are_refused() {
     let options = SamplerOptions::new();
     assert_refused!(SizeAwareSampler::new(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
     assert_refused!(SizeAwareSampler::new(Some(&[-1]), &sizes, 5.0, &options), Argument, "-1");
-    assert_refused!(SizeAwareSampler::new(None, &sizes, -5.0, &options), Argument, "max_total_size");
-    assert_refused!(SizeAwareSampler::new(None, &sizes, f64::INFINITY, &options), Argument, "max_total_size");
-    assert_refused!(SizeAwareStream::new(f64::NAN, |_, _| None::<Result<_, Error>>), Argument, "max_total_size");
+    assert_refused!(
+        SizeAwareSampler::new(None, &sizes, -5.0, &options),
+        Argument,
+        "max_total_size"
+    );
+    assert_refused!(
+        SizeAwareSampler::new(None, &sizes, f64::INFINITY, &options),
+        Argument,
+        "max_total_size"
+    );
+    assert_refused!(
+        SizeAwareStream::new(f64::NAN, |_, _| None::<Result<_, Error>>),
+        Argument,
+        "max_total_size"
+    );
     assert_refused!(TorchSampler::new(&plan, TorchOptions::new()), Argument);
 }
 
 #[test]
 fn no_indices_are_no_batches() {
     let sizes = Sizes::copied(&[1u8, 2]).unwrap();
-    assert_eq!(SizeAwareSampler::new(Some(&[]), &sizes, 5.0, &SamplerOptions::new()).unwrap().count(), 0);
-    assert_eq!(SizeAwareSampler::new(None, &sizes, 5.0, &SamplerOptions::new()).unwrap().count(), 1);
+    assert_eq!(
+        SizeAwareSampler::new(Some(&[]), &sizes, 5.0, &SamplerOptions::new()).unwrap().count(),
+        0
+    );
+    assert_eq!(
+        SizeAwareSampler::new(None, &sizes, 5.0, &SamplerOptions::new()).unwrap().count(),
+        1
+    );
 }
 
 #[test]
@@ -242,13 +321,18 @@ fn foreign_and_damaged_states_are_refused_and_change_nothing() {
     assert_refused!(other_seed.restore(&state), Mismatch, "1", "2");
     let mut other_order = SequentialSampler::new(&plan, &SamplerOptions::new().seed(1)).unwrap();
     assert_refused!(other_order.restore(&state), Mismatch);
-    let other_plan = Plan::new(&Sizes::copied(&[1u8, 2]).unwrap(), PlanOptions::new().budget(9.0)).unwrap();
-    assert_refused!(BucketSampler::new(&other_plan, &SamplerOptions::new().seed(1)).unwrap().restore(&state), Mismatch);
+    let other_plan =
+        Plan::new(&Sizes::copied(&[1u8, 2]).unwrap(), PlanOptions::new().budget(9.0)).unwrap();
+    assert_refused!(
+        BucketSampler::new(&other_plan, &SamplerOptions::new().seed(1)).unwrap().restore(&state),
+        Mismatch
+    );
 }
 
 #[test]
 fn torch_generator_is_read_and_set_or_refused() {
-    let options = PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 5.0, 10.0])).batch_size(2);
+    let options =
+        PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 5.0, 10.0])).batch_size(2);
     let plan = Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), options).unwrap();
     let mut first = TorchSampler::new(&plan, TorchOptions::new().seed(5)).unwrap();
     assert_eq!(first.batch_count().unwrap(), plan.info().batches);
@@ -264,9 +348,17 @@ fn torch_generator_is_read_and_set_or_refused() {
 fn default_options_are_those_of_the_library() {
     // With NULL the library fills in its own; the state carries what the order depends on.
     let plan = small_plan();
-    let explicit = SamplerOptions::new().seed(0).epoch(0).rank(0).world_size(1).worst_first(0).step_totals(true);
+    let explicit = SamplerOptions::new()
+        .seed(0)
+        .epoch(0)
+        .rank(0)
+        .world_size(1)
+        .worst_first(0)
+        .step_totals(true);
     assert_eq!(explicit, SamplerOptions::default());
-    let with = |options: &SamplerOptions| BucketSampler::new(&plan, options).unwrap().map(Result::unwrap).collect::<Vec<_>>();
+    let with = |options: &SamplerOptions| {
+        BucketSampler::new(&plan, options).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+    };
     assert_eq!(with(&SamplerOptions::new()), with(&explicit));
     let silent = with(&SamplerOptions::new().step_totals(false));
     assert!(silent.iter().all(|batch| (batch.step_samples, batch.step_total) == (0, -1.0)));

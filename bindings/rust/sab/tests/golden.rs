@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use sab::{
-    Batch, BatchRef, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, PackMethod, PackOptions, PackedSampler, Plan,
-    PlanOptions, SamplerOptions, SequentialSampler, SizeAwareSampler, Sizes, Tail, TorchOptions, TorchSampler,
+    Batch, BatchRef, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, PackMethod,
+    PackOptions, PackedSampler, Plan, PlanOptions, SamplerOptions, SequentialSampler,
+    SizeAwareSampler, Sizes, Tail, TorchOptions, TorchSampler,
 };
 
 /// Any sampler of a case.
@@ -62,7 +63,9 @@ impl Case<'_> {
             ["buckets", "auto"] => options.buckets(Buckets::Auto),
             ["buckets", "optimal", count] => options.buckets(Buckets::Optimal(number(count))),
             ["buckets", "rank", batches] => options.buckets(Buckets::Rank(number(batches))),
-            ["boundaries", ref edges @ ..] => options.buckets(Buckets::Boundaries(edges.iter().copied().map(number).collect())),
+            ["boundaries", ref edges @ ..] => {
+                options.buckets(Buckets::Boundaries(edges.iter().copied().map(number).collect()))
+            }
             ["cost", "padded"] => options.cost(Cost::Padded),
             ["cost", "quadratic"] => options.cost(Cost::Quadratic),
             ["tail", "keep"] => options.tail(Tail::Keep),
@@ -82,16 +85,19 @@ impl Case<'_> {
     fn pack_options(&self) -> PackOptions<'static> {
         let value = |name| self.pack.iter().find(|words| words[0] == name).map(|words| words[1]);
         let window = value("window").map_or(256, number);
-        self.pack.iter().fold(PackOptions::new(number(value("capacity").unwrap())), |options, words| match words[..] {
-            ["capacity" | "window", _] => options,
-            ["method", "best_fit"] => options.method(PackMethod::BestFit),
-            ["method", "histogram"] => options.method(PackMethod::Histogram),
-            ["method", "first_fit"] => options.method(PackMethod::FirstFit { window }),
-            ["max_sequences", most] => options.max_sequences(number(most)),
-            ["split", "1"] => options.split(true),
-            ["oversize", "skip"] => options.skip_oversize(),
-            _ => panic!("{}: unknown packing {words:?}", self.name),
-        })
+        self.pack.iter().fold(
+            PackOptions::new(number(value("capacity").unwrap())),
+            |options, words| match words[..] {
+                ["capacity" | "window", _] => options,
+                ["method", "best_fit"] => options.method(PackMethod::BestFit),
+                ["method", "histogram"] => options.method(PackMethod::Histogram),
+                ["method", "first_fit"] => options.method(PackMethod::FirstFit { window }),
+                ["max_sequences", most] => options.max_sequences(number(most)),
+                ["split", "1"] => options.split(true),
+                ["oversize", "skip"] => options.skip_oversize(),
+                _ => panic!("{}: unknown packing {words:?}", self.name),
+            },
+        )
     }
 
     fn sampler_options(&self) -> SamplerOptions {
@@ -119,9 +125,16 @@ impl Case<'_> {
         Ok(match self.sampler[..] {
             ["bucket"] => AnySampler::Bucket(BucketSampler::new(&plan()?, &options)?),
             ["sequential"] => AnySampler::Sequential(SequentialSampler::new(&plan()?, &options)?),
-            ["size_aware", most] => AnySampler::SizeAware(SizeAwareSampler::new(None, &sizes, number(most), &options)?),
-            ["packed"] => AnySampler::Packed(PackedSampler::new(&sizes, self.pack_options(), &options)?),
-            ["torch"] => AnySampler::Torch(TorchSampler::new(&plan()?, TorchOptions::new().seed(self.seed()))?),
+            ["size_aware", most] => {
+                AnySampler::SizeAware(SizeAwareSampler::new(None, &sizes, number(most), &options)?)
+            }
+            ["packed"] => {
+                AnySampler::Packed(PackedSampler::new(&sizes, self.pack_options(), &options)?)
+            }
+            ["torch"] => AnySampler::Torch(TorchSampler::new(
+                &plan()?,
+                TorchOptions::new().seed(self.seed()),
+            )?),
             _ => panic!("{}: unknown sampler {:?}", self.name, self.sampler),
         })
     }
@@ -158,13 +171,19 @@ fn check(text: &str) -> usize {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((&key, values)) = words.split_first() else { continue };
         if expects_end && !["batch", "cu_seqlens", "starts"].contains(&key) {
-            assert!(sampler.as_mut().unwrap().next_ref().is_none(), "{}: more batches than recorded", case.name);
+            assert!(
+                sampler.as_mut().unwrap().next_ref().is_none(),
+                "{}: more batches than recorded",
+                case.name
+            );
             expects_end = false;
         }
         match (key, values) {
             ("case", [name]) => case = Case { name, ..Case::default() },
             ("sizes", sizes) => case.sizes = sizes.iter().copied().map(number).collect(),
-            ("sizes_rule", [count, modulus]) => case.sizes = sizes_by_rule(number(count), number(modulus)),
+            ("sizes_rule", [count, modulus]) => {
+                case.sizes = sizes_by_rule(number(count), number(modulus))
+            }
             ("plan", option) => case.plan.push(option.to_vec()),
             ("pack", option) => case.pack.push(option.to_vec()),
             ("sampler", kind) => case.sampler = kind.to_vec(),
@@ -175,7 +194,11 @@ fn check(text: &str) -> usize {
             }
             ("batch", indices) => {
                 let expected: Vec<i64> = indices.iter().copied().map(number).collect();
-                let batch = sampler.as_mut().unwrap().next_ref().unwrap_or_else(|| panic!("{}: too few batches", case.name));
+                let batch = sampler
+                    .as_mut()
+                    .unwrap()
+                    .next_ref()
+                    .unwrap_or_else(|| panic!("{}: too few batches", case.name));
                 let batch = batch.unwrap().into_owned();
                 assert_eq!(batch.indices, expected, "{}", case.name);
                 last = Some(batch);
@@ -198,7 +221,12 @@ fn check(text: &str) -> usize {
                     indices.iter().for_each(|&index| digest.word(index as u64));
                     count += 1;
                 }
-                assert_eq!((count, format!("{:016x}", digest.0)), (number(steps), hash.to_string()), "{}", case.name);
+                assert_eq!(
+                    (count, format!("{:016x}", digest.0)),
+                    (number(steps), hash.to_string()),
+                    "{}",
+                    case.name
+                );
             }
             ("end", []) => {
                 sampler = None;
@@ -227,5 +255,7 @@ fn golden_vectors_of_every_order_agree() {
 #[test]
 #[should_panic(expected = "swapped")]
 fn a_wrong_vector_is_noticed() {
-    check("case swapped\nsizes 3 1\nplan batch_size 2\nsampler sequential\nepoch 0\nbatch 0 1\nend\n");
+    check(
+        "case swapped\nsizes 3 1\nplan batch_size 2\nsampler sequential\nepoch 0\nbatch 0 1\nend\n",
+    );
 }

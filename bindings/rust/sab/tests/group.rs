@@ -52,10 +52,14 @@ proptest! {
 #[test]
 fn searches_begin_where_they_are_told() {
     let sizes = Sizes::borrowed(&[1, 2, 3, 4, 5]).unwrap();
-    let one = |start: u64| ThresholdsOptions::new().method(ThresholdsMethod::Randomised).num_trials(1).starts([start]);
+    let one = |start: u64| {
+        ThresholdsOptions::new().method(ThresholdsMethod::Randomised).num_trials(1).starts([start])
+    };
     let found = find_thresholds(&sizes, 1, one(0)).unwrap();
     assert_eq!((found.thresholds, found.largest_difference, found.repeated), (vec![3.0], 1.0, 1));
-    assert!(matches!(find_thresholds(&sizes, 1, one(5)), Err(Error::Argument(message)) if message.contains("starts[0] = 5")));
+    assert!(
+        matches!(find_thresholds(&sizes, 1, one(5)), Err(Error::Argument(message)) if message.contains("starts[0] = 5"))
+    );
     assert!(
         matches!(find_thresholds(&sizes, 2, one(0)), Err(Error::Argument(message)) if message.contains("starts has 1 numbers"))
     );
@@ -72,17 +76,25 @@ fn closures_price_groups_and_may_fail() {
     assert_eq!(find_thresholds(&sizes, 2, options).unwrap().total, 17.0); // 1, 2; 3; 4, 5
     assert_eq!(asked, [(1, 1.0), (1, 2.0), (1, 3.0), (1, 4.0), (1, 5.0)]);
     let failing = ThresholdsOptions::new().try_cost_fn(|_, _| Err("no price"));
-    assert!(matches!(find_thresholds(&sizes, 2, failing), Err(Error::Callback(error)) if error.to_string() == "no price"));
-    let panicking = || find_thresholds(&sizes, 2, ThresholdsOptions::new().cost_fn(|_, _| panic!("no price")));
+    assert!(
+        matches!(find_thresholds(&sizes, 2, failing), Err(Error::Callback(error)) if error.to_string() == "no price")
+    );
+    let panicking =
+        || find_thresholds(&sizes, 2, ThresholdsOptions::new().cost_fn(|_, _| panic!("no price")));
     assert_eq!(*catch_unwind(panicking).unwrap_err().downcast::<&str>().unwrap(), "no price");
     let stopped = ThresholdsOptions::new().progress(|_, _| ControlFlow::Break(()));
     assert!(matches!(find_thresholds(&sizes, 2, stopped), Err(Error::Cancelled)));
-    assert!(matches!(find_thresholds(&sizes, usize::MAX, ThresholdsOptions::new()), Err(Error::Argument(_))));
+    assert!(matches!(
+        find_thresholds(&sizes, usize::MAX, ThresholdsOptions::new()),
+        Err(Error::Argument(_))
+    ));
 }
 
 #[test]
 fn given_groups() {
-    let groups = |grouping: Result<Grouping, Error>| grouping.unwrap().groups().map(<[i64]>::to_vec).collect::<Vec<_>>();
+    let groups = |grouping: Result<Grouping, Error>| {
+        grouping.unwrap().groups().map(<[i64]>::to_vec).collect::<Vec<_>>()
+    };
     assert_eq!(groups(Grouping::uni(2)), [vec![0, 1]]);
     assert_eq!(groups(Grouping::predefined(&[2, 0, 2], 3)), [vec![1], vec![], vec![0, 2]]);
     assert_eq!(groups(Grouping::partition(&[2, 0, 1], &[2, 0, 1])), [vec![2, 0], vec![], vec![1]]);

@@ -7,9 +7,9 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 
 use sab::memory::{
-    chunked_step, find_max_batch, grow_batch, grow_doubling, grow_linear, measurement_points, CollectOptions, Device,
-    GuardOptions, MaxBatchOptions, MeasurementOptions, MemoryGuard, MemoryModel, ModelKind, ModelOptions, Peaks, Probe, Rounding,
-    Search, StepError, StepOptions,
+    chunked_step, find_max_batch, grow_batch, grow_doubling, grow_linear, measurement_points,
+    CollectOptions, Device, GuardOptions, MaxBatchOptions, MeasurementOptions, MemoryGuard,
+    MemoryModel, ModelKind, ModelOptions, Peaks, Probe, Rounding, Search, StepError, StepOptions,
 };
 use sab::{BoxError, BucketSampler, Error, Plan, PlanOptions, SamplerOptions, Sizes};
 
@@ -95,8 +95,10 @@ fn bytes_of(count: f64, length: f64) -> f64 {
 
 fn fitted() -> MemoryModel {
     let points = measurement_points(&MeasurementOptions::new(4.0, 90.0, 1000), 12).unwrap();
-    let features: Vec<f64> = points.iter().flat_map(|&(count, length)| [count as f64, length]).collect();
-    let peaks: Vec<f64> = points.iter().map(|&(count, length)| bytes_of(count as f64, length)).collect();
+    let features: Vec<f64> =
+        points.iter().flat_map(|&(count, length)| [count as f64, length]).collect();
+    let peaks: Vec<f64> =
+        points.iter().map(|&(count, length)| bytes_of(count as f64, length)).collect();
     MemoryModel::fit(&features, 2, &peaks, &ModelOptions::default()).unwrap()
 }
 
@@ -112,7 +114,10 @@ fn a_probe_reads_its_device() {
     probe.reset().unwrap();
     device.step::<BoxError>(20).unwrap();
     let stats = probe.stats().unwrap();
-    assert_eq!((stats.current, stats.peak, stats.reserved_peak, stats.largest_free, stats.total), (5, 25, None, None, Some(100)));
+    assert_eq!(
+        (stats.current, stats.peak, stats.reserved_peak, stats.largest_free, stats.total),
+        (5, 25, None, None, Some(100))
+    );
     device.fails.set(true);
     assert_eq!(mine(probe.stats()), 7);
     device.fails.set(false);
@@ -186,7 +191,10 @@ fn peaks_are_collected_in_order() {
         Ok::<_, StepError<Mine>>(vec![size as f64, 1.0])
     };
     peaks.collect(&mut probe, [1, 10, 2000, 30], options, work).unwrap();
-    assert_eq!((peaks.items(), peaks.peaks(), peaks.out_of_memory()), (&[1, 3][..], &[10, 30][..], &[2][..]));
+    assert_eq!(
+        (peaks.items(), peaks.peaks(), peaks.out_of_memory()),
+        (&[1, 3][..], &[10, 30][..], &[2][..])
+    );
     assert_eq!((peaks.features(1), peaks.len()), (&[30.0, 1.0][..], 2));
     assert_eq!(*order.borrow(), [1, 0, 10, 0, 2000, 0, 30, 0]);
 }
@@ -206,15 +214,24 @@ fn a_failure_comes_back_with_what_was_collected() {
     };
     assert_eq!(mine(peaks.collect(&mut probe, [1, 2, 3, 5], CollectOptions::new(), failing)), 3);
     assert_eq!(peaks.peaks(), [1, 2]);
-    let panicked = catch_unwind(AssertUnwindSafe(|| peaks.collect(&mut probe, [7, 4], CollectOptions::new(), failing)));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        peaks.collect(&mut probe, [7, 4], CollectOptions::new(), failing)
+    }));
     assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "four");
     assert_eq!(peaks.peaks(), [1, 2, 7]);
     let cleanup = CollectOptions::new().cleanup(|| Err(Mine(9)));
     assert_eq!(mine(peaks.collect(&mut probe, [8], cleanup, failing)), 9);
-    let varying = peaks.collect(&mut probe, [1usize], CollectOptions::new(), |n| Ok::<_, StepError<Mine>>(vec![0.0; n + 1]));
+    let varying = peaks.collect(&mut probe, [1usize], CollectOptions::new(), |n| {
+        Ok::<_, StepError<Mine>>(vec![0.0; n + 1])
+    });
     assert!(matches!(varying, Err(Error::Argument(text)) if text.contains("must be as many")));
-    let stopped =
-        CollectOptions::new().progress(|done, _| if done == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+    let stopped = CollectOptions::new().progress(|done, _| {
+        if done == 1 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
     assert!(matches!(peaks.collect(&mut probe, [1, 2], stopped, failing), Err(Error::Cancelled)));
 }
 
@@ -226,8 +243,9 @@ fn a_panic_in_cleanup_comes_back_and_leaks_nothing() {
     let mut peaks = Peaks::new().unwrap();
     let alive = Rc::new(());
     let (in_work, in_cleanup) = (alive.clone(), alive.clone());
-    let cleanup =
-        CollectOptions::new().cleanup(move || -> Result<(), Mine> { panic!("cleanup {}", Rc::strong_count(&in_cleanup)) });
+    let cleanup = CollectOptions::new().cleanup(move || -> Result<(), Mine> {
+        panic!("cleanup {}", Rc::strong_count(&in_cleanup))
+    });
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         peaks.collect(&mut probe, [5], cleanup, move |size| {
             assert!(Rc::strong_count(&in_work) == 3);
@@ -240,10 +258,14 @@ fn a_panic_in_cleanup_comes_back_and_leaks_nothing() {
     // The first panic of a call is the one that goes on.
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let cleanup = CollectOptions::new().cleanup(|| -> Result<(), Mine> { panic!("second") });
-        peaks.collect(&mut probe, [5], cleanup, |_| -> Result<Vec<f64>, StepError<Mine>> { panic!("first") })
+        peaks.collect(&mut probe, [5], cleanup, |_| -> Result<Vec<f64>, StepError<Mine>> {
+            panic!("first")
+        })
     }));
     assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "first");
-    let many = peaks.collect(&mut probe, [5], CollectOptions::new(), |_| Ok::<_, StepError<Mine>>(vec![0.0; 65]));
+    let many = peaks.collect(&mut probe, [5], CollectOptions::new(), |_| {
+        Ok::<_, StepError<Mine>>(vec![0.0; 65])
+    });
     assert!(matches!(many, Err(Error::Argument(_))));
 }
 
@@ -253,7 +275,9 @@ fn a_model_is_fitted_saved_and_the_cost_of_a_plan() {
     let info = model.info();
     assert!(info.kind == ModelKind::Batch && info.feature_count == 2 && info.residual < 1e-6);
     assert!((model.predict(&[7.0, 33.0]).unwrap()[0] / bytes_of(7.0, 33.0) - 1.0).abs() < 1e-6);
-    assert!(model.predict_upper(&[7.0, 33.0]).unwrap()[0] >= model.predict(&[7.0, 33.0]).unwrap()[0]);
+    assert!(
+        model.predict_upper(&[7.0, 33.0]).unwrap()[0] >= model.predict(&[7.0, 33.0]).unwrap()[0]
+    );
     let same = MemoryModel::from_bytes(&model.to_bytes().unwrap()).unwrap();
     assert_eq!(same.terms(), model.terms());
     let path = std::env::temp_dir().join(format!("sab-model-{}", std::process::id()));
@@ -265,15 +289,23 @@ fn a_model_is_fitted_saved_and_the_cost_of_a_plan() {
     assert!(matches!(model.predict(&[1.0]), Err(Error::Argument(_))));
     let few = MemoryModel::fit(&[1.0, 4.0], 2, &[5.0], &ModelOptions::default());
     assert!(matches!(few, Err(Error::Argument(text)) if text.contains("measure 6 more")));
-    assert!(matches!(MemoryModel::fit(&[1.0], 2, &[5.0], &ModelOptions::default()), Err(Error::Argument(_))));
+    assert!(matches!(
+        MemoryModel::fit(&[1.0], 2, &[5.0], &ModelOptions::default()),
+        Err(Error::Argument(_))
+    ));
 
-    let plan = Plan::new(&lengths(), PlanOptions::new().cost(model.cost().unwrap()).budget(4e6)).unwrap();
+    let plan =
+        Plan::new(&lengths(), PlanOptions::new().cost(model.cost().unwrap()).budget(4e6)).unwrap();
     for batch in BucketSampler::new(&plan, &SamplerOptions::new()).unwrap() {
         let batch = batch.unwrap();
         assert!(bytes_of(batch.indices.len() as f64, batch.padded_length) <= 4e6 * (1.0 + 1e-6));
     }
-    let near = measurement_points(&MeasurementOptions::new(4.0, 90.0, 100_000).near(&model, 8e6), 12).unwrap();
-    assert!(near.iter().all(|&(count, length)| (2e6..8e6).contains(&bytes_of(count as f64, length))));
+    let near =
+        measurement_points(&MeasurementOptions::new(4.0, 90.0, 100_000).near(&model, 8e6), 12)
+            .unwrap();
+    assert!(near
+        .iter()
+        .all(|&(count, length)| (2e6..8e6).contains(&bytes_of(count as f64, length))));
 }
 
 #[test]
@@ -281,22 +313,37 @@ fn the_largest_batch_is_found() {
     let device = Simulated::new(1_000_000);
     device.held.set(1000);
     let mut probe = Probe::from_device(&device);
-    let found = find_max_batch(&mut probe, MaxBatchOptions::new(), |count, _| device.step::<Mine>(70 * count as i64)).unwrap();
+    let found = find_max_batch(&mut probe, MaxBatchOptions::new(), |count, _| {
+        device.step::<Mine>(70 * count as i64)
+    })
+    .unwrap();
     let best = 999_000 / 70;
     assert!(found.batch_size <= best && found.batch_size as f64 >= 0.97 * best as f64);
-    assert!(found.out_of_memory == 0 && found.trials <= 6 && device.rng.get() == 0 && device.peak.get() == 1000);
+    assert!(
+        found.out_of_memory == 0
+            && found.trials <= 6
+            && device.rng.get() == 0
+            && device.peak.get() == 1000
+    );
     let options = || MaxBatchOptions::new().search(Search::Binary).lengths([1.0, 10.0]);
     let step = |count: u64, length: f64| device.step::<Mine>((70.0 * count as f64 * length) as i64);
     assert_eq!(find_max_batch(&mut probe, options(), step).unwrap().batch_sizes, [best, best / 10]);
-    let rounded = find_max_batch(&mut probe, options().rounding(Rounding::PowerOfTwo), step).unwrap();
+    let rounded =
+        find_max_batch(&mut probe, options().rounding(Rounding::PowerOfTwo), step).unwrap();
     assert_eq!(rounded.batch_sizes, [8192, 1024]);
     let halves = options().budget(71_000).reduce(|values| {
         values.iter_mut().for_each(|value| *value = (*value).min(36_000));
         Ok::<_, Mine>(())
     });
     assert_eq!(find_max_batch(&mut probe, halves, step).unwrap().batch_sizes[0], 500);
-    assert!(matches!(find_max_batch(&mut probe, options(), |_, _| device.step::<Mine>(2_000_000)), Err(Error::DeviceMemory(_))));
-    assert_eq!(mine(find_max_batch(&mut probe, options(), |_, _| Err(StepError::Other(Mine(5))))), 5);
+    assert!(matches!(
+        find_max_batch(&mut probe, options(), |_, _| device.step::<Mine>(2_000_000)),
+        Err(Error::DeviceMemory(_))
+    ));
+    assert_eq!(
+        mine(find_max_batch(&mut probe, options(), |_, _| Err(StepError::Other(Mine(5))))),
+        5
+    );
     assert_eq!(mine(find_max_batch(&mut probe, options().reduce(|_| Err(Mine(6))), step)), 6);
     assert_eq!(device.rng.get(), 0);
 }
@@ -329,7 +376,9 @@ fn a_step_is_halved_until_it_fits() {
     });
     assert_eq!((fitted.unwrap(), begun.get()), (2, 3));
     assert_eq!(*parts.borrow(), [(0, 2, 2.0), (2, 2, 2.0), (4, 2, 4.0), (6, 2, 4.0)]);
-    let wrong = chunked_step(&mut probe, 7, StepOptions::new().weights(&weights), |_, _, _| Ok::<_, StepError<Mine>>(()));
+    let wrong = chunked_step(&mut probe, 7, StepOptions::new().weights(&weights), |_, _, _| {
+        Ok::<_, StepError<Mine>>(())
+    });
     assert!(matches!(wrong, Err(Error::Argument(text)) if text.contains("weights.len() = 8")));
     assert!(matches!(
         chunked_step(&mut probe, 4, StepOptions::new(), |_, _, _| device.step::<Mine>(5000)),
@@ -342,15 +391,23 @@ fn the_worst_batches_are_run_first() {
     let plan = Plan::new(&lengths(), PlanOptions::new().budget(2048.0)).unwrap();
     let device = Simulated::new(30_000);
     let mut probe = Probe::from_device(&device);
-    let seen = plan.verify(&mut probe, 5, |batch| device.step::<Mine>(10 * batch.padded_total as i64)).unwrap();
+    let seen = plan
+        .verify(&mut probe, 5, |batch| device.step::<Mine>(10 * batch.padded_total as i64))
+        .unwrap();
     assert!(seen.batches == 5 && seen.peak > 20_000 && seen.total == Some(30_000));
-    let over = plan.verify(&mut probe, 5, |batch| device.step::<Mine>(20 * batch.padded_total as i64));
+    let over =
+        plan.verify(&mut probe, 5, |batch| device.step::<Mine>(20 * batch.padded_total as i64));
     assert!(matches!(over, Err(Error::DeviceMemory(text)) if text.contains("samples padded to")));
     assert_eq!(mine(plan.verify(&mut probe, 5, |_| Err(StepError::Other(Mine(2))))), 2);
 }
 
 /// An epoch in which memory creeps up by so many bytes; the samples that were seen.
-fn run(device: &Simulated, plan: &Plan, leak: f64, guarded: bool) -> Result<(Vec<i64>, u64), Error> {
+fn run(
+    device: &Simulated,
+    plan: &Plan,
+    leak: f64,
+    guarded: bool,
+) -> Result<(Vec<i64>, u64), Error> {
     let probe = Probe::from_device(device);
     let mut sampler = BucketSampler::new(plan, &SamplerOptions::new().seed(3))?;
     let mut seen: Vec<i64> = Vec::new();
@@ -369,7 +426,9 @@ fn run(device: &Simulated, plan: &Plan, leak: f64, guarded: bool) -> Result<(Vec
     }
     let mut guard = MemoryGuard::new(&probe, sampler, GuardOptions::new())?;
     while let Some(batch) = guard.next_batch().transpose()? {
-        guard.step(&batch, StepOptions::new(), |_, count, _| step(seen.len(), count, batch.padded_length))?;
+        guard.step(&batch, StepOptions::new(), |_, count, _| {
+            step(seen.len(), count, batch.padded_length)
+        })?;
         seen.extend(&batch.indices);
     }
     let lowered = guard.info().lowered;
@@ -380,7 +439,8 @@ fn run(device: &Simulated, plan: &Plan, leak: f64, guarded: bool) -> Result<(Vec
 
 #[test]
 fn a_guard_outlives_a_leak_that_ends_an_unguarded_run() {
-    let plan = Plan::new(&lengths(), PlanOptions::new().cost(fitted().cost().unwrap()).budget(4e6)).unwrap();
+    let plan = Plan::new(&lengths(), PlanOptions::new().cost(fitted().cost().unwrap()).budget(4e6))
+        .unwrap();
     let device = Simulated::new(4_010_000);
     assert!(matches!(run(&device, &plan, 1.2e6, false), Err(Error::DeviceMemory(_))));
     let (mut seen, lowered) = run(&device, &plan, 1.2e6, true).unwrap();
@@ -402,7 +462,10 @@ fn a_budget_is_part_of_the_state() {
     assert_eq!(resumed.budget().unwrap(), 700.0);
     let rest: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
     assert_eq!(resumed.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), rest);
-    assert!(matches!(BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().set_budget(f64::NAN), Err(Error::Argument(_))));
+    assert!(matches!(
+        BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().set_budget(f64::NAN),
+        Err(Error::Argument(_))
+    ));
 }
 
 #[test]
@@ -414,10 +477,15 @@ fn a_guard_gives_errors_and_panics_back() {
     let options = GuardOptions::new().interval(1).reduce(|_| Err(Mine(8)));
     let mut guard = MemoryGuard::new(&probe, &mut sampler, options).unwrap();
     let batch = guard.next_batch().unwrap().unwrap();
-    assert_eq!(mine(guard.step(&batch, StepOptions::new(), |_, _, _| Err(StepError::Other(Mine(1))))), 1);
+    assert_eq!(
+        mine(guard.step(&batch, StepOptions::new(), |_, _, _| Err(StepError::Other(Mine(1))))),
+        1
+    );
     assert_eq!(mine(guard.step(&batch, StepOptions::new(), |_, _, _| device.step::<Mine>(10))), 8);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        guard.step(&batch, StepOptions::new(), |_, _, _| -> Result<(), StepError<Mine>> { panic!("chunk") })
+        guard.step(&batch, StepOptions::new(), |_, _, _| -> Result<(), StepError<Mine>> {
+            panic!("chunk")
+        })
     }));
     assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "chunk");
     guard.begin().unwrap();
@@ -425,5 +493,8 @@ fn a_guard_gives_errors_and_panics_back() {
     drop(guard);
     sampler.next().unwrap().unwrap();
     let blind = Simulated::new(0);
-    assert!(matches!(MemoryGuard::new(&Probe::from_device(&blind), &mut sampler, GuardOptions::new()), Err(Error::Argument(_))));
+    assert!(matches!(
+        MemoryGuard::new(&Probe::from_device(&blind), &mut sampler, GuardOptions::new()),
+        Err(Error::Argument(_))
+    ));
 }

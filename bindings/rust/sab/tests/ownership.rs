@@ -13,7 +13,10 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use sab::stream::{ListOptions, Made, ReadaheadOptions, RecordRef, Source, Stream};
-use sab::{BoxError, BucketSampler, Error, Plan, PlanOptions, ReadaheadSampler, SamplerOptions, SizeAwareSampler, Sizes};
+use sab::{
+    BoxError, BucketSampler, Error, Plan, PlanOptions, ReadaheadSampler, SamplerOptions,
+    SizeAwareSampler, Sizes,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -107,7 +110,9 @@ fn a_closure_that_drops_the_sampler_over_its_stream_goes_on_with_what_it_owns() 
     let slot: Slot<ReadaheadSampler> = Slot::default();
     let (map, was_whole, dropped) = dropping_map(&slot, 300);
     let stream = numbers(50_000).map(map).unwrap().prefetch(400).unwrap();
-    let mut sampler = ReadaheadSampler::new(stream, ReadaheadOptions::new().read_ahead(10).batch_size(2)).unwrap();
+    let mut sampler =
+        ReadaheadSampler::new(stream, ReadaheadOptions::new().read_ahead(10).batch_size(2))
+            .unwrap();
     sampler.next().unwrap().unwrap();
     *slot.lock().unwrap() = Some(sampler);
     assert!(was_whole.recv_timeout(PATIENCE).unwrap());
@@ -184,7 +189,9 @@ type Make = fn(Captured, Stream, bool) -> Result<Stream, Error>;
 fn stages() -> [(&'static str, Make); 9] {
     [
         ("source", |own, _, _| Stream::from_source(Counted(own, 0))),
-        ("map", |own, source, _| source.map(move |_| Made::same().sized(f64::from(u8::from(own.is_whole()))))),
+        ("map", |own, source, _| {
+            source.map(move |_| Made::same().sized(f64::from(u8::from(own.is_whole()))))
+        }),
         ("map_parallel", |own, source, fails| {
             let own = Mutex::new(own);
             source.map_parallel(if fails { 1 << 40 } else { 2 }, move |_| {
@@ -215,13 +222,21 @@ fn stages() -> [(&'static str, Make); 9] {
             source.readahead(options.batch_size_fn(move |_| u64::from(own.is_whole())))
         }),
         ("boundary_key", |own, source, fails| {
-            let options = ReadaheadOptions::new().batch_size(2).read_ahead(if fails { 0 } else { 5 });
+            let options =
+                ReadaheadOptions::new().batch_size(2).read_ahead(if fails { 0 } else { 5 });
             source.readahead(options.boundary_key_fn(move |_| u64::from(own.is_whole())))
         }),
         ("boundary_key of a sampler", |own, source, fails| {
-            let options = ReadaheadOptions::new().batch_size(2).read_ahead(if fails { 0 } else { 5 });
-            let mut sampler = ReadaheadSampler::new(source, options.boundary_key_fn(move |_| u64::from(own.is_whole())))?;
-            assert_eq!(sampler.by_ref().map(|batch| batch.unwrap().indices.len()).sum::<usize>(), 10);
+            let options =
+                ReadaheadOptions::new().batch_size(2).read_ahead(if fails { 0 } else { 5 });
+            let mut sampler = ReadaheadSampler::new(
+                source,
+                options.boundary_key_fn(move |_| u64::from(own.is_whole())),
+            )?;
+            assert_eq!(
+                sampler.by_ref().map(|batch| batch.unwrap().indices.len()).sum::<usize>(),
+                10
+            );
             Ok(numbers(1))
         }),
     ]
@@ -260,7 +275,8 @@ fn a_panic_in_the_destructor_of_a_closure_goes_on_where_the_stream_is_dropped() 
             panic!("the destructor");
         }
     }
-    let message = |panicked: std::thread::Result<()>| *panicked.unwrap_err().downcast_ref::<&str>().unwrap();
+    let message =
+        |panicked: std::thread::Result<()>| *panicked.unwrap_err().downcast_ref::<&str>().unwrap();
     let fuse = Fuse;
     let stream = numbers(3).map(move |_| {
         let _ = &fuse;
@@ -302,9 +318,14 @@ fn sources_under_other_closures_keep_their_bytes() {
             Ok(())
         }
     }
-    let twice = |source: Stream| source.map(|record: RecordRef<'_>| Made::bytes(record.bytes().repeat(2))).unwrap();
-    let mut zip =
-        Stream::zip([twice(Stream::from_source(Ones(0)).unwrap()), twice(Stream::from_source(Ones(0)).unwrap())]).unwrap();
+    let twice = |source: Stream| {
+        source.map(|record: RecordRef<'_>| Made::bytes(record.bytes().repeat(2))).unwrap()
+    };
+    let mut zip = Stream::zip([
+        twice(Stream::from_source(Ones(0)).unwrap()),
+        twice(Stream::from_source(Ones(0)).unwrap()),
+    ])
+    .unwrap();
     for (i, pair) in zip.owned().enumerate() {
         for record in pair.unwrap().records() {
             assert_eq!(record.bytes(), vec![i as u8 + 1; 600]);
@@ -337,7 +358,10 @@ fn a_source_cannot_ask_its_own_stream_for_a_state_meanwhile() {
     STREAM.with(|stream| {
         let _ = stream.set(std::cell::RefCell::new(Stream::from_source(Asks).unwrap()));
         let error = stream.get().unwrap().borrow_mut().state().unwrap_err();
-        assert!(matches!(&error, Error::Callback(source) if source.to_string() == "is in use"), "{error:?}");
+        assert!(
+            matches!(&error, Error::Callback(source) if source.to_string() == "is in use"),
+            "{error:?}"
+        );
     });
 }
 
@@ -353,7 +377,12 @@ fn slow(count: &Arc<AtomicU64>) -> Stream {
         }
         Made::same()
     };
-    let mut stream = Stream::list(["0", "0"], &ListOptions::new()).unwrap().map(wait).unwrap().prefetch(4).unwrap();
+    let mut stream = Stream::list(["0", "0"], &ListOptions::new())
+        .unwrap()
+        .map(wait)
+        .unwrap()
+        .prefetch(4)
+        .unwrap();
     stream.set_progress(move |_, _| {
         seen.store(true, Ordering::SeqCst);
         count.fetch_add(1, Ordering::SeqCst);
@@ -404,7 +433,8 @@ fn a_panic_in_a_progress_closure_of_a_source_of_a_zip_goes_on_in_the_caller() {
     let mut source = source.unwrap();
     source.set_progress(|_, _| panic!("on the way"));
     let mut zip = Stream::zip([numbers(3), source]).unwrap();
-    let panicked = catch_unwind(AssertUnwindSafe(|| zip.next().map(|record| record.map(drop)))).unwrap_err();
+    let panicked =
+        catch_unwind(AssertUnwindSafe(|| zip.next().map(|record| record.map(drop)))).unwrap_err();
     assert_eq!(*panicked.downcast_ref::<&str>().unwrap(), "on the way");
 }
 
@@ -436,7 +466,8 @@ impl Drop for Scratch {
 }
 
 fn npy(numbers: &[u32]) -> Vec<u8> {
-    let mut header = format!("{{'descr': '<u4', 'fortran_order': False, 'shape': ({},), }}", numbers.len());
+    let mut header =
+        format!("{{'descr': '<u4', 'fortran_order': False, 'shape': ({},), }}", numbers.len());
     while (10 + header.len() + 1) % 64 != 0 {
         header.push(' ');
     }
@@ -464,7 +495,10 @@ fn an_npy_file_that_was_opened_may_change() {
     let plan = Plan::new(&sizes, PlanOptions::new().budget(4096.0)).unwrap();
     assert_eq!(
         plan.info().fingerprint,
-        Plan::new(&Sizes::borrowed(&lengths).unwrap(), PlanOptions::new().budget(4096.0)).unwrap().info().fingerprint
+        Plan::new(&Sizes::borrowed(&lengths).unwrap(), PlanOptions::new().budget(4096.0))
+            .unwrap()
+            .info()
+            .fingerprint
     );
     assert_eq!(sampler.map(|batch| batch.unwrap().indices.len()).sum::<usize>(), 20_000);
 }
@@ -472,12 +506,17 @@ fn an_npy_file_that_was_opened_may_change() {
 #[test]
 fn a_plan_file_that_was_opened_may_change() {
     let file = Scratch::new("open.plan");
-    let plan = Plan::new(&Sizes::borrowed(&lengths(20_000)).unwrap(), PlanOptions::new().budget(4096.0)).unwrap();
+    let plan =
+        Plan::new(&Sizes::borrowed(&lengths(20_000)).unwrap(), PlanOptions::new().budget(4096.0))
+            .unwrap();
     plan.save(&file.0).unwrap();
     let opened = Plan::open(&file.0).unwrap();
     file.truncate();
     let walk = |plan: &Plan| -> Vec<Vec<i64>> {
-        BucketSampler::new(plan, &SamplerOptions::new()).unwrap().map(|batch| batch.unwrap().indices).collect()
+        BucketSampler::new(plan, &SamplerOptions::new())
+            .unwrap()
+            .map(|batch| batch.unwrap().indices)
+            .collect()
     };
     assert_eq!(walk(&opened), walk(&plan));
 }
@@ -486,7 +525,9 @@ fn a_plan_file_that_was_opened_may_change() {
 #[allow(unsafe_code)]
 fn a_mapped_plan_file_that_is_overwritten_gives_no_index_out_of_range() {
     let file = Scratch::new("mapped.plan");
-    let plan = Plan::new(&Sizes::borrowed(&lengths(20_000)).unwrap(), PlanOptions::new().budget(4096.0)).unwrap();
+    let plan =
+        Plan::new(&Sizes::borrowed(&lengths(20_000)).unwrap(), PlanOptions::new().budget(4096.0))
+            .unwrap();
     plan.save(&file.0).unwrap();
     // SAFETY: broken on purpose, which the library promises to survive where the file is as long as before.
     let mapped = unsafe { Plan::map(&file.0) }.unwrap();
@@ -494,7 +535,10 @@ fn a_mapped_plan_file_that_is_overwritten_gives_no_index_out_of_range() {
     file.overwrite(&vec![0xff; fs::metadata(&file.0).unwrap().len() as usize]);
     let mut sampler = BucketSampler::new(&mapped, &SamplerOptions::new()).unwrap();
     let error = sampler.next().unwrap().map(drop).unwrap_err();
-    assert!(matches!(&error, Error::Format(message) if message.contains("must be below 20000")), "{error:?}");
+    assert!(
+        matches!(&error, Error::Format(message) if message.contains("must be below 20000")),
+        "{error:?}"
+    );
     assert!(matches!(mapped.report(&SamplerOptions::new()), Err(Error::Format(_))));
 }
 

@@ -37,10 +37,14 @@ fn an_array_pads_the_dimensions_that_are_whole() {
     let rotations = Shapes::new(3, &[1, 2, 2, 2, 2, 2]).unwrap();
     let values: Vec<f32> = (1..=12).map(|value| value as f32).collect();
     let identity = [1.0, 0.0, 0.0, 1.0];
-    let (padded, shape) = rotations.pad(&values, None, &PadOptions::new(Padding::Array(&identity, &[1, 2]))).unwrap();
+    let (padded, shape) =
+        rotations.pad(&values, None, &PadOptions::new(Padding::Array(&identity, &[1, 2]))).unwrap();
     assert_eq!(shape, [2, 2, 2]);
     assert_eq!(padded[..8], [1.0, 2.0, 3.0, 4.0, 1.0, 0.0, 0.0, 1.0]);
-    let repeated = rotations.pad(&values, None, &PadOptions::new(Padding::Repeat(0.0)).batch_dim(3)).unwrap().0;
+    let repeated = rotations
+        .pad(&values, None, &PadOptions::new(Padding::Repeat(0.0)).batch_dim(3))
+        .unwrap()
+        .0;
     assert_eq!(repeated[..4], [1.0, 5.0, 2.0, 6.0]);
     assert_eq!(repeated[8..12], [1.0, 9.0, 2.0, 10.0]);
 }
@@ -64,17 +68,31 @@ fn what_does_not_fit_is_refused() {
     refused(Shapes::new(0, &[]).map(drop), "rank = 0");
     refused(Shapes::new(2, &[1]).map(drop), "divide the number of shapes, 1");
     refused(Shapes::new(2, &[usize::MAX, 2]).map(drop), "less than 2^63");
-    refused(shapes.pad(&[1, 2, 3], None, &options).map(drop), "3 elements: must have those of all shapes, 4");
+    refused(
+        shapes.pad(&[1, 2, 3], None, &options).map(drop),
+        "3 elements: must have those of all shapes, 4",
+    );
     refused(shapes.pad(&[1, 2, 3, 4], Some(&[2]), &options).map(drop), "indices[0] = 2");
     refused(shapes.pad(&[1, 2, 3, 4], None, &options.batch_dim(2)).map(drop), "batch_dim = 2");
-    refused(shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[1]))).map(drop), "below the rank, 1");
-    refused(shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[0]))).map(drop), "must have 3");
     refused(
-        shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1, 2, 3], &[0]))).map(drop),
+        shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[1]))).map(drop),
+        "below the rank, 1",
+    );
+    refused(
+        shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[0]))).map(drop),
+        "must have 3",
+    );
+    refused(
+        shapes
+            .pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1, 2, 3], &[0])))
+            .map(drop),
         "padded along dimension 0",
     );
     refused(
-        Shapes::of_lengths(&[1]).unwrap().pad(&[()], None, &PadOptions::new(Padding::Constant(()))).map(drop),
+        Shapes::of_lengths(&[1])
+            .unwrap()
+            .pad(&[()], None, &PadOptions::new(Padding::Constant(())))
+            .map(drop),
         "must have a size",
     );
     let mut back = [0; 4];

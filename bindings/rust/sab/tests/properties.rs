@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sab::{
-    Batch, BucketSampler, Buckets, LastStep, PackMethod, PackOptions, PackedSampler, Plan, PlanOptions, SamplerOptions,
-    SequentialSampler, SizeAwareSampler, Sizes, State, Tail,
+    Batch, BucketSampler, Buckets, LastStep, PackMethod, PackOptions, PackedSampler, Plan,
+    PlanOptions, SamplerOptions, SequentialSampler, SizeAwareSampler, Sizes, State, Tail,
 };
 
 fn buckets() -> impl Strategy<Value = Buckets> {
@@ -26,7 +26,9 @@ fn plan_of(lengths: &[u16], budget: f64, buckets: Buckets, tail: Tail) -> Plan {
 }
 
 fn samplers(plan: &Plan, options: SamplerOptions, world_size: u64) -> Vec<BucketSampler> {
-    (0..world_size).map(|rank| BucketSampler::new(plan, &options.rank(rank).world_size(world_size)).unwrap()).collect()
+    (0..world_size)
+        .map(|rank| BucketSampler::new(plan, &options.rank(rank).world_size(world_size)).unwrap())
+        .collect()
 }
 
 /// How often each sample was seen.

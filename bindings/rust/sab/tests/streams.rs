@@ -11,7 +11,8 @@ use std::thread;
 
 use proptest::prelude::*;
 use sab::stream::{
-    Content, FilesOptions, Framing, ListOptions, Made, OnError, ReadaheadOptions, Record, RecordRef, Source, Stream,
+    Content, FilesOptions, Framing, ListOptions, Made, OnError, ReadaheadOptions, Record,
+    RecordRef, Source, Stream,
 };
 use sab::{BoxError, Error, ReadaheadSampler};
 use static_assertions::{assert_impl_all, assert_not_impl_any};
@@ -101,22 +102,26 @@ fn refusal<T>(result: Result<T, Error>) -> String {
 // ---- orders -------------------------------------------------------------------------------------------------------------
 
 /// The orders of infinibatch 0.1.1 with these seeds.
-const BLOCK_SHUFFLED: &[i64] =
-    &[6, 3, 1, 0, 5, 2, 4, 10, 9, 11, 13, 8, 7, 12, 19, 18, 16, 14, 17, 15, 20, 23, 27, 25, 24, 22, 26, 21, 28, 29];
-const BUFFER_SHUFFLED: &[i64] =
-    &[1, 2, 4, 5, 0, 6, 8, 10, 12, 3, 9, 13, 16, 7, 14, 19, 17, 20, 11, 22, 18, 15, 25, 26, 24, 21, 29, 27, 28, 23];
+const BLOCK_SHUFFLED: &[i64] = &[
+    6, 3, 1, 0, 5, 2, 4, 10, 9, 11, 13, 8, 7, 12, 19, 18, 16, 14, 17, 15, 20, 23, 27, 25, 24, 22,
+    26, 21, 28, 29,
+];
+const BUFFER_SHUFFLED: &[i64] = &[
+    1, 2, 4, 5, 0, 6, 8, 10, 12, 3, 9, 13, 16, 7, 14, 19, 17, 20, 11, 22, 18, 15, 25, 26, 24, 21,
+    29, 27, 28, 23,
+];
 const PERMUTED: &[i64] = &[5, 9, 2, 2, 8, 1, 7, 8, 0, 2, 2, 6, 9, 6];
 const BATCHES_OF_THREE: &[i64] = &[
-    3, 6, 9, -1, 1, 4, 7, -1, 10, 2, 5, -1, 8, 11, 0, -1, 12, 23, 15, -1, 16, 19, 22, -1, 14, 17, 20, -1, 18, 21, 13, -1, 29, 24,
-    27, -1, 25, 28, 26, -1,
+    3, 6, 9, -1, 1, 4, 7, -1, 10, 2, 5, -1, 8, 11, 0, -1, 12, 23, 15, -1, 16, 19, 22, -1, 14, 17,
+    20, -1, 18, 21, 13, -1, 29, 24, 27, -1, 25, 28, 26, -1,
 ];
 const BATCHES_OF_THIRTY: &[i64] = &[
-    3, 6, -1, 9, 1, 4, -1, 7, 10, 2, 5, -1, 8, 11, 0, -1, 21, 13, 16, 19, -1, 22, -1, 14, 17, -1, 20, 12, -1, 23, 15, 18, -1, 25,
-    28, -1, 27, -1, 26, 29, 24, -1,
+    3, 6, -1, 9, 1, 4, -1, 7, 10, 2, 5, -1, 8, 11, 0, -1, 21, 13, 16, 19, -1, 22, -1, 14, 17, -1,
+    20, 12, -1, 23, 15, 18, -1, 25, 28, -1, 27, -1, 26, 29, 24, -1,
 ];
 const BATCHES_IN_ORDER: &[i64] = &[
-    3, 6, 9, 1, -1, 4, 7, 10, 2, -1, 5, 8, 11, 0, -1, 14, 17, 20, 12, -1, 23, 15, 18, 21, -1, 13, 16, 19, 22, -1, 25, 28, 26, 29,
-    -1, 24, 27, -1,
+    3, 6, 9, 1, -1, 4, 7, 10, 2, -1, 5, 8, 11, 0, -1, 14, 17, 20, 12, -1, 23, 15, 18, 21, -1, 13,
+    16, 19, 22, -1, 25, 28, 26, 29, -1, 24, 27, -1,
 ];
 
 fn windows_of_twelve() -> ReadaheadOptions {
@@ -140,7 +145,8 @@ fn orders_are_those_of_infinibatch() {
 #[test]
 fn the_ranks_of_a_list_in_order_are_the_list() {
     for (count, ranks) in [(0, 3), (5, 7), (20, 3), (20, 4)] {
-        let shares = (0..ranks).map(|rank| numbers_of(count, &ListOptions::new().rank(rank).world_size(ranks)));
+        let shares = (0..ranks)
+            .map(|rank| numbers_of(count, &ListOptions::new().rank(rank).world_size(ranks)));
         let all: Vec<i64> = shares.flat_map(|mut share| read_out(&mut share, 100)).collect();
         assert_eq!(all, (0..count as i64).collect::<Vec<_>>());
     }
@@ -151,13 +157,22 @@ fn stages_give_what_they_say() {
     assert_eq!(gives(numbers(7).batch(3).unwrap(), 100), [0, 1, 2, -1, 3, 4, 5, -1, 6, -1]);
     assert_eq!(gives(numbers(5).window(3).unwrap(), 100), [0, 1, 2, -1, 1, 2, 3, -1, 2, 3, 4, -1]);
     assert_eq!(gives(numbers(7).batch(3).unwrap().flatten().unwrap(), 100), [0, 1, 2, 3, 4, 5, 6]);
-    assert_eq!(gives(Stream::zip([numbers(2), numbers(3), numbers(4)]).unwrap(), 100), [0, 0, 0, -1, 1, 1, 1, -1]);
+    assert_eq!(
+        gives(Stream::zip([numbers(2), numbers(3), numbers(4)]).unwrap(), 100),
+        [0, 0, 0, -1, 1, 1, 1, -1]
+    );
     assert_eq!(gives(numbers(5).rank(1, 3).unwrap(), 100), [1, 4]);
-    assert_eq!(gives(numbers(4).rank(2, 3).unwrap(), 100), [2, -1], "a rank that goes short gets an empty list");
+    assert_eq!(
+        gives(numbers(4).rank(2, 3).unwrap(), 100),
+        [2, -1],
+        "a rank that goes short gets an empty list"
+    );
     assert_eq!(gives(numbers(5).prefetch(2).unwrap(), 100), [0, 1, 2, 3, 4]);
 
     let mut batch = padded(3).batch(3).unwrap();
-    let Record::List { records, size } = batch.owned().next().unwrap().unwrap() else { panic!("not a list") };
+    let Record::List { records, size } = batch.owned().next().unwrap().unwrap() else {
+        panic!("not a list")
+    };
     assert_eq!((records.len(), size, records[1].size()), (3, 2.0 + 9.0 + 5.0, 9.0));
     assert_eq!(records[0].bytes(), b"x0");
     assert!(batch.next().is_none() && batch.next().is_none());
@@ -174,14 +189,22 @@ fn stages_give_what_they_say() {
 
 #[test]
 fn closures_of_every_kind_give_what_they_say() {
-    let doubled = |record: RecordRef<'_>| Made::bytes((2 * number_of(record.bytes())).to_string()).sized(3.0);
+    let doubled =
+        |record: RecordRef<'_>| Made::bytes((2 * number_of(record.bytes())).to_string()).sized(3.0);
     assert_eq!(gives(numbers(5).map(doubled).unwrap(), 100), [0, 2, 4, 6, 8]);
     for threads in 0..4 {
         let mut mapped = numbers(1000).map_parallel(threads, doubled).unwrap();
         assert_eq!(mapped.next().unwrap().unwrap().size(), 3.0);
-        assert_eq!(read_out(&mut mapped, 2000), (1..1000).map(|number| 2 * number).collect::<Vec<_>>());
+        assert_eq!(
+            read_out(&mut mapped, 2000),
+            (1..1000).map(|number| 2 * number).collect::<Vec<_>>()
+        );
     }
-    let mut same = numbers(12).batch(5).unwrap().map(|list| Made::same().sized(list.records().len() as f64)).unwrap();
+    let mut same = numbers(12)
+        .batch(5)
+        .unwrap()
+        .map(|list| Made::same().sized(list.records().len() as f64))
+        .unwrap();
     let sizes: Vec<f64> = same.owned().map(|list| list.unwrap().size()).collect();
     assert_eq!(sizes, [5.0, 5.0, 2.0]);
 
@@ -192,7 +215,8 @@ fn closures_of_every_kind_give_what_they_say() {
     assert_eq!(gives(numbers(6).recurrent("0", sum).unwrap(), 100), [0, 1, 3, 6, 10, 15]);
 
     // random.Random(7): [r.randrange(1000) for _ in range(6)]
-    let drawn = numbers(6).random_map(7, |random, _| Made::from(random.below(1000).to_string())).unwrap();
+    let drawn =
+        numbers(6).random_map(7, |random, _| Made::from(random.below(1000).to_string())).unwrap();
     assert_eq!(gives(drawn, 100), [331, 970, 154, 404, 666, 49]);
     let odd = |random: &mut sab::stream::Random<'_>, _: RecordRef<'_>| {
         assert_eq!((random.bits(0), random.bits(65), random.below(0)), (0, 0, 0));
@@ -205,10 +229,16 @@ fn closures_of_every_kind_give_what_they_say() {
     let deep = repeated(repeated(numbers(3)).prefetch(2).unwrap());
     assert_eq!(gives(deep, 100), [0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2]);
 
-    let keyed = windows_of_twelve().batch_size(4).boundary_key_fn(|record: RecordRef<'_>| number_of(record.bytes()) as u64 % 2);
+    let keyed = windows_of_twelve()
+        .batch_size(4)
+        .boundary_key_fn(|record: RecordRef<'_>| number_of(record.bytes()) as u64 % 2);
     let batches = gives(padded(30).readahead(keyed).unwrap(), 100);
-    let lists: Vec<&[i64]> = batches.split(|number| *number == -1).filter(|list| !list.is_empty()).collect();
-    assert!(lists.iter().all(|list| list.iter().all(|number| number % 2 == list[0] % 2)), "{lists:?}");
+    let lists: Vec<&[i64]> =
+        batches.split(|number| *number == -1).filter(|list| !list.is_empty()).collect();
+    assert!(
+        lists.iter().all(|list| list.iter().all(|number| number % 2 == list[0] % 2)),
+        "{lists:?}"
+    );
 }
 
 /// One to three times itself, or not at all.
@@ -336,7 +366,8 @@ fn all_of(stream: &mut Stream) -> (Vec<i64>, Vec<usize>) {
         match one {
             Ok(None) => return (got, failures),
             Ok(Some(failure)) => failures.extend(failure),
-            Err(payload) => failures.push(1000 + *payload.downcast::<usize>().expect("the payload of the closure")),
+            Err(payload) => failures
+                .push(1000 + *payload.downcast::<usize>().expect("the payload of the closure")),
         }
     }
 }
@@ -368,12 +399,15 @@ fn closures_that_fail_are_called_again_and_nothing_is_lost() {
                     }),
                     2 => source.select(move |record| {
                         fault.call()?;
-                        let copies = vec![record.bytes(); (number_of(record.bytes()) as usize + 1) % 4];
+                        let copies =
+                            vec![record.bytes(); (number_of(record.bytes()) as usize + 1) % 4];
                         Ok::<_, BoxError>(Some(Stream::list(copies, &ListOptions::new())?))
                     }),
                     3 | 4 => {
                         let map = move |record: RecordRef<'_>| {
-                            fault.call().map(|()| Made::from((2 * number_of(record.bytes())).to_string()))
+                            fault
+                                .call()
+                                .map(|()| Made::from((2 * number_of(record.bytes())).to_string()))
                         };
                         if kind == 3 {
                             source.map(map)
@@ -382,7 +416,10 @@ fn closures_that_fail_are_called_again_and_nothing_is_lost() {
                         }
                     }
                     _ => source.readahead(
-                        ReadaheadOptions::new().read_ahead(2).shuffle(false).batch_size_fn(move |_| fault.call().map(|()| 2u64)),
+                        ReadaheadOptions::new()
+                            .read_ahead(2)
+                            .shuffle(false)
+                            .batch_size_fn(move |_| fault.call().map(|()| 2u64)),
                     ),
                 }
                 .unwrap();
@@ -390,7 +427,11 @@ fn closures_that_fail_are_called_again_and_nothing_is_lost() {
                     stream = stream.prefetch(3).unwrap();
                 }
                 let failure = if panics { 1003 } else { 3 };
-                assert_eq!(all_of(&mut stream), (expected.to_vec(), vec![failure]), "kind {kind}, behind {behind}");
+                assert_eq!(
+                    all_of(&mut stream),
+                    (expected.to_vec(), vec![failure]),
+                    "kind {kind}, behind {behind}"
+                );
             }
         }
     }
@@ -398,7 +439,8 @@ fn closures_that_fail_are_called_again_and_nothing_is_lost() {
 
 #[test]
 fn failures_of_many_threads_come_in_the_order_of_the_records() {
-    let attempts: Arc<Vec<AtomicUsize>> = Arc::new((0..2000).map(|_| AtomicUsize::new(0)).collect());
+    let attempts: Arc<Vec<AtomicUsize>> =
+        Arc::new((0..2000).map(|_| AtomicUsize::new(0)).collect());
     let map = move |record: RecordRef<'_>| {
         let number = number_of(record.bytes()) as usize;
         if number % 100 == 50 && attempts[number].fetch_add(1, Ordering::Relaxed) == 0 {
@@ -499,7 +541,11 @@ fn closures_run_where_they_should_and_are_dropped_with_the_stream() {
         }
     };
     let under = numbers(500).map(runs(false, held.clone())).unwrap().prefetch(50).unwrap();
-    let mut stream = under.map_parallel(2, runs(false, held.clone())).unwrap().map(runs(true, held.clone())).unwrap();
+    let mut stream = under
+        .map_parallel(2, runs(false, held.clone()))
+        .unwrap()
+        .map(runs(true, held.clone()))
+        .unwrap();
     assert_eq!(read_out(&mut stream, 1000).len(), 500);
     assert_eq!(Arc::strong_count(&held), 4);
     drop(stream);
@@ -541,7 +587,9 @@ fn threads_may_read_one_batch() {
     let mut stream = numbers(100).batch(100).unwrap();
     let batch = stream.next().unwrap().unwrap();
     let records: Vec<_> = batch.records().collect();
-    let add = |records: &[RecordRef<'_>]| records.iter().map(|record| number_of(record.bytes())).sum::<i64>();
+    let add = |records: &[RecordRef<'_>]| {
+        records.iter().map(|record| number_of(record.bytes())).sum::<i64>()
+    };
     let sum = thread::scope(|scope| {
         let half = scope.spawn(|| add(&records[50..]));
         add(&records[..50]) + half.join().unwrap()
@@ -565,7 +613,8 @@ fn progress_follows_cancels_and_goes_along() {
             false => ControlFlow::Continue(()),
         }
     });
-    let mut stream = source.readahead(ReadaheadOptions::new().read_ahead(40_000).batch_size(10)).unwrap();
+    let mut stream =
+        source.readahead(ReadaheadOptions::new().read_ahead(40_000).batch_size(10)).unwrap();
     stream.next().unwrap().unwrap();
     let of_a_window = calls.load(Ordering::Relaxed);
     assert!(of_a_window > 1);
@@ -590,7 +639,11 @@ fn progress_follows_cancels_and_goes_along() {
 /// Stages over `source`, by numbers; the same for the same.
 fn pipeline(infinite: bool, stages: &[(u8, u64)]) -> Stream {
     let options = ListOptions::new();
-    let options = if infinite { options.infinite(true).shuffle(true).seed(4).rank(1).world_size(2) } else { options };
+    let options = if infinite {
+        options.infinite(true).shuffle(true).seed(4).rank(1).world_size(2)
+    } else {
+        options
+    };
     let mut stream = numbers_of(60, &options);
     for &(kind, number) in stages {
         let flattened = |stream: Stream| (0..4).fold(stream, |stream, _| stream.flatten().unwrap());
@@ -600,8 +653,11 @@ fn pipeline(infinite: bool, stages: &[(u8, u64)]) -> Stream {
             2 => stream.window(number),
             3 => stream.block_shuffle(2 * number, number),
             4 => stream.buffered_shuffle(2 * number, number),
-            5 => flattened(stream).map(|record| Made::same().sized(1.0 + number_of(record.bytes()) as f64 % 7.0)),
-            6 => flattened(stream).map_parallel(2, |record| Made::from((number_of(record.bytes()) * 2 % 1000).to_string())),
+            5 => flattened(stream)
+                .map(|record| Made::same().sized(1.0 + number_of(record.bytes()) as f64 % 7.0)),
+            6 => flattened(stream).map_parallel(2, |record| {
+                Made::from((number_of(record.bytes()) * 2 % 1000).to_string())
+            }),
             7 => stream.prefetch(3 * number),
             8 => stream.readahead(ReadaheadOptions::new().read_ahead(9).budget(12.0).seed(number)),
             9 if number % 2 == 0 => stream.readahead(
@@ -610,14 +666,20 @@ fn pipeline(infinite: bool, stages: &[(u8, u64)]) -> Stream {
                     .batch_size(number)
                     .boundary_key_fn(|record: RecordRef<'_>| record.size() as u64 % 2),
             ),
-            9 => stream.readahead(ReadaheadOptions::new().read_ahead(9).batch_size(number).carry_over(true)),
+            9 => stream.readahead(
+                ReadaheadOptions::new().read_ahead(9).batch_size(number).carry_over(true),
+            ),
             10 => Ok(repeated(flattened(stream))),
             11 => flattened(stream).recurrent("5", |state, record| {
                 let next = (number_of(state) + number_of(record.bytes())) % 1000;
                 (Made::from(next.to_string()), Made::from(next.to_string()))
             }),
-            12 => flattened(stream).random_map(number, |random, _| Made::from(random.below(100).to_string())),
-            _ => Stream::zip([stream, Stream::from_fn(|| (0..200).map(|number| number.to_string())).unwrap()]),
+            12 => flattened(stream)
+                .random_map(number, |random, _| Made::from(random.below(100).to_string())),
+            _ => Stream::zip([
+                stream,
+                Stream::from_fn(|| (0..200).map(|number| number.to_string())).unwrap(),
+            ]),
         }
         .unwrap();
     }
@@ -645,11 +707,14 @@ proptest! {
 
 #[test]
 fn a_state_of_another_pipeline_or_damaged_is_refused() {
-    let stream = |batch_size| padded(30).readahead(windows_of_twelve().batch_size(batch_size)).unwrap();
+    let stream =
+        |batch_size| padded(30).readahead(windows_of_twelve().batch_size(batch_size)).unwrap();
     let mut first = stream(3);
     read_out(&mut first, 5);
     let state = first.state().unwrap();
-    assert!(matches!(stream(4).restore(&state), Err(Error::Mismatch(message)) if message.contains("another pipeline")));
+    assert!(
+        matches!(stream(4).restore(&state), Err(Error::Mismatch(message)) if message.contains("another pipeline"))
+    );
     assert!(matches!(first.restore(&state[..state.len() - 1]), Err(Error::Format(_))));
     assert!(matches!(first.restore(&[]), Err(Error::Format(_))));
     let mut damaged = state.clone();
@@ -698,7 +763,8 @@ fn files_are_read_one_after_the_other() {
     let files = ["one\ntwo\r\n\nthree", "", "four\n", "\n"].iter().enumerate();
     let files: Vec<_> = files.map(|(i, text)| folder.file(&i.to_string(), text)).collect();
     let expected = ["one", "two", "", "three", "four", ""];
-    let (mut stream, mut other) = (lines(&files, FilesOptions::new()), lines(&files, FilesOptions::new()));
+    let (mut stream, mut other) =
+        (lines(&files, FilesOptions::new()), lines(&files, FilesOptions::new()));
     for stop in 0..=expected.len() {
         stream.rewind().unwrap();
         assert_eq!(stream.owned().take(stop).count(), stop);
@@ -706,7 +772,10 @@ fn files_are_read_one_after_the_other() {
         assert_eq!(texts(&mut other), expected[stop..]);
     }
     let framed = folder.file("framed", b"\x03\0\0\0a\nb\0\0\0\0\x01\0\0\0c");
-    assert_eq!(texts(&mut lines(&[framed], FilesOptions::new().framing(Framing::Length))), ["a\nb", "", "c"]);
+    assert_eq!(
+        texts(&mut lines(&[framed], FilesOptions::new().framing(Framing::Length))),
+        ["a\nb", "", "c"]
+    );
 }
 
 #[test]
@@ -753,10 +822,14 @@ fn ten_stages(chunks: &[impl AsRef<Path>], rank: u64, world_size: u64) -> Result
             Ok::<_, BoxError>((Made::bytes((count + 1).to_ne_bytes()), Made::bytes(numbered)))
         })? // 5: numbered
         .random_map(3, |random, line| match line.bytes().len() as u64 {
-            length @ 40.. if random.real() < 0.1 => Made::bytes(&line.bytes()[..(40 + random.below(length - 39)) as usize]),
+            length @ 40.. if random.real() < 0.1 => {
+                Made::bytes(&line.bytes()[..(40 + random.below(length - 39)) as usize])
+            }
             _ => Made::same(),
         })? // 6: cropped by chance
-        .map_parallel(2, move |line| Made::same().sized(line.bytes().split(is_space).count() as f64))? // 7: measured, in two threads
+        .map_parallel(2, move |line| {
+            Made::same().sized(line.bytes().split(is_space).count() as f64)
+        })? // 7: measured, in two threads
         .readahead(ReadaheadOptions::new().budget(256.0).read_ahead(2000).carry_over(true))? // 8: batches of like sizes
         .prefetch(16)? // 9: made ahead
         .rank(rank, world_size) // 10: this rank's
@@ -765,7 +838,9 @@ fn ten_stages(chunks: &[impl AsRef<Path>], rank: u64, world_size: u64) -> Result
 #[test]
 fn ten_stages_go_on_on_four_ranks_instead_of_two() {
     let folder = Folder::new("corpus");
-    let text = |chunk: usize| (0..700).map(|i| "word ".repeat(1 + (i * 7 + chunk) % 40) + "end\n").collect::<String>();
+    let text = |chunk: usize| {
+        (0..700).map(|i| "word ".repeat(1 + (i * 7 + chunk) % 40) + "end\n").collect::<String>()
+    };
     let chunks: Vec<_> = (0..5).map(|chunk| folder.file(&chunk.to_string(), text(chunk))).collect();
     let mut stream = ten_stages(&chunks, 0, 2).unwrap();
     let (mut words, mut padded_words) = (0.0, 0.0);
@@ -790,9 +865,12 @@ fn a_sampler_counts_the_records_of_the_source() {
     let sampler = || ReadaheadSampler::new(padded(30), windows_of_twelve().batch_size(3)).unwrap();
     let mut first = sampler();
     let batches: Vec<_> = (&mut first).map(Result::unwrap).collect();
-    let expected: Vec<&[i64]> = BATCHES_OF_THREE.split(|number| *number == -1).filter(|list| !list.is_empty()).collect();
+    let expected: Vec<&[i64]> =
+        BATCHES_OF_THREE.split(|number| *number == -1).filter(|list| !list.is_empty()).collect();
     assert_eq!(batches.iter().map(|batch| &batch.indices[..]).collect::<Vec<_>>(), expected);
-    assert!(batches.iter().all(|batch| batch.padded_total == batch.longest * batch.indices.len() as f64));
+    assert!(batches
+        .iter()
+        .all(|batch| batch.padded_total == batch.longest * batch.indices.len() as f64));
     assert_eq!((batches[2].step, first.tell(), first.skipped_count()), (2, (0, 10), 0));
 
     first.set_epoch(1).unwrap();
@@ -804,11 +882,13 @@ fn a_sampler_counts_the_records_of_the_source() {
     assert!(matches!(first.restore_stream(&state[1..]), Err(Error::Format(_))));
 
     let fault = Fault::new(4, false);
-    let source = padded(30).map(move |_| fault.call().map(|()| Made::same())).unwrap().prefetch(5).unwrap();
+    let source =
+        padded(30).map(move |_| fault.call().map(|()| Made::same())).unwrap().prefetch(5).unwrap();
     let mut failing = ReadaheadSampler::new(source, windows_of_twelve().batch_size(3)).unwrap();
     assert_eq!(mine(failing.next().unwrap()), 4);
     assert_eq!(failing.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), expected);
-    assert!(refusal(ReadaheadSampler::new(numbers(3), ReadaheadOptions::new())).contains("must be given"));
+    assert!(refusal(ReadaheadSampler::new(numbers(3), ReadaheadOptions::new()))
+        .contains("must be given"));
 }
 
 // ---- refusals -----------------------------------------------------------------------------------------------------------
@@ -825,22 +905,39 @@ fn arguments_that_cannot_be_are_refused() {
         (numbers(5).map_parallel(5000, |_| Made::same()), "options.threads = 5000"),
         (Stream::zip([]), "count = 0"),
         (numbers(5).multiplex([]), "count = 0"),
-        (numbers(5).readahead(ReadaheadOptions::new()), "a batch size, a budget or a batch_size_fn must be given"),
+        (
+            numbers(5).readahead(ReadaheadOptions::new()),
+            "a batch size, a budget or a batch_size_fn must be given",
+        ),
         (numbers(5).readahead(ReadaheadOptions::new().budget(f64::NAN)), "options.budget = "),
-        (numbers(5).readahead(ReadaheadOptions::new().budget(1.0).read_ahead(0)), "options.read_ahead = 0"),
-        (Stream::list([Made::same().sized(f64::INFINITY)], &ListOptions::new()), "records[0].size = inf"),
+        (
+            numbers(5).readahead(ReadaheadOptions::new().budget(1.0).read_ahead(0)),
+            "options.read_ahead = 0",
+        ),
+        (
+            Stream::list([Made::same().sized(f64::INFINITY)], &ListOptions::new()),
+            "records[0].size = inf",
+        ),
         (Stream::list(["a"], &ListOptions::new().rank(3).world_size(3)), "options.rank = 3"),
         (Stream::list([] as [&str; 0], &ListOptions::new().infinite(true)), "count = 0"),
-        (Stream::list(["a"], &ListOptions::new().shuffle(true)), "only an infinite list is shuffled"),
+        (
+            Stream::list(["a"], &ListOptions::new().shuffle(true)),
+            "only an infinite list is shuffled",
+        ),
         (Stream::array(&[1u8], &ListOptions::new().world_size(0)), "options.world_size = 0"),
     ];
     for (result, expected) in refusals {
         let message = refusal(result);
         assert!(message.contains(expected), "{message}");
     }
-    let mut control =
-        Stream::random(1).unwrap().map(|_| Made::same().sized(2.0)).unwrap().multiplex([numbers(9), numbers(3)]).unwrap();
-    assert!(refusal(control.next().unwrap()).contains("number = 2: must be below the number of sources, 2"));
+    let mut control = Stream::random(1)
+        .unwrap()
+        .map(|_| Made::same().sized(2.0))
+        .unwrap()
+        .multiplex([numbers(9), numbers(3)])
+        .unwrap();
+    assert!(refusal(control.next().unwrap())
+        .contains("number = 2: must be below the number of sources, 2"));
     let mut zero = numbers(5).readahead(ReadaheadOptions::new().batch_size_fn(|_| 0u64)).unwrap();
     assert!(refusal(zero.next().unwrap()).contains("batch_size"));
 }
@@ -850,6 +947,11 @@ fn a_list_is_not_bytes() {
     let mut stream = numbers(2).batch(2).unwrap();
     let list = stream.next().unwrap().unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| list.bytes().len())).is_err());
-    assert!(catch_unwind(AssertUnwindSafe(|| list.records().next().unwrap().records().len())).is_err());
-    assert_eq!(format!("{:?}", list.records().next_back().unwrap()), "RecordRef { size: 1.0, content: Bytes([49]) }");
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| list.records().next().unwrap().records().len())).is_err()
+    );
+    assert_eq!(
+        format!("{:?}", list.records().next_back().unwrap()),
+        "RecordRef { size: 1.0, content: Bytes([49]) }"
+    );
 }

@@ -3,8 +3,8 @@
 use std::thread;
 
 use sab::{
-    BatchRef, BucketSampler, Error, Plan, PlanOptions, SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream,
-    Sizes, TorchSampler, WorstBatches,
+    BatchRef, BucketSampler, Error, Plan, PlanOptions, SamplerOptions, SequentialSampler,
+    SizeAwareSampler, SizeAwareStream, Sizes, TorchSampler, WorstBatches,
 };
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
@@ -31,23 +31,35 @@ fn walk(plan: &Plan, options: &SamplerOptions) -> Vec<i64> {
 
 #[test]
 fn threads_share_a_plan() {
-    let plan =
-        Plan::new(&Sizes::from_fn(20_000, |i| (1 + i * 31 % 97) as f64).unwrap(), PlanOptions::new().budget(700.0)).unwrap();
+    let plan = Plan::new(
+        &Sizes::from_fn(20_000, |i| (1 + i * 31 % 97) as f64).unwrap(),
+        PlanOptions::new().budget(700.0),
+    )
+    .unwrap();
     let expected = walk(&plan, &SamplerOptions::new().seed(3));
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| walk(&plan, &SamplerOptions::new().seed(3)))).collect();
+        let threads: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| walk(&plan, &SamplerOptions::new().seed(3)))).collect();
         threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), expected));
     });
 }
 
 #[test]
 fn a_sampler_outlives_its_plan_and_moves_to_another_thread() {
-    let plan = Plan::new(&Sizes::from_fn(500, |i| (1 + i % 50) as f64).unwrap(), PlanOptions::new().budget(200.0)).unwrap();
+    let plan = Plan::new(
+        &Sizes::from_fn(500, |i| (1 + i % 50) as f64).unwrap(),
+        PlanOptions::new().budget(200.0),
+    )
+    .unwrap();
     let expected = walk(&plan, &SamplerOptions::new());
     let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
     let mut seen = sampler.next().unwrap().unwrap().indices;
     drop(plan);
-    seen.extend(thread::spawn(move || sampler.flat_map(|batch| batch.unwrap().indices).collect::<Vec<_>>()).join().unwrap());
+    seen.extend(
+        thread::spawn(move || sampler.flat_map(|batch| batch.unwrap().indices).collect::<Vec<_>>())
+            .join()
+            .unwrap(),
+    );
     assert_eq!(seen, expected);
 }
 

@@ -68,7 +68,9 @@ class _Match:
                 continue
             if i + ahead >= len(shapesig):
                 raise ShapeConflictError(f"{shapesig} is too short compared to {presig}")
-            self._take_one(predim, shapesig.list[i + ahead], f"{presig}[{i}] and {shapesig}[{i + ahead}]")
+            self._take_one(
+                predim, shapesig.list[i + ahead], f"{presig}[{i}] and {shapesig}[{i + ahead}]"
+            )
 
     def _take_abbreviated(self, presig: PreShapeSignature, shapesig: ShapeSignature, i: int) -> int:
         label = presig.list[i].label  # type: ignore[attr-defined]
@@ -80,7 +82,9 @@ class _Match:
             self.abbreviated[label] = shapesig.list[i : i + count]
             return count
         if shapesig.list[i : i + len(known)] != known:
-            raise ShapeConflictError(f"The part of {shapesig} that {presig} abbreviates as .{label}. is not {ShapeSignature(known)}, for which it stood before")
+            raise ShapeConflictError(
+                f"The part of {shapesig} that {presig} abbreviates as .{label}. is not {ShapeSignature(known)}, for which it stood before"
+            )
         return len(known)
 
     def _take_one(self, predim: Any, dim: Any, where: str) -> None:
@@ -91,7 +95,9 @@ class _Match:
         if type(dim) is not kinds[kind] or kind is PreCDim and predim.num != dim.num:
             raise ShapeConflictError(where)
         if kind is PreLDim and self.lengths.setdefault(predim.label, dim.label) != dim.label:
-            raise ShapeConflictError(f"{where} - {predim} was previously resolved to {LDim(self.lengths[predim.label])}")
+            raise ShapeConflictError(
+                f"{where} - {predim} was previously resolved to {LDim(self.lengths[predim.label])}"
+            )
         if kind is PreMDim:
             self.models.setdefault(predim.label, dim.label)  # which may differ, as in asym
 
@@ -103,7 +109,9 @@ class _Match:
                 dims.append(BDim())
             elif isinstance(predim, PreLDim):
                 if predim.label not in self.lengths:
-                    raise PreDimConversionError(f"{predim} of the output is in no input: a module cannot introduce lengths")
+                    raise PreDimConversionError(
+                        f"{predim} of the output is in no input: a module cannot introduce lengths"
+                    )
                 dims.append(LDim(self.lengths[predim.label]))
             elif isinstance(predim, PreMDim):
                 dims.append(MDim(self.models.get(predim.label, predim.label)))
@@ -111,7 +119,9 @@ class _Match:
                 dims.append(CDim(predim.num))
             elif isinstance(predim, ADim):
                 if predim.label not in self.abbreviated:
-                    raise PreDimConversionError(f"The abbreviated dimension {predim} of the output is in no input")
+                    raise PreDimConversionError(
+                        f"The abbreviated dimension {predim} of the output is in no input"
+                    )
                 dims += self.abbreviated[predim.label]
             else:
                 raise AnnotationError(f"The {predim} in {presig} is strange.")
@@ -134,7 +144,10 @@ class AnnotatedModule(torch.nn.Module, metaclass=ABCMeta):  # type: ignore[misc]
         """Those of the output."""
 
     def get_output_shapesig_data_and_mask_hint(
-        self, input_shapesig_data: ShapeSignatureData, input_key_conv: Optional[Dict[str, Any]] = None, output_key_conv: Optional[Dict[str, Any]] = None
+        self,
+        input_shapesig_data: ShapeSignatureData,
+        input_key_conv: Optional[Dict[str, Any]] = None,
+        output_key_conv: Optional[Dict[str, Any]] = None,
     ) -> Tuple[ShapeSignatureData, Any]:
         """The signatures of the output for an input of some signatures, and the mask hint in the input's lengths.
 
@@ -146,9 +159,18 @@ class AnnotatedModule(torch.nn.Module, metaclass=ABCMeta):  # type: ignore[misc]
         annotations = {"input": self.get_input_annot(), "output": self.get_output_annot()}
         for what, annotation in annotations.items():
             if annotation is None:
-                raise AnnotationError(f"It seems get_{what}_annot() is not implemented for {type(self)}")
-        inputs, outputs = (PreShapeSignatureData.parse(annotation, come_from=what) for what, annotation in annotations.items())
-        given = input_shapesig_data if input_key_conv is None else input_shapesig_data.keys_converted(input_key_conv)
+                raise AnnotationError(
+                    f"It seems get_{what}_annot() is not implemented for {type(self)}"
+                )
+        inputs, outputs = (
+            PreShapeSignatureData.parse(annotation, come_from=what)
+            for what, annotation in annotations.items()
+        )
+        given = (
+            input_shapesig_data
+            if input_key_conv is None
+            else input_shapesig_data.keys_converted(input_key_conv)
+        )
         match = _Match()
         for presig, shapesig in Data.leaf_zip_left(inputs, given):
             match.take(presig, shapesig)
@@ -159,7 +181,9 @@ class AnnotatedModule(torch.nn.Module, metaclass=ABCMeta):  # type: ignore[misc]
         if isinstance(hint, list):
             unknown = [label for label in hint if label not in match.lengths]
             if unknown:
-                raise AnnotationError(f"mask hint {hint!r} of {type(self)}: the input has no length {unknown[0]!r}")
+                raise AnnotationError(
+                    f"mask hint {hint!r} of {type(self)}: the input has no length {unknown[0]!r}"
+                )
             hint = [match.lengths[label] for label in hint]
         elif hint is not None and hint != "copy":
             raise AnnotationError(f"Invalid mask_hint for {type(self)}: {hint!r}")

@@ -77,7 +77,11 @@ class Data:
         def emptied(value: Any, depth: int) -> Any:
             if depth > max_depth:
                 raise ValueError(f"The data dictionary is too deep (depth > {max_depth})")
-            return {key: emptied(below, depth + 1) for key, below in value.items()} if type(value) is dict else None
+            return (
+                {key: emptied(below, depth + 1) for key, below in value.items()}
+                if type(value) is dict
+                else None
+            )
 
         return DataTemplate(emptied(self.value, 0))
 
@@ -85,7 +89,11 @@ class Data:
         """With other keys: ``key_conv`` has for some of them the new one and the conversion below it, or None; ``reversed``: from the new ones back."""
 
         def turned(conversion: Any) -> Any:
-            return None if conversion is None else {new: (old, turned(below)) for old, (new, below) in conversion.items()}
+            return (
+                None
+                if conversion is None
+                else {new: (old, turned(below)) for old, (new, below) in conversion.items()}
+            )
 
         def converted(value: Any, conversion: Any) -> Any:
             if conversion is None or type(value) is not dict:
@@ -101,13 +109,17 @@ class Data:
     @classmethod
     def leaf_zip_left(cls, data1: "Data", data2: "Data") -> Generator[Tuple[Any, Any], None, None]:
         """Pairs of values: all those of ``data1``, with those of ``data2`` at the same keys."""
-        for one, other in _pairs(data1.value, data2.value, "leaf_zip_left(data1, data2)", "data1", "data2"):
+        for one, other in _pairs(
+            data1.value, data2.value, "leaf_zip_left(data1, data2)", "data1", "data2"
+        ):
             yield one, other
 
     @classmethod
     def leaf_zip_right(cls, data1: "Data", data2: "Data") -> Generator[Tuple[Any, Any], None, None]:
         """Pairs of values: all those of ``data2``, with those of ``data1`` at the same keys."""
-        for one, other in _pairs(data2.value, data1.value, "leaf_zip_right(data1, data2)", "data2", "data1"):
+        for one, other in _pairs(
+            data2.value, data1.value, "leaf_zip_right(data1, data2)", "data2", "data1"
+        ):
             yield other, one
 
     @classmethod
@@ -115,7 +127,11 @@ class Data:
         """``f`` of each value."""
 
         def mapped(value: Any) -> Any:
-            return {key: mapped(below) for key, below in value.items()} if type(value) is dict else f(value)
+            return (
+                {key: mapped(below) for key, below in value.items()}
+                if type(value) is dict
+                else f(value)
+            )
 
         return cls(mapped(data.value))
 
@@ -124,20 +140,30 @@ class Data:
         """``f`` of each value of ``data1`` and that of ``data2`` at the same keys."""
 
         def mapped(one: Any, other: Any) -> Any:
-            return {key: mapped(below, other[key]) for key, below in one.items()} if type(one) is dict else f(one, other)
+            return (
+                {key: mapped(below, other[key]) for key, below in one.items()}
+                if type(one) is dict
+                else f(one, other)
+            )
 
         return cls(mapped(data1.value, data2.value))
 
 
-def _pairs(small: Any, large: Any, call: str, small_name: str, large_name: str) -> Generator[Tuple[Any, Any], None, None]:
+def _pairs(
+    small: Any, large: Any, call: str, small_name: str, large_name: str
+) -> Generator[Tuple[Any, Any], None, None]:
     if type(small) is not dict:
         if type(large) is dict:
-            raise ValueError(f"In {call}, {small_name} has a value where {large_name} has keys: {list(large)}")
+            raise ValueError(
+                f"In {call}, {small_name} has a value where {large_name} has keys: {list(large)}"
+            )
         yield small, large
         return
     for key, below in small.items():
         if type(large) is not dict or key not in large:
-            raise ValueError(f"In {call}, {large_name} does not have the key {key!r} of {small_name}\n{small_name}: {small},\n{large_name}: {large}")
+            raise ValueError(
+                f"In {call}, {large_name} does not have the key {key!r} of {small_name}\n{small_name}: {small},\n{large_name}: {large}"
+            )
         yield from _pairs(below, large[key], call, small_name, large_name)
 
 

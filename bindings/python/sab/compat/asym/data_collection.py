@@ -11,7 +11,12 @@ from sab._columns import Column, length_mask, mask_like, offsets_without_empty
 from sab._group import Grouping
 from sab.compat.asym.annotated_module import AnnotatedModule
 from sab.compat.asym.data import TensorData
-from sab.compat.asym.grouper import DataListGrouper, LengthBasedGrouper, PredefinedGrouper, UniGrouper
+from sab.compat.asym.grouper import (
+    DataListGrouper,
+    LengthBasedGrouper,
+    PredefinedGrouper,
+    UniGrouper,
+)
 from sab.compat.asym.padding import PadderData, column_of, rule_of
 from sab.compat.asym.shape_signature import BDim, Dim, LDim, ShapeSignature, ShapeSignatureData
 
@@ -55,12 +60,20 @@ class _Column:
 
 
 def _leaf_paths(value: Any) -> List[Tuple[str, ...]]:
-    return [(key, *path) for key, below in value.items() for path in _leaf_paths(below)] if type(value) is dict else [()]
+    return (
+        [(key, *path) for key, below in value.items() for path in _leaf_paths(below)]
+        if type(value) is dict
+        else [()]
+    )
 
 
 def _nested(value: Any, leaves: "Dict[Tuple[str, ...], Any]", path: Tuple[str, ...] = ()) -> Any:
     """What has keys as ``value`` has, from what stands at each path."""
-    return {key: _nested(below, leaves, (*path, key)) for key, below in value.items()} if type(value) is dict else leaves[path]
+    return (
+        {key: _nested(below, leaves, (*path, key)) for key, below in value.items()}
+        if type(value) is dict
+        else leaves[path]
+    )
 
 
 class DataCollection:
@@ -89,7 +102,11 @@ class DataCollection:
         padding: Any = None,
         validate: bool = False,
     ) -> None:
-        self.shapesig_data = shape_annot if type(shape_annot) is ShapeSignatureData else ShapeSignatureData.parse(shape_annot)
+        self.shapesig_data = (
+            shape_annot
+            if type(shape_annot) is ShapeSignatureData
+            else ShapeSignatureData.parse(shape_annot)
+        )
         self.preset_padder_data: Optional[PadderData] = None
         if padding is not None:
             self.preset_padder_data = self._padders(padding)
@@ -101,19 +118,34 @@ class DataCollection:
         self.is_grouped = data_list is None
         if data_list is not None:
             if data_groups is not None or length_info is not None or data_partition is not None:
-                raise ValueError("either data_list or all of [data_groups, length_info, data_partition] should be provided")
-            self._data_list = [data if type(data) is TensorData else TensorData(data) for data in data_list]
+                raise ValueError(
+                    "either data_list or all of [data_groups, length_info, data_partition] should be provided"
+                )
+            self._data_list = [
+                data if type(data) is TensorData else TensorData(data) for data in data_list
+            ]
             return
         if data_groups is None or length_info is None:
-            raise ValueError("either data_list or all of [data_groups, length_info] should be provided")
+            raise ValueError(
+                "either data_list or all of [data_groups, length_info] should be provided"
+            )
         if not isinstance(data_groups, list) or not data_groups:
             raise ValueError("data_groups should be a non-empty list")
-        self.data_groups = [group if type(group) is TensorData else TensorData(group) for group in data_groups]
+        self.data_groups = [
+            group if type(group) is TensorData else TensorData(group) for group in data_groups
+        ]
         self.length_info = length_info
-        self.data_partition = self.get_default_data_partition(self.data_groups, self.shapesig_data) if data_partition is None else data_partition
+        self.data_partition = (
+            self.get_default_data_partition(self.data_groups, self.shapesig_data)
+            if data_partition is None
+            else data_partition
+        )
 
     def _padders(self, padding: Any) -> PadderData:
-        return PadderData(padding.value if type(padding) is PadderData else padding, template=self.shapesig_data.get_template())
+        return PadderData(
+            padding.value if type(padding) is PadderData else padding,
+            template=self.shapesig_data.get_template(),
+        )
 
     # ---- What it holds ----
 
@@ -126,7 +158,10 @@ class DataCollection:
                 self._data_list = list(map(TensorData, tensors[()]))
             else:
                 rows = zip(*tensors.values())
-                self._data_list = [TensorData(_nested(self.shapesig_data.value, dict(zip(tensors, row)))) for row in rows]
+                self._data_list = [
+                    TensorData(_nested(self.shapesig_data.value, dict(zip(tensors, row))))
+                    for row in rows
+                ]
         return self._data_list
 
     @data_list.setter
@@ -154,7 +189,9 @@ class DataCollection:
         return hash(tuple(map(tuple, self.data_partition or ()))) if self.is_grouped else len(self)
 
     @classmethod
-    def get_default_data_partition(cls, data_groups: List[TensorData], shapesig_data: ShapeSignatureData) -> Partition:
+    def get_default_data_partition(
+        cls, data_groups: List[TensorData], shapesig_data: ShapeSignatureData
+    ) -> Partition:
         """Consecutive indices, as many as each group has data."""
         keys, idx = shapesig_data.get_bdim_loc()
         counts = [group.get(keys).value.shape[idx] for group in data_groups]
@@ -192,42 +229,76 @@ class DataCollection:
             columns[path] = _Column(tensors, column_of(tensors))
         return columns
 
-    def _partition_by(self, grouper: DataListGrouper, columns: "Dict[Tuple[str, ...], _Column]") -> Partition:
+    def _partition_by(
+        self, grouper: DataListGrouper, columns: "Dict[Tuple[str, ...], _Column]"
+    ) -> Partition:
         asks = type(grouper).get_data_partition
         if asks in (UniGrouper.get_data_partition, PredefinedGrouper.get_data_partition):
-            return grouper.get_data_partition(range(len(self)), self.shapesig_data)  # which are only counted
-        if isinstance(grouper, LengthBasedGrouper) and asks is LengthBasedGrouper.get_data_partition:
+            return grouper.get_data_partition(
+                range(len(self)), self.shapesig_data
+            )  # which are only counted
+        if (
+            isinstance(grouper, LengthBasedGrouper)
+            and asks is LengthBasedGrouper.get_data_partition
+        ):
             keys, idx = self.shapesig_data.get_ldim_map(prestack=True)[grouper.ldim_label]
             return grouper.get_partition_from_lengths(columns[tuple(keys)].lengths(idx))
         return grouper.get_data_partition(self.data_list or [], self.shapesig_data)
 
-    def group(self, grouper: DataListGrouper, padding: Any = None, forget_order: bool = False) -> None:
+    def group(
+        self, grouper: DataListGrouper, padding: Any = None, forget_order: bool = False
+    ) -> None:
         """Stacks the data of each group that ``grouper`` makes; ``forget_order``: they are numbered anew, group by group."""
         if self.is_grouped:
             raise ValueError("Already grouped, call ungroup() first")
         if self.preset_padder_data is not None and padding is not None:
             raise ValueError("There are pre-set padders")
-        padders = self._padders(padding) if self.preset_padder_data is None else self.preset_padder_data
+        padders = (
+            self._padders(padding) if self.preset_padder_data is None else self.preset_padder_data
+        )
         columns = self._as_columns()
         partition = self._partition_by(grouper, columns)
         lengths = self.get_length_info(partition)
         grouping = Grouping.partition([np.array(part, np.int64) for part in partition])
         groups: "Dict[Tuple[str, ...], Sequence[Tensor]]" = {}
         for path, column in columns.items():
-            shapesig, padder = self.shapesig_data.get(list(path)).value, padders.get(list(path)).value
+            shapesig, padder = (
+                self.shapesig_data.get(list(path)).value,
+                padders.get(list(path)).value,
+            )
             groups[path] = self._stacked(column, shapesig, padder, partition, grouping)
-        self.data_groups = [TensorData(_nested(self.shapesig_data.value, {path: each[i] for path, each in groups.items()})) for i in range(len(partition))]
+        self.data_groups = [
+            TensorData(
+                _nested(self.shapesig_data.value, {path: each[i] for path, each in groups.items()})
+            )
+            for i in range(len(partition))
+        ]
         self.length_info = lengths
-        self.data_partition = self.get_default_data_partition(self.data_groups, self.shapesig_data) if forget_order else partition
+        self.data_partition = (
+            self.get_default_data_partition(self.data_groups, self.shapesig_data)
+            if forget_order
+            else partition
+        )
         self.data_list = None
         self.is_grouped = True
 
-    def _stacked(self, column: _Column, shapesig: ShapeSignature, padder: Any, partition: Partition, grouping: Grouping) -> Sequence[Tensor]:
+    def _stacked(
+        self,
+        column: _Column,
+        shapesig: ShapeSignature,
+        padder: Any,
+        partition: Partition,
+        grouping: Grouping,
+    ) -> Sequence[Tensor]:
         if column.column is not None and all(partition):
             rule = rule_of(padder, shapesig, column.column)
             if rule is not None:
-                return column.column.grouped(grouping.permutation, grouping.offsets, shapesig.bdim_idx, rule).buffers
-        return [padder.merge_tensors([column.tensors[i] for i in part], shapesig) for part in partition]
+                return column.column.grouped(
+                    grouping.permutation, grouping.offsets, shapesig.bdim_idx, rule
+                ).buffers
+        return [
+            padder.merge_tensors([column.tensors[i] for i in part], shapesig) for part in partition
+        ]
 
     def ungroup(self) -> None:
         """Takes the data out of their groups, without padding, in the order of ``data_partition``."""
@@ -239,27 +310,43 @@ class DataCollection:
         columns = {}
         for path in _leaf_paths(self.shapesig_data.value):
             shapesig = self.shapesig_data.get(list(path)).value
-            tensors = [group.get(list(path)).value for group, part in zip(groups, partition) if part]
+            tensors = [
+                group.get(list(path)).value for group, part in zip(groups, partition) if part
+            ]
             columns[path] = _Column(None, self._unstacked(tensors, shapesig, grouping, offsets))
         self.data_groups = self.length_info = self.data_partition = None
         self.data_list = None
         self._columns = columns
         self.is_grouped = False
 
-    def _unstacked(self, tensors: List[Tensor], shapesig: ShapeSignature, grouping: Grouping, offsets: Any) -> Column:
+    def _unstacked(
+        self, tensors: List[Tensor], shapesig: ShapeSignature, grouping: Grouping, offsets: Any
+    ) -> Column:
         sizes = np.array([list(tensor.shape) for tensor in tensors], np.int64)
-        sizes = np.delete(sizes, shapesig.bdim_idx, 1) if len(tensors) else np.empty((0, len(shapesig) - 1), np.int64)
+        sizes = (
+            np.delete(sizes, shapesig.bdim_idx, 1)
+            if len(tensors)
+            else np.empty((0, len(shapesig) - 1), np.int64)
+        )
         shapes = np.repeat(sizes, np.diff(offsets), axis=0)
         for idx, label in shapesig.bdim_removed().iter_ldim_idx_label():
-            lengths = [length for of_group in (self.length_info or {})[label] for length in of_group]
+            lengths = [
+                length for of_group in (self.length_info or {})[label] for length in of_group
+            ]
             if len(lengths) != len(shapes):
-                raise ValueError(f"length_info[{label!r}] has {len(lengths)} lengths: the groups have {len(shapes)} data")
+                raise ValueError(
+                    f"length_info[{label!r}] has {len(lengths)} lengths: the groups have {len(shapes)} data"
+                )
             shapes[:, idx] = lengths
         ordered = np.empty_like(shapes)
         ordered[grouping.permutation] = shapes
-        return Column.padded(tensors, grouping.permutation, offsets, shapesig.bdim_idx, ordered, torch.empty(0))
+        return Column.padded(
+            tensors, grouping.permutation, offsets, shapesig.bdim_idx, ordered, torch.empty(0)
+        )
 
-    def regroup(self, grouper: DataListGrouper, padding: Any = None, forget_order: bool = False) -> None:
+    def regroup(
+        self, grouper: DataListGrouper, padding: Any = None, forget_order: bool = False
+    ) -> None:
         """Ungroups and groups, in one pass."""
         self.ungroup()
         self.group(grouper, padding=padding, forget_order=forget_order)
@@ -268,7 +355,12 @@ class DataCollection:
         """The data in their original order."""
         if not self.is_grouped:
             return self.data_list or []
-        copy = DataCollection(self.shapesig_data, data_groups=self._groups(), length_info=self.length_info, data_partition=self.data_partition)
+        copy = DataCollection(
+            self.shapesig_data,
+            data_groups=self._groups(),
+            length_info=self.length_info,
+            data_partition=self.data_partition,
+        )
         copy.ungroup()
         return copy.data_list or []
 
@@ -277,17 +369,41 @@ class DataCollection:
         if self.is_grouped:
             return self._groups()
         data = self.data_list or []
-        return [self.get_data_group([data[i] for i in part], self.shapesig_data, padder_data) for part in partition]
+        return [
+            self.get_data_group([data[i] for i in part], self.shapesig_data, padder_data)
+            for part in partition
+        ]
 
-    def get_data_group(self, data_sublist: List[TensorData], shapesig_data: ShapeSignatureData, padder_data: PadderData) -> TensorData:
+    def get_data_group(
+        self,
+        data_sublist: List[TensorData],
+        shapesig_data: ShapeSignatureData,
+        padder_data: PadderData,
+    ) -> TensorData:
         """Some data stacked."""
         if shapesig_data.is_leaf:
-            return TensorData(padder_data.value.merge_tensors([data.value for data in data_sublist], shapesig_data.value))
-        return TensorData.from_data_dict({key: self.get_data_group([data[key] for data in data_sublist], shapesig_data[key], padder_data[key]) for key in shapesig_data.keys()})
+            return TensorData(
+                padder_data.value.merge_tensors(
+                    [data.value for data in data_sublist], shapesig_data.value
+                )
+            )
+        return TensorData.from_data_dict(
+            {
+                key: self.get_data_group(
+                    [data[key] for data in data_sublist], shapesig_data[key], padder_data[key]
+                )
+                for key in shapesig_data.keys()
+            }
+        )
 
     # ---- Groups as they are ----
 
-    def get_mask(self, i: int, key_conv: Optional[Dict[str, Any]] = None, mask_hint: Union[str, List[str]] = "copy") -> Any:
+    def get_mask(
+        self,
+        i: int,
+        key_conv: Optional[Dict[str, Any]] = None,
+        mask_hint: Union[str, List[str]] = "copy",
+    ) -> Any:
         """Which places of a group are within a length of their data along at least one dimension (of several): bool.
 
         Args:
@@ -300,7 +416,11 @@ class DataCollection:
 
             def like(tensor: Tensor, shapesig: ShapeSignature) -> Tensor:
                 places = list(shapesig.iter_ldim_idx_label())
-                own = np.array([lengths[label] for _, label in places], np.int64).reshape(len(places), tensor.shape[shapesig.bdim_idx]).T
+                own = (
+                    np.array([lengths[label] for _, label in places], np.int64)
+                    .reshape(len(places), tensor.shape[shapesig.bdim_idx])
+                    .T
+                )
                 dims = [idx for idx, _ in places]
                 own = np.minimum(own, np.array([tensor.shape[dim] for dim in dims], np.int64))
                 return mask_like(tensor, shapesig.bdim_idx, dims, own, is_any=True).contiguous()
@@ -314,52 +434,110 @@ class DataCollection:
         own = np.array([lengths[label] for label in mask_hint], np.int64).T
         return length_mask(own, own.max(0), device=group.get_any_leaf_value().device, is_any=True)
 
-    def apply(self, module: AnnotatedModule, mask_hint: Any = "copy", input_key_conv: Optional[Dict[str, Any]] = None, output_key_conv: Optional[Dict[str, Any]] = None) -> "DataCollection":
+    def apply(
+        self,
+        module: AnnotatedModule,
+        mask_hint: Any = "copy",
+        input_key_conv: Optional[Dict[str, Any]] = None,
+        output_key_conv: Optional[Dict[str, Any]] = None,
+    ) -> "DataCollection":
         """Runs a module on each group; a collection of the outputs, grouped alike. The mask hint is the module's."""
         if not self.is_grouped:
-            raise ValueError('Currently can apply AnnotatedModule only when the DataCollection is "grouped"')
-        shapesig_data, hint = module.get_output_shapesig_data_and_mask_hint(self.shapesig_data, input_key_conv=input_key_conv, output_key_conv=output_key_conv)
+            raise ValueError(
+                'Currently can apply AnnotatedModule only when the DataCollection is "grouped"'
+            )
+        shapesig_data, hint = module.get_output_shapesig_data_and_mask_hint(
+            self.shapesig_data, input_key_conv=input_key_conv, output_key_conv=output_key_conv
+        )
         outputs = []
         for i, group in enumerate(self._groups()):
             inputs = [group.keys_converted(input_key_conv).value]
             if hint is not None:
                 inputs.append(self.get_mask(i, key_conv=input_key_conv, mask_hint=hint))
             outputs.append(TensorData(module(*inputs)).keys_converted(output_key_conv))
-        lengths = {label: own for label, own in (self.length_info or {}).items() if label in shapesig_data.ldim_map}
-        return DataCollection(shapesig_data, data_groups=outputs, length_info=lengths, data_partition=self.data_partition)
+        lengths = {
+            label: own
+            for label, own in (self.length_info or {}).items()
+            if label in shapesig_data.ldim_map
+        }
+        return DataCollection(
+            shapesig_data,
+            data_groups=outputs,
+            length_info=lengths,
+            data_partition=self.data_partition,
+        )
 
     def _new_shapesig(self, shapesig: ShapeSignature, bdim_idx: int, label: str) -> ShapeSignature:
         if not -len(shapesig) - 1 <= bdim_idx <= len(shapesig):
-            raise ValueError(f"new_bdim_idx {bdim_idx} is too {'big' if bdim_idx > 0 else 'small'} compared to {shapesig}")
+            raise ValueError(
+                f"new_bdim_idx {bdim_idx} is too {'big' if bdim_idx > 0 else 'small'} compared to {shapesig}"
+            )
         if any(isinstance(dim, LDim) and dim.label == label for dim in shapesig.list):
             raise ValueError(f"The LDim label {label} already exists in {shapesig}")
         dims: List[Dim] = [LDim(label) if isinstance(dim, BDim) else dim for dim in shapesig.list]
-        dims.insert(0 if bdim_idx >= 0 else bdim_idx + len(shapesig) + 1, BDim())  # asym puts it first wherever the number counts from there
+        dims.insert(
+            0 if bdim_idx >= 0 else bdim_idx + len(shapesig) + 1, BDim()
+        )  # asym puts it first wherever the number counts from there
         return ShapeSignature(dims)
 
-    def _as_data(self, data: List[Any], bdim_idx: int, new_ldim_label: str, padding: Any) -> "DataCollection":
-        shapesig_data = ShapeSignatureData.map(lambda shapesig: self._new_shapesig(shapesig, bdim_idx, new_ldim_label), self.shapesig_data)
+    def _as_data(
+        self, data: List[Any], bdim_idx: int, new_ldim_label: str, padding: Any
+    ) -> "DataCollection":
+        shapesig_data = ShapeSignatureData.map(
+            lambda shapesig: self._new_shapesig(shapesig, bdim_idx, new_ldim_label),
+            self.shapesig_data,
+        )
         return DataCollection(shapesig_data, data_list=data, padding=padding)
 
-    def groups_as_data(self, bdim_idx: int, new_ldim_label: str, padding: Any = None) -> "DataCollection":
+    def groups_as_data(
+        self, bdim_idx: int, new_ldim_label: str, padding: Any = None
+    ) -> "DataCollection":
         """A collection whose data are the groups, their batch being a length, with a batch dimension in front (``bdim_idx >= 0``), or counted from the end."""
         if not self.is_grouped:
-            raise ValueError('"groups_as_data()" can be called only when the DataCollection is grouped')
-        return self._as_data(self._groups(), bdim_idx, new_ldim_label, self.preset_padder_data if padding is None else padding)
+            raise ValueError(
+                '"groups_as_data()" can be called only when the DataCollection is grouped'
+            )
+        return self._as_data(
+            self._groups(),
+            bdim_idx,
+            new_ldim_label,
+            self.preset_padder_data if padding is None else padding,
+        )
 
-    def masks_as_data(self, bdim_idx: int, new_ldim_label: str, padding: Any = None) -> "DataCollection":
+    def masks_as_data(
+        self, bdim_idx: int, new_ldim_label: str, padding: Any = None
+    ) -> "DataCollection":
         """The same of the groups' masks."""
         if not self.is_grouped:
-            raise ValueError('"masks_as_data()" can be called only when the DataCollection is grouped')
-        return self._as_data([self.get_mask(i) for i in range(len(self._groups()))], bdim_idx, new_ldim_label, padding)
+            raise ValueError(
+                '"masks_as_data()" can be called only when the DataCollection is grouped'
+            )
+        return self._as_data(
+            [self.get_mask(i) for i in range(len(self._groups()))],
+            bdim_idx,
+            new_ldim_label,
+            padding,
+        )
 
     def to_device(self, device: Any) -> "DataCollection":
         """The same on a device."""
-        padding = None if self.preset_padder_data is None else self.preset_padder_data.to_device(device)
+        padding = (
+            None if self.preset_padder_data is None else self.preset_padder_data.to_device(device)
+        )
         if not self.is_grouped:
-            return DataCollection(self.shapesig_data, data_list=[data.to_device(device) for data in self.data_list or ()], padding=padding)
+            return DataCollection(
+                self.shapesig_data,
+                data_list=[data.to_device(device) for data in self.data_list or ()],
+                padding=padding,
+            )
         groups = [group.to_device(device) for group in self._groups()]
-        return DataCollection(self.shapesig_data, data_groups=groups, length_info=self.length_info, data_partition=self.data_partition, padding=padding)
+        return DataCollection(
+            self.shapesig_data,
+            data_groups=groups,
+            length_info=self.length_info,
+            data_partition=self.data_partition,
+            padding=padding,
+        )
 
     # ---- Parts ----
 
@@ -370,14 +548,31 @@ class DataCollection:
             raise KeyError(f"No key {key}")
         shapesig_data = self.shapesig_data[key]
         if not self.is_grouped:
-            return DataCollection(shapesig_data, data_list=[data[key] for data in self.data_list or ()])
-        lengths = {label: own for label, own in (self.length_info or {}).items() if label in shapesig_data.ldim_map}
-        return DataCollection(shapesig_data, data_groups=[group[key] for group in self._groups()], length_info=lengths, data_partition=self.data_partition)
+            return DataCollection(
+                shapesig_data, data_list=[data[key] for data in self.data_list or ()]
+            )
+        lengths = {
+            label: own
+            for label, own in (self.length_info or {}).items()
+            if label in shapesig_data.ldim_map
+        }
+        return DataCollection(
+            shapesig_data,
+            data_groups=[group[key] for group in self._groups()],
+            length_info=lengths,
+            data_partition=self.data_partition,
+        )
 
     def __setitem__(self, key: str, sub: "DataCollection") -> None:
         if self.is_grouped != sub.is_grouped or self.get_group_hash() != sub.get_group_hash():
-            raise IncompatibleDataCollectionError("It seems two DataCollections are not compatible, so you cannot __setitem__ one into another.")
-        pairs = zip(self._groups(), sub._groups()) if self.is_grouped else zip(self.data_list or (), sub.data_list or ())
+            raise IncompatibleDataCollectionError(
+                "It seems two DataCollections are not compatible, so you cannot __setitem__ one into another."
+            )
+        pairs = (
+            zip(self._groups(), sub._groups())
+            if self.is_grouped
+            else zip(self.data_list or (), sub.data_list or ())
+        )
         for data, below in pairs:
             data[key] = below
         if self.length_info is not None:
@@ -394,16 +589,37 @@ class DataCollection:
                 raise IncompatibleDataCollectionError(
                     f"It seems {number + 1}th DataCollection is incompatible with the first one, so you cannot combine them into a single DataCollection"
                 )
-        shapesig_data = ShapeSignatureData.from_data_dict({key: dc.shapesig_data for key, dc in d.items()})
-        padders = {key: dc.preset_padder_data.value for key, dc in d.items() if dc.preset_padder_data is not None}
+        shapesig_data = ShapeSignatureData.from_data_dict(
+            {key: dc.shapesig_data for key, dc in d.items()}
+        )
+        padders = {
+            key: dc.preset_padder_data.value
+            for key, dc in d.items()
+            if dc.preset_padder_data is not None
+        }
         padding = padders or None
         if not first.is_grouped:
             rows = zip(*(dc.data_list or () for dc in d.values()))
-            return DataCollection(shapesig_data, data_list=[TensorData.from_data_dict(dict(zip(d, row))) for row in rows], padding=padding)
+            return DataCollection(
+                shapesig_data,
+                data_list=[TensorData.from_data_dict(dict(zip(d, row))) for row in rows],
+                padding=padding,
+            )
         lengths: Lengths = {}
         for dc in d.values():
             for label, own in (dc.length_info or {}).items():
                 if lengths.setdefault(label, own) != own:
-                    raise IncompatibleDataCollectionError(f"length_info collision for ldim_label {label} - {dc} and something else")
-        groups = [TensorData.from_data_dict(dict(zip(d, row))) for row in zip(*(dc._groups() for dc in d.values()))]
-        return DataCollection(shapesig_data, data_groups=groups, length_info=lengths, data_partition=first.data_partition, padding=padding)
+                    raise IncompatibleDataCollectionError(
+                        f"length_info collision for ldim_label {label} - {dc} and something else"
+                    )
+        groups = [
+            TensorData.from_data_dict(dict(zip(d, row)))
+            for row in zip(*(dc._groups() for dc in d.values()))
+        ]
+        return DataCollection(
+            shapesig_data,
+            data_groups=groups,
+            length_info=lengths,
+            data_partition=first.data_partition,
+            padding=padding,
+        )

@@ -44,7 +44,9 @@ class PredefinedGrouper(DataListGrouper):
 
     def get_data_partition(self, data_list: Sequence[Any], shapesig_data: Any) -> List[List[int]]:
         if len(data_list) != self.length:
-            raise ValueError(f"data_list has {len(data_list)} data: the partition is one of {self.length}")
+            raise ValueError(
+                f"data_list has {len(data_list)} data: the partition is one of {self.length}"
+            )
         return self.partition
 
 
@@ -64,7 +66,9 @@ class LengthBasedGrouper(DataListGrouper, metaclass=ABCMeta):
 
     def get_data_partition(self, data_list: Sequence[Any], shapesig_data: Any) -> List[List[int]]:
         keys, idx = shapesig_data.prestack_ldim_map[self.ldim_label]
-        return self.get_partition_from_lengths([data.get(keys).value.shape[idx] for data in data_list])
+        return self.get_partition_from_lengths(
+            [data.get(keys).value.shape[idx] for data in data_list]
+        )
 
     @abstractmethod
     def get_partition_from_lengths(self, lengths: List[int]) -> List[List[int]]:
@@ -89,4 +93,6 @@ class LengthThresholdGrouper(LengthBasedGrouper):
         return int(np.searchsorted(self.thresholds, num))
 
     def get_partition_from_lengths(self, lengths: List[int]) -> List[List[int]]:
-        return [indices.tolist() for indices in sab.Grouping.by_thresholds((lengths, self.thresholds))]
+        return [
+            indices.tolist() for indices in sab.Grouping.by_thresholds((lengths, self.thresholds))
+        ]

@@ -35,14 +35,19 @@ class Padder(metaclass=ABCMeta):
         rule = None if column is None else rule_of(self, shapesig, column)
         if column is not None and rule is not None:
             grouping = Grouping.uni(len(tensors))
-            return column.grouped(grouping.permutation, grouping.offsets, shapesig.bdim_idx, rule).buffers[0]
+            return column.grouped(
+                grouping.permutation, grouping.offsets, shapesig.bdim_idx, rule
+            ).buffers[0]
         if not len(tensors):
             raise ValueError("tensors: must be at least one")
         own = shapesig.bdim_removed()
         target_shape = list(tensors[0].shape)
         for idx, _ in own.iter_ldim_idx_label():
             target_shape[idx] = max(tensor.shape[idx] for tensor in tensors)
-        return torch.stack([self.pad(tensor, own, tuple(target_shape)) for tensor in tensors], dim=shapesig.bdim_idx)
+        return torch.stack(
+            [self.pad(tensor, own, tuple(target_shape)) for tensor in tensors],
+            dim=shapesig.bdim_idx,
+        )
 
 
 class ZeroPadder(Padder):
@@ -73,11 +78,17 @@ class CDimPadder(Padder):
         constant = list(shapesig.iter_cdim_idx())
         for number, idx in enumerate(constant):
             if not t.shape[idx] == target_shape[idx] == self.value.shape[number]:
-                raise ValueError(f"a tensor has shape {tuple(t.shape)}: must be as the padding of shape {tuple(self.value.shape)} in dimension {idx}")
-        value = self.value.reshape([size if idx in constant else 1 for idx, size in enumerate(target_shape)])
+                raise ValueError(
+                    f"a tensor has shape {tuple(t.shape)}: must be as the padding of shape {tuple(self.value.shape)} in dimension {idx}"
+                )
+        value = self.value.reshape(
+            [size if idx in constant else 1 for idx, size in enumerate(target_shape)]
+        )
         for idx, size in enumerate(target_shape):
             if idx not in constant:
-                more = value.broadcast_to([*t.shape[:idx], size - t.shape[idx], *t.shape[idx + 1 :]])
+                more = value.broadcast_to(
+                    [*t.shape[:idx], size - t.shape[idx], *t.shape[idx + 1 :]]
+                )
                 t = torch.cat([t, more], dim=idx)
         return t
 
@@ -90,13 +101,20 @@ def rule_of(padder: Any, shapesig: ShapeSignature, column: Column) -> Optional[R
     own = shapesig.bdim_removed()
     lengths = {idx for idx, _ in own.iter_ldim_idx_label()}
     shapes = column.shapes
-    if any((shapes[:, dim] != shapes[0, dim]).any() for dim in range(shapes.shape[1]) if dim not in lengths):
+    if any(
+        (shapes[:, dim] != shapes[0, dim]).any()
+        for dim in range(shapes.shape[1])
+        if dim not in lengths
+    ):
         return None
     if isinstance(padder, ZeroPadder) and type(padder).pad is ZeroPadder.pad:
         return Rule()
     if isinstance(padder, CDimPadder) and type(padder).pad is CDimPadder.pad:
         constant = tuple(own.iter_cdim_idx())
-        if max(constant, default=-1) < shapes.shape[1] and (padder.value.dtype, padder.value.device) == (column.dtype, column.device):
+        if max(constant, default=-1) < shapes.shape[1] and (
+            padder.value.dtype,
+            padder.value.device,
+        ) == (column.dtype, column.device):
             if tuple(padder.value.shape) == tuple(shapes[0, list(constant)].tolist()):
                 return Rule(padder.value, constant)
     return None
@@ -114,15 +132,26 @@ class PadderData(Data):
     """Padders nested in dictionaries; with ``template`` those that are left out are zeros."""
 
     def __init__(self, padding: Any, template: Optional[DataTemplate] = None) -> None:
-        super().__init__(padding if template is None else PadderData.padding_with_default_added(padding, template))
+        super().__init__(
+            padding
+            if template is None
+            else PadderData.padding_with_default_added(padding, template)
+        )
 
     @classmethod
     def padding_with_default_added(cls, padding: Any, template: DataTemplate) -> Any:
         if template.is_leaf:
             if padding is not None and not isinstance(padding, Padder):
-                raise TypeError(f"padding = {padding!r}: must be a Padder where the data have a tensor")
+                raise TypeError(
+                    f"padding = {padding!r}: must be a Padder where the data have a tensor"
+                )
             return ZeroPadder() if padding is None else padding
-        return {key: cls.padding_with_default_added(None if padding is None or key not in padding else padding[key], template[key]) for key in template.keys()}
+        return {
+            key: cls.padding_with_default_added(
+                None if padding is None or key not in padding else padding[key], template[key]
+            )
+            for key in template.keys()
+        }
 
     @property
     def leaf_type(self) -> Any:

@@ -12,10 +12,22 @@ import sab
 
 __all__ = ["find_thresholds"]
 
-_STATUSES = {"perfect": "even", "repeated": "repeated", "could not tolerate": "not_tolerated", "extreme": "extreme", "narrow gap": "narrow"}
+_STATUSES = {
+    "perfect": "even",
+    "repeated": "repeated",
+    "could not tolerate": "not_tolerated",
+    "extreme": "extreme",
+    "narrow gap": "narrow",
+}
 
 
-def _search(l: Sequence[int], cost_fn: Callable[[int], Any], k: int, tolerate: Optional[int], num_trials: int) -> Tuple[List[int], Any, sab.Thresholds]:
+def _search(
+    l: Sequence[int],
+    cost_fn: Callable[[int], Any],
+    k: int,
+    tolerate: Optional[int],
+    num_trials: int,
+) -> Tuple[List[int], Any, sab.Thresholds]:
     lengths: npt.NDArray[Any] = np.asarray(l)
     if lengths.size == 0 or lengths.dtype.kind not in "iu" or lengths.min() <= 0:
         raise ValueError("lengths must be positive integers")
@@ -29,17 +41,34 @@ def _search(l: Sequence[int], cost_fn: Callable[[int], Any], k: int, tolerate: O
         costs[int(length)] = cost_fn(int(length))
         return float(costs[int(length)])
 
-    found = sab.find_thresholds(lengths, k, cost, method="randomised", cost_per_sample=True, num_trials=num_trials, tolerate=tolerate, starts=starts)
+    found = sab.find_thresholds(
+        lengths,
+        k,
+        cost,
+        method="randomised",
+        cost_per_sample=True,
+        num_trials=num_trials,
+        tolerate=tolerate,
+        starts=starts,
+    )
     thresholds = [int(threshold) for threshold in found.thresholds]
     counts = np.bincount(np.searchsorted(thresholds, lengths), minlength=k + 1).tolist()
-    of_groups = [costs[x] * count for x, count in zip([*thresholds, int(xs[-1])], counts)]  # in the type of cost_fn's numbers
+    of_groups = [
+        costs[x] * count for x, count in zip([*thresholds, int(xs[-1])], counts)
+    ]  # in the type of cost_fn's numbers
     return thresholds, max(abs(b - a) for a, b in zip(of_groups, of_groups[1:])), found
 
 
-def _find_thresholds(l: Sequence[int], cost_fn: Callable[[int], Any], k: int, tolerate: Optional[int] = None) -> Tuple[List[int], Any, str]:
+def _find_thresholds(
+    l: Sequence[int], cost_fn: Callable[[int], Any], k: int, tolerate: Optional[int] = None
+) -> Tuple[List[int], Any, str]:
     """One search: the thresholds, the largest difference of cost between neighbouring groups, and how the search ended."""
     thresholds, max_diff, found = _search(l, cost_fn, k, tolerate, 1)
-    return thresholds, max_diff, next(status for status, field in _STATUSES.items() if getattr(found, field))
+    return (
+        thresholds,
+        max_diff,
+        next(status for status, field in _STATUSES.items() if getattr(found, field)),
+    )
 
 
 def find_thresholds(
@@ -73,5 +102,11 @@ def find_thresholds(
     """
     thresholds, max_diff, found = _search(l, cost_fn, k, tolerate, num_trials)
     if print_status:
-        print({status: getattr(found, field) for status, field in _STATUSES.items() if getattr(found, field)})
+        print(
+            {
+                status: getattr(found, field)
+                for status, field in _STATUSES.items()
+                if getattr(found, field)
+            }
+        )
     return (thresholds, max_diff) if return_max_diff else thresholds

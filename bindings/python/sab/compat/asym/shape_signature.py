@@ -165,7 +165,9 @@ class PreShapeSignature:
             return PreMDim(s[2:])
         if _labelled(s, "l"):
             return PreLDim(s[2:])
-        raise ValueError(f"dimension {s!r}: must be b, l_label, m_label, a number, or .. with a label or none between the dots")
+        raise ValueError(
+            f"dimension {s!r}: must be b, l_label, m_label, a number, or .. with a label or none between the dots"
+        )
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.list))})"
@@ -305,7 +307,9 @@ class ShapeSignatureData(Data):
             if prestack and value.bdim_idx == -1:
                 raise ValueError("No batch index while it is expected to be there")
             for idx, label in value.iter_ldim_idx_label():
-                found.setdefault(label, (keys, idx - 1 if prestack and value.bdim_idx < idx else idx))
+                found.setdefault(
+                    label, (keys, idx - 1 if prestack and value.bdim_idx < idx else idx)
+                )
 
         search(self.value, [])
         return found

@@ -7,7 +7,19 @@ core forms and draws the batches; any other class is driven as its authors docum
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Type, TypeVar, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Type,
+    TypeVar,
+    Union,
+)
 
 import numpy as np
 import torch
@@ -19,7 +31,12 @@ from sab._native import Calls, check, ffi, lib, new_options
 from sab._samplers import batches_of
 from sab.compat.bionemo.utils import INTEGER_DTYPES
 
-__all__: Sequence[str] = ("BucketBatchSampler", "Real", "SizeAwareBatchSampler", "size_aware_batching")
+__all__: Sequence[str] = (
+    "BucketBatchSampler",
+    "Real",
+    "SizeAwareBatchSampler",
+    "size_aware_batching",
+)
 
 Data = TypeVar("Data")
 BatchCollated = TypeVar("BatchCollated")
@@ -30,8 +47,19 @@ Logger = Optional[Callable[[str], None]]
 class _Greedy:
     """The rule that a size is added or opens a new batch by, and what is said to the loggers."""
 
-    def __init__(self, sizeof: Callable[[Any], Any], max_total_size: Any, info_logger: Logger, warn_logger: Logger) -> None:
-        self.sizeof, self.max_total_size, self.info, self.warn = sizeof, max_total_size, info_logger, warn_logger
+    def __init__(
+        self,
+        sizeof: Callable[[Any], Any],
+        max_total_size: Any,
+        info_logger: Logger,
+        warn_logger: Logger,
+    ) -> None:
+        self.sizeof, self.max_total_size, self.info, self.warn = (
+            sizeof,
+            max_total_size,
+            info_logger,
+            warn_logger,
+        )
         self.seen = self.batched = self.batches = 0
 
     def size(self, data: Any) -> Any:
@@ -42,7 +70,9 @@ class _Greedy:
         except Exception as error:
             raise RuntimeError(f"sizeof raises error at data={data}: {error}") from error
         if size > self.max_total_size and self.warn is not None:
-            self.warn(f"Size of element {data} exceeds max_total_size ({size} > {self.max_total_size}), skipping")
+            self.warn(
+                f"Size of element {data} exceeds max_total_size ({size} > {self.max_total_size}), skipping"
+            )
         return size
 
     def emit(self, batch: List[Any]) -> List[Any]:
@@ -85,7 +115,9 @@ def size_aware_batching(
     """
     if not callable(sizeof):
         raise TypeError("sizeof must be a callable")
-    collate: Callable[[Any], Any] = (lambda batch: batch) if collate_fn is None or not callable(collate_fn) else collate_fn
+    collate: Callable[[Any], Any] = (
+        (lambda batch: batch) if collate_fn is None or not callable(collate_fn) else collate_fn
+    )
     greedy = _Greedy(sizeof, max_total_size, info_logger, warn_logger)
     batch: List[Data] = []
     total: Any = 0
@@ -127,7 +159,9 @@ class SizeAwareBatchSampler(TorchSampler[List[int]]):
         if isinstance(sampler, str) or not isinstance(sampler, (TorchSampler, Iterable)):
             raise TypeError("sampler should be an instance of torch.utils.data.Sampler or Iterable")
         if not isinstance(max_total_size, (int, float)):
-            raise ValueError(f"max_total_size should be int or float but got {type(max_total_size)}")
+            raise ValueError(
+                f"max_total_size should be int or float but got {type(max_total_size)}"
+            )
         if not callable(sizeof):
             raise TypeError("sizeof must be a callable")
         self._sampler, self._sizeof, self._max_total_size = sampler, sizeof, max_total_size
@@ -135,7 +169,11 @@ class SizeAwareBatchSampler(TorchSampler[List[int]]):
 
     def __iter__(self) -> Iterator[List[int]]:
         return size_aware_batching(
-            self._sampler, self._sizeof, self._max_total_size, info_logger=self._info_logger, warn_logger=self._warn_logger
+            self._sampler,
+            self._sizeof,
+            self._max_total_size,
+            info_logger=self._info_logger,
+            warn_logger=self._warn_logger,
         )
 
 
@@ -182,15 +220,26 @@ class BucketBatchSampler(TorchSampler[List[int]]):
         self.shuffle = shuffle
         self.generator = generator
         if shuffle and generator is None:
-            self.generator = torch.Generator().manual_seed(int(torch.empty((), dtype=torch.int64).random_().item()))
+            self.generator = torch.Generator().manual_seed(
+                int(torch.empty((), dtype=torch.int64).random_().item())
+            )
         if not issubclass(base_batch_sampler_class, TorchSampler):
             raise TypeError(
                 "base_batch_sampler_class should be a batch sampler class inherited from torch.utils.data.Sampler, but got "
                 f"base_batch_sampler_class={base_batch_sampler_class}"
             )
-        shared = {} if base_batch_sampler_shared_kwargs is None else base_batch_sampler_shared_kwargs
-        individual = {} if base_batch_sampler_individual_kwargs is None else base_batch_sampler_individual_kwargs
-        for name, given in (("base_batch_sampler_shared_kwargs", shared), ("base_batch_sampler_individual_kwargs", individual)):
+        shared = (
+            {} if base_batch_sampler_shared_kwargs is None else base_batch_sampler_shared_kwargs
+        )
+        individual = (
+            {}
+            if base_batch_sampler_individual_kwargs is None
+            else base_batch_sampler_individual_kwargs
+        )
+        for name, given in (
+            ("base_batch_sampler_shared_kwargs", shared),
+            ("base_batch_sampler_individual_kwargs", individual),
+        ):
             if not isinstance(given, dict):
                 raise TypeError(f"{name} should be a dictionary, but got {name}={given}")
             if not all(isinstance(key, str) for key in given):
@@ -203,7 +252,9 @@ class BucketBatchSampler(TorchSampler[List[int]]):
             )
         self.base_batch_sampler_class = base_batch_sampler_class
         self.base_batch_sampler_shared_kwargs = shared
-        self.base_batch_sampler_individual_kwargs = [{key: value[k] for key, value in values.items()} for k in range(self.num_buckets)]
+        self.base_batch_sampler_individual_kwargs = [
+            {key: value[k] for key, value in values.items()} for k in range(self.num_buckets)
+        ]
 
         # Elements by bucket: 0 and num_buckets + 1 are outside.
         bucket_ids = torch.bucketize(sizes, bucket_boundaries, right=True)
@@ -213,12 +264,22 @@ class BucketBatchSampler(TorchSampler[List[int]]):
         self.bucket_sizes: torch.Tensor = counts[1 : self.num_buckets + 1]
         self.num_samples = int(self.bucket_sizes.sum())
         if self.num_samples == 0:
-            raise RuntimeError("The sizes of all elements in the dataset are outside the bucket ranges provided")
+            raise RuntimeError(
+                "The sizes of all elements in the dataset are outside the bucket ranges provided"
+            )
         if self.num_samples < len(sizes):
-            warnings.warn(f"{len(sizes) - self.num_samples} elements are outside the buckets provided and will be skipped")
-        self.bucket_element_indices: List[List[int]] = [by_bucket[edges[k] : edges[k + 1]].tolist() for k in range(self.num_buckets)]
+            warnings.warn(
+                f"{len(sizes) - self.num_samples} elements are outside the buckets provided and will be skipped"
+            )
+        self.bucket_element_indices: List[List[int]] = [
+            by_bucket[edges[k] : edges[k + 1]].tolist() for k in range(self.num_buckets)
+        ]
         self.base_batch_samplers: List[Any] = [
-            base_batch_sampler_class(self.bucket_element_indices[k], **shared, **self.base_batch_sampler_individual_kwargs[k])
+            base_batch_sampler_class(
+                self.bucket_element_indices[k],
+                **shared,
+                **self.base_batch_sampler_individual_kwargs[k],
+            )
             for k in range(self.num_buckets)
         ]
 
@@ -227,12 +288,18 @@ class BucketBatchSampler(TorchSampler[List[int]]):
 
     def __iter__(self) -> Iterator[List[int]]:
         bases = self.base_batch_samplers
-        if all(type(base) is BatchSampler and base.batch_size > 0 for base in bases) and len({base.drop_last for base in bases}) == 1:
+        if (
+            all(type(base) is BatchSampler and base.batch_size > 0 for base in bases)
+            and len({base.drop_last for base in bases}) == 1
+        ):
             batch_sizes = np.array([base.batch_size for base in bases], np.uint64)
             return self._core(batch_sizes, bool(bases[0].drop_last), None)
         if all(type(base) is SizeAwareBatchSampler for base in bases) and self._share_one_rule():
             base = bases[0]
-            greedy = [_Greedy(base._sizeof, base._max_total_size, base._info_logger, base._warn_logger) for _ in bases]
+            greedy = [
+                _Greedy(base._sizeof, base._max_total_size, base._info_logger, base._warn_logger)
+                for _ in bases
+            ]
             return self._core(np.ones(1, np.uint64), False, greedy)
         return self._drive()
 
@@ -240,19 +307,31 @@ class BucketBatchSampler(TorchSampler[List[int]]):
         """Whether all size-aware bases are alike and their maximum is a number that the core takes."""
         first = self.base_batch_samplers[0]
         fields = ("_sizeof", "_max_total_size", "_info_logger", "_warn_logger")
-        same = all(getattr(base, field) is getattr(first, field) for base in self.base_batch_samplers for field in fields)
+        same = all(
+            getattr(base, field) is getattr(first, field)
+            for base in self.base_batch_samplers
+            for field in fields
+        )
         return same and 0 <= first._max_total_size <= 2**53
 
-    def _core(self, batch_sizes: Any, drop_last: bool, greedy: Optional[List[_Greedy]]) -> Iterator[List[int]]:
+    def _core(
+        self, batch_sizes: Any, drop_last: bool, greedy: Optional[List[_Greedy]]
+    ) -> Iterator[List[int]]:
         """A pass by the core, which sees the elements renumbered: bucket by bucket, in the order that the shuffle left."""
         self._shuffle_elements()
-        present = np.concatenate([np.asarray(indices, np.int64) for indices in self.bucket_element_indices])
+        present = np.concatenate(
+            [np.asarray(indices, np.int64) for indices in self.bucket_element_indices]
+        )
         bucket_of = np.repeat(np.arange(self.num_buckets), self.bucket_sizes.numpy())
         tail = "drop" if drop_last else "keep"
-        plan = sab.plan(bucket_of, boundaries=np.arange(self.num_buckets + 1), batch_size=batch_sizes, tail=tail)
+        plan = sab.plan(
+            bucket_of, boundaries=np.arange(self.num_buckets + 1), batch_size=batch_sizes, tail=tail
+        )
 
         options = new_options("sab_torch_sampler_options")
-        options.shuffle = lib.SAB_TORCH_SHUFFLE_BUCKETS if self.shuffle else lib.SAB_TORCH_SHUFFLE_NONE
+        options.shuffle = (
+            lib.SAB_TORCH_SHUFFLE_BUCKETS if self.shuffle else lib.SAB_TORCH_SHUFFLE_NONE
+        )
         sizes = _ask_at_once(greedy, present) if greedy is not None else None
 
         def size(place: int) -> float:
@@ -327,11 +406,17 @@ def _check_numbers(name: str, numbers: Any, dimensions: str = "1D", least: int =
     if not isinstance(numbers, torch.Tensor):
         raise TypeError(f"{name} should be a torch tensor, but got {name}={numbers}")
     if numbers.ndim != 1:
-        raise ValueError(f"{name} should be a {dimensions} tensor, but got {name} with shape {numbers.shape}")
+        raise ValueError(
+            f"{name} should be a {dimensions} tensor, but got {name} with shape {numbers.shape}"
+        )
     if len(numbers) < least:
-        raise ValueError(f"{name} should have at least {least} numbers, but got {name}={numbers.shape}")
+        raise ValueError(
+            f"{name} should have at least {least} numbers, but got {name}={numbers.shape}"
+        )
     if not torch.is_floating_point(numbers) and numbers.dtype not in INTEGER_DTYPES:
-        raise ValueError(f"{name} should contain only integers or floating point numbers, but got {name}.dtype={numbers.dtype}")
+        raise ValueError(
+            f"{name} should contain only integers or floating point numbers, but got {name}.dtype={numbers.dtype}"
+        )
 
 
 # torch's CPU generator state: seed (8 bytes), left (4), seeded (4), next (8), 624 words of 8 bytes, and more that stays as it is. `left` is

@@ -50,12 +50,17 @@ def create_buckets(sizes: torch.Tensor, max_width: int, min_bucket_count: int) -
             raise ValueError(f"{name} should be a positive integer but got {name}={value}")
     # Only differences of sizes matter: shifted, they are all sizes that the core takes.
     least = int(sizes.min())
-    boundaries, counts = sab.create_buckets(sizes.to(torch.int64) - least, max_width, min_bucket_count)
+    boundaries, counts = sab.create_buckets(
+        sizes.to(torch.int64) - least, max_width, min_bucket_count
+    )
     return Buckets(torch.from_numpy(boundaries).add(least), torch.from_numpy(counts))
 
 
 def collect_cuda_peak_alloc(
-    dataset: Iterable[Data], work: Callable[[Data], Feature], device: torch.device, cleanup: Optional[Callable[[], None]] = None
+    dataset: Iterable[Data],
+    work: Callable[[Data], Feature],
+    device: torch.device,
+    cleanup: Optional[Callable[[], None]] = None,
 ) -> Tuple[List[Feature], List[int]]:
     """Runs ``work`` on each element of ``dataset`` and collects what it returns, and the peak of CUDA memory meanwhile, in bytes.
 

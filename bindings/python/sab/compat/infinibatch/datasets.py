@@ -51,7 +51,14 @@ def chunked_dataset_iterator(
     """
     if not train and shuffle:
         raise ValueError("shuffling is not supported when train=False")
-    chunks = create_source_iterator(chunk_refs, train=train, seed=seed, shuffle=shuffle, num_instances=num_instances, instance_rank=instance_rank)
+    chunks = create_source_iterator(
+        chunk_refs,
+        train=train,
+        seed=seed,
+        shuffle=shuffle,
+        num_instances=num_instances,
+        instance_rank=instance_rank,
+    )
     samples: CheckpointableIterator = SelectManyIterator(chunks, read_chunk_fn)
     if prefetch:
         samples = PrefetchIterator(samples, buffer_size)

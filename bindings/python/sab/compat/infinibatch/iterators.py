@@ -102,7 +102,9 @@ class _StreamIterator(CheckpointableIterator):
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
-            raise RuntimeError("the iterator is closed: one that prefetches, or has a source that does, cannot be used again")
+            raise RuntimeError(
+                "the iterator is closed: one that prefetches, or has a source that does, cannot be used again"
+            )
 
     def __getstate__(self) -> Dict[str, Any]:
         return self.__dict__
@@ -113,15 +115,28 @@ class _StreamIterator(CheckpointableIterator):
 
 def _prefetches(stream: Stream) -> bool:
     """Whether one of the steps does, also in the other sources of a step."""
-    given = [each for _, _, *arguments in stream._recipe for argument in arguments if isinstance(argument, tuple) for each in argument]
-    return any(step[0] == "prefetch" for step in stream._recipe) or any(isinstance(each, Stream) and _prefetches(each) for each in given)
+    given = [
+        each
+        for _, _, *arguments in stream._recipe
+        for argument in arguments
+        if isinstance(argument, tuple)
+        for each in argument
+    ]
+    return any(step[0] == "prefetch" for step in stream._recipe) or any(
+        isinstance(each, Stream) and _prefetches(each) for each in given
+    )
 
 
-def _source(source_iterator: Any, name: str = "source_iterator has to be a CheckpointableIterator") -> Stream:
+def _source(
+    source_iterator: Any, name: str = "source_iterator has to be a CheckpointableIterator"
+) -> Stream:
     if not isinstance(source_iterator, CheckpointableIterator):
         raise ValueError(name)
     kind = type(source_iterator)
-    if isinstance(source_iterator, _StreamIterator) and all(getattr(kind, name) is getattr(_StreamIterator, name) for name in ("__next__", "getstate", "setstate")):
+    if isinstance(source_iterator, _StreamIterator) and all(
+        getattr(kind, name) is getattr(_StreamIterator, name)
+        for name in ("__next__", "getstate", "setstate")
+    ):
         return source_iterator._stream
     return Stream.from_iterable(source_iterator)
 
@@ -158,14 +173,27 @@ class _Plain:
 
 
 def create_source_iterator(
-    source_items: List[Any], train: bool = True, seed: Optional[int] = None, shuffle: bool = True, num_instances: int = 1, instance_rank: int = 0
+    source_items: List[Any],
+    train: bool = True,
+    seed: Optional[int] = None,
+    shuffle: bool = True,
+    num_instances: int = 1,
+    instance_rank: int = 0,
 ) -> CheckpointableIterator:
     """Permutations for ever for training, this instance's chunk once otherwise."""
     if not train and shuffle:
         raise ValueError("shuffling is not supported when train=False")
     if train:
-        return InfinitePermutationSourceIterator(source_items, seed=seed, shuffle=shuffle, num_instances=num_instances, instance_rank=instance_rank)
-    return ChunkedSourceIterator(source_items, num_instances=num_instances, instance_rank=instance_rank)
+        return InfinitePermutationSourceIterator(
+            source_items,
+            seed=seed,
+            shuffle=shuffle,
+            num_instances=num_instances,
+            instance_rank=instance_rank,
+        )
+    return ChunkedSourceIterator(
+        source_items, num_instances=num_instances, instance_rank=instance_rank
+    )
 
 
 class _Items(_StreamIterator):
@@ -173,7 +201,9 @@ class _Items(_StreamIterator):
         self._stream = stream
 
 
-def ChunkedSourceIterator(source_items: List[Any], num_instances: int = 1, instance_rank: int = 0) -> CheckpointableIterator:
+def ChunkedSourceIterator(
+    source_items: List[Any], num_instances: int = 1, instance_rank: int = 0
+) -> CheckpointableIterator:
     """The items of this instance: consecutive parts that differ by at most 1, so that the instances in order give the list."""
     if instance_rank >= num_instances:
         raise ValueError("invalid instance_rank")
@@ -183,21 +213,42 @@ def ChunkedSourceIterator(source_items: List[Any], num_instances: int = 1, insta
 class InfinitePermutationSourceIterator(_StreamIterator):
     """Permutations of a list for ever, every num_instances-th item of them."""
 
-    def __init__(self, source_items: List[Any], seed: Optional[int] = 0, shuffle: bool = True, num_instances: int = 1, instance_rank: int = 0) -> None:
+    def __init__(
+        self,
+        source_items: List[Any],
+        seed: Optional[int] = 0,
+        shuffle: bool = True,
+        num_instances: int = 1,
+        instance_rank: int = 0,
+    ) -> None:
         if not source_items:
             raise ValueError("source must not be empty")
         if instance_rank >= num_instances:
             raise ValueError("invalid instance_rank")
         items = copy.deepcopy(source_items)
-        self._stream = Stream.from_items(items, shuffle=shuffle, infinite=True, seed=_seed(seed), rank=instance_rank, world_size=num_instances)
+        self._stream = Stream.from_items(
+            items,
+            shuffle=shuffle,
+            infinite=True,
+            seed=_seed(seed),
+            rank=instance_rank,
+            world_size=num_instances,
+        )
 
 
 class MultiplexIterator(_StreamIterator):
     """Items of several iterators; a control iterator gives the index of the one that is next."""
 
-    def __init__(self, control_iterator: CheckpointableIterator, source_iterators: List[CheckpointableIterator]) -> None:
+    def __init__(
+        self,
+        control_iterator: CheckpointableIterator,
+        source_iterators: List[CheckpointableIterator],
+    ) -> None:
         words = "control_iterator and source_iterators have to be CheckpointableIterators"
-        control, sources = _source(control_iterator, words), [_source(source, words) for source in source_iterators]
+        control, sources = (
+            _source(control_iterator, words),
+            [_source(source, words) for source in source_iterators],
+        )
         self._stream = control.map(_Index(len(sources))).multiplex(*sources)
 
 
@@ -214,21 +265,29 @@ class _Index:
 class SelectManyIterator(_StreamIterator):
     """The items of what collection_selector gives for each item, or of the items themselves."""
 
-    def __init__(self, source_iterator: CheckpointableIterator, collection_selector: Optional[Callable[[Any], Iterable[Any]]] = None) -> None:
+    def __init__(
+        self,
+        source_iterator: CheckpointableIterator,
+        collection_selector: Optional[Callable[[Any], Iterable[Any]]] = None,
+    ) -> None:
         self._stream = _source(source_iterator).select_many(collection_selector)
 
 
 class BufferedShuffleIterator(_StreamIterator):
     """Each item takes a random place in a buffer, and what was there goes on. A checkpoint holds the buffer."""
 
-    def __init__(self, source_iterator: CheckpointableIterator, buffer_size: int, seed: Optional[int] = 0) -> None:
+    def __init__(
+        self, source_iterator: CheckpointableIterator, buffer_size: int, seed: Optional[int] = 0
+    ) -> None:
         self._stream = _source(source_iterator).buffered_shuffle(buffer_size, seed=_seed(seed))
 
 
 class MapIterator(_StreamIterator):
     """Each item turned into another."""
 
-    def __init__(self, source_iterator: CheckpointableIterator, transform: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, source_iterator: CheckpointableIterator, transform: Callable[[Any], Any]
+    ) -> None:
         self._stream = _source(source_iterator).map(transform)
 
 
@@ -241,10 +300,19 @@ class ParallelMapIterator(_StreamIterator):
     """
 
     def __init__(
-        self, source_iterator: CheckpointableIterator, transform: Callable[[Any], Any], num_processes: int, num_items_per_process: int
+        self,
+        source_iterator: CheckpointableIterator,
+        transform: Callable[[Any], Any],
+        num_processes: int,
+        num_items_per_process: int,
     ) -> None:
         self._pool = _Pool(transform, num_processes)
-        self._stream = _source(source_iterator).batch(num_processes * num_items_per_process).map(self._pool).select_many()
+        self._stream = (
+            _source(source_iterator)
+            .batch(num_processes * num_items_per_process)
+            .map(self._pool)
+            .select_many()
+        )
 
     def close(self) -> None:
         super().close()
@@ -269,15 +337,25 @@ class _Pool:
             pool.join()
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {"_transform": self._transform, "_processes": self._processes, "_pool": None, "_owner": 0}
+        return {
+            "_transform": self._transform,
+            "_processes": self._processes,
+            "_pool": None,
+            "_owner": 0,
+        }
 
 
 class ZipIterator(_StreamIterator):
     """Tuples of an item of each iterator; ends with the first that ends."""
 
     def __init__(self, *source_iterators: CheckpointableIterator) -> None:
-        sources = [_source(source, "all iterators in source_iterators have to be CheckpointableIterator") for source in source_iterators]
-        self._stream = sources[0].zip(*sources[1:]).map(tuple) if sources else Stream.from_iterable(())
+        sources = [
+            _source(source, "all iterators in source_iterators have to be CheckpointableIterator")
+            for source in source_iterators
+        ]
+        self._stream = (
+            sources[0].zip(*sources[1:]).map(tuple) if sources else Stream.from_iterable(())
+        )
 
 
 class WindowedIterator(_StreamIterator):
@@ -308,9 +386,14 @@ class RecurrentIterator(_StreamIterator):
     """``state, output = step_function(state, item)``; the state is part of a checkpoint."""
 
     def __init__(
-        self, source_iterator: CheckpointableIterator, step_function: Callable[[Any, Any], Tuple[Any, Any]], initial_state: Any = None
+        self,
+        source_iterator: CheckpointableIterator,
+        step_function: Callable[[Any, Any], Tuple[Any, Any]],
+        initial_state: Any = None,
     ) -> None:
-        self._stream = _source(source_iterator).recurrent(step_function, copy.deepcopy(initial_state))
+        self._stream = _source(source_iterator).recurrent(
+            step_function, copy.deepcopy(initial_state)
+        )
 
 
 class _Sample:
@@ -325,15 +408,21 @@ class _Sample:
         return self._random.getstate(), output
 
 
-def SamplingRandomMapIterator(source_iterator: CheckpointableIterator, transform: Callable[[Random, Any], Any], seed: Any = 0) -> CheckpointableIterator:
+def SamplingRandomMapIterator(
+    source_iterator: CheckpointableIterator, transform: Callable[[Random, Any], Any], seed: Any = 0
+) -> CheckpointableIterator:
     """``transform(random, item)``; the generator is part of a checkpoint."""
-    return RecurrentIterator(source_iterator, _Sample(transform), initial_state=Random(seed).getstate())
+    return RecurrentIterator(
+        source_iterator, _Sample(transform), initial_state=Random(seed).getstate()
+    )
 
 
 class BlockwiseShuffleIterator(_StreamIterator):
     """Blocks of consecutive items, each block shuffled."""
 
-    def __init__(self, source_iterator: CheckpointableIterator, block_size: int, seed: Optional[int] = 0) -> None:
+    def __init__(
+        self, source_iterator: CheckpointableIterator, block_size: int, seed: Optional[int] = 0
+    ) -> None:
         source = _source(source_iterator)
         if block_size <= 0:
             raise ValueError("batch_size has to be positive")
@@ -349,7 +438,11 @@ class PrefetchIterator(_StreamIterator):
     """
 
     def __init__(
-        self, source_iterator: CheckpointableIterator, buffer_size: int, buffer_in_main_process: bool = False, log_empty_buffer_warning: bool = False
+        self,
+        source_iterator: CheckpointableIterator,
+        buffer_size: int,
+        buffer_in_main_process: bool = False,
+        log_empty_buffer_warning: bool = False,
     ) -> None:
         source = _source(source_iterator)
         if buffer_size <= 0:
@@ -361,7 +454,12 @@ class _Batches:
     """Batches of a window whose key may be anything that can be compared."""
 
     def __init__(self, key: Any, batch_size: Any, boundary_key: Any, shuffle: bool) -> None:
-        self._key, self._batch_size, self._boundary_key, self._shuffle = key, batch_size, boundary_key, shuffle
+        self._key, self._batch_size, self._boundary_key, self._shuffle = (
+            key,
+            batch_size,
+            boundary_key,
+            shuffle,
+        )
 
     def __call__(self, random: Random, items: List[Any]) -> List[List[Any]]:
         if self._key:
@@ -374,7 +472,11 @@ class _Batches:
                 key = self._boundary_key(item)
                 assert key is not None
             if room <= 0 or key != last:
-                room = self._batch_size if isinstance(self._batch_size, int) else self._batch_size(item)
+                room = (
+                    self._batch_size
+                    if isinstance(self._batch_size, int)
+                    else self._batch_size(item)
+                )
                 batches.append([])
             batches[-1].append(item)
             room, last = room - 1, key
@@ -409,7 +511,11 @@ class BucketedReadaheadBatchIterator(_StreamIterator):
     ) -> None:
         source = _source(source_iterator)
         if key is len and boundary_key is None:
-            self._stream = source.readahead(read_ahead, key="len", batch_size=batch_size, shuffle=shuffle, seed=_seed(seed))
+            self._stream = source.readahead(
+                read_ahead, key="len", batch_size=batch_size, shuffle=shuffle, seed=_seed(seed)
+            )
             return
         batches = _Sample(_Batches(key, batch_size, boundary_key, shuffle))
-        self._stream = source.batch(read_ahead).recurrent(batches, Random(seed).getstate()).select_many()
+        self._stream = (
+            source.batch(read_ahead).recurrent(batches, Random(seed).getstate()).select_many()
+        )

@@ -4,12 +4,13 @@ use std::marker::PhantomData;
 use sab_sys as sys;
 
 use super::{
-    check_with, defaults, made, owned, progress_failure, progress_parts, slice, Guarded, KeptBox, Progress, Room, SamplerHandle,
-    SizesHandle,
+    check_with, defaults, made, owned, progress_failure, progress_parts, slice, Guarded, KeptBox,
+    Progress, Room, SamplerHandle, SizesHandle,
 };
 use crate::error::{BoxError, Error};
 
-pub(crate) type MakeBatchesFn<'f> = dyn FnMut(&[i64]) -> Result<Vec<Vec<i64>>, BoxError> + Send + 'f;
+pub(crate) type MakeBatchesFn<'f> =
+    dyn FnMut(&[i64]) -> Result<Vec<Vec<i64>>, BoxError> + Send + 'f;
 
 pub(crate) fn partition(
     costs: &[f64],
@@ -26,7 +27,9 @@ pub(crate) fn partition(
     if let Some((weights, capacity)) = cap {
         if weights.len() != costs.len() {
             let (weights, costs) = (weights.len(), costs.len());
-            return Err(Error::Argument(format!("weights has {weights} numbers: must have as many as costs, {costs}")));
+            return Err(Error::Argument(format!(
+                "weights has {weights} numbers: must have as many as costs, {costs}"
+            )));
         }
         options.weights = weights.as_ptr(); // not NULL, whatever its length
         options.capacity = capacity;
@@ -35,7 +38,9 @@ pub(crate) fn partition(
     (options.progress, options.progress_ctx) = progress_parts(&mut progress);
     let mut part_of = vec![0; costs.len()];
     // SAFETY: costs, weights and parts are as many, and outlive the call, as the closure does.
-    let status = unsafe { sys::sab_partition(costs.as_ptr(), costs.len(), parts, &options, part_of.as_mut_ptr()) };
+    let status = unsafe {
+        sys::sab_partition(costs.as_ptr(), costs.len(), parts, &options, part_of.as_mut_ptr())
+    };
     check_with(status, &mut [progress_failure(&mut progress, &mut None)])?;
     Ok(part_of)
 }
@@ -88,7 +93,12 @@ impl SamplerHandle<'static> {
         let mut pointer = Room::new()?;
         // SAFETY: a live handle, which the sampler does not keep, structs whose sizes are set, and room for a handle.
         let status = unsafe {
-            sys::sab_load_balancing_sampler_new(complexity.pointer.as_ptr(), &balancing.raw(), options, pointer.fill())
+            sys::sab_load_balancing_sampler_new(
+                complexity.pointer.as_ptr(),
+                &balancing.raw(),
+                options,
+                pointer.fill(),
+            )
         };
         Self::finish(status, pointer, None)
     }
@@ -104,7 +114,12 @@ impl SamplerHandle<'static> {
         let mut pointer = Room::new()?;
         // SAFETY: a live handle, which the sampler does not keep, structs whose sizes are set, and room for a handle.
         let status = unsafe {
-            sys::sab_load_balancing_batch_sampler_new(complexity.pointer.as_ptr(), &balancing, options, pointer.fill())
+            sys::sab_load_balancing_batch_sampler_new(
+                complexity.pointer.as_ptr(),
+                &balancing,
+                options,
+                pointer.fill(),
+            )
         };
         Self::finish(status, pointer, None)
     }
@@ -125,9 +140,15 @@ impl<'a> SamplerHandle<'a> {
         // SAFETY: a live handle, which the sampler does not keep; the context fits its trampoline and lives as long as the sampler, which frees it
         // after the C handle.
         let status = unsafe {
-            sys::sab_load_balancing_batch_sampler_new(complexity.pointer.as_ptr(), &balancing, options, pointer.fill())
+            sys::sab_load_balancing_batch_sampler_new(
+                complexity.pointer.as_ptr(),
+                &balancing,
+                options,
+                pointer.fill(),
+            )
         };
-        let handle = owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData });
+        let handle =
+            owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData });
         // SAFETY: alive until `kept` is dropped, and no call of C is under way that could use it.
         let mut failure = unsafe { &mut *kept.0.as_ptr() }.take_failure();
         let mut handle = made(check_with(status, &mut [&mut failure]), handle)?;

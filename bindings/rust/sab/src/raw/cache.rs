@@ -97,13 +97,22 @@ unsafe extern "C" fn load_trampoline<F: FnOnce() -> Result<Vec<u8>, BoxError>>(
 }
 
 fn item(key: &[u8], value: &[u8]) -> sys::sab_cache_item {
-    sys::sab_cache_item { key: key.as_ptr().cast(), key_size: key.len(), data: value.as_ptr().cast(), size: value.len() }
+    sys::sab_cache_item {
+        key: key.as_ptr().cast(),
+        key_size: key.len(),
+        data: value.as_ptr().cast(),
+        size: value.len(),
+    }
 }
 
 impl CacheHandle {
     pub(crate) fn open(url: &str, options: &CacheOptions) -> Result<Self, Error> {
         let url = text("url", url.as_bytes())?;
-        let name = options.dataset_name.as_ref().map(|name| text("dataset_name", name.as_bytes())).transpose()?;
+        let name = options
+            .dataset_name
+            .as_ref()
+            .map(|name| text("dataset_name", name.as_bytes()))
+            .transpose()?;
         let numbers = &options.options;
         let mut given = raw_cache_options();
         given.dataset_name = name.as_ref().map_or(null(), |name| name.as_ptr());
@@ -128,13 +137,17 @@ impl CacheHandle {
 
     pub(crate) fn url(&self) -> String {
         // SAFETY: a live handle, whose URL ends with NUL and lives as long as it does.
-        unsafe { CStr::from_ptr(sys::sab_cache_url(self.pointer.as_ptr())) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(sys::sab_cache_url(self.pointer.as_ptr())) }
+            .to_string_lossy()
+            .into_owned()
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<CacheValueHandle>, Error> {
         let mut value = null_mut();
         // SAFETY: a live handle, as many bytes as are said, and room for a value.
-        let status = unsafe { sys::sab_cache_get(self.pointer.as_ptr(), key.as_ptr().cast(), key.len(), &mut value) };
+        let status = unsafe {
+            sys::sab_cache_get(self.pointer.as_ptr(), key.as_ptr().cast(), key.len(), &mut value)
+        };
         let value = CacheValueHandle::own(value);
         check(status).map(|_| value)
     }
@@ -142,7 +155,10 @@ impl CacheHandle {
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let item = item(key, value);
         // SAFETY: a live handle, and as many bytes as are said.
-        check(unsafe { sys::sab_cache_put(self.pointer.as_ptr(), item.key, item.key_size, item.data, item.size) }).map(drop)
+        check(unsafe {
+            sys::sab_cache_put(self.pointer.as_ptr(), item.key, item.key_size, item.data, item.size)
+        })
+        .map(drop)
     }
 
     pub(crate) fn get_or_load<F>(&self, key: &[u8], load: F) -> Result<CacheValueHandle, Error>
@@ -173,8 +189,14 @@ impl CacheHandle {
         let items: Vec<_> = keys.iter().map(|key| item(key, &[])).collect();
         let mut values = vec![null_mut(); keys.len()];
         // SAFETY: a live handle, as many keys as are said, and room for as many values.
-        let status =
-            unsafe { sys::sab_cache_get_many(self.pointer.as_ptr(), elements(&items), items.len(), values.as_mut_ptr()) };
+        let status = unsafe {
+            sys::sab_cache_get_many(
+                self.pointer.as_ptr(),
+                elements(&items),
+                items.len(),
+                values.as_mut_ptr(),
+            )
+        };
         let values: Vec<_> = values.into_iter().map(CacheValueHandle::own).collect();
         check(status).map(|_| values)
     }
@@ -182,7 +204,10 @@ impl CacheHandle {
     pub(crate) fn put_many(&self, values: &[(&[u8], &[u8])]) -> Result<(), Error> {
         let items: Vec<_> = values.iter().map(|(key, value)| item(key, value)).collect();
         // SAFETY: a live handle, and as many items as are said.
-        check(unsafe { sys::sab_cache_put_many(self.pointer.as_ptr(), elements(&items), items.len()) }).map(drop)
+        check(unsafe {
+            sys::sab_cache_put_many(self.pointer.as_ptr(), elements(&items), items.len())
+        })
+        .map(drop)
     }
 
     pub(crate) fn flush(&self) -> Result<(), Error> {

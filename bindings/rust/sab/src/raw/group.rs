@@ -4,8 +4,9 @@ use std::ptr::{null_mut, NonNull};
 use sab_sys as sys;
 
 use super::{
-    certain, check, check_with, cost_failure, cost_parts, defaults, elements, made, owned, progress_failure, progress_parts,
-    slice, CostFn, Guarded, Progress, ProgressFn, Room, SizesHandle,
+    certain, check, check_with, cost_failure, cost_parts, defaults, elements, made, owned,
+    progress_failure, progress_parts, slice, CostFn, Guarded, Progress, ProgressFn, Room,
+    SizesHandle,
 };
 use crate::error::Error;
 
@@ -32,14 +33,19 @@ pub(crate) fn find_thresholds(
 ) -> Result<(Vec<f64>, sys::sab_thresholds_info), Error> {
     let (count, trials) = (lengths.count(), parts.options.num_trials as usize);
     if k >= count.max(1) {
-        return Err(Error::Argument(format!("k = {k}: must be below the number of lengths, {count}")));
+        return Err(Error::Argument(format!(
+            "k = {k}: must be below the number of lengths, {count}"
+        )));
     }
     if !parts.starts.is_empty() && Some(parts.starts.len()) != trials.checked_mul(k) {
         let given = parts.starts.len();
-        return Err(Error::Argument(format!("starts has {given} numbers: must have {k} for each of {trials} trials")));
+        return Err(Error::Argument(format!(
+            "starts has {given} numbers: must have {k} for each of {trials} trials"
+        )));
     }
     let mut cost = parts.cost.map(Guarded::new);
-    let mut progress = parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
+    let mut progress =
+        parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
     let options = &mut parts.options;
     options.starts = elements(&parts.starts);
     options.coefficients = elements(&parts.coefficients);
@@ -61,9 +67,19 @@ pub(crate) fn find_thresholds(
         narrow: 0,
     };
     // SAFETY: a live handle, room for `k` numbers, a struct whose size is set; arrays and closures in the options outlive the call.
-    let status =
-        unsafe { sys::sab_find_thresholds(lengths.pointer.as_ptr(), k as u64, options, thresholds.as_mut_ptr(), &mut info) };
-    check_with(status, &mut [cost_failure(&mut cost, &mut None), progress_failure(&mut progress, &mut None)])?;
+    let status = unsafe {
+        sys::sab_find_thresholds(
+            lengths.pointer.as_ptr(),
+            k as u64,
+            options,
+            thresholds.as_mut_ptr(),
+            &mut info,
+        )
+    };
+    check_with(
+        status,
+        &mut [cost_failure(&mut cost, &mut None), progress_failure(&mut progress, &mut None)],
+    )?;
     Ok((thresholds, info))
 }
 
@@ -111,7 +127,9 @@ impl GroupingHandle {
             .collect();
         let mut pointer = Room::new()?;
         // SAFETY: `given` holds live handles and arrays that outlive the call, and there is room for a handle.
-        let status = unsafe { sys::sab_grouping_thresholds_new(given.as_ptr(), given.len(), pointer.fill()) };
+        let status = unsafe {
+            sys::sab_grouping_thresholds_new(given.as_ptr(), given.len(), pointer.fill())
+        };
         Self::finish(status, pointer)
     }
 
@@ -125,7 +143,14 @@ impl GroupingHandle {
     pub(crate) fn predefined(group_of: &[i64], groups: usize) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         // SAFETY: as many numbers as are said, and room for a handle.
-        let status = unsafe { sys::sab_grouping_predefined_new(group_of.as_ptr(), group_of.len(), groups, pointer.fill()) };
+        let status = unsafe {
+            sys::sab_grouping_predefined_new(
+                group_of.as_ptr(),
+                group_of.len(),
+                groups,
+                pointer.fill(),
+            )
+        };
         Self::finish(status, pointer)
     }
 
@@ -139,14 +164,23 @@ impl GroupingHandle {
         }
         let mut pointer = Room::new()?;
         // SAFETY: as many indices as the counts sum to, as many counts as are said, and room for a handle.
-        let status = unsafe { sys::sab_grouping_partition_new(indices.as_ptr(), counts.as_ptr(), counts.len(), pointer.fill()) };
+        let status = unsafe {
+            sys::sab_grouping_partition_new(
+                indices.as_ptr(),
+                counts.as_ptr(),
+                counts.len(),
+                pointer.fill(),
+            )
+        };
         Self::finish(status, pointer)
     }
 
     pub(crate) fn consecutive(counts: &[u64]) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         // SAFETY: as many counts as are said, and room for a handle.
-        let status = unsafe { sys::sab_grouping_consecutive_new(counts.as_ptr(), counts.len(), pointer.fill()) };
+        let status = unsafe {
+            sys::sab_grouping_consecutive_new(counts.as_ptr(), counts.len(), pointer.fill())
+        };
         Self::finish(status, pointer)
     }
 
@@ -164,7 +198,8 @@ impl GroupingHandle {
         };
         // SAFETY: a live handle, and a struct whose size is set.
         certain(check(unsafe { sys::sab_grouping_get(self.pointer.as_ptr(), &mut groups) }));
-        let (samples, count, dimensions) = (groups.samples as usize, groups.groups as usize, groups.dimensions as usize);
+        let (samples, count, dimensions) =
+            (groups.samples as usize, groups.groups as usize, groups.dimensions as usize);
         // SAFETY: arrays of these lengths, which live unchanged as long as the handle.
         unsafe {
             Groups {

@@ -94,23 +94,39 @@ unsafe extern "C" fn trial_trampoline(context: *mut c_void, count: u64, length: 
     unsafe { closures(context) }.run(|calls| code_of(given(&mut calls.trial)(count, length)))
 }
 
-unsafe extern "C" fn chunk_trampoline(context: *mut c_void, first: u64, count: u64, weight: f64) -> i32 {
+unsafe extern "C" fn chunk_trampoline(
+    context: *mut c_void,
+    first: u64,
+    count: u64,
+    weight: f64,
+) -> i32 {
     // SAFETY: given with this context.
     unsafe { closures(context) }.run(|calls| code_of(given(&mut calls.chunk)(first, count, weight)))
 }
 
 unsafe extern "C" fn batch_trampoline(context: *mut c_void, batch: *const sys::sab_batch) -> i32 {
     // SAFETY: given with this context; the batch is alive during the call.
-    unsafe { closures(context) }.run(|calls| code_of(given(&mut calls.batch)(unsafe { shown(&*batch) })))
-}
-
-unsafe extern "C" fn reduce_trampoline(context: *mut c_void, values: *mut i64, count: usize) -> i32 {
-    // SAFETY: given with this context; `count` numbers are there to be read and written.
     unsafe { closures(context) }
-        .run(|calls| done(given(&mut calls.reduce)(unsafe { std::slice::from_raw_parts_mut(values, count) })))
+        .run(|calls| code_of(given(&mut calls.batch)(unsafe { shown(&*batch) })))
 }
 
-unsafe extern "C" fn increase_trampoline(context: *mut c_void, epoch: u64, current: u64, increase: *mut i64) -> i32 {
+unsafe extern "C" fn reduce_trampoline(
+    context: *mut c_void,
+    values: *mut i64,
+    count: usize,
+) -> i32 {
+    // SAFETY: given with this context; `count` numbers are there to be read and written.
+    unsafe { closures(context) }.run(|calls| {
+        done(given(&mut calls.reduce)(unsafe { std::slice::from_raw_parts_mut(values, count) }))
+    })
+}
+
+unsafe extern "C" fn increase_trampoline(
+    context: *mut c_void,
+    epoch: u64,
+    current: u64,
+    increase: *mut i64,
+) -> i32 {
     // SAFETY: given with this context.
     unsafe { closures(context) }.run(|calls| {
         let more = given(&mut calls.increase)(epoch, current)?;
@@ -129,7 +145,10 @@ type DeviceRef<'d> = &'d (dyn Device + 'd);
 /// # Safety
 ///
 /// `context` is the `Guarded<DeviceRef>` given with the trampoline, alive and not borrowed.
-unsafe fn on_device(context: *mut c_void, call: impl FnOnce(DeviceRef<'_>) -> Result<(), BoxError>) -> i32 {
+unsafe fn on_device(
+    context: *mut c_void,
+    call: impl FnOnce(DeviceRef<'_>) -> Result<(), BoxError>,
+) -> i32 {
     let kept = context.cast::<Guarded<DeviceRef<'_>>>();
     // SAFETY: the caller's promise.
     let mut guarded = Guarded::new(unsafe { (*kept).function });
@@ -156,7 +175,11 @@ unsafe extern "C" fn peak_trampoline(context: *mut c_void, bytes: *mut i64) -> i
     unsafe { on_device(context, |device| device.peak().map(|peak| bytes.write(peak))) }
 }
 
-unsafe extern "C" fn reserved_trampoline(context: *mut c_void, reserved_peak: *mut i64, largest_free: *mut i64) -> i32 {
+unsafe extern "C" fn reserved_trampoline(
+    context: *mut c_void,
+    reserved_peak: *mut i64,
+    largest_free: *mut i64,
+) -> i32 {
     // SAFETY: given with this context, with room for two numbers.
     unsafe {
         on_device(context, |device| {
@@ -170,7 +193,9 @@ unsafe extern "C" fn reserved_trampoline(context: *mut c_void, reserved_peak: *m
 
 unsafe extern "C" fn total_trampoline(context: *mut c_void, bytes: *mut i64) -> i32 {
     // SAFETY: given with this context, with room for a number.
-    unsafe { on_device(context, |device| device.total().map(|total| bytes.write(total.unwrap_or(-1)))) }
+    unsafe {
+        on_device(context, |device| device.total().map(|total| bytes.write(total.unwrap_or(-1))))
+    }
 }
 
 unsafe extern "C" fn release_cache_trampoline(context: *mut c_void) -> i32 {
@@ -233,7 +258,11 @@ impl<'d> ProbeHandle<'d> {
     }
 
     /// As [`check_with`], after a call that may have used the device.
-    fn check(&self, status: sys::sab_status, failures: &mut [&mut Option<Failure>]) -> Result<sys::sab_status, Error> {
+    fn check(
+        &self,
+        status: sys::sab_status,
+        failures: &mut [&mut Option<Failure>],
+    ) -> Result<sys::sab_status, Error> {
         let mut own = match &self.kept {
             // SAFETY: alive as long as the handle; a probe is of one thread, and a device that runs does not borrow it.
             Some(kept) => unsafe { &mut *kept.0.as_ptr() }.take_failure(),
@@ -323,7 +352,11 @@ impl PeaksHandle {
         made(check(status), owned(pointer, |pointer| PeaksHandle { pointer }))
     }
 
-    pub(crate) fn collect(&mut self, probe: &ProbeHandle<'_>, parts: CollectParts<'_>) -> Result<(), Error> {
+    pub(crate) fn collect(
+        &mut self,
+        probe: &ProbeHandle<'_>,
+        parts: CollectParts<'_>,
+    ) -> Result<(), Error> {
         let mut progress = parts.progress.map(Guarded::new);
         // SAFETY: the call fills the whole struct.
         let mut options = unsafe { defaults(sys::sab_collect_peak_options_init) };
@@ -348,8 +381,12 @@ impl PeaksHandle {
         });
         options.ctx = calls.context();
         // SAFETY: live handles; contexts that fit their trampolines and outlive the call.
-        let status = unsafe { sys::sab_collect_peak(probe.pointer.as_ptr(), &options, self.pointer.as_ptr()) };
-        probe.check(status, &mut [&mut calls.failure, progress_failure(&mut progress, &mut None)]).map(drop)
+        let status = unsafe {
+            sys::sab_collect_peak(probe.pointer.as_ptr(), &options, self.pointer.as_ptr())
+        };
+        probe
+            .check(status, &mut [&mut calls.failure, progress_failure(&mut progress, &mut None)])
+            .map(drop)
     }
 
     pub(crate) fn columns(&self) -> PeakColumns<'_> {
@@ -388,7 +425,10 @@ pub(crate) struct PointParts<'a> {
     pub(crate) near: Option<(&'a ModelHandle, f64)>,
 }
 
-pub(crate) fn measurement_points(parts: &PointParts<'_>, points: usize) -> Result<Vec<(u64, f64)>, Error> {
+pub(crate) fn measurement_points(
+    parts: &PointParts<'_>,
+    points: usize,
+) -> Result<Vec<(u64, f64)>, Error> {
     // SAFETY: the call fills the whole struct.
     let mut options = unsafe { defaults(sys::sab_measurement_options_init) };
     options.shortest = parts.shortest;
@@ -402,7 +442,9 @@ pub(crate) fn measurement_points(parts: &PointParts<'_>, points: usize) -> Resul
     }
     let (mut counts, mut lengths) = (vec![0; points.max(1)], vec![0.0; points.max(1)]);
     // SAFETY: a struct whose size is set, a live model, and room for `points` numbers each.
-    check(unsafe { sys::sab_measurement_points(&options, points, counts.as_mut_ptr(), lengths.as_mut_ptr()) })?;
+    check(unsafe {
+        sys::sab_measurement_points(&options, points, counts.as_mut_ptr(), lengths.as_mut_ptr())
+    })?;
     Ok(counts.into_iter().zip(lengths).collect())
 }
 
@@ -448,7 +490,14 @@ impl ModelHandle {
         let mut pointer = Room::new()?;
         // SAFETY: so many rows of so many numbers, as just checked; a struct whose size is set; room for a handle.
         let status = unsafe {
-            sys::sab_memory_model_fit(features.as_ptr(), peaks.len(), feature_count, peaks.as_ptr(), options, pointer.fill())
+            sys::sab_memory_model_fit(
+                features.as_ptr(),
+                peaks.len(),
+                feature_count,
+                peaks.as_ptr(),
+                options,
+                pointer.fill(),
+            )
         };
         Self::own(status, pointer)
     }
@@ -458,7 +507,10 @@ impl ModelHandle {
         // SAFETY: a struct of numbers may be zero; its size is set, and the call fills it.
         unsafe {
             (*info.as_mut_ptr()).struct_size = size_of::<sys::sab_memory_model_info>();
-            certain(check(sys::sab_memory_model_get_info(self.pointer.as_ptr(), info.as_mut_ptr())));
+            certain(check(sys::sab_memory_model_get_info(
+                self.pointer.as_ptr(),
+                info.as_mut_ptr(),
+            )));
             info.assume_init()
         }
     }
@@ -466,23 +518,42 @@ impl ModelHandle {
     pub(crate) fn term(&self, index: usize, feature_count: usize) -> (f64, Vec<u32>) {
         let (mut coefficient, mut powers) = (0.0, vec![0; feature_count]);
         // SAFETY: a live handle, room for a number, and for one a feature.
-        let status =
-            unsafe { sys::sab_memory_model_get_term(self.pointer.as_ptr(), index, &mut coefficient, powers.as_mut_ptr()) };
+        let status = unsafe {
+            sys::sab_memory_model_get_term(
+                self.pointer.as_ptr(),
+                index,
+                &mut coefficient,
+                powers.as_mut_ptr(),
+            )
+        };
         certain(check(status));
         (coefficient, powers)
     }
 
     /// Predicted and upper peaks of each row.
-    pub(crate) fn predict(&self, features: &[f64], feature_count: usize) -> Result<(Vec<f64>, Vec<f64>), Error> {
+    pub(crate) fn predict(
+        &self,
+        features: &[f64],
+        feature_count: usize,
+    ) -> Result<(Vec<f64>, Vec<f64>), Error> {
         if features.len() % feature_count != 0 {
-            return Err(Error::Argument(format!("features.len() = {}: must be a multiple of {feature_count}", features.len())));
+            return Err(Error::Argument(format!(
+                "features.len() = {}: must be a multiple of {feature_count}",
+                features.len()
+            )));
         }
         let rows = features.len() / feature_count;
         let (mut predicted, mut upper) = (vec![0.0; rows], vec![0.0; rows]);
         // SAFETY: so many rows of so many numbers, and room for one a row.
         let status = unsafe {
             let (predicted, upper) = (predicted.as_mut_ptr(), upper.as_mut_ptr());
-            sys::sab_memory_model_predict(self.pointer.as_ptr(), features.as_ptr(), rows, predicted, upper)
+            sys::sab_memory_model_predict(
+                self.pointer.as_ptr(),
+                features.as_ptr(),
+                rows,
+                predicted,
+                upper,
+            )
         };
         check(status)?;
         Ok((predicted, upper))
@@ -491,10 +562,20 @@ impl ModelHandle {
     pub(crate) fn cost_terms(&self) -> Result<Vec<sys::sab_cost_term>, Error> {
         let mut count = 0;
         // SAFETY: a live handle; with a capacity of 0 only the count is written.
-        check(unsafe { sys::sab_memory_model_cost_terms(self.pointer.as_ptr(), null_mut(), 0, &mut count) })?;
-        let mut terms = vec![sys::sab_cost_term { coefficient: 0.0, count_power: 0, length_power: 0 }; count];
+        check(unsafe {
+            sys::sab_memory_model_cost_terms(self.pointer.as_ptr(), null_mut(), 0, &mut count)
+        })?;
+        let mut terms =
+            vec![sys::sab_cost_term { coefficient: 0.0, count_power: 0, length_power: 0 }; count];
         // SAFETY: a live handle, and room for `count` terms.
-        check(unsafe { sys::sab_memory_model_cost_terms(self.pointer.as_ptr(), terms.as_mut_ptr(), count, &mut count) })?;
+        check(unsafe {
+            sys::sab_memory_model_cost_terms(
+                self.pointer.as_ptr(),
+                terms.as_mut_ptr(),
+                count,
+                &mut count,
+            )
+        })?;
         Ok(terms)
     }
 
@@ -515,17 +596,28 @@ impl ModelHandle {
     pub(crate) fn write(&self) -> Result<Vec<u8>, Error> {
         let mut size = 0;
         // SAFETY: a live handle; with a capacity of 0 only the size is written.
-        check(unsafe { sys::sab_memory_model_write(self.pointer.as_ptr(), null_mut(), 0, &mut size) })?;
+        check(unsafe {
+            sys::sab_memory_model_write(self.pointer.as_ptr(), null_mut(), 0, &mut size)
+        })?;
         let mut bytes = vec![0u8; size];
         // SAFETY: a live handle, and room for `size` bytes.
-        check(unsafe { sys::sab_memory_model_write(self.pointer.as_ptr(), bytes.as_mut_ptr().cast(), size, &mut size) })?;
+        check(unsafe {
+            sys::sab_memory_model_write(
+                self.pointer.as_ptr(),
+                bytes.as_mut_ptr().cast(),
+                size,
+                &mut size,
+            )
+        })?;
         Ok(bytes)
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         // SAFETY: `bytes` is readable for its length and copied during the call.
-        let status = unsafe { sys::sab_memory_model_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill()) };
+        let status = unsafe {
+            sys::sab_memory_model_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill())
+        };
         Self::own(status, pointer)
     }
 }
@@ -544,7 +636,10 @@ pub(crate) struct FindParts<'f> {
     pub(crate) progress: Option<Progress<'f>>,
 }
 
-pub(crate) fn find_max_batch(probe: &ProbeHandle<'_>, parts: FindParts<'_>) -> Result<(Vec<u64>, sys::sab_max_batch), Error> {
+pub(crate) fn find_max_batch(
+    probe: &ProbeHandle<'_>,
+    parts: FindParts<'_>,
+) -> Result<(Vec<u64>, sys::sab_max_batch), Error> {
     let mut progress = parts.progress.map(Guarded::new);
     // SAFETY: the call fills the whole struct.
     let mut options = unsafe { defaults(sys::sab_find_max_batch_options_init) };
@@ -560,7 +655,11 @@ pub(crate) fn find_max_batch(probe: &ProbeHandle<'_>, parts: FindParts<'_>) -> R
     if parts.reduce.is_some() {
         options.reduce = Some(reduce_trampoline);
     }
-    let mut calls = Guarded::new(Closures { trial: Some(parts.trial), reduce: parts.reduce, ..Closures::default() });
+    let mut calls = Guarded::new(Closures {
+        trial: Some(parts.trial),
+        reduce: parts.reduce,
+        ..Closures::default()
+    });
     let context = calls.context();
     options.reduce_ctx = context;
     let mut sizes = vec![0; parts.lengths.len().max(1)];
@@ -575,7 +674,14 @@ pub(crate) fn find_max_batch(probe: &ProbeHandle<'_>, parts: FindParts<'_>) -> R
     // SAFETY: a live handle; room for one number a length; contexts that fit their trampolines and outlive the call.
     let status = unsafe {
         let sizes = sizes.as_mut_ptr();
-        sys::sab_find_max_batch(probe.pointer.as_ptr(), Some(trial_trampoline), context, &options, sizes, &mut result)
+        sys::sab_find_max_batch(
+            probe.pointer.as_ptr(),
+            Some(trial_trampoline),
+            context,
+            &options,
+            sizes,
+            &mut result,
+        )
     };
     probe.check(status, &mut [&mut calls.failure, progress_failure(&mut progress, &mut None)])?;
     Ok((sizes, result))
@@ -612,7 +718,11 @@ impl<'f> StepParts<'f> {
         if self.begin.is_some() {
             options.begin = Some(begin_trampoline);
         }
-        let mut calls = Guarded::new(Closures { begin: self.begin, chunk: Some(self.chunk), ..Closures::default() });
+        let mut calls = Guarded::new(Closures {
+            begin: self.begin,
+            chunk: Some(self.chunk),
+            ..Closures::default()
+        });
         let context: *mut Guarded<Closures<'_>> = &mut calls;
         options.ctx = context.cast();
         // SAFETY: asked after the call that used the context, which is alive.
@@ -620,37 +730,76 @@ impl<'f> StepParts<'f> {
     }
 }
 
-pub(crate) fn chunked_step(probe: &ProbeHandle<'_>, count: u64, parts: StepParts<'_>) -> Result<u64, Error> {
+pub(crate) fn chunked_step(
+    probe: &ProbeHandle<'_>,
+    count: u64,
+    parts: StepParts<'_>,
+) -> Result<u64, Error> {
     parts.with(count, |options, failure| {
         let mut chunk_size = 0;
         // SAFETY: a live handle; `count` weights, as was checked; a context that fits its trampolines and outlives the call.
-        let status = unsafe { sys::sab_chunked_step(probe.pointer.as_ptr(), count, options, &mut chunk_size) };
+        let status = unsafe {
+            sys::sab_chunked_step(probe.pointer.as_ptr(), count, options, &mut chunk_size)
+        };
         probe.check(status, &mut [&mut failure()])?;
         Ok(chunk_size)
     })?
 }
 
-pub(crate) fn grow_batch(increase: &mut IncreaseFn<'_>, epoch: u64, current: u64, maximum: u64) -> Result<u64, Error> {
+pub(crate) fn grow_batch(
+    increase: &mut IncreaseFn<'_>,
+    epoch: u64,
+    current: u64,
+    maximum: u64,
+) -> Result<u64, Error> {
     let mut batch_size = 0;
     let mut calls = Guarded::new(Closures { increase: Some(increase), ..Closures::default() });
     // SAFETY: a context that fits its trampoline and outlives the call, and room for a number.
-    let status =
-        unsafe { sys::sab_grow_batch(Some(increase_trampoline), calls.context(), epoch, current, maximum, &mut batch_size) };
+    let status = unsafe {
+        sys::sab_grow_batch(
+            Some(increase_trampoline),
+            calls.context(),
+            epoch,
+            current,
+            maximum,
+            &mut batch_size,
+        )
+    };
     check_with(status, &mut [&mut calls.failure])?;
     Ok(batch_size)
 }
 
-pub(crate) fn grow_linear(epoch: u64, start: u64, amount: u64, period: u64, maximum: u64) -> Result<u64, Error> {
+pub(crate) fn grow_linear(
+    epoch: u64,
+    start: u64,
+    amount: u64,
+    period: u64,
+    maximum: u64,
+) -> Result<u64, Error> {
     let mut batch_size = 0;
     // SAFETY: room for a number.
     check(unsafe { sys::sab_grow_linear(epoch, start, amount, period, maximum, &mut batch_size) })?;
     Ok(batch_size)
 }
 
-pub(crate) fn grow_doubling(epoch: u64, start: u64, milestones: &[u64], maximum: u64) -> Result<u64, Error> {
+pub(crate) fn grow_doubling(
+    epoch: u64,
+    start: u64,
+    milestones: &[u64],
+    maximum: u64,
+) -> Result<u64, Error> {
     let mut batch_size = 0;
     // SAFETY: so many milestones, and room for a number.
-    check(unsafe { sys::sab_grow_doubling(epoch, start, elements(milestones), milestones.len(), maximum, &mut batch_size) })?;
+    check(unsafe {
+        sys::sab_grow_doubling(
+            epoch,
+            start,
+            elements(milestones),
+            milestones.len(),
+            maximum,
+            &mut batch_size,
+        )
+    })?;
     Ok(batch_size)
 }
 
@@ -665,7 +814,12 @@ impl PlanHandle {
         let mut progress = progress.map(Guarded::new);
         let (progress_fn, progress_context) = progress_parts(&mut progress);
         let mut calls = Guarded::new(Closures { batch: Some(run), ..Closures::default() });
-        let mut seen = sys::sab_verification { struct_size: size_of::<sys::sab_verification>(), batches: 0, peak: -1, total: -1 };
+        let mut seen = sys::sab_verification {
+            struct_size: size_of::<sys::sab_verification>(),
+            batches: 0,
+            peak: -1,
+            total: -1,
+        };
         // SAFETY: live handles, a struct whose size is set, contexts that fit their trampolines and outlive the call.
         let status = unsafe {
             let (plan, probe) = (self.pointer.as_ptr(), probe.pointer.as_ptr());
@@ -680,7 +834,8 @@ impl PlanHandle {
                 &mut seen,
             )
         };
-        probe.check(status, &mut [&mut calls.failure, progress_failure(&mut progress, &mut None)])?;
+        probe
+            .check(status, &mut [&mut calls.failure, progress_failure(&mut progress, &mut None)])?;
         Ok(seen)
     }
 }
@@ -722,7 +877,11 @@ impl Drop for GuardHandle<'_> {
 
 type Reducer<'d> = Box<ReduceFn<'d>>;
 
-unsafe extern "C" fn kept_reduce_trampoline(context: *mut c_void, values: *mut i64, count: usize) -> i32 {
+unsafe extern "C" fn kept_reduce_trampoline(
+    context: *mut c_void,
+    values: *mut i64,
+    count: usize,
+) -> i32 {
     // SAFETY: the Guarded closure given with this trampoline, alive and used by nobody else during the call; `count` numbers are there.
     unsafe {
         let guarded = &mut *context.cast::<Guarded<Reducer<'_>>>();
@@ -752,15 +911,25 @@ impl<'d> GuardHandle<'d> {
         });
         let mut pointer = Room::new()?;
         // SAFETY: live handles, which the caller keeps so; a context that lives as long as the guard, which frees it after the C handle.
-        let status =
-            unsafe { sys::sab_memory_guard_new(probe.pointer.as_ptr(), sampler.pointer.as_ptr(), &options, pointer.fill()) };
+        let status = unsafe {
+            sys::sab_memory_guard_new(
+                probe.pointer.as_ptr(),
+                sampler.pointer.as_ptr(),
+                &options,
+                pointer.fill(),
+            )
+        };
         match owned(pointer, |pointer| GuardHandle { pointer, reduce, probe: probe.clone() }) {
             Some(guard) => guard.check(status, None).map(|_| guard),
             None => made(probe.check(status, &mut []), None),
         }
     }
 
-    fn check(&self, status: sys::sab_status, mut failure: Option<Failure>) -> Result<sys::sab_status, Error> {
+    fn check(
+        &self,
+        status: sys::sab_status,
+        mut failure: Option<Failure>,
+    ) -> Result<sys::sab_status, Error> {
         let mut reduce = match &self.reduce {
             // SAFETY: alive as long as the handle; a guard is of one thread, and no call of C is under way that could use it.
             Some(kept) => unsafe { &mut *kept.0.as_ptr() }.take_failure(),
@@ -773,7 +942,8 @@ impl<'d> GuardHandle<'d> {
         let shape = shape_of(&batch);
         parts.with(shape.count, |options, failure| {
             // SAFETY: a live handle; a batch that outlives the call; a context that fits its trampolines and outlives the call.
-            let status = unsafe { sys::sab_memory_guard_step(self.pointer.as_ptr(), &shape, options) };
+            let status =
+                unsafe { sys::sab_memory_guard_step(self.pointer.as_ptr(), &shape, options) };
             self.check(status, failure()).map(drop)
         })?
     }
@@ -786,7 +956,13 @@ impl<'d> GuardHandle<'d> {
 
     pub(crate) fn end(&mut self, batch: BatchRef<'_>, out_of_memory: bool) -> Result<(), Error> {
         // SAFETY: a live handle, and a batch that outlives the call.
-        let status = unsafe { sys::sab_memory_guard_end(self.pointer.as_ptr(), &shape_of(&batch), i32::from(out_of_memory)) };
+        let status = unsafe {
+            sys::sab_memory_guard_end(
+                self.pointer.as_ptr(),
+                &shape_of(&batch),
+                i32::from(out_of_memory),
+            )
+        };
         self.check(status, None).map(drop)
     }
 
@@ -795,7 +971,10 @@ impl<'d> GuardHandle<'d> {
         // SAFETY: a struct of numbers may be zero; its size is set, and the call fills it.
         unsafe {
             (*info.as_mut_ptr()).struct_size = size_of::<sys::sab_memory_guard_info>();
-            certain(check(sys::sab_memory_guard_get_info(self.pointer.as_ptr(), info.as_mut_ptr())));
+            certain(check(sys::sab_memory_guard_get_info(
+                self.pointer.as_ptr(),
+                info.as_mut_ptr(),
+            )));
             info.assume_init()
         }
     }
@@ -818,7 +997,8 @@ fn shape_of(batch: &BatchRef<'_>) -> sys::sab_batch {
 pub(crate) fn torch_open(path: Option<&Path>) -> Result<(), Error> {
     let path = path.map(path_text).transpose()?;
     // SAFETY: NULL, or a NUL-terminated path.
-    check(unsafe { sys::sab_torch_open(path.as_ref().map_or(null(), |path| path.as_ptr())) }).map(drop)
+    check(unsafe { sys::sab_torch_open(path.as_ref().map_or(null(), |path| path.as_ptr())) })
+        .map(drop)
 }
 
 /// Version, file name of the component, CUDA devices.
@@ -832,7 +1012,8 @@ pub(crate) fn torch_info() -> Result<(&'static str, &'static Path, u32), Error> 
     // SAFETY: a struct whose size is set.
     check(unsafe { sys::sab_torch_get_info(&mut info) })?;
     // SAFETY: static, NUL-terminated strings.
-    let (version, path) = unsafe { (CStr::from_ptr(info.torch_version), CStr::from_ptr(info.component_path)) };
+    let (version, path) =
+        unsafe { (CStr::from_ptr(info.torch_version), CStr::from_ptr(info.component_path)) };
     let path = Path::new(path.to_str().unwrap_or_default());
     Ok((version.to_str().unwrap_or_default(), path, info.cuda_devices.unsigned_abs()))
 }

@@ -9,7 +9,11 @@ use crate::error::Error;
 use crate::padding::{MaskRule, PadOptions, Padding, Shapes};
 
 /// What the options say, for shapes of this rank and this padded shape. The pointer in it lives as long as they do.
-fn pad_options<T: Copy>(options: &PadOptions<'_, T>, rank: usize, shape: &[i64]) -> Result<sys::sab_pad_options, Error> {
+fn pad_options<T: Copy>(
+    options: &PadOptions<'_, T>,
+    rank: usize,
+    shape: &[i64],
+) -> Result<sys::sab_pad_options, Error> {
     // SAFETY: the call fills the whole struct.
     let mut given: sys::sab_pad_options = unsafe { defaults(sys::sab_pad_options_init) };
     given.batch_dim = options.batch_dim as u64;
@@ -24,7 +28,9 @@ fn pad_options<T: Copy>(options: &PadOptions<'_, T>, rank: usize, shape: &[i64])
             let mut expected = 1usize;
             for (i, &dim) in dims.iter().enumerate() {
                 if dim >= rank || (i > 0 && dims[i - 1] >= dim) {
-                    return Err(Error::Argument(format!("dims = {dims:?}: must ascend and lie below the rank, {rank}")));
+                    return Err(Error::Argument(format!(
+                        "dims = {dims:?}: must ascend and lie below the rank, {rank}"
+                    )));
                 }
                 given.value_dims |= 1 << dim;
                 expected = expected.saturating_mul(shape[dim] as usize);
@@ -79,11 +85,16 @@ pub(crate) fn pad<T: Copy>(
     // SAFETY: arrays of the lengths said, and room for `rank` numbers.
     check(unsafe { sys::sab_padded_shape(&samples, pointer, count, shape.as_mut_ptr()) })?;
     let given = pad_options(options, shapes.rank(), &shape)?;
-    let total = product(count, &shape).ok_or_else(|| Error::NoMemory("more memory is needed than there can be".into()))?;
+    let total = product(count, &shape)
+        .ok_or_else(|| Error::NoMemory("more memory is needed than there can be".into()))?;
     let mut padded: Vec<T> = Vec::new();
-    padded.try_reserve_exact(total).map_err(|_| Error::NoMemory("memory could not be had".into()))?;
+    padded
+        .try_reserve_exact(total)
+        .map_err(|_| Error::NoMemory("memory could not be had".into()))?;
     // SAFETY: values as many as the shapes say (checked), read only; room for the padded elements.
-    check(unsafe { sys::sab_pad(&samples, pointer, count, shape.as_ptr(), &given, padded.as_mut_ptr().cast()) })?;
+    check(unsafe {
+        sys::sab_pad(&samples, pointer, count, shape.as_ptr(), &given, padded.as_mut_ptr().cast())
+    })?;
     // SAFETY: the call has written every element, each a copy of one of `T: Copy`.
     unsafe { padded.set_len(total) };
     Ok((padded, shape.into_iter().map(|size| size as usize).collect()))
@@ -106,7 +117,8 @@ pub(crate) fn unpad<T: Copy>(
             shapes.rank()
         )));
     }
-    let shape: Vec<i64> = shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
+    let shape: Vec<i64> =
+        shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
     if product(count, &shape) != Some(padded.len()) {
         let given = padded.len();
         return Err(Error::Argument(format!(
@@ -118,7 +130,9 @@ pub(crate) fn unpad<T: Copy>(
         for (place, &index) in indices.iter().enumerate() {
             let taken = usize::try_from(index).ok().and_then(|index| is_taken.get_mut(index));
             if taken.is_some_and(|taken| std::mem::replace(taken, true)) {
-                return Err(Error::Argument(format!("indices[{place}] = {index}: stands there for the second time")));
+                return Err(Error::Argument(format!(
+                    "indices[{place}] = {index}: stands there for the second time"
+                )));
             }
         }
     }
@@ -127,11 +141,17 @@ pub(crate) fn unpad<T: Copy>(
     given.batch_dim = options.batch_dim as u64;
     given.threads = options.threads as u64;
     // SAFETY: values as many as the shapes say and padded elements as many as the shape says (checked); no two threads write the same sample.
-    check(unsafe { sys::sab_unpad(padded.as_ptr().cast(), shape.as_ptr(), pointer, count, &given, &samples) })?;
+    check(unsafe {
+        sys::sab_unpad(padded.as_ptr().cast(), shape.as_ptr(), pointer, count, &given, &samples)
+    })?;
     Ok(())
 }
 
-pub(crate) fn length_mask(lengths: &[i64], shape: &[usize], rule: MaskRule) -> Result<Vec<bool>, Error> {
+pub(crate) fn length_mask(
+    lengths: &[i64],
+    shape: &[usize],
+    rule: MaskRule,
+) -> Result<Vec<bool>, Error> {
     let dims = shape.len();
     if dims == 0 || lengths.len() % dims != 0 {
         let given = lengths.len();
@@ -139,9 +159,11 @@ pub(crate) fn length_mask(lengths: &[i64], shape: &[usize], rule: MaskRule) -> R
             "shape has {dims} dimensions: must have at least one, and divide the number of lengths, {given}"
         )));
     }
-    let shape: Vec<i64> = shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
+    let shape: Vec<i64> =
+        shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
     let count = lengths.len() / dims;
-    let total = product(count, &shape).ok_or_else(|| Error::NoMemory("more memory is needed than there can be".into()))?;
+    let total = product(count, &shape)
+        .ok_or_else(|| Error::NoMemory("more memory is needed than there can be".into()))?;
     let mut mask = Vec::new();
     mask.try_reserve_exact(total).map_err(|_| Error::NoMemory("memory could not be had".into()))?;
     mask.resize(total, false);
@@ -151,6 +173,8 @@ pub(crate) fn length_mask(lengths: &[i64], shape: &[usize], rule: MaskRule) -> R
     };
     let room = if mask.is_empty() { null_mut() } else { mask.as_mut_ptr().cast() };
     // SAFETY: lengths and room as said; only bytes of 0 and 1 are written, which are what a bool is.
-    check(unsafe { sys::sab_length_mask(lengths.as_ptr(), count, shape.as_ptr(), dims, rule, room) })?;
+    check(unsafe {
+        sys::sab_length_mask(lengths.as_ptr(), count, shape.as_ptr(), dims, rule, room)
+    })?;
     Ok(mask)
 }

@@ -12,7 +12,12 @@ struct Gather<'f> {
     world_size: u64,
 }
 
-unsafe extern "C" fn gather_trampoline(context: *mut c_void, mine: *const c_void, size: usize, all: *mut c_void) -> i32 {
+unsafe extern "C" fn gather_trampoline(
+    context: *mut c_void,
+    mine: *const c_void,
+    size: usize,
+    all: *mut c_void,
+) -> i32 {
     // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody else during the call.
     let guarded = unsafe { &mut *context.cast::<Guarded<Gather<'_>>>() };
     guarded.run(|gather| {
@@ -40,12 +45,23 @@ pub(crate) fn ranks_from_environment() -> Result<(u64, u64), Error> {
 pub(crate) fn data_rank(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u64, u64), Error> {
     if shape.len() != is_data.len() {
         let (axes, said) = (shape.len(), is_data.len());
-        return Err(Error::Argument(format!("is_data has {said} values: must have as many as shape, {axes}")));
+        return Err(Error::Argument(format!(
+            "is_data has {said} values: must have as many as shape, {axes}"
+        )));
     }
     let is_data: Vec<i32> = is_data.iter().copied().map(i32::from).collect();
     let (mut own, mut world_size) = (0, 0);
     // SAFETY: as many lengths as axes, and room for two numbers.
-    check(unsafe { sys::sab_data_rank(shape.as_ptr(), is_data.as_ptr(), shape.len(), rank, &mut own, &mut world_size) })?;
+    check(unsafe {
+        sys::sab_data_rank(
+            shape.as_ptr(),
+            is_data.as_ptr(),
+            shape.len(),
+            rank,
+            &mut own,
+            &mut world_size,
+        )
+    })?;
     Ok((own, world_size))
 }
 
@@ -76,7 +92,8 @@ impl SamplerHandle<'static> {
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
         let mut cost = parts.cost.map(Guarded::new);
-        let mut progress = parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
+        let mut progress =
+            parts.progress.as_mut().map(|progress| Guarded::new(&mut **progress as Progress<'_>));
         let balanced = &mut parts.options;
         balanced.memory_terms = elements(&parts.memory_terms);
         balanced.memory_term_count = parts.memory_terms.len();
@@ -88,9 +105,14 @@ impl SamplerHandle<'static> {
         (balanced.progress, balanced.progress_ctx) = progress_parts(&mut progress);
         let mut pointer = Room::new()?;
         // SAFETY: a live handle, structs whose sizes are set; arrays and closures outlive the call, the only time they are used.
-        let status = unsafe { sys::sab_balanced_sampler_new(sizes.pointer.as_ptr(), balanced, options, pointer.fill()) };
+        let status = unsafe {
+            sys::sab_balanced_sampler_new(sizes.pointer.as_ptr(), balanced, options, pointer.fill())
+        };
         let handle = Self::own(pointer);
-        let result = check_with(status, &mut [cost_failure(&mut cost, &mut None), progress_failure(&mut progress, &mut None)]);
+        let result = check_with(
+            status,
+            &mut [cost_failure(&mut cost, &mut None), progress_failure(&mut progress, &mut None)],
+        );
         made(result, handle)
     }
 
@@ -118,7 +140,10 @@ impl SamplerHandle<'static> {
         })
     }
 
-    pub(crate) fn balance_report(&mut self, progress: Option<Progress<'_>>) -> Result<sys::sab_balance_report, Error> {
+    pub(crate) fn balance_report(
+        &mut self,
+        progress: Option<Progress<'_>>,
+    ) -> Result<sys::sab_balance_report, Error> {
         let mut report = sys::sab_balance_report {
             struct_size: size_of::<sys::sab_balance_report>(),
             samples: 0,
@@ -136,19 +161,36 @@ impl SamplerHandle<'static> {
         let mut progress = progress.map(Guarded::new);
         let (progress_fn, progress_context) = progress_parts(&mut progress);
         // SAFETY: a live handle that nobody else uses, a struct whose size is set; the closure outlives the call.
-        let status =
-            unsafe { sys::sab_sampler_balance_report(self.pointer.as_ptr(), progress_fn, progress_context, &mut report) };
+        let status = unsafe {
+            sys::sab_sampler_balance_report(
+                self.pointer.as_ptr(),
+                progress_fn,
+                progress_context,
+                &mut report,
+            )
+        };
         check_with(status, &mut [progress_failure(&mut progress, &mut None)])?;
         Ok(report)
     }
 }
 
 impl SamplerHandle<'_> {
-    pub(crate) fn check_ranks(&self, rank: u64, world_size: u64, all_gather: &mut GatherFn<'_>) -> Result<(), Error> {
+    pub(crate) fn check_ranks(
+        &self,
+        rank: u64,
+        world_size: u64,
+        all_gather: &mut GatherFn<'_>,
+    ) -> Result<(), Error> {
         let mut gather = Guarded::new(Gather { all_gather, world_size });
         // SAFETY: a live handle, const for the call; the closure outlives the call, the only time it is used.
         let status = unsafe {
-            sys::sab_sampler_check_ranks(self.pointer.as_ptr(), rank, world_size, Some(gather_trampoline), gather.context())
+            sys::sab_sampler_check_ranks(
+                self.pointer.as_ptr(),
+                rank,
+                world_size,
+                Some(gather_trampoline),
+                gather.context(),
+            )
         };
         check_with(status, &mut [&mut gather.failure])?;
         Ok(())
@@ -172,12 +214,26 @@ impl Drop for StoreHandle {
 }
 
 impl StoreHandle {
-    pub(crate) fn new(host: &str, port: u16, rank: u64, world_size: u64, timeout: Duration) -> Result<Self, Error> {
+    pub(crate) fn new(
+        host: &str,
+        port: u16,
+        rank: u64,
+        world_size: u64,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
         let host = text("host", host.as_bytes())?;
         let mut pointer = Room::new()?;
         // SAFETY: a NUL-terminated name, and room for a handle.
-        let status =
-            unsafe { sys::sab_torch_store_new(host.as_ptr(), port, rank, world_size, timeout.as_secs_f64(), pointer.fill()) };
+        let status = unsafe {
+            sys::sab_torch_store_new(
+                host.as_ptr(),
+                port,
+                rank,
+                world_size,
+                timeout.as_secs_f64(),
+                pointer.fill(),
+            )
+        };
         let handle = owned(pointer, |pointer| StoreHandle { pointer, world_size });
         made(check(status), handle)
     }

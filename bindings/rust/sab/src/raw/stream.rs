@@ -17,9 +17,11 @@ mod tests;
 
 pub(crate) type MapFn = dyn FnMut(RecordRef<'_>) -> Result<Made, BoxError> + Send;
 pub(crate) type ParallelMapFn = dyn Fn(RecordRef<'_>) -> Result<Made, BoxError> + Send + Sync;
-pub(crate) type SelectFn = dyn FnMut(RecordRef<'_>) -> Result<Option<StreamHandle>, BoxError> + Send;
+pub(crate) type SelectFn =
+    dyn FnMut(RecordRef<'_>) -> Result<Option<StreamHandle>, BoxError> + Send;
 pub(crate) type RecurFn = dyn FnMut(&[u8], RecordRef<'_>) -> Result<(Made, Made), BoxError> + Send;
-pub(crate) type RandomMapFn = dyn FnMut(&mut Random<'_>, RecordRef<'_>) -> Result<Made, BoxError> + Send;
+pub(crate) type RandomMapFn =
+    dyn FnMut(&mut Random<'_>, RecordRef<'_>) -> Result<Made, BoxError> + Send;
 pub(crate) type NumberFn = dyn FnMut(RecordRef<'_>) -> Result<u64, BoxError> + Send;
 pub(crate) type StreamProgressFn = dyn FnMut(u64, u64) -> ControlFlow<()> + Send;
 
@@ -52,12 +54,14 @@ impl<'a> RecordView<'a> {
 
     pub(crate) fn bytes(&self) -> Option<&'a [u8]> {
         // SAFETY: bytes that are valid for 'a, as was promised when the record was made.
-        (self.record.kind == sys::SAB_RECORD_BYTES).then(|| unsafe { slice(self.record.data.cast(), self.record.length) })
+        (self.record.kind == sys::SAB_RECORD_BYTES)
+            .then(|| unsafe { slice(self.record.data.cast(), self.record.length) })
     }
 
     pub(crate) fn list(&self) -> Option<&'a [RecordView<'a>]> {
         // SAFETY: records that are valid for 'a, as was promised when the record was made, and have the layout of C's.
-        (self.record.kind == sys::SAB_RECORD_LIST).then(|| unsafe { slice(self.record.data.cast(), self.record.length) })
+        (self.record.kind == sys::SAB_RECORD_LIST)
+            .then(|| unsafe { slice(self.record.data.cast(), self.record.length) })
     }
 }
 
@@ -94,7 +98,12 @@ unsafe fn fill(out: *mut sys::sab_record, made: Made) -> Vec<u8> {
 }
 
 fn of_bytes(bytes: &[u8]) -> sys::sab_record {
-    sys::sab_record { kind: sys::SAB_RECORD_BYTES, size: bytes.len() as f64, data: bytes.as_ptr().cast(), length: bytes.len() }
+    sys::sab_record {
+        kind: sys::SAB_RECORD_BYTES,
+        size: bytes.len() as f64,
+        data: bytes.as_ptr().cast(),
+        length: bytes.len(),
+    }
 }
 
 /// A random generator, as long as its callback runs.
@@ -161,7 +170,9 @@ impl Failures {
     fn take(&self, code: i32) -> Option<Failure> {
         let mut kind = self.lock();
         match &mut *kind {
-            Storage::Kept(list) => list.iter().position(|kept| kept.0 == code).map(|place| list.swap_remove(place).1),
+            Storage::Kept(list) => {
+                list.iter().position(|kept| kept.0 == code).map(|place| list.swap_remove(place).1)
+            }
             Storage::Joined(other) => other.take(code),
         }
     }
@@ -248,7 +259,10 @@ impl<F: Send + 'static> Drop for Offered<F> {
 /// # Safety
 ///
 /// `context` is the `Stage<F>` given with the trampoline, alive and used by nobody else during the call.
-unsafe fn run_stage<F>(context: *mut c_void, call: impl FnOnce(&mut F) -> Result<i32, BoxError>) -> i32 {
+unsafe fn run_stage<F>(
+    context: *mut c_void,
+    call: impl FnOnce(&mut F) -> Result<i32, BoxError>,
+) -> i32 {
     // SAFETY: the caller's promise.
     let Stage { function, failures } = unsafe { &mut *context.cast::<Stage<F>>() };
     failures.run(|| call(function))
@@ -267,7 +281,11 @@ unsafe fn map(
     Ok(sys::SAB_OK)
 }
 
-unsafe extern "C" fn map_trampoline(context: *mut c_void, record: *const sys::sab_record, made: *mut sys::sab_record) -> i32 {
+unsafe extern "C" fn map_trampoline(
+    context: *mut c_void,
+    record: *const sys::sab_record,
+    made: *mut sys::sab_record,
+) -> i32 {
     // SAFETY: given with this context.
     unsafe { run_stage::<Box<MapFn>>(context, |function| map(record, made, function)) }
 }
@@ -292,7 +310,12 @@ unsafe extern "C" fn random_map_trampoline(
     // SAFETY: given with this context; the generator is alive during the call, and nobody else's.
     unsafe {
         run_stage::<Box<RandomMapFn>>(context, |function| {
-            let mut random = Random { handle: RandomHandle { pointer: NonNull::new_unchecked(random), borrowed: PhantomData } };
+            let mut random = Random {
+                handle: RandomHandle {
+                    pointer: NonNull::new_unchecked(random),
+                    borrowed: PhantomData,
+                },
+            };
             map(record, made, |record| function(&mut random, record))
         })
     }
@@ -322,7 +345,8 @@ unsafe extern "C" fn select_trampoline(
     made: *mut *mut sys::sab_stream,
 ) -> i32 {
     // SAFETY: the Stage given with this trampoline, alive and used by nobody else during the call.
-    let Stage { function: select, failures } = unsafe { &mut *context.cast::<Stage<Box<SelectFn>>>() };
+    let Stage { function: select, failures } =
+        unsafe { &mut *context.cast::<Stage<Box<SelectFn>>>() };
     failures.run(|| {
         // SAFETY: alive during the call.
         if let Some(StreamHandle { stream, parts }) = select(unsafe { seen(record) })? {
@@ -343,19 +367,33 @@ pub(crate) struct Limits {
 /// # Safety
 ///
 /// `record` is alive during the call, and there is room for a number.
-unsafe fn number(function: &mut Option<Box<NumberFn>>, record: *const sys::sab_record, out: *mut u64) -> Result<i32, BoxError> {
+unsafe fn number(
+    function: &mut Option<Box<NumberFn>>,
+    record: *const sys::sab_record,
+    out: *mut u64,
+) -> Result<i32, BoxError> {
     let function = function.as_mut().expect("a trampoline is given with its closure");
     // SAFETY: the caller's promise.
     unsafe { out.write(function(seen(record))?) };
     Ok(sys::SAB_OK)
 }
 
-unsafe extern "C" fn batch_size_trampoline(context: *mut c_void, largest: *const sys::sab_record, batch_size: *mut u64) -> i32 {
+unsafe extern "C" fn batch_size_trampoline(
+    context: *mut c_void,
+    largest: *const sys::sab_record,
+    batch_size: *mut u64,
+) -> i32 {
     // SAFETY: given with this context.
-    unsafe { run_stage::<Limits>(context, |limits| number(&mut limits.batch_size, largest, batch_size)) }
+    unsafe {
+        run_stage::<Limits>(context, |limits| number(&mut limits.batch_size, largest, batch_size))
+    }
 }
 
-unsafe extern "C" fn boundary_key_trampoline(context: *mut c_void, record: *const sys::sab_record, key: *mut u64) -> i32 {
+unsafe extern "C" fn boundary_key_trampoline(
+    context: *mut c_void,
+    record: *const sys::sab_record,
+    key: *mut u64,
+) -> i32 {
     // SAFETY: given with this context.
     unsafe { run_stage::<Limits>(context, |limits| number(&mut limits.boundary_key, record, key)) }
 }
@@ -366,7 +404,10 @@ struct Sourcing<S> {
     made: Vec<u8>,
 }
 
-unsafe extern "C" fn next_trampoline<S: Source>(context: *mut c_void, record: *mut sys::sab_record) -> i32 {
+unsafe extern "C" fn next_trampoline<S: Source>(
+    context: *mut c_void,
+    record: *mut sys::sab_record,
+) -> i32 {
     // SAFETY: given with this context; the record is to be filled.
     unsafe {
         run_stage::<Sourcing<S>>(context, |Sourcing { source, made }| {
@@ -380,7 +421,9 @@ unsafe extern "C" fn next_trampoline<S: Source>(context: *mut c_void, record: *m
 
 unsafe extern "C" fn rewind_trampoline<S: Source>(context: *mut c_void) -> i32 {
     // SAFETY: given with this context.
-    unsafe { run_stage::<Sourcing<S>>(context, |stage| stage.source.rewind().map(|()| sys::SAB_OK)) }
+    unsafe {
+        run_stage::<Sourcing<S>>(context, |stage| stage.source.rewind().map(|()| sys::SAB_OK))
+    }
 }
 
 unsafe extern "C" fn state_save_trampoline<S: Source>(
@@ -402,9 +445,17 @@ unsafe extern "C" fn state_save_trampoline<S: Source>(
     }
 }
 
-unsafe extern "C" fn state_restore_trampoline<S: Source>(context: *mut c_void, data: *const c_void, size: usize) -> i32 {
+unsafe extern "C" fn state_restore_trampoline<S: Source>(
+    context: *mut c_void,
+    data: *const c_void,
+    size: usize,
+) -> i32 {
     // SAFETY: given with this context; `size` bytes are readable.
-    unsafe { run_stage::<Sourcing<S>>(context, |stage| stage.source.restore(slice(data.cast(), size)).map(|()| sys::SAB_OK)) }
+    unsafe {
+        run_stage::<Sourcing<S>>(context, |stage| {
+            stage.source.restore(slice(data.cast(), size)).map(|()| sys::SAB_OK)
+        })
+    }
 }
 
 // ---- streams ------------------------------------------------------------------------------------------------------------
@@ -477,34 +528,50 @@ pub(crate) struct StreamHandle {
 }
 
 impl StreamHandle {
-    fn source(make: impl FnOnce(*mut *mut sys::sab_stream) -> sys::sab_status, parts: StreamParts) -> Result<Self, Error> {
+    fn source(
+        make: impl FnOnce(*mut *mut sys::sab_stream) -> sys::sab_status,
+        parts: StreamParts,
+    ) -> Result<Self, Error> {
         let mut pointer = Room::new()?;
         let status = make(pointer.fill());
         let handle = owned(pointer, |pointer| StreamHandle { stream: OwnedStream(pointer), parts });
         made(check(status), handle)
     }
 
-    pub(crate) fn list(records: &[Made], options: &sys::sab_list_stream_options) -> Result<Self, Error> {
+    pub(crate) fn list(
+        records: &[Made],
+        options: &sys::sab_list_stream_options,
+    ) -> Result<Self, Error> {
         let raw = |record: &Made| {
             let bytes = of_bytes(record.bytes.as_deref().unwrap_or_default());
             sys::sab_record { size: record.size.unwrap_or(bytes.size), ..bytes }
         };
         let raw: Vec<_> = records.iter().map(raw).collect();
         // SAFETY: so many records of bytes that outlive the call, which copies them; a struct whose size is set, and room for a handle.
-        let make = |stream: *mut *mut _| unsafe { sys::sab_list_stream_new(elements(&raw), raw.len(), options, stream) };
+        let make = |stream: *mut *mut _| unsafe {
+            sys::sab_list_stream_new(elements(&raw), raw.len(), options, stream)
+        };
         Self::source(make, StreamParts::default())
     }
 
-    pub(crate) fn array<T: Element>(items: &[T], options: &sys::sab_list_stream_options) -> Result<Self, Error> {
+    pub(crate) fn array<T: Element>(
+        items: &[T],
+        options: &sys::sab_list_stream_options,
+    ) -> Result<Self, Error> {
         let data = elements(items).cast();
         // SAFETY: so many items, which are copied; a struct whose size is set, and room for a handle.
-        let make = |stream: *mut *mut _| unsafe { sys::sab_array_stream_new(data, size_of::<T>(), items.len(), options, stream) };
+        let make = |stream: *mut *mut _| unsafe {
+            sys::sab_array_stream_new(data, size_of::<T>(), items.len(), options, stream)
+        };
         Self::source(make, StreamParts::default())
     }
 
     pub(crate) fn random(seed: u64) -> Result<Self, Error> {
         // SAFETY: room for a handle.
-        Self::source(|stream| unsafe { sys::sab_random_stream_new(seed, stream) }, StreamParts::default())
+        Self::source(
+            |stream| unsafe { sys::sab_random_stream_new(seed, stream) },
+            StreamParts::default(),
+        )
     }
 
     /// `has_state`: a state is the source's own, and not the number of records that it gave.
@@ -549,7 +616,11 @@ impl StreamHandle {
     fn over_closure<F: Send + 'static>(
         self,
         function: F,
-        make: impl FnOnce(*mut sys::sab_stream, *mut c_void, *mut *mut sys::sab_stream) -> sys::sab_status,
+        make: impl FnOnce(
+            *mut sys::sab_stream,
+            *mut c_void,
+            *mut *mut sys::sab_stream,
+        ) -> sys::sab_status,
     ) -> Result<Self, Error> {
         let offered = Offered::new(function, &self.parts.failures);
         self.over(|source, stream| {
@@ -569,14 +640,22 @@ impl StreamHandle {
         self.over_map(function, map_trampoline, 0)
     }
 
-    pub(crate) fn map_parallel(self, threads: u64, function: Box<ParallelMapFn>) -> Result<Self, Error> {
+    pub(crate) fn map_parallel(
+        self,
+        threads: u64,
+        function: Box<ParallelMapFn>,
+    ) -> Result<Self, Error> {
         self.over_map(function, parallel_map_trampoline, threads)
     }
 
     fn over_map<F: Send + 'static>(
         self,
         function: F,
-        trampoline: unsafe extern "C" fn(*mut c_void, *const sys::sab_record, *mut sys::sab_record) -> i32,
+        trampoline: unsafe extern "C" fn(
+            *mut c_void,
+            *const sys::sab_record,
+            *mut sys::sab_record,
+        ) -> i32,
         threads: u64,
     ) -> Result<Self, Error> {
         self.over_closure(function, |source, context, stream| {
@@ -594,7 +673,14 @@ impl StreamHandle {
     pub(crate) fn select(self, select: Box<SelectFn>) -> Result<Self, Error> {
         // SAFETY: as for a map.
         self.over_closure(select, |source, context, stream| unsafe {
-            sys::sab_select_stream_new(source, Some(select_trampoline), context, Some(release::<Box<SelectFn>>), null(), stream)
+            sys::sab_select_stream_new(
+                source,
+                Some(select_trampoline),
+                context,
+                Some(release::<Box<SelectFn>>),
+                null(),
+                stream,
+            )
         })
     }
 
@@ -608,7 +694,15 @@ impl StreamHandle {
         // SAFETY: as for a map; the first state is copied.
         self.over_closure(function, |source, context, stream| unsafe {
             let release = Some(release::<Box<RecurFn>> as unsafe extern "C" fn(_));
-            sys::sab_recurrent_stream_new(source, Some(recur_trampoline), context, release, &initial, null(), stream)
+            sys::sab_recurrent_stream_new(
+                source,
+                Some(recur_trampoline),
+                context,
+                release,
+                &initial,
+                null(),
+                stream,
+            )
         })
     }
 
@@ -616,7 +710,15 @@ impl StreamHandle {
         // SAFETY: as for a map.
         self.over_closure(function, |source, context, stream| unsafe {
             let release = Some(release::<Box<RandomMapFn>> as unsafe extern "C" fn(_));
-            sys::sab_random_map_stream_new(source, Some(random_map_trampoline), context, release, seed, null(), stream)
+            sys::sab_random_map_stream_new(
+                source,
+                Some(random_map_trampoline),
+                context,
+                release,
+                seed,
+                null(),
+                stream,
+            )
         })
     }
 
@@ -651,13 +753,17 @@ impl StreamHandle {
         Self::over_many(control_and_sources, |pointers, stream| {
             let (control, sources) = (pointers[0], &pointers[1..]);
             // SAFETY: so many live handles, and room for a handle.
-            unsafe { sys::sab_multiplex_stream_new(control, elements(sources), sources.len(), stream) }
+            unsafe {
+                sys::sab_multiplex_stream_new(control, elements(sources), sources.len(), stream)
+            }
         })
     }
 
     pub(crate) fn rank(self, rank: u64, world_size: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_rank_stream_new(source, rank, world_size, stream) })
+        self.over(|source, stream| unsafe {
+            sys::sab_rank_stream_new(source, rank, world_size, stream)
+        })
     }
 
     pub(crate) fn batch(self, batch_size: u64) -> Result<Self, Error> {
@@ -672,12 +778,16 @@ impl StreamHandle {
 
     pub(crate) fn block_shuffle(self, block_size: u64, seed: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_block_shuffle_stream_new(source, block_size, seed, stream) })
+        self.over(|source, stream| unsafe {
+            sys::sab_block_shuffle_stream_new(source, block_size, seed, stream)
+        })
     }
 
     pub(crate) fn buffered_shuffle(self, buffer_size: u64, seed: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream) })
+        self.over(|source, stream| unsafe {
+            sys::sab_buffered_shuffle_stream_new(source, buffer_size, seed, stream)
+        })
     }
 
     pub(crate) fn pack(self, options: &sys::sab_pack_stream_options) -> Result<Self, Error> {
@@ -686,16 +796,25 @@ impl StreamHandle {
     }
 
     /// Puts the closures into the options.
-    fn limits(&self, options: &mut sys::sab_readahead_stream_options, limits: Limits) -> Offered<Limits> {
+    fn limits(
+        &self,
+        options: &mut sys::sab_readahead_stream_options,
+        limits: Limits,
+    ) -> Offered<Limits> {
         options.batch_size_fn = limits.batch_size.is_some().then_some(batch_size_trampoline as _);
-        options.boundary_key_fn = limits.boundary_key.is_some().then_some(boundary_key_trampoline as _);
+        options.boundary_key_fn =
+            limits.boundary_key.is_some().then_some(boundary_key_trampoline as _);
         let offered = Offered::new(limits, &self.parts.failures);
         options.ctx = offered.context();
         options.release = Some(release::<Limits>);
         offered
     }
 
-    pub(crate) fn readahead(self, mut options: sys::sab_readahead_stream_options, limits: Limits) -> Result<Self, Error> {
+    pub(crate) fn readahead(
+        self,
+        mut options: sys::sab_readahead_stream_options,
+        limits: Limits,
+    ) -> Result<Self, Error> {
         let offered = self.limits(&mut options, limits);
         self.over(|source, stream| {
             // SAFETY: a live handle; the context fits its trampolines, and C owns it when there is a stream.
@@ -714,7 +833,9 @@ impl StreamHandle {
         let offered = self.limits(&mut options, limits);
         let mut pointer = Room::new()?;
         // SAFETY: as for a stream.
-        let status = unsafe { sys::sab_readahead_sampler_new(self.stream.0.as_ptr(), &options, pointer.fill()) };
+        let status = unsafe {
+            sys::sab_readahead_sampler_new(self.stream.0.as_ptr(), &options, pointer.fill())
+        };
         offered.take_if_made(pointer.0);
         let handle = owned(pointer, |pointer| {
             let StreamHandle { stream, parts } = self;
@@ -727,7 +848,9 @@ impl StreamHandle {
 
     pub(crate) fn prefetch(self, buffer_size: u64) -> Result<Self, Error> {
         // SAFETY: a live handle, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_prefetch_stream_new(source, buffer_size, stream) })
+        self.over(|source, stream| unsafe {
+            sys::sab_prefetch_stream_new(source, buffer_size, stream)
+        })
     }
 
     /// As [`check`], after a call that may have used the stream's closures.
@@ -756,7 +879,9 @@ impl StreamHandle {
             None => (None, None, null_mut()),
         };
         // SAFETY: a live handle; the context fits its trampoline and lives until another takes its place or the stream is freed.
-        certain(check(unsafe { sys::sab_stream_set_progress(self.stream.0.as_ptr(), callback, context) }));
+        certain(check(unsafe {
+            sys::sab_stream_set_progress(self.stream.0.as_ptr(), callback, context)
+        }));
         self.parts.progress = Vec::from_iter(kept);
     }
 
@@ -771,7 +896,9 @@ impl StreamHandle {
     pub(crate) fn skipped(&self) -> u64 {
         let mut count = 0;
         // SAFETY: a live handle, and room for a number.
-        certain(check(unsafe { sys::sab_stream_skipped_count(self.stream.0.as_ptr(), &mut count) }));
+        certain(check(unsafe {
+            sys::sab_stream_skipped_count(self.stream.0.as_ptr(), &mut count)
+        }));
         count
     }
 
@@ -783,14 +910,24 @@ impl StreamHandle {
 
     pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses, and `state` is readable for its length.
-        let status = unsafe { sys::sab_stream_state_restore(self.stream.0.as_ptr(), state.as_ptr().cast(), state.len()) };
+        let status = unsafe {
+            sys::sab_stream_state_restore(
+                self.stream.0.as_ptr(),
+                state.as_ptr().cast(),
+                state.len(),
+            )
+        };
         self.check(status)?;
         self.parts.failures.forget();
         Ok(())
     }
 }
 
-unsafe extern "C" fn stream_progress_trampoline(context: *mut c_void, done: u64, total: u64) -> i32 {
+unsafe extern "C" fn stream_progress_trampoline(
+    context: *mut c_void,
+    done: u64,
+    total: u64,
+) -> i32 {
     // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody else during the call.
     let guarded = unsafe { &mut *context.cast::<Guarded<Box<StreamProgressFn>>>() };
     guarded.run(|function| Ok(i32::from(function(done, total).is_break())))
@@ -807,7 +944,9 @@ unsafe fn save_state(
     loop {
         let mut size = 0;
         // SAFETY: the caller's promise, and room for so many bytes.
-        check(unsafe { sys::sab_stream_state_save(stream, state.as_mut_ptr().cast(), state.len(), &mut size) })?;
+        check(unsafe {
+            sys::sab_stream_state_save(stream, state.as_mut_ptr().cast(), state.len(), &mut size)
+        })?;
         let is_written = size <= state.len();
         state.resize(size, 0);
         if is_written {
@@ -833,7 +972,9 @@ impl SamplerHandle<'static> {
 
     pub(crate) fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
         // SAFETY: alive as long as the sampler, which nobody else uses, and `state` is readable for its length.
-        let status = unsafe { sys::sab_stream_state_restore(self.stream(), state.as_ptr().cast(), state.len()) };
+        let status = unsafe {
+            sys::sab_stream_state_restore(self.stream(), state.as_ptr().cast(), state.len())
+        };
         self.check(status).map(drop)
     }
 }

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from sab.compat.bagua.contrib.cache_loader import CacheLoader
-from sab.compat.bagua.contrib.load_balancing_data_loader import LoadBalancingDistributedBatchSampler, LoadBalancingDistributedSampler
+from sab.compat.bagua.contrib.load_balancing_data_loader import (
+    LoadBalancingDistributedBatchSampler,
+    LoadBalancingDistributedSampler,
+)
 
-__all__ = ["CacheLoader", "CachedDataset", "LoadBalancingDistributedBatchSampler", "LoadBalancingDistributedSampler", "fuse_optimizer"]
+__all__ = [
+    "CacheLoader",
+    "CachedDataset",
+    "LoadBalancingDistributedBatchSampler",
+    "LoadBalancingDistributedSampler",
+    "fuse_optimizer",
+]
 
 
 def __getattr__(name: str) -> Any:

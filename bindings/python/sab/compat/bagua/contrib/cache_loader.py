@@ -25,17 +25,31 @@ class CacheLoader:
         ValueError: another backend.
     """
 
-    def __init__(self, backend: str = "redis", dataset_name: str = "", writer_buffer_size: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        backend: str = "redis",
+        dataset_name: str = "",
+        writer_buffer_size: int = 1,
+        **kwargs: Any,
+    ) -> None:
         if backend != "redis":
             raise ValueError('Invalid backend, only support "redis" currently')
         self.backend = backend
         self.dataset_name = dataset_name
         self.store = RedisStore(**kwargs)
-        self._cache: sab.Cache[Any] = sab.Cache(self.store.cache.url, dataset_name=dataset_name, writer_buffer_size=max(1, writer_buffer_size), serializer="pickle")
+        self._cache: sab.Cache[Any] = sab.Cache(
+            self.store.cache.url,
+            dataset_name=dataset_name,
+            writer_buffer_size=max(1, writer_buffer_size),
+            serializer="pickle",
+        )
 
     def get(self, key: Any, load_fn: Callable[[Any], Any]) -> Any:
         """The value of a key; made by ``load_fn(key)`` where there is none."""
-        return self._cache.get_or_load(key.decode(errors="surrogateescape") if isinstance(key, bytes) else str(key), lambda _: load_fn(key))
+        return self._cache.get_or_load(
+            key.decode(errors="surrogateescape") if isinstance(key, bytes) else str(key),
+            lambda _: load_fn(key),
+        )
 
     def num_keys(self) -> int:
         """Number of keys on the servers."""

@@ -22,7 +22,14 @@ class CachedDataset(Dataset):  # type: ignore[misc,type-arg,unused-ignore]
         cache_loader: the loader behind.
     """
 
-    def __init__(self, dataset: Any, backend: str = "redis", dataset_name: str = "", writer_buffer_size: int = 20, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        backend: str = "redis",
+        dataset_name: str = "",
+        writer_buffer_size: int = 20,
+        **kwargs: Any,
+    ) -> None:
         self.dataset = dataset
         self.cache_loader = CacheLoader(backend, dataset_name, writer_buffer_size, **kwargs)
 

@@ -82,19 +82,35 @@ class LoadBalancingDistributedSampler(_TorchSampler):
         if rank is None:
             rank = int(_distributed().get_rank())
         if rank >= num_replicas or rank < 0:
-            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
-        self.dataset, self.num_replicas, self.rank, self.shuffle, self.seed, self.drop_last = dataset, num_replicas, rank, shuffle, seed, drop_last
+            raise ValueError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
+            )
+        self.dataset, self.num_replicas, self.rank, self.shuffle, self.seed, self.drop_last = (
+            dataset,
+            num_replicas,
+            rank,
+            shuffle,
+            seed,
+            drop_last,
+        )
         self.epoch = 0
         count = len(dataset)
         self.num_samples = count // num_replicas if drop_last else math.ceil(count / num_replicas)
         self.total_size = self.num_samples * num_replicas
 
         self.item_complexity_map = {index: complexity_fn(dataset[index]) for index in range(count)}
-        self.ordered_item_complexity_map = OrderedDict(sorted(self.item_complexity_map.items(), key=lambda item: item[1]))
-        values = [each.item() if hasattr(each, "item") else each for each in self.item_complexity_map.values()]
+        self.ordered_item_complexity_map = OrderedDict(
+            sorted(self.item_complexity_map.items(), key=lambda item: item[1])
+        )
+        values = [
+            each.item() if hasattr(each, "item") else each
+            for each in self.item_complexity_map.values()
+        ]
         most, least = max(values), min(values)
         if random_level < 0.0 or random_level > 1.0:
-            raise ValueError(f"Invalid random level {random_level}, shoule be in the range [0.0, 1.0]")
+            raise ValueError(
+                f"Invalid random level {random_level}, shoule be in the range [0.0, 1.0]"
+            )
         self.random_number = int((most - least) * random_level + 1)
 
         # The core takes numbers of at least 0 and adds noise to them in double. Of others it gets what stands for their order, noise and all.
@@ -114,7 +130,9 @@ class LoadBalancingDistributedSampler(_TorchSampler):
         if self._values is None:
             return self._complexity, self._random_level
         # The words that torch draws for this noise are those that the core draws, one for each, when there is none.
-        words = np.random.RandomState((self.seed + self.epoch) % 2**32).randint(0, 2**32, len(self._values), np.uint32)
+        words = np.random.RandomState((self.seed + self.epoch) % 2**32).randint(
+            0, 2**32, len(self._values), np.uint32
+        )
         noise = (words % np.uint32(self.random_number)).tolist()
         return _places([value + more for value, more in zip(self._values, noise)]), 0.0
 
@@ -165,7 +183,12 @@ class LoadBalancingDistributedBatchSampler(_TorchSampler):
         ValueError: the sampler is of another type, or drops; an index of a batch is none of the dataset; a rank has no batch while others do.
     """
 
-    def __init__(self, sampler: LoadBalancingDistributedSampler, batch_fn: Callable[[List[int]], Any], drop_last: bool = False) -> None:
+    def __init__(
+        self,
+        sampler: LoadBalancingDistributedSampler,
+        batch_fn: Callable[[List[int]], Any],
+        drop_last: bool = False,
+    ) -> None:
         if not isinstance(sampler, LoadBalancingDistributedSampler):
             raise ValueError("sampler should be of LoadBalancingDistributedSampler type.")
         if sampler.drop_last:

@@ -13,7 +13,9 @@ fn only_the_same_major_version_and_no_older_minor_one_will_do() {
         check_abi(found).unwrap();
     }
     for found in [needed - 1, needed + 1000, needed / 1000 * 1000 + 1000] {
-        assert!(matches!(check_abi(found), Err(Error::Unsupported(message)) if message.contains("must be")));
+        assert!(
+            matches!(check_abi(found), Err(Error::Unsupported(message)) if message.contains("must be"))
+        );
     }
 }
 
@@ -86,7 +88,10 @@ fn a_panic_in_a_destructor_waits_for_the_call_to_come_back() {
 }
 
 /// A record and what a closure made of it, as C calls it.
-fn mapped(function: Box<MapFn>, record: &sys::sab_record) -> (i32, sys::sab_record, Vec<u8>, Option<Failure>) {
+fn mapped(
+    function: Box<MapFn>,
+    record: &sys::sab_record,
+) -> (i32, sys::sab_record, Vec<u8>, Option<Failure>) {
     let failures = Arc::default();
     let offered = Offered::new(function, &failures);
     let mut made = *record;
@@ -101,10 +106,14 @@ fn mapped(function: Box<MapFn>, record: &sys::sab_record) -> (i32, sys::sab_reco
 #[test]
 fn a_map_fills_in_bytes_or_a_size_or_how_it_failed() {
     let record = of_bytes(b"abc");
-    let (code, made, bytes, _) = mapped(Box::new(|record| Ok(Made::bytes(record.bytes().repeat(2)))), &record);
+    let (code, made, bytes, _) =
+        mapped(Box::new(|record| Ok(Made::bytes(record.bytes().repeat(2)))), &record);
     assert_eq!((code, made.size, bytes), (sys::SAB_OK, 6.0, b"abcabc".to_vec()));
     let (code, made, bytes, _) = mapped(Box::new(|_| Ok(Made::same().sized(9.0))), &record);
-    assert_eq!((code, made.size, made.data, bytes), (sys::SAB_OK, 9.0, record.data, b"abc".to_vec()));
+    assert_eq!(
+        (code, made.size, made.data, bytes),
+        (sys::SAB_OK, 9.0, record.data, b"abc".to_vec())
+    );
     let (code, _, _, failure) = mapped(Box::new(|_| Err("no such word".into())), &record);
     assert!(code > CLOSURE_FAILED);
     assert!(matches!(failure, Some(Failure::Error(error)) if error.to_string() == "no such word"));
@@ -161,7 +170,8 @@ impl Source for Words {
 
 #[test]
 fn the_bytes_of_a_source_outlive_those_of_other_closures() {
-    let offered = Offered::new(Sourcing { source: Words { given: 0 }, made: Vec::new() }, &Arc::default());
+    let offered =
+        Offered::new(Sourcing { source: Words { given: 0 }, made: Vec::new() }, &Arc::default());
     let context = offered.context();
     let (mut record, mut size, mut state) = (empty_record(), 0, [0u8; 4]);
     // SAFETY: the source given with its trampolines; the rest is alive, and as large as is said.
@@ -169,13 +179,22 @@ fn the_bytes_of_a_source_outlive_those_of_other_closures() {
         assert_eq!(next_trampoline::<Words>(context, &mut record), sys::SAB_OK);
         mapped(Box::new(|_| Ok(Made::bytes("other"))), &of_bytes(b"x"));
         assert_eq!(slice(record.data.cast::<u8>(), record.length), [1, 1, 1]);
-        assert_eq!(state_save_trampoline::<Words>(context, state.as_mut_ptr().cast(), 3, &mut size), sys::SAB_OK);
+        assert_eq!(
+            state_save_trampoline::<Words>(context, state.as_mut_ptr().cast(), 3, &mut size),
+            sys::SAB_OK
+        );
         assert_eq!((size, state), (4, [0; 4]));
-        assert_eq!(state_save_trampoline::<Words>(context, state.as_mut_ptr().cast(), 4, &mut size), sys::SAB_OK);
+        assert_eq!(
+            state_save_trampoline::<Words>(context, state.as_mut_ptr().cast(), 4, &mut size),
+            sys::SAB_OK
+        );
         assert_eq!((size, state), (4, [1; 4]));
         assert_eq!(next_trampoline::<Words>(context, &mut record), sys::SAB_OK);
         assert_eq!(next_trampoline::<Words>(context, &mut record), sys::SAB_END);
-        assert_eq!(state_restore_trampoline::<Words>(context, state.as_ptr().cast(), 4), sys::SAB_OK);
+        assert_eq!(
+            state_restore_trampoline::<Words>(context, state.as_ptr().cast(), 4),
+            sys::SAB_OK
+        );
         assert_eq!(next_trampoline::<Words>(context, &mut record), sys::SAB_OK);
         assert_eq!(slice(record.data.cast::<u8>(), record.length), [2, 2, 2]);
         assert_eq!(rewind_trampoline::<Words>(context), sys::SAB_OK);
@@ -185,14 +204,18 @@ fn the_bytes_of_a_source_outlive_those_of_other_closures() {
 
 #[test]
 fn recurrent_steps_fill_in_state_and_record() {
-    let function: Box<RecurFn> =
-        Box::new(|state, record| Ok((Made::bytes(state.repeat(2)), Made::bytes([state, record.bytes()].concat()))));
+    let function: Box<RecurFn> = Box::new(|state, record| {
+        Ok((Made::bytes(state.repeat(2)), Made::bytes([state, record.bytes()].concat())))
+    });
     let offered = Offered::new(function, &Arc::default());
     let (state, record) = (of_bytes(b"s"), of_bytes(b"r"));
     let (mut next, mut made) = (state, record);
     // SAFETY: the closure given with its trampoline; the records are alive.
     unsafe {
-        assert_eq!(recur_trampoline(offered.context(), &state, &record, &mut next, &mut made), sys::SAB_OK);
+        assert_eq!(
+            recur_trampoline(offered.context(), &state, &record, &mut next, &mut made),
+            sys::SAB_OK
+        );
         assert_eq!(slice(next.data.cast::<u8>(), next.length), b"ss");
         assert_eq!(slice(made.data.cast::<u8>(), made.length), b"sr");
     }
@@ -204,14 +227,23 @@ fn limits_are_asked_each_by_its_own_trampoline() {
         .batch_size_fn(|record: RecordRef<'_>| record.size() as u64)
         .boundary_key_fn(|_: RecordRef<'_>| 7u64);
     let (raw, limits) = options.parts();
-    assert_eq!((raw.struct_size, raw.read_ahead), (size_of::<sys::sab_readahead_stream_options>(), 10_000));
+    assert_eq!(
+        (raw.struct_size, raw.read_ahead),
+        (size_of::<sys::sab_readahead_stream_options>(), 10_000)
+    );
     let offered = Offered::new(limits, &Arc::default());
     let mut number = 0;
     // SAFETY: the closures given with their trampolines; the record is alive.
     unsafe {
-        assert_eq!(batch_size_trampoline(offered.context(), &of_bytes(b"abc"), &mut number), sys::SAB_OK);
+        assert_eq!(
+            batch_size_trampoline(offered.context(), &of_bytes(b"abc"), &mut number),
+            sys::SAB_OK
+        );
         assert_eq!(number, 3);
-        assert_eq!(boundary_key_trampoline(offered.context(), &of_bytes(b"abc"), &mut number), sys::SAB_OK);
+        assert_eq!(
+            boundary_key_trampoline(offered.context(), &of_bytes(b"abc"), &mut number),
+            sys::SAB_OK
+        );
         assert_eq!(number, 7);
     }
 }
@@ -221,13 +253,20 @@ fn records_have_the_layout_of_those_of_c() {
     assert_eq!(size_of::<RecordView<'_>>(), size_of::<sys::sab_record>());
     assert_eq!(align_of::<RecordView<'_>>(), align_of::<sys::sab_record>());
     let inner = [of_bytes(b"a"), of_bytes(b""), of_bytes(b"bcd")];
-    let list = sys::sab_record { kind: sys::SAB_RECORD_LIST, size: 4.0, data: inner.as_ptr().cast(), length: 3 };
+    let list = sys::sab_record {
+        kind: sys::SAB_RECORD_LIST,
+        size: 4.0,
+        data: inner.as_ptr().cast(),
+        length: 3,
+    };
     // SAFETY: alive as long as `inner`.
     let record: RecordRef<'_> = unsafe { seen(&list) };
     assert!(matches!(record.content(), Content::List(records) if records.len() == 3));
     let lengths: Vec<usize> = record.records().map(|record| record.bytes().len()).collect();
     assert_eq!(lengths, [1, 0, 3]);
-    assert!(matches!(record.to_record(), Record::List { records, size } if records.len() == 3 && size == 4.0));
+    assert!(
+        matches!(record.to_record(), Record::List { records, size } if records.len() == 3 && size == 4.0)
+    );
 }
 
 #[test]
@@ -238,7 +277,9 @@ fn failures_move_to_the_stream_that_takes_another() {
     let late = inner.run(|| Err("late".into()));
     assert_ne!(early, late);
     for (code, words) in [(late, "late"), (early, "early")] {
-        assert!(matches!(outer.take(code), Some(Failure::Error(error)) if error.to_string() == words));
+        assert!(
+            matches!(outer.take(code), Some(Failure::Error(error)) if error.to_string() == words)
+        );
     }
     assert!(inner.take(early).is_none());
     let stale = outer.run(|| Err("stale".into()));
@@ -286,6 +327,8 @@ fn errors_have_their_source() {
     let error = Failure::Error("why".into()).into_error();
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "why");
     assert_eq!(error.to_string(), "the caller's closure failed");
-    assert!(matches!(path_text("a\0b".as_ref()), Err(Error::Argument(message)) if message.contains("NUL")));
+    assert!(
+        matches!(path_text("a\0b".as_ref()), Err(Error::Argument(message)) if message.contains("NUL"))
+    );
     assert_eq!(ListOptions::new(), ListOptions::default());
 }

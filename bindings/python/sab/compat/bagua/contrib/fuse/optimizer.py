@@ -38,4 +38,8 @@ def calculate_mutual_groups(tensors_list: List[List[Any]]) -> List[List[int]]:
     if any(len(tensors) != len(tensors_list[0]) for tensors in tensors_list):
         raise AssertionError("Tensors to calculate mutual groups must have equal size.")
     of_each = [groups(tensors) for tensors in tensors_list]
-    return [group for group in of_each[0] if all(group in others for others in of_each[1:])] if of_each else []
+    return (
+        [group for group in of_each[0] if all(group in others for others in of_each[1:])]
+        if of_each
+        else []
+    )

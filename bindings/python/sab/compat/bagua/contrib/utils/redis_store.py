@@ -26,13 +26,22 @@ class RedisStore:
     Servers that cannot be reached never stop a training: what is asked of them is not there.
     """
 
-    def __init__(self, hosts: Optional[List[Dict[str, str]]] = None, cluster_mode: bool = True, capacity_per_node: int = 107_374_182_400) -> None:
+    def __init__(
+        self,
+        hosts: Optional[List[Dict[str, str]]] = None,
+        cluster_mode: bool = True,
+        capacity_per_node: int = 107_374_182_400,
+    ) -> None:
         if hosts is not None and len(hosts) == 0:
             raise AssertionError("RedisStore hosts should not be empty.")
-        urls = _servers_of_job(capacity_per_node) if hosts is None else [_url(host) for host in hosts]
+        urls = (
+            _servers_of_job(capacity_per_node) if hosts is None else [_url(host) for host in hosts]
+        )
         if not cluster_mode:
             urls = [urls[_node_rank() % len(urls)]]
-        self.cache: sab.Cache[bytes] = sab.Cache("redis://" + ",".join(url[len("redis://") :] for url in urls), serializer="bytes")
+        self.cache: sab.Cache[bytes] = sab.Cache(
+            "redis://" + ",".join(url[len("redis://") :] for url in urls), serializer="bytes"
+        )
 
     def set(self, key: str, value: Union[str, bytes]) -> None:
         """Sets a key-value pair."""
@@ -79,7 +88,11 @@ def _url(host: Dict[str, str]) -> str:
     from urllib.parse import quote
 
     name = f"[{host['host']}]" if ":" in host["host"] else host["host"]
-    who = f"{quote(host.get('username', ''), safe='')}:{quote(host.get('password', ''), safe='')}@" if host.get("username") or host.get("password") else ""
+    who = (
+        f"{quote(host.get('username', ''), safe='')}:{quote(host.get('password', ''), safe='')}@"
+        if host.get("username") or host.get("password")
+        else ""
+    )
     return f"redis://{who}{name}:{host['port']}"
 
 
@@ -91,11 +104,18 @@ def _servers_of_job(capacity: int) -> List[str]:
     """The servers of all nodes: this node's local rank 0 starts its own, and all tell each other."""
     if _started:
         return _started
-    world_size, local_rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
+    world_size, local_rank = (
+        int(os.environ.get("WORLD_SIZE", "1")),
+        int(os.environ.get("LOCAL_RANK", "0")),
+    )
     nodes = max(1, world_size // int(os.environ.get("LOCAL_WORLD_SIZE", str(world_size))))
     if local_rank == 0:
         address = "" if nodes == 1 else "@" + socket.gethostbyname(socket.gethostname())
-        _own.append(sab.Cache("redis-server:" + address, capacity=capacity, serializer="bytes", timeout=10.0))
+        _own.append(
+            sab.Cache(
+                "redis-server:" + address, capacity=capacity, serializer="bytes", timeout=10.0
+            )
+        )
     if world_size == 1:
         _started.append(_own[0].url)
         return _started

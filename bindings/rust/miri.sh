@@ -19,4 +19,4 @@ if ! cargo miri --version > /dev/null 2>&1; then
     rm -f "$log"
 fi
 export DOCS_RS=1 # nothing is linked
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri cargo miri test --locked --quiet -p sab --lib
+CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri cargo miri test --locked --quiet -p libsab --lib

@@ -104,7 +104,7 @@ def check_versions_agree(_):
     places = {
         "bindings/python/pyproject.toml": r'^version = "(.+)"',
         "bindings/rust/Cargo.toml": r'^version = "(.+)"',
-        "bindings/rust/sab/Cargo.toml": r'^sab-sys = .*version = "(.+?)"',
+        "bindings/rust/libsab/Cargo.toml": r'^sab-sys = .*version = "(.+?)"',
         "bindings/julia/Project.toml": r'^version = "(.+)"',
         "debian/changelog": r"^libsab \((.+)-\d+\)",
     }

@@ -25,7 +25,7 @@ language() { # language NAME NEEDS COMMAND...: takes part where the command that
 cc -O2 "$here/call.c" $(pkg-config --cflags --libs sab) -o "$scratch/call"
 language C true "$scratch/call"
 if command -v cargo > /dev/null; then
-  (cd "$repository/bindings/rust" && cargo build --quiet --release --locked -p sab --features system --example call)
+  (cd "$repository/bindings/rust" && cargo build --quiet --release --locked -p libsab --features system --example call)
 fi
 rust=${CARGO_TARGET_DIR:-$repository/bindings/rust/target}/release/examples/call
 language Rust "test -x $rust" "$rust"

@@ -17,7 +17,7 @@ use candle_nn::{
     embedding, linear, loss, AdamW, Embedding, Linear, Module, Optimizer, ParamsAdamW, VarBuilder,
     VarMap,
 };
-use sab::{
+use libsab::{
     BatchRef, BucketSampler, Buckets, Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes,
 };
 

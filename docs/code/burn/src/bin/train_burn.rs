@@ -7,7 +7,7 @@ use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Int, Tensor, TensorData};
-use sab::{BatchRef, BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
+use libsab::{BatchRef, BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
 
 type Sample = (Vec<i32>, i32);
 
@@ -49,7 +49,7 @@ impl<B: Backend> Model<B> {
 
 // [train]
 /// Trains some epochs; the mean losses of their steps.
-fn train<B: AutodiffBackend>(samples: &[Sample], plan: &Plan, epochs: u64, device: &B::Device) -> Result<Vec<f32>, sab::Error> {
+fn train<B: AutodiffBackend>(samples: &[Sample], plan: &Plan, epochs: u64, device: &B::Device) -> Result<Vec<f32>, libsab::Error> {
     let mut model = Model::<B>::new(device);
     let mut optimizer = AdamConfig::new().init();
     let mut sampler = BucketSampler::new(plan, &SamplerOptions::new().seed(1))?;
@@ -87,7 +87,7 @@ fn samples(count: usize) -> Vec<Sample> {
         .collect()
 }
 
-fn main() -> Result<(), sab::Error> {
+fn main() -> Result<(), libsab::Error> {
     let samples = samples(500);
     let sizes: Vec<u32> = samples.iter().map(|(words, _)| words.len() as u32).collect();
     let plan = Plan::new(&Sizes::borrowed(&sizes)?, PlanOptions::new().budget(512.0))?;

@@ -1,9 +1,9 @@
 //! The first example in Rust.
 
 // [first]
-use sab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
+use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
 
-fn main() -> Result<(), sab::Error> {
+fn main() -> Result<(), libsab::Error> {
     let tokens: Vec<u32> = (0..10_000).map(|i| 1 + i * 7919 % 200).collect(); // the size of each sample
     let plan = Plan::new(&Sizes::borrowed(&tokens)?, PlanOptions::new().budget(4096.0))?;
     let report = plan.report(&SamplerOptions::new())?;

@@ -1,0 +1,305 @@
+//! Values that are made once and kept, in files or on Redis servers.
+
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::error::{BoxError, Error};
+use crate::raw::{self, CacheHandle, CacheValueHandle};
+
+/// What to do when the place where values are kept is out of reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CacheFailure {
+    /// Reads are misses and writes are dropped, both counted; a line of the log says so once, and once when it is over.
+    #[default]
+    Degrade,
+    /// Calls fail with [`Error::Io`].
+    Error,
+}
+
+/// How to keep values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheOptions {
+    pub(crate) dataset_name: Option<String>,
+    pub(crate) options: CacheNumbers,
+}
+
+/// What crosses as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CacheNumbers {
+    pub(crate) writer_buffer_size: u64,
+    pub(crate) flush_interval: Duration,
+    pub(crate) capacity: u64,
+    pub(crate) on_failure: CacheFailure,
+    pub(crate) timeout: Duration,
+    pub(crate) load_wait: Duration,
+    pub(crate) call_timeout: Duration,
+    pub(crate) file_mode: u64,
+    pub(crate) is_cluster: bool,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        CacheOptions { dataset_name: None, options: raw::default_cache_options() }
+    }
+}
+
+impl CacheOptions {
+    /// The defaults: every value is written at once, without a bound.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Values are kept under `{name}_{key}`: caches of one name share and overwrite each other's. Without one, under the key as it is.
+    #[must_use]
+    pub fn dataset_name(mut self, name: impl Into<String>) -> Self {
+        self.dataset_name = Some(name.into());
+        self
+    }
+
+    /// Values to collect before they are written together. They are also written by [`Cache::flush`], when the cache is dropped, before a fork, and as
+    /// [`flush_interval`](Self::flush_interval) says.
+    #[must_use]
+    pub fn writer_buffer_size(mut self, values: u64) -> Self {
+        self.options.writer_buffer_size = values;
+        self
+    }
+
+    /// After how long a call of the cache writes what is in the buffer.
+    #[must_use]
+    pub fn flush_interval(mut self, interval: Duration) -> Self {
+        self.options.flush_interval = interval;
+        self
+    }
+
+    /// Bytes to keep; when there are more, values are evicted at random. Not for Redis servers that are there already.
+    #[must_use]
+    pub fn capacity(mut self, bytes: u64) -> Self {
+        self.options.capacity = bytes;
+        self
+    }
+
+    /// What to do when the place is out of reach.
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: CacheFailure) -> Self {
+        self.options.on_failure = on_failure;
+        self
+    }
+
+    /// How long to wait for a Redis server.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = timeout;
+        self
+    }
+
+    /// How long to wait at most while somebody else makes a value, before making it, too.
+    #[must_use]
+    pub fn load_wait(mut self, wait: Duration) -> Self {
+        self.options.load_wait = wait;
+        self
+    }
+
+    /// How long one request to the Redis servers may take in all, with all its answers and redirections. Zero, the default, is 10 times [`timeout`](Self::timeout).
+    #[must_use]
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.options.call_timeout = timeout;
+        self
+    }
+
+    /// `lmdb:`: permissions of the files that are created, less the umask, from `0o600`, the default, to `0o666`.
+    #[must_use]
+    pub fn file_mode(mut self, mode: u32) -> Self {
+        self.options.file_mode = mode.into();
+        self
+    }
+
+    /// The servers are a Redis Cluster.
+    #[must_use]
+    pub fn cluster(mut self, is_cluster: bool) -> Self {
+        self.options.is_cluster = is_cluster;
+        self
+    }
+}
+
+/// What a cache has done since it was opened, in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Values that were there.
+    pub hits: u64,
+    /// Values that were not.
+    pub misses: u64,
+    /// Values made by closures.
+    pub loads: u64,
+    /// Values that somebody else made meanwhile.
+    pub waits: u64,
+    /// Values evicted by this process.
+    pub evictions: u64,
+    /// Values whose checksum was wrong: misses.
+    pub damaged: u64,
+    /// Calls that could not reach their place.
+    pub failures: u64,
+    /// Values that could not be written.
+    pub dropped: u64,
+    /// Bytes of values that were there.
+    pub bytes_read: u64,
+    /// Bytes of values written.
+    pub bytes_written: u64,
+    /// Values in the buffer now.
+    pub buffered: u64,
+}
+
+/// Bytes out of a cache. From `lmdb:` a view of the file.
+pub struct CacheValue {
+    handle: CacheValueHandle,
+}
+
+impl Deref for CacheValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.handle.bytes()
+    }
+}
+
+impl fmt::Debug for CacheValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CacheValue({} bytes)", self.len())
+    }
+}
+
+/// Values that are expensive to make, made once and kept. Any number of threads may use it at once.
+///
+/// # Security
+///
+/// A cache trusts everyone who can write to its file or its servers: they can replace any value. Decode values as input from those users. Files are created for their owner only
+/// ([`CacheOptions::file_mode`]).
+///
+/// ```
+/// use libsab::{Cache, CacheOptions};
+///
+/// let cache = Cache::open("memory:", &CacheOptions::new().dataset_name("glosses"))?;
+/// for _ in 0..2 {
+///     let value = cache.get_or_load("7", || Ok(b"made once".to_vec()))?;
+///     assert_eq!(&value[..], b"made once");
+/// }
+/// assert_eq!(cache.stats().loads, 1);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+pub struct Cache {
+    handle: CacheHandle,
+}
+
+impl Cache {
+    /// Opens `lmdb:PATH`, `redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]`, `redis-server:[PROGRAM][@ADDRESS]`, which starts a server that ends with this process, or `memory:`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a URL or an option that breaks a rule; [`Error::Io`].
+    pub fn open(url: &str, options: &CacheOptions) -> Result<Self, Error> {
+        Ok(Cache { handle: CacheHandle::open(url, options)? })
+    }
+
+    /// Where the cache is, with passwords; for `redis-server:` that of the server which was started.
+    pub fn url(&self) -> String {
+        self.handle.url()
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for an empty key; [`Error::Io`].
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<CacheValue>, Error> {
+        Ok(self.handle.get(key.as_ref())?.map(|handle| CacheValue { handle }))
+    }
+
+    /// Keeps a value, over one that is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for an empty key; [`Error::Io`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.handle.put(key.as_ref(), value.as_ref())
+    }
+
+    /// The value of a key, made by `load` where there is none. While one makes it, others who ask for the same key wait for it, as long as
+    /// [`CacheOptions::load_wait`] says at most: threads, and processes that share the file or the servers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Callback`] with the closure's own; [`Error::Argument`] for an empty key; [`Error::Io`].
+    pub fn get_or_load(
+        &self,
+        key: impl AsRef<[u8]>,
+        load: impl FnOnce() -> Result<Vec<u8>, BoxError>,
+    ) -> Result<CacheValue, Error> {
+        Ok(CacheValue { handle: self.handle.get_or_load(key.as_ref(), load)? })
+    }
+
+    /// The values of many keys, by one request to each server or one transaction.
+    ///
+    /// # Errors
+    ///
+    /// As of [`get`](Self::get).
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<CacheValue>>, Error> {
+        let keys: Vec<_> = keys.iter().map(AsRef::as_ref).collect();
+        Ok(self
+            .handle
+            .get_many(&keys)?
+            .into_iter()
+            .map(|value| value.map(|handle| CacheValue { handle }))
+            .collect())
+    }
+
+    /// Keeps many values, past the buffer; of equal keys the last counts.
+    ///
+    /// # Errors
+    ///
+    /// As of [`put`](Self::put).
+    pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, items: &[(K, V)]) -> Result<(), Error> {
+        let items: Vec<_> =
+            items.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
+        self.handle.put_many(&items)
+    }
+
+    /// Writes what is in the buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn flush(&self) -> Result<(), Error> {
+        self.handle.flush()
+    }
+
+    /// Number of keys of the dataset name, of all keys without one; on Redis by walking through all keys of the servers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn num_keys(&self) -> Result<u64, Error> {
+        self.handle.num_keys()
+    }
+
+    /// Removes all keys of the dataset name, for everybody.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn clear(&self) -> Result<(), Error> {
+        self.handle.clear()
+    }
+
+    /// What the cache has done in this process.
+    pub fn stats(&self) -> CacheStats {
+        self.handle.stats()
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cache({:?})", self.stats())
+    }
+}

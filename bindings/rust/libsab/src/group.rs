@@ -1,0 +1,318 @@
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use sab_sys as sys;
+
+use crate::error::{BoxError, Error};
+use crate::plan::{Cost, CostTerm};
+use crate::raw::{self, GroupingHandle, ThresholdsParts};
+use crate::sizes::Sizes;
+
+/// What thresholds are best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ThresholdsMethod {
+    /// Those whose groups cost least in sum: exact.
+    #[default]
+    LeastTotal,
+    /// Those whose costliest group costs least, and of these the ones whose groups cost least in sum: exact.
+    LeastWorst,
+    /// Groups that cost about the same, by asym's greedy search from random places.
+    Randomised,
+}
+
+/// How to find thresholds.
+#[must_use]
+pub struct ThresholdsOptions<'f> {
+    parts: ThresholdsParts<'f>,
+}
+
+impl Default for ThresholdsOptions<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ThresholdsOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThresholdsOptions")
+            .field("options", &self.parts.options)
+            .field("starts", &self.parts.starts)
+            .field("coefficients", &self.parts.coefficients)
+            .field("cost_terms", &self.parts.cost_terms)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'f> ThresholdsOptions<'f> {
+    /// The least total of padded lengths; everything else as the methods below say.
+    pub fn new() -> Self {
+        ThresholdsOptions {
+            parts: ThresholdsParts {
+                options: raw::default_thresholds_options(),
+                starts: Vec::new(),
+                coefficients: Vec::new(),
+                cost_terms: Vec::new(),
+                cost: None,
+                progress: None,
+            },
+        }
+    }
+
+    /// What thresholds are best; [`ThresholdsMethod::LeastTotal`].
+    pub fn method(mut self, method: ThresholdsMethod) -> Self {
+        self.parts.options.method = match method {
+            ThresholdsMethod::LeastTotal => sys::SAB_THRESHOLDS_LEAST_TOTAL,
+            ThresholdsMethod::LeastWorst => sys::SAB_THRESHOLDS_LEAST_WORST,
+            ThresholdsMethod::Randomised => sys::SAB_THRESHOLDS_RANDOMISED,
+        };
+        self
+    }
+
+    /// What a group costs, of its count and its longest length; [`Cost::Padded`].
+    pub fn cost(mut self, cost: Cost) -> Self {
+        let parts = &mut self.parts;
+        (parts.cost, parts.coefficients, parts.cost_terms) = (None, Vec::new(), Vec::new());
+        parts.options.cost = match cost {
+            Cost::Padded => sys::SAB_COST_PADDED,
+            Cost::Quadratic => sys::SAB_COST_QUADRATIC,
+            Cost::Polynomial(coefficients) => {
+                parts.coefficients = coefficients;
+                sys::SAB_COST_POLYNOMIAL
+            }
+            Cost::Terms(terms) => {
+                parts.cost_terms = terms.iter().map(CostTerm::raw).collect();
+                sys::SAB_COST_TERMS
+            }
+        };
+        self
+    }
+
+    /// What a group of `count` samples, the longest of `length`, costs: finite, not negative, never decreasing in either. Beyond 1,024 distinct lengths
+    /// the exact methods also rely on a sample more costing at least as much in a group that is larger or longer.
+    pub fn cost_fn(self, mut cost: impl FnMut(u64, f64) -> f64 + 'f) -> Self {
+        self.try_cost_fn(move |count, length| Ok::<_, BoxError>(cost(count, length)))
+    }
+
+    /// As [`cost_fn`](Self::cost_fn), with a closure that may fail; [`find_thresholds`] then gives its error as [`Error::Callback`].
+    pub fn try_cost_fn<E: Into<BoxError>>(
+        mut self,
+        mut cost: impl FnMut(u64, f64) -> Result<f64, E> + 'f,
+    ) -> Self {
+        self.parts.options.cost = sys::SAB_COST_CALLBACK;
+        self.parts.cost =
+            Some(Box::new(move |count, length| cost(count, length).map_err(Into::into)));
+        self
+    }
+
+    /// Whether a group costs its count times the cost of one sample of its longest length; a closure is then called once for each distinct length only.
+    pub fn cost_per_sample(mut self, wanted: bool) -> Self {
+        self.parts.options.cost_per_sample = i32::from(wanted);
+        self
+    }
+
+    /// [`ThresholdsMethod::Randomised`]: searches, at least 1, of which the one with the most even groups counts; 100.
+    pub fn num_trials(mut self, trials: u32) -> Self {
+        self.parts.options.num_trials = trials;
+        self
+    }
+
+    /// [`ThresholdsMethod::Randomised`]: a search ends when more than so many steps have not made the largest difference smaller; twice the number of
+    /// distinct lengths.
+    pub fn tolerate(mut self, steps: u32) -> Self {
+        self.parts.options.tolerate = i64::from(steps);
+        self
+    }
+
+    /// [`ThresholdsMethod::Randomised`]: seed of the places where searches begin; 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.parts.options.seed = seed;
+        self
+    }
+
+    /// [`ThresholdsMethod::Randomised`]: where searches begin: for each trial k of the distinct lengths, by number from 0, ascending in length.
+    pub fn starts(mut self, starts: impl Into<Vec<u64>>) -> Self {
+        self.parts.starts = starts.into();
+        self
+    }
+
+    /// Follows the search as `progress(done, total)` and may stop it: [`Error::Cancelled`].
+    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> ControlFlow<()> + 'f) -> Self {
+        self.parts.progress = Some(Box::new(progress));
+        self
+    }
+}
+
+/// What [`find_thresholds`] found, and what the groups cost, each being one batch.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Thresholds {
+    /// Lengths that occur, ascending.
+    pub thresholds: Vec<f64>,
+    /// Sum of the groups' costs.
+    pub total: f64,
+    /// Cost of the costliest group.
+    pub worst: f64,
+    /// Of the costs of two neighbours.
+    pub largest_difference: f64,
+    /// Randomised searches that ended with groups of the same cost.
+    pub even: u64,
+    /// Searches that went back to where they were two steps before.
+    pub repeated: u64,
+    /// Searches ended by [`ThresholdsOptions::tolerate`].
+    pub not_tolerated: u64,
+    /// Searches whose threshold could go no further, at the shortest or longest length.
+    pub extreme: u64,
+    /// Searches whose threshold could go no further, beside another one.
+    pub narrow: u64,
+}
+
+/// Finds `k` lengths that cut a data set into `k` + 1 groups: up to the first, above it up to the second, ..., above the last.
+///
+/// ```
+/// use libsab::{find_thresholds, Sizes, ThresholdsOptions};
+///
+/// let lengths = [1, 1, 1, 1, 1, 1, 4, 4, 16];
+/// let found = find_thresholds(&Sizes::borrowed(&lengths)?, 2, ThresholdsOptions::new())?;
+/// assert_eq!(found.thresholds, [1.0, 4.0]);
+/// assert_eq!(found.total, 30.0);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Argument`] for options or lengths that break a rule, and when `k` is not below the number of distinct lengths; [`Error::Callback`] from
+/// the cost closure; [`Error::Cancelled`] from the progress closure.
+pub fn find_thresholds(
+    lengths: &Sizes<'_>,
+    k: usize,
+    options: ThresholdsOptions<'_>,
+) -> Result<Thresholds, Error> {
+    let (thresholds, info) = raw::find_thresholds(&lengths.handle, k, options.parts)?;
+    Ok(Thresholds {
+        thresholds,
+        total: info.total,
+        worst: info.worst,
+        largest_difference: info.largest_difference,
+        even: info.even,
+        repeated: info.repeated,
+        not_tolerated: info.not_tolerated,
+        extreme: info.extreme,
+        narrow: info.narrow,
+    })
+}
+
+/// Samples in groups: the order that takes them group by group, and the way back.
+///
+/// Immutable and shareable between threads; a clone is the same grouping.
+///
+/// ```
+/// use libsab::{Grouping, Sizes};
+///
+/// let grouping = Grouping::by_thresholds(&[(&Sizes::borrowed(&[16, 1, 5, 64])?, &[4.0, 16.0])])?;
+/// assert_eq!(grouping.groups().collect::<Vec<_>>(), [&[1][..], &[0, 2], &[3]]);
+/// assert_eq!(grouping.inverse(), [1, 0, 2, 3]);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Grouping {
+    handle: Arc<GroupingHandle>,
+}
+
+impl Grouping {
+    fn own(handle: GroupingHandle) -> Self {
+        Grouping { handle: Arc::new(handle) }
+    }
+
+    /// Groups by one or several lengths, each with its thresholds: up to the first, above it up to the second, ..., above the last.
+    ///
+    /// Samples in the same interval of every dimension are a group; there are no empty ones; the first dimension counts most for their order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for lengths or thresholds that break a rule, and for dimensions that differ in the number of samples.
+    pub fn by_thresholds(dimensions: &[(&Sizes<'_>, &[f64])]) -> Result<Self, Error> {
+        let dimensions: Vec<_> =
+            dimensions.iter().map(|(lengths, thresholds)| (&lengths.handle, *thresholds)).collect();
+        GroupingHandle::by_thresholds(&dimensions).map(Self::own)
+    }
+
+    /// All samples in one group.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for more than 4,294,967,295 samples.
+    pub fn uni(samples: usize) -> Result<Self, Error> {
+        GroupingHandle::uni(samples).map(Self::own)
+    }
+
+    /// Groups given as the number of each sample's group, from 0 to below `groups`; any of them may be empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a number that is none of a group.
+    pub fn predefined(group_of: &[i64], groups: usize) -> Result<Self, Error> {
+        GroupingHandle::predefined(group_of, groups).map(Self::own)
+    }
+
+    /// Groups given as the samples of each, one group after the other, in an order that is kept, and how many each group has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] unless each sample is there exactly once.
+    pub fn partition(indices: &[i64], counts: &[u64]) -> Result<Self, Error> {
+        GroupingHandle::partition(indices, counts).map(Self::own)
+    }
+
+    /// Groups of consecutive samples, so many in each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for more than 4,294,967,295 samples.
+    pub fn consecutive(counts: &[u64]) -> Result<Self, Error> {
+        GroupingHandle::consecutive(counts).map(Self::own)
+    }
+
+    /// The indices of each group's samples.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &[i64]> + '_ {
+        let groups = self.handle.groups();
+        groups
+            .offsets
+            .windows(2)
+            .map(move |ends| &groups.permutation[ends[0] as usize..ends[1] as usize])
+    }
+
+    /// Where each group begins among the places, and at the end the number of samples.
+    pub fn offsets(&self) -> &[i64] {
+        self.handle.groups().offsets
+    }
+
+    /// The sample at each place.
+    pub fn permutation(&self) -> &[i64] {
+        self.handle.groups().permutation
+    }
+
+    /// The place of each sample: puts what was computed group by group back in order.
+    pub fn inverse(&self) -> &[i64] {
+        self.handle.groups().inverse
+    }
+
+    /// The group of each sample.
+    pub fn group_of(&self) -> &[i64] {
+        self.handle.groups().group_of
+    }
+
+    /// The interval, from 0, of a group in each dimension; empty where the groups were given. `None` for a group that is not there.
+    pub fn intervals(&self, group: usize) -> Option<&[i64]> {
+        let groups = self.handle.groups();
+        (group < groups.offsets.len() - 1)
+            .then(|| &groups.intervals[group * groups.dimensions..(group + 1) * groups.dimensions])
+    }
+}
+
+impl fmt::Debug for Grouping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.groups()).finish()
+    }
+}

@@ -1,0 +1,192 @@
+//! Samples of different shapes to one array, and back.
+
+use crate::error::Error;
+use crate::raw;
+
+/// What stands in places that a sample does not reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Padding<'v, T> {
+    /// One value.
+    Constant(T),
+    /// An array of values over some dimensions of the samples, ascending, such as the identity over dimensions 1 and 2 of rotations of shape (length, 3, 3).
+    /// No sample may be shorter along them than the padded array.
+    Array(&'v [T], &'v [usize]),
+    /// Along each dimension the sample's last element; the value where a sample has none.
+    Repeat(T),
+}
+
+/// How to pad, and to undo it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PadOptions<'v, T> {
+    pub(crate) padding: Padding<'v, T>,
+    pub(crate) batch_dim: usize,
+    pub(crate) threads: usize,
+}
+
+impl<'v, T> PadOptions<'v, T> {
+    /// Samples stand along the first dimension; as many threads as there are processors, of at least 1 MiB each, which end before the call does.
+    pub fn new(padding: Padding<'v, T>) -> Self {
+        PadOptions { padding, batch_dim: 0, threads: 0 }
+    }
+
+    /// Where the dimension of samples stands in the padded array.
+    #[must_use]
+    pub fn batch_dim(mut self, batch_dim: usize) -> Self {
+        self.batch_dim = batch_dim;
+        self
+    }
+
+    /// At most so many threads; 1: the calling one only.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+}
+
+/// Shapes of samples whose elements lie end to end, each row-major, such as the tokens of sentences.
+///
+/// ```
+/// use libsab::{PadOptions, Padding, Shapes};
+///
+/// let tokens = [1, 2, 3, 4, 5, 6];
+/// let sentences = Shapes::of_lengths(&[1, 3, 2])?;
+/// let (padded, shape) = sentences.pad(&tokens, None, &PadOptions::new(Padding::Constant(0)))?;
+/// assert_eq!((padded, shape), (vec![1, 0, 0, 2, 3, 4, 5, 6, 0], vec![3]));
+/// # Ok::<(), libsab::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shapes {
+    rank: usize,
+    shapes: Vec<i64>,
+    /// Elements before each sample, and of all.
+    pub(crate) offsets: Vec<i64>,
+}
+
+impl Shapes {
+    /// The shapes of all samples, `rank` numbers each, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a rank of 0 or above 16, numbers that are no multiple of it, or too many elements.
+    pub fn new(rank: usize, shapes: &[usize]) -> Result<Self, Error> {
+        if rank == 0 || rank > 16 || shapes.len() % rank != 0 {
+            let given = shapes.len();
+            return Err(Error::Argument(format!(
+                "rank = {rank}: must be from 1 to 16 and divide the number of shapes, {given}"
+            )));
+        }
+        let mut offsets = vec![0i64];
+        for (number, shape) in shapes.chunks(rank).enumerate() {
+            let own = shape
+                .iter()
+                .try_fold(1i64, |product, &size| product.checked_mul(i64::try_from(size).ok()?));
+            let next = own.and_then(|own| offsets[number].checked_add(own));
+            offsets.push(next.ok_or_else(|| {
+                Error::Argument(format!(
+                    "shapes of sample {number}: there must be less than 2^63 elements"
+                ))
+            })?);
+        }
+        Ok(Shapes { rank, shapes: shapes.iter().map(|&size| size as i64).collect(), offsets })
+    }
+
+    /// Sequences: samples of one dimension.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for too many elements.
+    pub fn of_lengths(lengths: &[usize]) -> Result<Self, Error> {
+        Self::new(1, lengths)
+    }
+
+    /// Number of samples.
+    pub fn samples(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Number of all elements.
+    pub fn elements(&self) -> usize {
+        self.offsets[self.samples()] as usize
+    }
+
+    /// Dimensions of a sample.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The shape of a sample. `None` for one that is not there.
+    pub fn shape(&self, sample: usize) -> Option<&[i64]> {
+        (sample < self.samples())
+            .then(|| &self.shapes[sample * self.rank..(sample + 1) * self.rank])
+    }
+
+    pub(crate) fn all(&self) -> &[i64] {
+        &self.shapes
+    }
+
+    /// Stacks samples in one row-major array, each padded at the end of its dimensions to the longest: those of `indices`, such as a group of a [`Grouping`](crate::Grouping),
+    /// in this order, or all. Gives the array and the padded shape of a sample.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] when `values` are not as many as the shapes say, an index is out of range, or an option breaks a rule.
+    pub fn pad<T: Copy>(
+        &self,
+        values: &[T],
+        indices: Option<&[i64]>,
+        options: &PadOptions<'_, T>,
+    ) -> Result<(Vec<T>, Vec<usize>), Error> {
+        self.check(values.len())?;
+        raw::pad(self, values, indices, options)
+    }
+
+    /// Takes samples out of an array that [`pad`](Self::pad) made for the same `indices` and options: into their places in `values`, leaving others as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] when lengths do not fit each other, or an index is out of range or there twice.
+    pub fn unpad<T: Copy>(
+        &self,
+        padded: &[T],
+        shape: &[usize],
+        indices: Option<&[i64]>,
+        options: &PadOptions<'_, T>,
+        values: &mut [T],
+    ) -> Result<(), Error> {
+        self.check(values.len())?;
+        raw::unpad(self, padded, shape, indices, options, values)
+    }
+
+    fn check(&self, values: usize) -> Result<(), Error> {
+        if values == self.elements() {
+            return Ok(());
+        }
+        Err(Error::Argument(format!(
+            "values has {values} elements: must have those of all shapes, {}",
+            self.elements()
+        )))
+    }
+}
+
+/// Which places of padded samples are valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MaskRule {
+    /// Those within the sample's length along all dimensions.
+    All,
+    /// Those within it along at least one.
+    Any,
+}
+
+/// The mask of padded samples: true for a sample's own places, of shape (samples, shape...).
+///
+/// `lengths` are those of the first sample along each dimension of `shape`, then of the second, and so on.
+///
+/// # Errors
+///
+/// [`Error::Argument`] for a length above `shape`'s, or no or more than 16 dimensions.
+pub fn length_mask(lengths: &[i64], shape: &[usize], rule: MaskRule) -> Result<Vec<bool>, Error> {
+    raw::length_mask(lengths, shape, rule)
+}

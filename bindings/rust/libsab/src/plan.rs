@@ -1,0 +1,661 @@
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use sab_sys as sys;
+
+use crate::batch::BatchRef;
+use crate::error::{BoxError, Error};
+use crate::memory::{Probe, StepError, Verification};
+use crate::raw::{certain, default_plan_options, PlanHandle, PlanParts, SamplerHandle};
+use crate::sampler::{SamplerOptions, WorstBatches};
+use crate::sizes::{of_file, Sizes};
+
+/// Where the bucket edges come from.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Buckets {
+    /// Buckets of whole batches, as large as [`PlanOptions::padding_target`] allows.
+    #[default]
+    Auto,
+    /// These edges: `[b0, b1), [b1, b2), ...`; at least 2, in any order, no two equal.
+    Boundaries(Vec<f64>),
+    /// So many intervals of size, at least 1, that pad least: the exact optimum when each sample is padded to its bucket's longest.
+    Optimal(usize),
+    /// Runs of so many whole batches, at least 1, in the sorted order, longest first; no tail but in the bucket of the shortest.
+    Rank(u64),
+}
+
+/// What a batch costs, where "length" is its padded length. [`PlanOptions::cost_fn`] takes a closure instead.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Cost {
+    /// count * length: padded tokens.
+    #[default]
+    Padded,
+    /// count * length^2: attention.
+    Quadratic,
+    /// c\[0\] + count * (c\[1\] + c\[2\] * length + c\[3\] * length^2 + ...) with these c, at least 2, none negative.
+    Polynomial(Vec<f64>),
+    /// The sum of these terms, 1 to 64; what [`MemoryModel::cost`](crate::memory::MemoryModel::cost) gives.
+    Terms(Vec<CostTerm>),
+}
+
+impl Cost {
+    /// The same as terms.
+    pub(crate) fn terms(self) -> Vec<CostTerm> {
+        let term = |coefficient, count_power, length_power| CostTerm {
+            coefficient,
+            count_power,
+            length_power,
+        };
+        match self {
+            Cost::Padded => vec![term(1.0, 1, 1)],
+            Cost::Quadratic => vec![term(1.0, 1, 2)],
+            Cost::Polynomial(coefficients) => {
+                let power = |i: usize| if i == 0 { (0, 0) } else { (1, i as u32 - 1) };
+                coefficients
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, each)| term(each, power(i).0, power(i).1))
+                    .collect()
+            }
+            Cost::Terms(terms) => terms,
+        }
+    }
+}
+
+/// One term of a cost: coefficient * count^count_power * length^length_power.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostTerm {
+    /// Finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no cost falls with the count.
+    pub coefficient: f64,
+    /// At most 8.
+    pub count_power: u32,
+    /// At most 8.
+    pub length_power: u32,
+}
+
+impl CostTerm {
+    pub(crate) fn raw(&self) -> sys::sab_cost_term {
+        sys::sab_cost_term {
+            coefficient: self.coefficient,
+            count_power: self.count_power,
+            length_power: self.length_power,
+        }
+    }
+}
+
+/// What becomes of the samples of a bucket that do not fill a last batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Tail {
+    /// A smaller last batch.
+    #[default]
+    Keep,
+    /// The longest of them move into the next bucket up, across a boundary if need be; the last bucket keeps its tail.
+    Merge,
+    /// Not in this epoch; which samples, changes from epoch to epoch.
+    Drop,
+    /// The last batch is filled with samples of the same bucket, which then appear twice in the epoch.
+    Wrap,
+}
+
+/// What becomes of samples that are outside the boundaries, or cost more than the budget alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Oversize {
+    /// Left out, counted, listed by [`Plan::skipped`], and said once on the log.
+    #[default]
+    Skip,
+    /// The plan is refused; the message names the first such sample.
+    Error,
+    /// Each alone in a batch, the only batches that may cost more than the budget.
+    Single,
+}
+
+/// How to make a plan. [`budget`](Self::budget) or [`batch_size`](Self::batch_size) must be given; with both, the smaller batch wins.
+///
+/// ```
+/// use libsab::{Buckets, Plan, PlanOptions, Sizes, Tail};
+///
+/// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
+/// let options = PlanOptions::new().budget(2048.0).buckets(Buckets::Optimal(6)).length_multiple(8.0).tail(Tail::Merge);
+/// assert_eq!(Plan::new(&sizes, options)?.buckets().len(), 6);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+#[must_use]
+pub struct PlanOptions<'f> {
+    pub(crate) parts: PlanParts<'f>,
+}
+
+impl Default for PlanOptions<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for PlanOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanOptions")
+            .field("options", &self.parts.options)
+            .field("boundaries", &self.parts.boundaries)
+            .field("batch_sizes", &self.parts.batch_sizes)
+            .field("coefficients", &self.parts.coefficients)
+            .field("cost_terms", &self.parts.cost_terms)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'f> PlanOptions<'f> {
+    /// No budget and no batch size yet; everything else as the methods below say.
+    pub fn new() -> Self {
+        PlanOptions {
+            parts: PlanParts {
+                options: default_plan_options(),
+                boundaries: Vec::new(),
+                batch_sizes: Vec::new(),
+                coefficients: Vec::new(),
+                cost_terms: Vec::new(),
+                cost: None,
+                progress: None,
+            },
+        }
+    }
+
+    /// Largest cost of a batch, in the unit of the cost; above 0.
+    pub fn budget(mut self, budget: f64) -> Self {
+        self.parts.options.budget = budget;
+        self
+    }
+
+    /// Samples a batch, at least 1.
+    pub fn batch_size(self, samples: u64) -> Self {
+        self.batch_sizes([samples])
+    }
+
+    /// Samples a batch for each of the [`Buckets::Boundaries`], ascending.
+    pub fn batch_sizes(mut self, samples: impl Into<Vec<u64>>) -> Self {
+        self.parts.batch_sizes = samples.into();
+        self
+    }
+
+    /// Where the bucket edges come from; [`Buckets::Auto`].
+    pub fn buckets(mut self, buckets: Buckets) -> Self {
+        let options = &mut self.parts.options;
+        options.buckets = match buckets {
+            Buckets::Auto => sys::SAB_BUCKETS_AUTO,
+            Buckets::Boundaries(boundaries) => {
+                self.parts.boundaries = boundaries;
+                sys::SAB_BUCKETS_BOUNDARIES
+            }
+            Buckets::Optimal(count) => {
+                options.bucket_count = count;
+                sys::SAB_BUCKETS_OPTIMAL
+            }
+            Buckets::Rank(batches) => {
+                options.bucket_batches = batches;
+                sys::SAB_BUCKETS_RANK
+            }
+        };
+        self
+    }
+
+    /// [`Buckets::Auto`]: the largest share, in (0, 1), of padding among padded positions, and of batches over the lower bound; 0.01.
+    /// Missed only if no buckets with the fewest batches that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
+    /// [`Report::target_met`] and [`Report::nearest_target`] report this.
+    pub fn padding_target(mut self, share: f64) -> Self {
+        self.parts.options.padding_target = share;
+        self
+    }
+
+    /// [`Buckets::Auto`]: the fewest batches in a bucket, so that batch mates change from epoch to epoch; among the longest 1 % of the samples a
+    /// quarter of it, but not fewer than 4. 0, the default, stands for 16, fewer (down to 4) where the padding target is out of reach with 16,
+    /// and at most a sixteenth of all batches.
+    pub fn min_bucket_batches(mut self, batches: u64) -> Self {
+        self.parts.options.bucket_batches = batches;
+        self
+    }
+
+    /// [`Buckets::Auto`]: at most so many distinct (count, padded length), with the least padding, for compilers and CUDA graphs;
+    /// batches are then padded to their bucket's length. The tail that [`Tail::Keep`] and [`Tail::Merge`] leave needs one, samples of [`Oversize::Single`]
+    /// at least one. No limit by default. A last step split between ranks, or a lowered budget, may add shapes.
+    pub fn max_shapes(mut self, shapes: usize) -> Self {
+        self.parts.options.max_shapes = shapes;
+        self
+    }
+
+    /// What a batch costs; [`Cost::Padded`].
+    pub fn cost(mut self, cost: Cost) -> Self {
+        self.parts.cost = None;
+        self.parts.options.cost = match cost {
+            Cost::Padded => sys::SAB_COST_PADDED,
+            Cost::Quadratic => sys::SAB_COST_QUADRATIC,
+            Cost::Polynomial(coefficients) => {
+                self.parts.coefficients = coefficients;
+                sys::SAB_COST_POLYNOMIAL
+            }
+            Cost::Terms(terms) => {
+                self.parts.cost_terms = terms.iter().map(CostTerm::raw).collect();
+                sys::SAB_COST_TERMS
+            }
+        };
+        self
+    }
+
+    /// What a batch of `count` samples padded to `length` costs: finite, not negative, never decreasing in either. Called only
+    /// while the plan is made.
+    ///
+    /// ```
+    /// # use libsab::{Plan, PlanOptions, Sizes};
+    /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
+    /// let options = PlanOptions::new().budget(5000.0).cost_fn(|count, length| count as f64 * (length + 2.0));
+    /// let plan = Plan::new(&sizes, options)?;
+    /// assert!(plan.buckets().iter().all(|bucket| bucket.cost <= 5000.0));
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    pub fn cost_fn(self, mut cost: impl FnMut(u64, f64) -> f64 + 'f) -> Self {
+        self.try_cost_fn(move |count, length| Ok::<_, BoxError>(cost(count, length)))
+    }
+
+    /// As [`cost_fn`](Self::cost_fn), with a closure that may fail; [`Plan::new`] then gives its error as [`Error::Callback`].
+    pub fn try_cost_fn<E: Into<BoxError>>(
+        mut self,
+        mut cost: impl FnMut(u64, f64) -> Result<f64, E> + 'f,
+    ) -> Self {
+        self.parts.options.cost = sys::SAB_COST_CALLBACK;
+        self.parts.cost =
+            Some(Box::new(move |count, length| cost(count, length).map_err(Into::into)));
+        self
+    }
+
+    /// No batch has more samples.
+    pub fn max_batch_size(mut self, samples: u64) -> Self {
+        self.parts.options.max_batch_size = samples;
+        self
+    }
+
+    /// Batch sizes from the budget are rounded down to a multiple of this, where at least one multiple fits; 1.
+    pub fn batch_size_multiple(mut self, multiple: u64) -> Self {
+        self.parts.options.batch_size_multiple = multiple;
+        self
+    }
+
+    /// Lengths are padded to a multiple of this, such as 8 for tensor cores; by default they stay as they are.
+    pub fn length_multiple(mut self, multiple: f64) -> Self {
+        self.parts.options.length_multiple = multiple;
+        self
+    }
+
+    /// What becomes of samples that do not fill a last batch; [`Tail::Keep`].
+    pub fn tail(mut self, tail: Tail) -> Self {
+        self.parts.options.tail = match tail {
+            Tail::Keep => sys::SAB_TAIL_KEEP,
+            Tail::Merge => sys::SAB_TAIL_MERGE,
+            Tail::Drop => sys::SAB_TAIL_DROP,
+            Tail::Wrap => sys::SAB_TAIL_WRAP,
+        };
+        self
+    }
+
+    /// What becomes of samples that are too large; [`Oversize::Skip`].
+    pub fn oversize(mut self, oversize: Oversize) -> Self {
+        self.parts.options.oversize = match oversize {
+            Oversize::Skip => sys::SAB_OVERSIZE_SKIP,
+            Oversize::Error => sys::SAB_OVERSIZE_ERROR,
+            Oversize::Single => sys::SAB_OVERSIZE_SINGLE,
+        };
+        self
+    }
+
+    /// Follows the making of the plan as `progress(done, total)` and may stop it: [`Error::Cancelled`].
+    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> ControlFlow<()> + 'f) -> Self {
+        self.parts.progress = Some(Box::new(progress));
+        self
+    }
+}
+
+/// Which batches there are, decided once, before training.
+///
+/// Immutable and shareable between threads; a clone is the same plan. It needs 4 bytes a sample, plus 12 a distinct size.
+#[derive(Clone)]
+pub struct Plan {
+    pub(crate) handle: Arc<PlanHandle>,
+}
+
+impl Plan {
+    /// Makes a plan, in about the time of sorting the sizes by counting. The sizes are not needed afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for options or sizes that break a rule, and when no sample is left; [`Error::Callback`] from the cost closure;
+    /// [`Error::Cancelled`] from the progress closure.
+    pub fn new(sizes: &Sizes<'_>, options: PlanOptions<'_>) -> Result<Self, Error> {
+        PlanHandle::new(&sizes.handle, options.parts).map(Self::own)
+    }
+
+    /// Reads a plan that [`Plan::save`] wrote into memory. Its checksum is verified.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Format`] for a truncated, corrupted or foreign file; [`Error::NoMemory`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        of_file(path.as_ref(), PlanHandle::read).map(Self::own)
+    }
+
+    /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Its checksum is verified.
+    ///
+    /// # Safety
+    ///
+    /// While the plan or a sampler on it lives, nobody may truncate the file (a read behind its end stops the process with SIGBUS) or write to it. To
+    /// replace it, rename a new file over it, as [`Plan::save`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Format`] for a truncated, corrupted or foreign file.
+    #[allow(unsafe_code)]
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self, Error> {
+        // SAFETY: the caller's promise.
+        unsafe { PlanHandle::map(path.as_ref()) }.map(Self::own)
+    }
+
+    /// Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the new one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        self.handle.save(path.as_ref())
+    }
+
+    /// Makes a plan from what [`Plan::to_bytes`] gave.
+    ///
+    /// ```
+    /// # use libsab::{Plan, PlanOptions, Sizes};
+    /// # let plan = Plan::new(&Sizes::copied(&[3u8, 5, 8])?, PlanOptions::new().budget(16.0))?;
+    /// let same = Plan::from_bytes(&plan.to_bytes()?)?;
+    /// assert_eq!(same.info().fingerprint, plan.info().fingerprint);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Format`] for truncated, corrupted or foreign bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        PlanHandle::read(bytes).map(Self::own)
+    }
+
+    /// The plan's file image.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        self.handle.write()
+    }
+
+    /// Facts of the plan that no order changes.
+    pub fn info(&self) -> PlanInfo {
+        let info = certain(self.handle.info());
+        PlanInfo {
+            samples: info.samples,
+            skipped: info.skipped,
+            buckets: info.buckets,
+            batches: info.batches,
+            lower_bound: info.lower_bound,
+            fingerprint: info.fingerprint,
+            total: info.total,
+            budget: info.budget,
+        }
+    }
+
+    /// The buckets, in ascending order of size.
+    pub fn buckets(&self) -> Vec<Bucket> {
+        (0..self.info().buckets as usize)
+            .map(|index| certain(self.handle.bucket(index)).into())
+            .collect()
+    }
+
+    /// The samples that were left out, by ascending size.
+    pub fn skipped(&self) -> Vec<i64> {
+        certain(self.handle.skipped())
+    }
+
+    /// Walks the epoch that the options name, and the next, in the order of a [`BucketSampler`](crate::BucketSampler), and says what it is
+    /// like. Takes about the time of two epochs of batches, and 4 bytes a sample while it runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for options that break a rule.
+    pub fn report(&self, options: &SamplerOptions) -> Result<Report, Error> {
+        self.handle.report(&options.raw(), None).map(Report::from)
+    }
+
+    /// As [`Plan::report`], followed by `progress(done, total)`, which may stop it.
+    ///
+    /// # Errors
+    ///
+    /// Also [`Error::Cancelled`].
+    pub fn report_with_progress(
+        &self,
+        options: &SamplerOptions,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<Report, Error> {
+        self.handle.report(&options.raw(), Some(&mut progress)).map(Report::from)
+    }
+
+    /// The `count` costliest batches, at least 1, that an epoch can have, costliest first: step through them once before training to
+    /// see that the memory suffices. No batch of any epoch costs more than the first.
+    ///
+    /// ```
+    /// # use libsab::{Plan, PlanOptions, Sizes};
+    /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, PlanOptions::new().budget(2048.0))?;
+    /// for batch in plan.worst_batches(3)? {
+    ///     let batch = batch?;
+    ///     println!("{} samples padded to {}", batch.indices.len(), batch.padded_length);
+    /// }
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a count of 0.
+    pub fn worst_batches(&self, count: u64) -> Result<WorstBatches, Error> {
+        Ok(WorstBatches { handle: SamplerHandle::worst(&self.handle, count)? })
+    }
+
+    /// Runs the `count` worst batches, at least 1, before training, costliest first, and says how much memory they took. Gradients are
+    /// the caller's to clear.
+    ///
+    /// ```
+    /// # use libsab::memory::Probe;
+    /// # use libsab::{Plan, PlanOptions, Sizes};
+    #[doc = include_str!("memory/toy.txt")]
+    /// # let toy = Toy::new(3_000);
+    /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, PlanOptions::new().budget(2048.0))?;
+    /// let mut probe = Probe::from_device(&toy);
+    /// let seen = plan.verify(&mut probe, 5, |batch| {
+    ///     // forward and backward on batch.indices, padded to batch.padded_length
+    /// #   toy.step(batch.padded_total as i64)
+    /// })?;
+    /// println!("at most {} of {:?} bytes", seen.peak, seen.total);
+    /// # assert_eq!((seen.batches, seen.total), (5, Some(3_000)));
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeviceMemory`] when a batch runs out of memory, its shape in the message; [`Error::Callback`] from the closure;
+    /// [`Error::Argument`] for a count of 0.
+    pub fn verify<E: Into<BoxError>>(
+        &self,
+        probe: &mut Probe<'_>,
+        count: u64,
+        mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError<E>>,
+    ) -> Result<Verification, Error> {
+        self.handle
+            .verify(&probe.handle, count, &mut |batch| run(batch).map_err(StepError::boxed), None)
+            .map(Verification::from)
+    }
+
+    /// As [`Plan::verify`], followed by `progress(done, total)` before each batch, which may stop it.
+    ///
+    /// # Errors
+    ///
+    /// Also [`Error::Cancelled`].
+    pub fn verify_with_progress<E: Into<BoxError>>(
+        &self,
+        probe: &mut Probe<'_>,
+        count: u64,
+        mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError<E>>,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<Verification, Error> {
+        let run = &mut |batch: BatchRef<'_>| run(batch).map_err(StepError::boxed);
+        self.handle.verify(&probe.handle, count, run, Some(&mut progress)).map(Verification::from)
+    }
+
+    fn own(handle: PlanHandle) -> Self {
+        Plan { handle: Arc::new(handle) }
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").field("info", &self.info()).finish()
+    }
+}
+
+/// Facts of a plan that no order changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PlanInfo {
+    /// Samples in the sizes.
+    pub samples: u64,
+    /// Of them, left out by the oversize policy.
+    pub skipped: u64,
+    /// Buckets, empty ones included.
+    pub buckets: u64,
+    /// Batches an epoch on one rank.
+    pub batches: u64,
+    /// No plan of these samples under this budget has fewer batches.
+    pub lower_bound: u64,
+    /// Equal only for equal plans: compare it between ranks and runs.
+    pub fingerprint: u64,
+    /// Sum of the sizes of the samples not skipped.
+    pub total: f64,
+    /// As given, 0 when none was.
+    pub budget: f64,
+}
+
+/// One bucket of a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Bucket {
+    /// The caller's lower boundary, inclusive; without boundaries `shortest`.
+    pub lower: f64,
+    /// The caller's upper boundary, exclusive; without boundaries `longest`.
+    pub upper: f64,
+    /// Smallest size in it; 0 when it is empty.
+    pub shortest: f64,
+    /// Largest size in it; 0 when it is empty.
+    pub longest: f64,
+    /// `longest`, rounded up to the length multiple.
+    pub padded_length: f64,
+    /// Sum of its sizes.
+    pub total: f64,
+    /// Cost of its largest batch, at most the budget.
+    pub cost: f64,
+    /// Samples in it.
+    pub samples: u64,
+    /// Samples in a full batch.
+    pub batch_size: u64,
+    /// Batches an epoch.
+    pub batches: u64,
+}
+
+impl From<sys::sab_bucket> for Bucket {
+    fn from(bucket: sys::sab_bucket) -> Self {
+        Bucket {
+            lower: bucket.lower,
+            upper: bucket.upper,
+            shortest: bucket.shortest,
+            longest: bucket.longest,
+            padded_length: bucket.padded_length,
+            total: bucket.total,
+            cost: bucket.cost,
+            samples: bucket.samples,
+            batch_size: bucket.batch_size,
+            batches: bucket.batches,
+        }
+    }
+}
+
+/// What an epoch of a [`BucketSampler`](crate::BucketSampler) is like, known before any training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Samples in the sizes.
+    pub samples: u64,
+    /// Left out by the oversize policy.
+    pub skipped: u64,
+    /// Left out of this epoch by [`Tail::Drop`] or [`LastStep::Drop`](crate::LastStep::Drop).
+    pub dropped: u64,
+    /// Appearances in this epoch beyond each sample's first, by [`Tail::Wrap`] or [`LastStep::Wrap`](crate::LastStep::Wrap).
+    pub repeated: u64,
+    /// Batches over all ranks.
+    pub batches: u64,
+    /// Steps of each rank.
+    pub steps: u64,
+    /// See [`PlanInfo::lower_bound`].
+    pub lower_bound: u64,
+    /// Distinct (count, padded length).
+    pub shapes: u64,
+    /// Sum of the sizes in the batches.
+    pub total: f64,
+    /// Sum of their padded totals.
+    pub padded_total: f64,
+    /// 1 - total / padded_total.
+    pub padding: f64,
+    /// Mean over steps of largest cost of a rank / mean cost of the ranks; 1: perfect. Cost by padded total where a closure priced
+    /// the plan.
+    pub rank_imbalance: f64,
+    /// Share of the pairs of batch mates of this epoch that are batch mates in the next one too.
+    pub meet_again: f64,
+    /// Mean over samples of how many others can be its batch mates in some epoch.
+    pub partners: f64,
+    /// Lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random.
+    pub length_correlation: f64,
+    /// Variance between batches of the mean size, over that of batches drawn at random; 1: random, 0: all batches alike.
+    pub variance_ratio: f64,
+    /// [`Buckets::Auto`]: the [padding target](PlanOptions::padding_target) where the plan meets it, else the smallest that it could have met. 0 for a
+    /// plan without a target.
+    pub nearest_target: f64,
+    /// The plan meets its padding target, or has none.
+    pub target_met: bool,
+}
+
+impl From<sys::sab_report> for Report {
+    fn from(report: sys::sab_report) -> Self {
+        Report {
+            samples: report.samples,
+            skipped: report.skipped,
+            dropped: report.dropped,
+            repeated: report.repeated,
+            batches: report.batches,
+            steps: report.steps,
+            lower_bound: report.lower_bound,
+            shapes: report.shapes,
+            total: report.total,
+            padded_total: report.padded_total,
+            padding: report.padding,
+            rank_imbalance: report.rank_imbalance,
+            meet_again: report.meet_again,
+            partners: report.partners,
+            length_correlation: report.length_correlation,
+            variance_ratio: report.variance_ratio,
+            nearest_target: report.nearest_target,
+            target_met: report.target_met != 0,
+        }
+    }
+}

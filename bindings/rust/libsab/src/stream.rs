@@ -1,0 +1,1214 @@
+//! Streams: pipelines of records that can be stopped anywhere and go on at the next record.
+//!
+//! A source gives records; stages turn, group and shuffle them. What is larger than memory is read as it is needed, batches have like sizes,
+//! and a [state](Stream::state) of a few kilobytes goes on at exactly the next record, in this process or another, on this number of ranks or
+//! another.
+//!
+//! ```
+//! use libsab::stream::{FilesOptions, ListOptions, Made, ReadaheadOptions, Stream};
+//!
+//! # let folder = std::env::temp_dir().join(format!("sab-stream-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let chunks = [folder.join("a.txt"), folder.join("b.txt")];
+//! # for (place, chunk) in chunks.iter().enumerate() {
+//! #     let lines: Vec<String> = (0..300).map(|i| "word ".repeat(1 + (i * 7 + place) % 12)).collect();
+//! #     std::fs::write(chunk, lines.join("\n"))?;
+//! # }
+//! let pipeline = |rank, world_size| {
+//!     Stream::list(&chunks, &ListOptions::new().infinite(true).shuffle(true).seed(1))?    // 1: files, for ever
+//!         .files(&FilesOptions::new())?                                                   // 2: their lines
+//!         .prefetch(10_000)?                                                              // 3: read in a thread
+//!         .block_shuffle(1_000, 2)?                                                       // 4: shuffled in blocks
+//!         .recurrent("0", |count, line| {                                                 // 5: numbered
+//!             let count: u64 = std::str::from_utf8(count)?.parse()?;
+//!             let numbered = [count.to_string().as_bytes(), b" ", line.bytes()].concat();
+//!             Ok::<_, libsab::BoxError>((Made::bytes((count + 1).to_string()), Made::bytes(numbered)))
+//!         })?
+//!         .random_map(3, |random, line| {                                                 // 6: cropped by chance
+//!             let keep = if random.real() < 0.1 { random.below(line.bytes().len() as u64) } else { line.bytes().len() as u64 };
+//!             Made::bytes(&line.bytes()[..keep as usize])
+//!         })?
+//!         .map_parallel(2, |line| {                                                       // 7: measured, in two threads
+//!             Made::same().sized(line.bytes().split(|byte| *byte == b' ').count() as f64)
+//!         })?
+//!         .readahead(ReadaheadOptions::new().budget(256.0).read_ahead(500).carry_over(true))?  // 8: batches of like sizes
+//!         .prefetch(16)?                                                                  // 9: made ahead
+//!         .rank(rank, world_size)                                                         // 10: this rank's
+//! };
+//!
+//! let mut stream = pipeline(0, 2)?;
+//! for _ in 0..20 {
+//!     let batch = stream.next().expect("there are always more")?;
+//!     let longest = batch.records().next().map_or(0.0, |line| line.size());
+//!     assert!(longest * batch.records().len() as f64 <= 256.0);
+//! }
+//!
+//! let state = stream.state()?;                        // store it with the checkpoint
+//! let mut resumed = pipeline(0, 4)?;                  // on four ranks now
+//! resumed.restore(&state)?;
+//! assert_eq!(resumed.owned().next().unwrap()?, stream.owned().next().unwrap()?);
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), libsab::BoxError>(())
+//! ```
+//!
+//! # Records
+//!
+//! A record is bytes, or a list of records; values of other kinds travel as the bytes that they are written as. Each has a size, which is what
+//! batches count: its number of bytes where nothing else was said, and of a list the sum.
+//!
+//! # Closures
+//!
+//! Closures run in the thread that takes the records, but for [`Stream::map_parallel`], and for those of a source or a stage under
+//! [`Stream::prefetch`]: these run in threads of the library, one at a time. So all of them own what they use (`'static`) and are `Send`.
+//! They are dropped with the stream. When a closure drops its own stream in such a thread, they are dropped in that thread, after the closure has returned.
+//!
+//! What a closure fails with comes to the caller of [`Stream::next`] when it is the turn of its record: an error as [`Error::Callback`], a
+//! panic as a panic. The next call calls the closure again, with the same record: nothing is lost. So that a restore gives what was there
+//! before, closures must make the same of the same record, and have no memory of their own: what is to be remembered is the state of
+//! [`Stream::recurrent`], what is by chance is drawn in [`Stream::random_map`].
+//!
+//! With the same seed, the orders are those of infinibatch; random choices are those of Python's `random.Random`.
+
+use std::fmt;
+use std::iter::FusedIterator;
+use std::mem::size_of;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use sab_sys as sys;
+
+use crate::error::{BoxError, Error};
+use crate::raw::{Limits, NumberFn, RandomHandle, RecordView, SamplerHandle, StreamHandle};
+use crate::sizes::Element;
+
+// ---- records ------------------------------------------------------------------------------------------------------------
+
+/// A record that belongs to a stream, which cannot move on while it is held.
+#[derive(Clone, Copy)]
+pub struct RecordRef<'a> {
+    pub(crate) view: RecordView<'a>,
+}
+
+/// What a record is.
+#[derive(Clone, Debug)]
+pub enum Content<'a> {
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// A list of records.
+    List(Records<'a>),
+}
+
+impl<'a> RecordRef<'a> {
+    /// What batches count.
+    pub fn size(&self) -> f64 {
+        self.view.size()
+    }
+
+    /// Whether it is bytes or a list.
+    pub fn content(&self) -> Content<'a> {
+        match self.view.bytes() {
+            Some(bytes) => Content::Bytes(bytes),
+            None => Content::List(self.records()),
+        }
+    }
+
+    /// The bytes.
+    ///
+    /// # Panics
+    ///
+    /// When it is a list.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.view.bytes().expect("a record that is a list has no bytes")
+    }
+
+    /// The number whose bytes these are, such as one of [`Stream::array`].
+    ///
+    /// # Panics
+    ///
+    /// When it is a list, or of another length than such a number.
+    pub fn number<T: Element>(&self) -> T {
+        T::from_bytes(self.bytes()).expect("a record of another length is not such a number")
+    }
+
+    /// The records of the list.
+    ///
+    /// # Panics
+    ///
+    /// When it is bytes.
+    pub fn records(&self) -> Records<'a> {
+        Records { views: self.view.list().expect("a record of bytes is not a list").iter() }
+    }
+
+    /// A copy.
+    pub fn to_record(&self) -> Record {
+        let size = self.size();
+        match self.content() {
+            Content::Bytes(bytes) => Record::Bytes { bytes: bytes.to_vec(), size },
+            Content::List(records) => {
+                Record::List { records: records.map(|record| record.to_record()).collect(), size }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RecordRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordRef")
+            .field("size", &self.size())
+            .field("content", &self.content())
+            .finish()
+    }
+}
+
+/// The records of a list, in order.
+#[derive(Clone)]
+pub struct Records<'a> {
+    views: std::slice::Iter<'a, RecordView<'a>>,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = RecordRef<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.views.next().map(|view| RecordRef { view: *view })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.views.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Records<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.views.next_back().map(|view| RecordRef { view: *view })
+    }
+}
+
+impl ExactSizeIterator for Records<'_> {}
+impl FusedIterator for Records<'_> {}
+
+impl fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
+
+/// A record of one's own: what [`Stream::owned`] gives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// Bytes.
+    Bytes {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// What batches count.
+        size: f64,
+    },
+    /// A list of records.
+    List {
+        /// The records.
+        records: Vec<Record>,
+        /// What batches count.
+        size: f64,
+    },
+}
+
+impl Record {
+    /// What batches count.
+    pub fn size(&self) -> f64 {
+        match self {
+            Record::Bytes { size, .. } | Record::List { size, .. } => *size,
+        }
+    }
+
+    /// The bytes.
+    ///
+    /// # Panics
+    ///
+    /// When it is a list.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Record::Bytes { bytes, .. } => bytes,
+            Record::List { .. } => panic!("a record that is a list has no bytes"),
+        }
+    }
+
+    /// The records of the list.
+    ///
+    /// # Panics
+    ///
+    /// When it is bytes.
+    pub fn records(&self) -> &[Record] {
+        match self {
+            Record::List { records, .. } => records,
+            Record::Bytes { .. } => panic!("a record of bytes is not a list"),
+        }
+    }
+}
+
+/// What a closure makes of a record, or the record of a source.
+///
+/// ```
+/// use libsab::stream::Made;
+///
+/// Made::bytes("four");                // of size 4
+/// Made::bytes("four").sized(1.0);     // of size 1
+/// Made::same().sized(1.0);            // the record as it is, of another size
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
+pub struct Made {
+    pub(crate) bytes: Option<Vec<u8>>,
+    pub(crate) size: Option<f64>,
+}
+
+impl Made {
+    /// The record itself, which may be a list. From a source, no bytes.
+    pub fn same() -> Self {
+        Self::default()
+    }
+
+    /// Other bytes, whose number is the size.
+    pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Made { bytes: Some(bytes.into()), size: None }
+    }
+
+    /// The size, finite and not negative.
+    pub fn sized(mut self, size: f64) -> Self {
+        self.size = Some(size);
+        self
+    }
+}
+
+macro_rules! made_of_bytes {
+    ($($(const $length:ident)? $bytes:ty),*) => {$(
+        impl$(<const $length: usize>)? From<$bytes> for Made {
+            fn from(bytes: $bytes) -> Self {
+                Made::bytes(bytes)
+            }
+        }
+    )*};
+}
+made_of_bytes!(Vec<u8>, &[u8], const N [u8; N], const N &[u8; N], String, &str);
+
+macro_rules! made_of_others {
+    ($($other:ident: $type:ty => $bytes:expr),*) => {$(
+        impl From<$type> for Made {
+            fn from($other: $type) -> Self {
+                Made::bytes($bytes)
+            }
+        }
+    )*};
+}
+made_of_others!(bytes: &Vec<u8> => bytes.as_slice(), text: &String => text.as_str(), text: &&str => *text,
+                path: PathBuf => path.as_os_str().as_encoded_bytes(), path: &PathBuf => path.as_os_str().as_encoded_bytes(),
+                path: &Path => path.as_os_str().as_encoded_bytes());
+
+/// What a closure may answer: a value, or a result whose error comes back as [`Error::Callback`].
+pub trait Answer<T> {
+    /// The value, or the error.
+    fn answer(self) -> Result<T, BoxError>;
+}
+
+impl<T> Answer<T> for T {
+    fn answer(self) -> Result<T, BoxError> {
+        Ok(self)
+    }
+}
+
+impl<T, E: Into<BoxError>> Answer<T> for Result<T, E> {
+    fn answer(self) -> Result<T, BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// Chance, while a closure of [`Stream::random_map`] runs. What is drawn is part of the state.
+pub struct Random<'a> {
+    pub(crate) handle: RandomHandle<'a>,
+}
+
+impl Random<'_> {
+    /// The next number in \[0, 1), as Python's `random()`.
+    pub fn real(&mut self) -> f64 {
+        self.handle.real()
+    }
+
+    /// The next whole number below `limit`, as Python's `randrange(limit)`; 0 below 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.handle.below(limit)
+    }
+
+    /// So many random bits, 1 to 64, as a number, as Python's `getrandbits(bits)`; other numbers of bits give 0.
+    pub fn bits(&mut self, bits: u32) -> u64 {
+        self.handle.bits(bits)
+    }
+}
+
+impl fmt::Debug for Random<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
+}
+
+// ---- options ------------------------------------------------------------------------------------------------------------
+
+/// How a list is gone through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct ListOptions {
+    infinite: bool,
+    shuffle: bool,
+    seed: u64,
+    rank: u64,
+    world_size: u64,
+}
+
+impl Default for ListOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ListOptions {
+    /// Once, by one rank.
+    pub const fn new() -> Self {
+        // The values of SAB_LIST_STREAM_OPTIONS_INIT.
+        ListOptions { infinite: false, shuffle: false, seed: 0, rank: 0, world_size: 1 }
+    }
+
+    /// Whether it never ends. A list that ends gives each rank a consecutive block, so that the ranks in order give the list; one that
+    /// does not, each rank every `world_size`-th record.
+    pub const fn infinite(mut self, infinite: bool) -> Self {
+        self.infinite = infinite;
+        self
+    }
+
+    /// Whether it has another order each time through; only when infinite.
+    pub const fn shuffle(mut self, shuffle: bool) -> Self {
+        self.shuffle = shuffle;
+        self
+    }
+
+    /// Of the orders.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// This rank, below the world size.
+    pub const fn rank(mut self, rank: u64) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// Number of ranks, at least 1.
+    pub const fn world_size(mut self, ranks: u64) -> Self {
+        self.world_size = ranks;
+        self
+    }
+
+    fn raw(&self) -> sys::sab_list_stream_options {
+        sys::sab_list_stream_options {
+            struct_size: size_of::<sys::sab_list_stream_options>(),
+            infinite: i32::from(self.infinite),
+            shuffle: i32::from(self.shuffle),
+            seed: self.seed,
+            rank: self.rank,
+            world_size: self.world_size,
+        }
+    }
+}
+
+/// Where one record of a file ends and the next begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Framing {
+    /// Lines, without their ends (`\n` or `\r\n`).
+    #[default]
+    Lines,
+    /// Each after its length: 4 bytes, little-endian.
+    Length,
+}
+
+/// What to do about a file that cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnError {
+    /// [`Stream::next`] fails, and tries again when it is called again.
+    #[default]
+    Stop,
+    /// The log says which file and where, the rest of it is left out, and [`Stream::skipped`] counts it.
+    Skip,
+}
+
+/// How files are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct FilesOptions {
+    framing: Framing,
+    max_record: u64,
+    on_error: OnError,
+}
+
+impl FilesOptions {
+    /// Lines of at most 64 MiB; a file that cannot be read is an error.
+    pub const fn new() -> Self {
+        // The values of SAB_FILES_STREAM_OPTIONS_INIT.
+        FilesOptions { framing: Framing::Lines, max_record: 0, on_error: OnError::Stop }
+    }
+
+    /// Where records end; [`Framing::Lines`].
+    pub const fn framing(mut self, framing: Framing) -> Self {
+        self.framing = framing;
+        self
+    }
+
+    /// Most bytes of a record; a longer one is an error of the file. 0: 64 MiB.
+    pub const fn max_record(mut self, bytes: u64) -> Self {
+        self.max_record = bytes;
+        self
+    }
+
+    /// What to do about a file that cannot be read; [`OnError::Stop`].
+    pub const fn on_error(mut self, on_error: OnError) -> Self {
+        self.on_error = on_error;
+        self
+    }
+
+    fn raw(&self) -> sys::sab_files_stream_options {
+        sys::sab_files_stream_options {
+            struct_size: size_of::<sys::sab_files_stream_options>(),
+            framing: match self.framing {
+                Framing::Lines => sys::SAB_FRAMING_LINES,
+                Framing::Length => sys::SAB_FRAMING_LENGTH,
+            } as sys::sab_framing,
+            max_record: self.max_record,
+            on_error: match self.on_error {
+                OnError::Stop => sys::SAB_ON_ERROR_STOP,
+                OnError::Skip => sys::SAB_ON_ERROR_SKIP,
+            } as sys::sab_on_error,
+        }
+    }
+}
+
+/// How [`Stream::pack`] packs windows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
+pub struct PackOptions {
+    capacity: f64,
+    max_records: u64,
+    read_ahead: u64,
+    shuffle: bool,
+    seed: u64,
+}
+
+impl PackOptions {
+    /// Lists whose sizes sum to at most `capacity`, of any number of records, from windows of 10,000, shuffled by seed 0.
+    pub const fn new(capacity: f64) -> Self {
+        PackOptions { capacity, max_records: 0, read_ahead: 10_000, shuffle: true, seed: 0 }
+    }
+
+    /// Most records in a list; 0: no limit.
+    pub const fn max_records(mut self, records: u64) -> Self {
+        self.max_records = records;
+        self
+    }
+
+    /// Records in a window.
+    pub const fn read_ahead(mut self, records: u64) -> Self {
+        self.read_ahead = records;
+        self
+    }
+
+    /// Whether the lists of a window are shuffled.
+    pub const fn shuffle(mut self, wanted: bool) -> Self {
+        self.shuffle = wanted;
+        self
+    }
+
+    /// Of the shuffles.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    fn raw(&self) -> sys::sab_pack_stream_options {
+        sys::sab_pack_stream_options {
+            struct_size: size_of::<sys::sab_pack_stream_options>(),
+            capacity: self.capacity,
+            max_records: self.max_records,
+            read_ahead: self.read_ahead,
+            shuffle: i32::from(self.shuffle),
+            seed: self.seed,
+        }
+    }
+}
+
+/// How batches are made ahead. A budget, a batch size or a closure of batch sizes must be given.
+#[must_use]
+pub struct ReadaheadOptions {
+    read_ahead: u64,
+    batch_size: u64,
+    budget: f64,
+    shuffle: bool,
+    carry_over: bool,
+    seed: u64,
+    batch_size_fn: Option<Box<NumberFn>>,
+    boundary_key_fn: Option<Box<NumberFn>>,
+}
+
+impl Default for ReadaheadOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ReadaheadOptions {
+    /// Windows of 10,000 records, whose batches are shuffled.
+    pub fn new() -> Self {
+        // The values of SAB_READAHEAD_STREAM_OPTIONS_INIT.
+        ReadaheadOptions {
+            read_ahead: 10_000,
+            batch_size: 0,
+            budget: 0.0,
+            shuffle: true,
+            carry_over: false,
+            seed: 0,
+            batch_size_fn: None,
+            boundary_key_fn: None,
+        }
+    }
+
+    /// Records in a window, which are kept in memory; 1 to 2^32.
+    pub fn read_ahead(mut self, records: u64) -> Self {
+        self.read_ahead = records;
+        self
+    }
+
+    /// Most records in a batch; 0: no such limit.
+    pub fn batch_size(mut self, records: u64) -> Self {
+        self.batch_size = records;
+        self
+    }
+
+    /// Largest product of number and largest size in a batch, which a single record may exceed; 0: no such limit.
+    pub fn budget(mut self, budget: f64) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Whether the batches of a window are shuffled.
+    pub fn shuffle(mut self, shuffle: bool) -> Self {
+        self.shuffle = shuffle;
+        self
+    }
+
+    /// Whether what fits no batch well is carried over to the next window, at most half of one, for less padding. A restore then reads up to
+    /// eight windows again.
+    pub fn carry_over(mut self, carry_over: bool) -> Self {
+        self.carry_over = carry_over;
+        self
+    }
+
+    /// Of the shuffles.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Most records in a batch whose largest is this one, at least 1; together with the other limits the least counts.
+    pub fn batch_size_fn<A: Answer<u64>>(
+        mut self,
+        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+    ) -> Self {
+        self.batch_size_fn = Some(Box::new(move |largest| function(largest).answer()));
+        self
+    }
+
+    /// Records of different keys never share a batch: it ends where the key changes in the order of sizes.
+    pub fn boundary_key_fn<A: Answer<u64>>(
+        mut self,
+        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+    ) -> Self {
+        self.boundary_key_fn = Some(Box::new(move |record| function(record).answer()));
+        self
+    }
+
+    pub(crate) fn parts(self) -> (sys::sab_readahead_stream_options, Limits) {
+        let options = sys::sab_readahead_stream_options {
+            struct_size: size_of::<sys::sab_readahead_stream_options>(),
+            read_ahead: self.read_ahead,
+            batch_size: self.batch_size,
+            budget: self.budget,
+            shuffle: i32::from(self.shuffle),
+            carry_over: i32::from(self.carry_over),
+            seed: self.seed,
+            batch_size_fn: None,
+            boundary_key_fn: None,
+            ctx: std::ptr::null_mut(),
+            release: None,
+        };
+        (options, Limits { batch_size: self.batch_size_fn, boundary_key: self.boundary_key_fn })
+    }
+}
+
+impl fmt::Debug for ReadaheadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadaheadOptions")
+            .field("read_ahead", &self.read_ahead)
+            .field("batch_size", &self.batch_size)
+            .field("budget", &self.budget)
+            .field("shuffle", &self.shuffle)
+            .field("carry_over", &self.carry_over)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+// ---- sources ------------------------------------------------------------------------------------------------------------
+
+/// A source of one's own that can save where it stands.
+pub trait Source: Send {
+    /// The next record; `None` at the end, and from then on. After an error it goes on where it failed.
+    fn next(&mut self) -> Result<Option<Made>, BoxError>;
+    /// Goes back to the first record.
+    fn rewind(&mut self) -> Result<(), BoxError>;
+    /// Where it stands.
+    fn state(&self) -> Result<Vec<u8>, BoxError>;
+    /// Goes on where a state was saved.
+    fn restore(&mut self, state: &[u8]) -> Result<(), BoxError>;
+}
+
+/// A source that is begun again by another iterator. Its states count records.
+struct Iterators<I, F> {
+    begin: F,
+    current: Option<std::iter::Fuse<I>>,
+}
+
+impl<I, F, M, E> Source for Iterators<I, F>
+where
+    I: Iterator<Item = Result<M, E>> + Send,
+    F: FnMut() -> I + Send,
+    M: Into<Made>,
+    E: Into<BoxError>,
+{
+    fn next(&mut self) -> Result<Option<Made>, BoxError> {
+        let current = self.current.get_or_insert_with(|| (self.begin)().fuse());
+        current.next().transpose().map(|record| record.map(Into::into)).map_err(Into::into)
+    }
+
+    fn rewind(&mut self) -> Result<(), BoxError> {
+        self.current = None;
+        Ok(())
+    }
+
+    fn state(&self) -> Result<Vec<u8>, BoxError> {
+        unreachable!("the library counts the records")
+    }
+
+    fn restore(&mut self, _: &[u8]) -> Result<(), BoxError> {
+        unreachable!("the library counts the records")
+    }
+}
+
+/// Records, one after the other: a source, or a stage over others.
+///
+/// A stage takes its source; where it refuses, the source is gone too. A stream is for one thread at a time, and may move to another.
+pub struct Stream {
+    handle: StreamHandle,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("skipped", &self.skipped()).finish_non_exhaustive()
+    }
+}
+
+/// Sources.
+impl Stream {
+    /// The records of a list, such as file names.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, Stream};
+    ///
+    /// let mut stream = Stream::list(["a", "b"], &ListOptions::new().infinite(true))?;
+    /// let records: Vec<_> = stream.owned().take(3).map(|record| record.unwrap().bytes().to_vec()).collect();
+    /// assert_eq!(records, [b"a", b"b", b"a"]);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for options or sizes that break a rule, or an infinite list of nothing.
+    pub fn list<M: Into<Made>>(
+        records: impl IntoIterator<Item = M>,
+        options: &ListOptions,
+    ) -> Result<Self, Error> {
+        let records: Vec<Made> = records.into_iter().map(Into::into).collect();
+        Ok(Stream { handle: StreamHandle::list(&records, &options.raw())? })
+    }
+
+    /// The items of an array, as the bytes they are: see [`RecordRef::number`].
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, Stream};
+    ///
+    /// let mut stream = Stream::array(&[5u16, 6], &ListOptions::new())?;
+    /// assert_eq!(stream.next().unwrap()?.number::<u16>(), 5);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::list`].
+    pub fn array<T: Element>(items: &[T], options: &ListOptions) -> Result<Self, Error> {
+        Ok(Stream { handle: StreamHandle::array(items, &options.raw())? })
+    }
+
+    /// What iterators give, one for each time through. A state counts records: a restore begins again and takes as many.
+    ///
+    /// ```
+    /// use libsab::stream::Stream;
+    ///
+    /// let mut stream = Stream::from_fn(|| (0..10).map(|number| number.to_string()))?;
+    /// stream.next().unwrap()?;
+    /// let state = stream.state()?;
+    /// stream.rewind()?;
+    /// assert_eq!(stream.next().unwrap()?.bytes(), b"0");
+    /// stream.restore(&state)?;
+    /// assert_eq!(stream.next().unwrap()?.bytes(), b"1");
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn from_fn<M, I>(mut begin: impl FnMut() -> I + Send + 'static) -> Result<Self, Error>
+    where
+        M: Into<Made> + 'static,
+        I: IntoIterator<Item = M> + 'static,
+        I::IntoIter: Send,
+    {
+        Self::try_from_fn(move || begin().into_iter().map(Ok::<M, BoxError>))
+    }
+
+    /// As [`Stream::from_fn`], of iterators that may fail: the error comes back, and the next call goes on with what the iterator gives then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn try_from_fn<M, E, I>(
+        mut begin: impl FnMut() -> I + Send + 'static,
+    ) -> Result<Self, Error>
+    where
+        M: Into<Made> + 'static,
+        E: Into<BoxError> + 'static,
+        I: IntoIterator<Item = Result<M, E>> + 'static,
+        I::IntoIter: Send,
+    {
+        let source = Iterators { begin: move || begin().into_iter(), current: None };
+        Ok(Stream { handle: StreamHandle::closures(source, false)? })
+    }
+
+    /// A source of one's own that can save where it stands.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn from_source(source: impl Source + 'static) -> Result<Self, Error> {
+        Ok(Stream { handle: StreamHandle::closures(source, true)? })
+    }
+
+    /// Random numbers in \[0, 1) for ever, those of Python's `random.Random(seed).random()`: each the bytes of an `f64`, of that size.
+    ///
+    /// ```
+    /// let mut stream = libsab::stream::Stream::random(5)?;
+    /// let record = stream.next().unwrap()?;
+    /// assert_eq!(record.number::<f64>(), 0.6229016948897019);
+    /// assert_eq!(record.size(), 0.6229016948897019);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn random(seed: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: StreamHandle::random(seed)? })
+    }
+}
+
+/// Stages: record by record.
+impl Stream {
+    /// The records of the files that the records name: plain, of gzip or of Zstandard, as their first bytes say. A restore seeks in a plain
+    /// file, passes over whole frames of Zstandard, and reads gzip again up to the place.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Io`] for a file that cannot be read, [`Error::Format`] for one that is
+    /// damaged or whose record is too long, and [`Error::Mismatch`] for one that has changed since it was read before.
+    pub fn files(self, options: &FilesOptions) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.files(&options.raw())? })
+    }
+
+    /// Each record turned into another.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, Made, Stream};
+    ///
+    /// let stream = Stream::list(["1", "x"], &ListOptions::new())?;
+    /// let mut doubled = stream.map(|record| {
+    ///     let number: u32 = std::str::from_utf8(record.bytes())?.parse()?;
+    ///     Ok::<_, libsab::BoxError>(Made::bytes((2 * number).to_string()))
+    /// })?;
+    /// assert_eq!(doubled.next().unwrap()?.bytes(), b"2");
+    /// assert!(matches!(doubled.next(), Some(Err(libsab::Error::Callback(_)))));
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Callback`], and [`Error::Argument`] for a size that breaks the rule.
+    pub fn map<A: Answer<Made>>(
+        self,
+        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+    ) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.map(Box::new(move |record| function(record).answer()))? })
+    }
+
+    /// As [`Stream::map`], in so many threads at once, order kept. None: in the thread that takes the records.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for more than 1024 threads.
+    pub fn map_parallel<A: Answer<Made>>(
+        self,
+        threads: u64,
+        function: impl Fn(RecordRef<'_>) -> A + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        Ok(Stream {
+            handle: self
+                .handle
+                .map_parallel(threads, Box::new(move |record| function(record).answer()))?,
+        })
+    }
+
+    /// The records of streams that a closure opens for the records, one stream after the other. They must end.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, Stream};
+    ///
+    /// let stream = Stream::list(["a b", "c"], &ListOptions::new())?;
+    /// let mut words = stream.select(|line| {
+    ///     Stream::list(line.bytes().split(|byte| *byte == b' '), &ListOptions::new()).map(Some)
+    /// })?;
+    /// assert_eq!(words.owned().count(), 3);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Callback`], and what the streams fail with.
+    pub fn select<A: Answer<Option<Stream>>>(
+        self,
+        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+    ) -> Result<Self, Error> {
+        let open = move |record: RecordRef<'_>| {
+            function(record).answer().map(|opened| opened.map(|stream| stream.handle))
+        };
+        Ok(Stream { handle: self.handle.select(Box::new(open))? })
+    }
+
+    /// The records of lists, one by one; a record that is no list is passed on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn flatten(self) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.flatten()? })
+    }
+
+    /// Each record turned into another, by steps that know a state: counters, running means, joins. A step is given its state, as bytes, and
+    /// the record; it answers with the state that follows and what the record becomes. The state is part of the saved one.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, Made, Stream};
+    ///
+    /// let stream = Stream::array(&[3u64, 4, 5], &ListOptions::new())?;
+    /// let mut sums = stream.recurrent(0u64.to_ne_bytes(), |sum, record| {
+    ///     let sum = u64::from_ne_bytes(sum.try_into()?) + record.number::<u64>();
+    ///     Ok::<_, libsab::BoxError>((Made::bytes(sum.to_ne_bytes()), Made::bytes(sum.to_ne_bytes())))
+    /// })?;
+    /// sums.next().unwrap()?;
+    /// sums.next().unwrap()?;
+    /// assert_eq!(sums.next().unwrap()?.number::<u64>(), 12);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::map`].
+    pub fn recurrent<A: Answer<(Made, Made)>>(
+        self,
+        initial: impl AsRef<[u8]>,
+        mut step: impl FnMut(&[u8], RecordRef<'_>) -> A + Send + 'static,
+    ) -> Result<Self, Error> {
+        let step =
+            Box::new(move |state: &[u8], record: RecordRef<'_>| step(state, record).answer());
+        Ok(Stream { handle: self.handle.recurrent(initial.as_ref(), step)? })
+    }
+
+    /// Each record turned into another by chance, such as a sample of it or noise added. What is drawn is part of the saved state.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::map`].
+    pub fn random_map<A: Answer<Made>>(
+        self,
+        seed: u64,
+        mut function: impl FnMut(&mut Random<'_>, RecordRef<'_>) -> A + Send + 'static,
+    ) -> Result<Self, Error> {
+        let map = Box::new(move |random: &mut Random<'_>, record: RecordRef<'_>| {
+            function(random, record).answer()
+        });
+        Ok(Stream { handle: self.handle.random_map(seed, map)? })
+    }
+}
+
+/// Stages: several streams.
+impl Stream {
+    /// Lists of a record of each source; ends with the first that ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for no sources.
+    pub fn zip(sources: impl IntoIterator<Item = Stream>) -> Result<Self, Error> {
+        Ok(Stream {
+            handle: StreamHandle::zip(sources.into_iter().map(|source| source.handle).collect())?,
+        })
+    }
+
+    /// Records of several sources, mixed as a control stream says: the size of its next record, without its fraction, is the number of the
+    /// source that is next. Ends when the control stream or the source that is next ends.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, Made, Stream};
+    ///
+    /// let for_ever = ListOptions::new().infinite(true);
+    /// let control = Stream::random(1)?.map(|number| Made::same().sized(if number.size() < 0.9 { 0.0 } else { 1.0 }))?;
+    /// let mut mixed = control.multiplex([Stream::list(["often"], &for_ever)?, Stream::list(["seldom"], &for_ever)?])?;
+    /// let often = mixed.owned().take(1000).filter(|record| record.as_ref().unwrap().bytes() == b"often").count();
+    /// assert!((850..950).contains(&often));
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for no sources. [`Stream::next`] then gives it for a number of no source.
+    pub fn multiplex(self, sources: impl IntoIterator<Item = Stream>) -> Result<Self, Error> {
+        let all = std::iter::once(self).chain(sources).map(|stream| stream.handle).collect();
+        Ok(Stream { handle: StreamHandle::multiplex(all)? })
+    }
+
+    /// Every `world_size`-th record, those of this rank, of a source that is the same on all ranks. All ranks see as many records: where the
+    /// last round has not one for each, the ranks that go short get an empty list. Where it is the last stage, or only maps come after it, a
+    /// state may be restored with another rank and world size.
+    ///
+    /// Each rank reads everything up to here, so what is costly comes after.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a rank at or over the world size.
+    pub fn rank(self, rank: u64, world_size: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.rank(rank, world_size)? })
+    }
+}
+
+/// Stages: groups, shuffles and threads.
+impl Stream {
+    /// Lists of so many consecutive records; the last one may be shorter.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for 0.
+    pub fn batch(self, batch_size: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.batch(batch_size)? })
+    }
+
+    /// Lists of so many consecutive records, each one record further: a sliding window. None when there are fewer records.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for 0, or more than 2^32.
+    pub fn window(self, width: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.window(width)? })
+    }
+
+    /// Blocks of consecutive records, each block shuffled; a block of 1 to 2^32 is kept in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for another block size.
+    pub fn block_shuffle(self, block_size: u64, seed: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.block_shuffle(block_size, seed)? })
+    }
+
+    /// Each record takes a random place in a buffer of 1 to 2^32, and what was there goes on. The state holds the buffer's records.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for another buffer size.
+    pub fn buffered_shuffle(self, buffer_size: u64, seed: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.buffered_shuffle(buffer_size, seed)? })
+    }
+
+    /// Batches, as lists, of records of like size: reads a window, sorts it by size, largest first, cuts it into batches and shuffles them.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
+    ///
+    /// let stream = Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new())?;
+    /// let mut batches = stream.readahead(ReadaheadOptions::new().budget(8.0).shuffle(false))?;
+    /// let first: Vec<_> = batches.next().unwrap()?.records().map(|record| record.bytes()).collect();
+    /// assert_eq!(first, [b"aaaa", b"cccc"]);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for options that break a rule, or no limit.
+    pub fn readahead(self, options: ReadaheadOptions) -> Result<Self, Error> {
+        let (options, limits) = options.parts();
+        Ok(Stream { handle: self.handle.readahead(options, limits)? })
+    }
+
+    /// Lists of records whose sizes sum to nearly the capacity: rows for packed training. A window is packed by best-fit decreasing; what fills no
+    /// list waits for the next window.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, PackOptions, Stream};
+    ///
+    /// let stream = Stream::list(["aaaa", "b", "cc", "ddd", "ee"], &ListOptions::new())?;
+    /// let mut rows = stream.pack(&PackOptions::new(6.0).shuffle(false))?;
+    /// let first: Vec<_> = rows.next().unwrap()?.records().map(|record| record.bytes()).collect();
+    /// assert_eq!(first, [b"aaaa".as_slice(), b"cc"]);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for options that break a rule; later, for a record larger than the capacity.
+    pub fn pack(self, options: &PackOptions) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.pack(&options.raw())? })
+    }
+
+    /// The same records, taken ahead of time by a thread: at most so many, 1 to 2^32. It begins with the first record that is taken, and runs
+    /// all that is under it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for another buffer size.
+    pub fn prefetch(self, buffer_size: u64) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.prefetch(buffer_size)? })
+    }
+}
+
+/// What all streams do.
+impl Stream {
+    pub(crate) fn into_sampler(
+        self,
+        options: ReadaheadOptions,
+    ) -> Result<SamplerHandle<'static>, Error> {
+        let (options, limits) = options.parts();
+        self.handle.readahead_sampler(options, limits)
+    }
+
+    /// The next record, borrowed from the stream: nothing is copied. `None` when there are no more, and from then on. After a failure it can
+    /// be called again, and goes on where it failed.
+    ///
+    /// ```
+    /// # let mut stream = libsab::stream::Stream::from_fn(|| ["one", "two"])?;
+    /// while let Some(record) = stream.next() {
+    ///     assert_eq!(record?.bytes().len(), 3);
+    /// }
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What a source or a stage fails with, its closures included; [`Error::Cancelled`].
+    #[allow(clippy::should_implement_trait)] // the items of an Iterator cannot borrow from it
+    pub fn next(&mut self) -> Option<Result<RecordRef<'_>, Error>> {
+        Some(self.handle.next()?.map(|view| RecordRef { view }))
+    }
+
+    /// The records to come as an iterator, each copied.
+    pub fn owned(&mut self) -> Owned<'_> {
+        Owned { stream: self }
+    }
+
+    /// Where the stream stands, sources and stages together, threads included. Small (2.5 KiB for each stage that draws at random, 16 bytes for
+    /// each file that was read), but for a buffered shuffle, whose records are in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] while [`Stream::next`] has failed in the middle of what it makes and has not been called again;
+    /// [`Error::Callback`] from a [`Source`].
+    pub fn state(&mut self) -> Result<Vec<u8>, Error> {
+        self.handle.state()
+    }
+
+    /// Goes on where a [state](Stream::state) was saved, by this or another process. At most one buffer of each stage is read again. The
+    /// pipeline must have been made alike; lists may have grown at their end, and ranks may be others in [`Stream::rank`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Format`] for truncated, damaged or foreign bytes; [`Error::Mismatch`] when the state belongs to another pipeline, or a list or
+    /// a file has changed since; [`Error::Callback`] and [`Error::Cancelled`]. After a failure the stream stands at its beginning.
+    pub fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
+        self.handle.restore(state)
+    }
+
+    /// Goes back to the first record, of the first epoch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Callback`] from a [`Source`].
+    pub fn rewind(&mut self) -> Result<(), Error> {
+        self.handle.rewind()
+    }
+
+    /// How many files were skipped by [`OnError::Skip`] since the stream was made.
+    pub fn skipped(&self) -> u64 {
+        self.handle.skipped()
+    }
+
+    /// Follows calls that take long, and may stop them: `progress(done, total)` now and then while a record is taken or a state restored, in the
+    /// same thread, with the records of the window read so far and its size (0 where there is none). A stage over the stream takes it along,
+    /// and one over several streams those of all of them.
+    pub fn set_progress(
+        &mut self,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()> + Send + 'static,
+    ) {
+        self.handle.set_progress(Some(Box::new(progress)));
+    }
+
+    /// Follows no more.
+    pub fn clear_progress(&mut self) {
+        self.handle.set_progress(None);
+    }
+}
+
+/// The records to come, copied: see [`Stream::owned`].
+#[derive(Debug)]
+pub struct Owned<'s> {
+    stream: &'s mut Stream,
+}
+
+impl Iterator for Owned<'_> {
+    type Item = Result<Record, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.stream.next()?.map(|record| record.to_record()))
+    }
+}
+
+impl FusedIterator for Owned<'_> {}

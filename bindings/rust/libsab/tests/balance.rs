@@ -1,0 +1,188 @@
+//! Partitions, and the samplers that balance load.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use libsab::{
+    partition, Error, LoadBalancingBatchSampler, LoadBalancingOptions, LoadBalancingSampler,
+    PartitionMethod, PartitionOptions, SamplerOptions, Sizes,
+};
+
+#[derive(Debug)]
+struct Mine;
+
+impl fmt::Display for Mine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mine")
+    }
+}
+
+impl std::error::Error for Mine {}
+
+proptest! {
+    #[test]
+    fn parts_hold_every_item_evenly(costs in vec(0u16..1000, 0..60), parts in 1u64..9, fast: bool, equal_counts: bool) {
+        let mut costs: Vec<f64> = costs.into_iter().map(f64::from).collect();
+        if equal_counts {
+            costs.truncate(costs.len() / parts as usize * parts as usize);
+        }
+        let method = if fast { PartitionMethod::LongestFirst } else { PartitionMethod::KarmarkarKarp };
+        let options = PartitionOptions::new().method(method).equal_counts(equal_counts);
+        let part_of = partition(&costs, parts, &options).unwrap();
+        let (mut sums, mut counts) = (vec![0.0; parts as usize], vec![0; parts as usize]);
+        for (&part, cost) in part_of.iter().zip(&costs) {
+            sums[part as usize] += cost;
+            counts[part as usize] += 1;
+        }
+        let (total, most): (f64, f64) = (costs.iter().sum(), costs.iter().copied().fold(0.0, f64::max));
+        if equal_counts {
+            prop_assert!(counts.iter().all(|&count| count * parts as usize == costs.len()));
+        } else {
+            prop_assert!(sums.iter().all(|&sum| sum <= total / parts as f64 + most));
+        }
+    }
+}
+
+#[test]
+fn capacity_is_kept_or_refused() {
+    let weights: Vec<f64> = (0..64).map(|i| f64::from(1 + i * 7919 % 97)).collect();
+    let costs: Vec<f64> = weights.iter().map(|weight| weight * weight).collect();
+    let capacity = 1.1 * weights.iter().sum::<f64>() / 4.0;
+    let part_of =
+        partition(&costs, 4, &PartitionOptions::new().capacity(&weights, capacity)).unwrap();
+    for part in 0..4 {
+        let held: f64 = part_of
+            .iter()
+            .zip(&weights)
+            .filter(|(&own, _)| own == part)
+            .map(|(_, weight)| weight)
+            .sum();
+        assert!(held <= capacity);
+    }
+    let refused = |options: PartitionOptions<'_>| match partition(&costs, 4, &options) {
+        Err(Error::Argument(message)) => message,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(PartitionOptions::new().capacity(&weights, capacity / 1.2))
+        .contains("the weights sum to"));
+    assert!(refused(PartitionOptions::new().capacity(&weights[1..], capacity))
+        .contains("must have as many as costs"));
+}
+
+#[test]
+fn progress_follows_and_stops_a_partition() {
+    let costs: Vec<f64> = (0..200_000).map(|i| f64::from(1 + i % 97)).collect();
+    let calls = Cell::new(0);
+    let stop = |_, _| {
+        calls.set(calls.get() + 1);
+        ControlFlow::Break(())
+    };
+    assert!(matches!(
+        partition(&costs, 4, &PartitionOptions::new().progress(&stop)),
+        Err(Error::Cancelled)
+    ));
+    assert_eq!(calls.get(), 1);
+    let go_on = |_, _| ControlFlow::Continue(());
+    let followed = partition(&costs, 4, &PartitionOptions::new().progress(&go_on)).unwrap();
+    assert_eq!(followed, partition(&costs, 4, &PartitionOptions::new()).unwrap());
+    let panics = |_, _| panic!("mine");
+    let options = PartitionOptions::new().progress(&panics);
+    assert!(catch_unwind(AssertUnwindSafe(|| partition(&costs, 4, &options))).is_err());
+}
+
+/// Batches of 1, 2, 3, 1, ... samples.
+fn uneven(mut samples: &[i64]) -> Vec<Vec<i64>> {
+    let (mut batches, mut size) =
+        (Vec::new(), 1 + samples.first().map_or(0, |&first| first as usize) % 3);
+    while !samples.is_empty() {
+        let (batch, rest) = samples.split_at(size.min(samples.len()));
+        batches.push(batch.to_vec());
+        (samples, size) = (rest, 1 + size % 3);
+    }
+    batches
+}
+
+fn complexity() -> Sizes<'static> {
+    Sizes::from_fn(150, |index| (index * 7919 % 97) as f64).unwrap()
+}
+
+#[test]
+fn ranks_cover_the_data_in_equal_steps() {
+    let (balancing, mut steps, mut seen) =
+        (LoadBalancingOptions::new().random_level(0.2), Vec::new(), vec![0; 150]);
+    for rank in 0..7 {
+        let options = SamplerOptions::new().seed(3).rank(rank).world_size(7);
+        let one_by_one = LoadBalancingSampler::new(&complexity(), &balancing, &options).unwrap();
+        assert_eq!(one_by_one.len(), 22);
+        let made = LoadBalancingBatchSampler::new(
+            &complexity(),
+            &balancing,
+            |samples| Ok::<_, Mine>(uneven(samples)),
+            &options,
+        );
+        let made = made.unwrap();
+        steps.push(made.len());
+        for batch in made {
+            batch.unwrap().indices.iter().for_each(|&index| seen[index as usize] += 1);
+        }
+    }
+    assert!(steps.iter().all(|&each| each == steps[0]));
+    assert!(seen.iter().all(|&times| times >= 1));
+    let totals = LoadBalancingBatchSampler::with_max_total(
+        &complexity(),
+        &balancing,
+        120.0,
+        &SamplerOptions::new(),
+    )
+    .unwrap();
+    for batch in totals {
+        assert!(batch.unwrap().total <= 120.0);
+    }
+}
+
+#[test]
+fn a_closure_that_fails_changes_nothing() {
+    let fails = AtomicBool::new(false);
+    let make_batches = |samples: &[i64]| {
+        if fails.load(Ordering::Relaxed) {
+            Err(Mine)
+        } else {
+            Ok(uneven(samples))
+        }
+    };
+    let (balancing, options) = (LoadBalancingOptions::new(), SamplerOptions::new().world_size(2));
+    let mut sampler =
+        LoadBalancingBatchSampler::new(&complexity(), &balancing, make_batches, &options).unwrap();
+    let first = sampler.next().unwrap().unwrap();
+    fails.store(true, Ordering::Relaxed);
+    let Err(Error::Callback(error)) = sampler.set_epoch(1) else { panic!("did not fail") };
+    assert!(error.is::<Mine>());
+    assert_eq!(sampler.tell(), (0, 1));
+    assert_eq!(sampler.at(0).unwrap().indices, first.indices);
+    let Err(Error::Callback(error)) =
+        LoadBalancingBatchSampler::new(&complexity(), &balancing, make_batches, &options)
+    else {
+        panic!("did not fail")
+    };
+    assert!(error.is::<Mine>());
+    let wrong = |_: &[i64]| Ok::<_, Mine>(vec![vec![150]]);
+    let Err(Error::Argument(message)) =
+        LoadBalancingBatchSampler::new(&complexity(), &balancing, wrong, &options)
+    else {
+        panic!("did not fail")
+    };
+    assert!(message.contains("indices[0] = 150"));
+    let panics = |_: &[i64]| -> Result<Vec<Vec<i64>>, Mine> { panic!("of the closure") };
+    assert!(catch_unwind(AssertUnwindSafe(|| LoadBalancingBatchSampler::new(
+        &complexity(),
+        &balancing,
+        panics,
+        &options
+    )))
+    .is_err());
+}

@@ -1,0 +1,278 @@
+//! Closures: their errors come back, their panics go on, progress closures cancel, destructors stay out of the library.
+
+use std::cell::Cell;
+use std::error::Error as _;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::panic::{catch_unwind, panic_any, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use libsab::{
+    Buckets, Error, Plan, PlanOptions, SamplerOptions, SizeAwareSampler, SizeAwareStream, Sizes,
+    TorchOptions, TorchSampler,
+};
+
+/// An error of the caller's own.
+#[derive(Debug, PartialEq)]
+struct Mine(usize);
+
+impl fmt::Display for Mine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mine {}", self.0)
+    }
+}
+
+impl std::error::Error for Mine {}
+
+/// The caller's own error inside a result, also by way of `source`.
+fn mine<T>(result: Result<T, Error>) -> usize {
+    let Err(error) = result else { panic!("did not fail") };
+    let number = error.source().unwrap().downcast_ref::<Mine>().unwrap().0;
+    match error {
+        Error::Callback(inner) => assert_eq!(*inner.downcast::<Mine>().unwrap(), Mine(number)),
+        other => panic!("{other:?}"),
+    }
+    number
+}
+
+/// The payload of a panic, which must be a `usize`.
+fn panic_of<T>(call: impl FnOnce() -> T) -> usize {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(_) => panic!("did not panic"),
+        Err(payload) => *payload.downcast::<usize>().expect("the payload of the closure"),
+    }
+}
+
+fn thousand() -> Sizes<'static> {
+    Sizes::from_fn(1000, |index| (1 + index % 40) as f64).unwrap()
+}
+
+fn boundary_plan() -> Plan {
+    let options =
+        PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 20.0, 41.0])).batch_size(4);
+    Plan::new(&thousand(), options).unwrap()
+}
+
+#[test]
+fn size_closure_is_asked_once_in_order() {
+    let asked = Cell::new(0);
+    let sizes = Sizes::from_fn(100, |index| {
+        assert_eq!(index, asked.replace(index + 1));
+        index as f64
+    });
+    assert_eq!((asked.get(), sizes.unwrap().get(99).unwrap()), (100, 99.0));
+}
+
+#[test]
+fn size_closure_error_comes_back() {
+    assert_eq!(
+        mine(Sizes::try_from_fn(10, |index| if index == 7 { Err(Mine(index)) } else { Ok(1.0) })),
+        7
+    );
+}
+
+#[test]
+fn size_closure_panic_goes_on() {
+    let payload =
+        panic_of(|| Sizes::from_fn(10, |index| if index == 3 { panic_any(33usize) } else { 1.0 }));
+    assert_eq!(payload, 33);
+}
+
+#[test]
+fn size_closure_bad_size_names_index_and_value() {
+    let Err(Error::Argument(message)) =
+        Sizes::from_fn(10, |index| if index == 5 { f64::NAN } else { 1.0 })
+    else {
+        panic!("NaN was taken")
+    };
+    assert!(message.contains('5') && message.to_lowercase().contains("nan"), "{message}");
+}
+
+#[test]
+fn cost_closure_error_comes_back() {
+    let options = PlanOptions::new().budget(100.0).try_cost_fn(|_, _| Err::<f64, _>(Mine(5)));
+    assert_eq!(mine(Plan::new(&thousand(), options)), 5);
+}
+
+#[test]
+fn cost_closure_panic_goes_on() {
+    let options = PlanOptions::new().budget(100.0).cost_fn(|_, _| panic_any(44usize));
+    assert_eq!(panic_of(|| Plan::new(&thousand(), options)), 44);
+}
+
+#[test]
+fn cost_closure_prices_like_the_built_in_cost() {
+    let sizes = thousand();
+    let built_in = Plan::new(&sizes, PlanOptions::new().budget(300.0)).unwrap();
+    let closure = Plan::new(
+        &sizes,
+        PlanOptions::new().budget(300.0).cost_fn(|count, length| count as f64 * length),
+    )
+    .unwrap();
+    assert_eq!(built_in.buckets(), closure.buckets());
+}
+
+#[test]
+fn progress_closure_ends_at_all_and_cancels() {
+    let last = Cell::new((0, 1));
+    let options = PlanOptions::new().budget(300.0).progress(|done, total| {
+        last.set((done, total));
+        ControlFlow::Continue(())
+    });
+    Plan::new(&thousand(), options).unwrap();
+    assert_eq!(last.get().0, last.get().1);
+
+    let stop = |_, _| ControlFlow::Break(());
+    assert!(matches!(
+        Plan::new(&thousand(), PlanOptions::new().budget(300.0).progress(stop)),
+        Err(Error::Cancelled)
+    ));
+    let plan = boundary_plan();
+    assert!(matches!(
+        plan.report_with_progress(&SamplerOptions::new(), stop),
+        Err(Error::Cancelled)
+    ));
+    let sized = Sizes::try_from_fn_with_progress(1_000_000, |_| Ok::<_, Mine>(1.0), stop);
+    assert!(matches!(sized, Err(Error::Cancelled)));
+}
+
+#[test]
+fn progress_closure_panic_goes_on() {
+    let options = PlanOptions::new().budget(300.0).progress(|_, _| panic_any(55usize));
+    assert_eq!(panic_of(|| Plan::new(&thousand(), options)), 55);
+    let plan = boundary_plan();
+    assert_eq!(
+        panic_of(|| plan.report_with_progress(&SamplerOptions::new(), |_, _| panic_any(56usize))),
+        56
+    );
+}
+
+#[test]
+fn another_thread_cancels_by_a_flag() {
+    let stop = Arc::new(AtomicBool::new(false));
+    std::thread::spawn({
+        let stop = stop.clone();
+        move || stop.store(true, Ordering::Relaxed)
+    })
+    .join()
+    .unwrap();
+    let options =
+        PlanOptions::new().budget(300.0).progress(|_, _| match stop.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+    assert!(matches!(Plan::new(&thousand(), options), Err(Error::Cancelled)));
+}
+
+#[test]
+fn stream_failure_keeps_the_batch_under_way() {
+    let mut failures = 2;
+    let mut stream = SizeAwareStream::new(10.0, move |_, position| match position {
+        0..=2 => Some(Ok((position as i64, 3.0))),
+        3 if failures == 2 => {
+            failures -= 1;
+            Some(Err(Mine(3)))
+        }
+        3 if failures == 1 => {
+            failures -= 1;
+            panic_any(66usize)
+        }
+        3 => Some(Ok((30, 1.0))),
+        _ => None,
+    })
+    .unwrap();
+    assert_eq!(mine(stream.next_ref().unwrap()), 3);
+    assert_eq!(panic_of(|| stream.next().is_some()), 66);
+    assert_eq!(stream.next().unwrap().unwrap().indices, [0, 1, 2, 30]);
+    assert!(stream.next().is_none());
+    assert!(stream.next().is_none());
+    stream.set_epoch(1).unwrap();
+    assert_eq!(stream.next().unwrap().unwrap().indices, [0, 1, 2, 30]);
+}
+
+#[test]
+fn stream_of_iterators_makes_one_an_epoch_and_agrees_with_indices() {
+    let lengths: Vec<f64> = (0..50).map(|i| f64::from(1 + i * 7 % 12)).collect();
+    let mut stream = SizeAwareStream::from_iters(20.0, |epoch| {
+        let lengths = &lengths;
+        (0..50).map(move |i| (i + epoch as i64) % 50).map(move |i| (i, lengths[i as usize]))
+    })
+    .unwrap();
+    for epoch in 0..3 {
+        stream.set_epoch(epoch).unwrap();
+        let order: Vec<i64> = (0..50).map(|i| (i + epoch as i64) % 50).collect();
+        let sizes = Sizes::borrowed(&lengths).unwrap();
+        let sampler =
+            SizeAwareSampler::new(Some(&order), &sizes, 20.0, &SamplerOptions::new()).unwrap();
+        let expected: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
+        let batches: Vec<_> = stream.by_ref().map(|batch| batch.unwrap().indices).collect();
+        assert_eq!(batches, expected);
+    }
+}
+
+#[test]
+fn torch_size_closure_error_and_panic_come_back() {
+    let plan = boundary_plan();
+    let calls = AtomicUsize::new(0);
+    let options =
+        TorchOptions::new().max_total_size(60.0, |_| match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => Err(Mine(1)),
+            1 => panic_any(77usize),
+            _ => Ok(20.0),
+        });
+    let mut sampler = TorchSampler::new(&plan, options).unwrap();
+    assert!(matches!(sampler.batch_count(), Err(Error::Unsupported(_))));
+    assert_eq!(mine(sampler.next().unwrap()), 1);
+    assert_eq!(panic_of(|| sampler.next().is_some()), 77);
+    assert_eq!(sampler.next().unwrap().unwrap().indices.len(), 3);
+}
+
+/// Counts its drops, or panics in them.
+struct Noisy<'a>(&'a AtomicUsize, bool);
+
+impl Drop for Noisy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        if self.1 {
+            panic_any(88usize);
+        }
+    }
+}
+
+fn noisy_stream(
+    drops: &AtomicUsize,
+    panics: bool,
+    max_total_size: f64,
+) -> Result<SizeAwareStream<'_>, Error> {
+    let noisy = Noisy(drops, panics);
+    SizeAwareStream::new(max_total_size, move |_, _| {
+        let _ = &noisy;
+        None::<Result<_, Mine>>
+    })
+}
+
+#[test]
+fn stream_closure_is_dropped_once_also_when_the_stream_is_refused() {
+    let drops = AtomicUsize::new(0);
+    drop(noisy_stream(&drops, false, 1.0).unwrap());
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+    assert!(matches!(noisy_stream(&drops, false, -1.0), Err(Error::Argument(_))));
+    assert_eq!(drops.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn panic_in_a_closures_destructor_goes_on() {
+    let drops = AtomicUsize::new(0);
+    let stream = noisy_stream(&drops, true, 1.0).unwrap();
+    assert_eq!(panic_of(|| drop(stream)), 88);
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn text_with_nul_in_an_error_comes_back_whole() {
+    let Err(Error::Callback(error)) = Sizes::try_from_fn(1, |_| Err::<f64, _>("a\0b")) else {
+        panic!("did not fail")
+    };
+    assert_eq!(error.to_string(), "a\0b");
+}

@@ -1,0 +1,374 @@
+//! Every way to be refused, and that the refusal says why.
+
+use std::fs;
+use std::path::PathBuf;
+
+use libsab::{
+    create_buckets, BucketSampler, Buckets, Cost, Error, Oversize, Plan, PlanOptions,
+    SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream, Sizes, TorchOptions,
+    TorchSampler,
+};
+
+/// Fails unless the result is this kind of error with these words in its message.
+macro_rules! assert_refused {
+    ($result:expr, $kind:ident $(, $word:expr)*) => {
+        match $result.map(|_| ()) {
+            Err(Error::$kind(message)) => {
+                $(assert!(message.contains($word), "no {:?} in {message:?}", $word);)*
+                assert!(!message.is_empty());
+            }
+            other => panic!("expected {}, got {other:?}", stringify!($kind)),
+        }
+    };
+}
+
+/// A file name of this process's own, removed at the end of the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Scratch(std::env::temp_dir().join(format!("sab-rust-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn npy(header: &str, data: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    let padding = (64 - (10 + header.len() + 1) % 64) % 64;
+    bytes.extend(((header.len() + padding + 1) as u16).to_le_bytes());
+    bytes.extend(header.bytes());
+    bytes.resize(bytes.len() + padding, b' ');
+    bytes.push(b'\n');
+    bytes.extend(data);
+    bytes
+}
+
+fn small_plan() -> Plan {
+    Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), PlanOptions::new().budget(12.0))
+        .unwrap()
+}
+
+#[test]
+fn sizes_take_every_number_type() {
+    fn check<T: libsab::Element>(data: [T; 3]) {
+        for sizes in [Sizes::borrowed(&data).unwrap(), Sizes::copied(&data).unwrap()] {
+            assert_eq!((0..3).map(|i| sizes.get(i).unwrap()).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+            assert_eq!((sizes.len(), sizes.is_empty()), (3, false));
+        }
+    }
+    check([1i8, 2, 3]);
+    check([1i16, 2, 3]);
+    check([1i32, 2, 3]);
+    check([1i64, 2, 3]);
+    check([1u8, 2, 3]);
+    check([1u16, 2, 3]);
+    check([1u32, 2, 3]);
+    check([1u64, 2, 3]);
+    check([1f32, 2.0, 3.0]);
+    check([1f64, 2.0, 3.0]);
+    assert!(Sizes::borrowed::<u8>(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn sizes_strided_reads_a_column_with_a_ragged_end() {
+    let table = [1u32, 10, 2, 20, 3];
+    let sizes = Sizes::strided(&table, 2).unwrap();
+    assert_eq!(
+        (0..sizes.len()).map(|i| sizes.get(i).unwrap()).collect::<Vec<_>>(),
+        [1.0, 2.0, 3.0]
+    );
+    assert_refused!(Sizes::strided(&table, 0), Argument, "step");
+}
+
+#[test]
+fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
+    for (bad, word) in [
+        (f64::NAN, "nan"),
+        (f64::INFINITY, "inf"),
+        (-1.0, "-1"),
+        (9_007_199_254_740_994.0, "9007199254740994"),
+    ] {
+        let data = [1.0, bad];
+        let sizes = Sizes::borrowed(&data).unwrap();
+        assert_refused!(Plan::new(&sizes, PlanOptions::new().budget(10.0)), Argument, "1", word);
+        assert_refused!(sizes.get(1), Argument, word);
+        assert_refused!(
+            SizeAwareSampler::new(None, &sizes, 10.0, &SamplerOptions::new()),
+            Argument,
+            word
+        );
+    }
+    assert_refused!(Sizes::borrowed(&[1u8]).unwrap().get(1), Argument, "1");
+}
+
+#[test]
+fn npy_files_are_mapped_or_refused() {
+    let file = Scratch::new("sizes.npy");
+    let data: Vec<u8> = [7u16, 300].iter().flat_map(|size| size.to_le_bytes()).collect();
+    fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }", &data))
+        .unwrap();
+    let sizes = Sizes::open_npy(&file.0).unwrap();
+    assert_eq!((sizes.len(), sizes.get(0).unwrap(), sizes.get(1).unwrap()), (2, 7.0, 300.0));
+    drop(sizes);
+
+    fs::write(&file.0, npy("{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }", &data))
+        .unwrap();
+    assert_refused!(Sizes::open_npy(&file.0), Format);
+    fs::write(&file.0, npy("{'descr': '>u2', 'fortran_order': False, 'shape': (2,), }", &data))
+        .unwrap();
+    assert_refused!(Sizes::open_npy(&file.0), Format);
+    fs::write(&file.0, "not numpy").unwrap();
+    assert_refused!(Sizes::open_npy(&file.0), Format);
+    assert_refused!(Sizes::open_npy("/nowhere/at.npy"), Io, "/nowhere/at.npy");
+    assert_refused!(Sizes::open_npy("a\0b"), Argument, "NUL");
+}
+
+#[test]
+fn create_buckets_gives_documented_edges_or_refuses() {
+    let lengths = [1i64, 2, 2, 3, 3, 3, 4, 4, 4, 4];
+    let found = create_buckets(&Sizes::borrowed(&lengths).unwrap(), 5, 10).unwrap();
+    assert_eq!((found.boundaries, found.bucket_sizes), (vec![1, 5], vec![10]));
+    assert_refused!(
+        create_buckets(&Sizes::borrowed(&lengths).unwrap(), 0, 1),
+        Argument,
+        "max_width"
+    );
+    assert_refused!(
+        create_buckets(&Sizes::borrowed(&lengths).unwrap(), 1, 0),
+        Argument,
+        "min_bucket_count"
+    );
+    assert_refused!(create_buckets(&Sizes::borrowed(&[1.5f32]).unwrap(), 1, 1), Argument);
+    assert_refused!(create_buckets(&Sizes::borrowed::<i64>(&[]).unwrap(), 1, 1), Argument);
+}
+
+#[test]
+fn plan_options_that_break_a_rule_are_refused() {
+    let data = [3u8, 1, 4, 1, 5];
+    let sizes = Sizes::borrowed(&data).unwrap();
+    let new = || PlanOptions::new().budget(12.0);
+    assert_refused!(Plan::new(&sizes, PlanOptions::new()), Argument, "budget");
+    assert_refused!(Plan::new(&sizes, new().budget(-1.0)), Argument, "budget");
+    assert_refused!(Plan::new(&sizes, new().budget(f64::NAN)), Argument, "budget");
+    assert_refused!(Plan::new(&sizes, new().padding_target(1.0)), Argument, "padding_target");
+    assert_refused!(
+        Plan::new(&sizes, new().buckets(Buckets::Optimal(0))),
+        Argument,
+        "bucket_count"
+    );
+    assert_refused!(Plan::new(&sizes, new().buckets(Buckets::Rank(0))), Argument, "bucket_batches");
+    assert_refused!(
+        Plan::new(&sizes, new().buckets(Buckets::Boundaries(vec![1.0]))),
+        Argument,
+        "boundar"
+    );
+    assert_refused!(
+        Plan::new(&sizes, new().buckets(Buckets::Boundaries(vec![1.0, 9.0, 1.0]))),
+        Argument,
+        "boundaries"
+    );
+    assert_refused!(
+        Plan::new(&sizes, new().cost(Cost::Polynomial(vec![1.0]))),
+        Argument,
+        "coefficient"
+    );
+    assert_refused!(
+        Plan::new(&sizes, new().cost(Cost::Polynomial(vec![1.0, -1.0]))),
+        Argument,
+        "coefficients"
+    );
+    assert_refused!(Plan::new(&sizes, PlanOptions::new().batch_size(0)), Argument, "batch_sizes");
+    assert_refused!(
+        Plan::new(&sizes, PlanOptions::new().batch_sizes([1, 2])),
+        Argument,
+        "batch_size"
+    );
+    assert_refused!(
+        Plan::new(&sizes, new().batch_size_multiple(0)),
+        Argument,
+        "batch_size_multiple"
+    );
+    assert_refused!(Plan::new(&sizes, new().length_multiple(-8.0)), Argument, "length_multiple");
+    assert_refused!(Plan::new(&sizes, new().budget(4.0).oversize(Oversize::Error)), Argument, "4");
+    assert_refused!(Plan::new(&sizes, new().cost_fn(|_, _| f64::NAN)), Argument);
+    assert_refused!(Plan::new(&Sizes::borrowed::<u8>(&[]).unwrap(), new()), Argument);
+}
+
+#[test]
+fn oversize_samples_are_listed_or_stand_alone() {
+    let data = [3u8, 20, 4, 30, 5];
+    let sizes = Sizes::borrowed(&data).unwrap();
+    let skipping = Plan::new(&sizes, PlanOptions::new().budget(12.0)).unwrap();
+    assert_eq!((skipping.skipped(), skipping.info().skipped), (vec![1, 3], 2));
+    let single =
+        Plan::new(&sizes, PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();
+    assert!(single.skipped().is_empty());
+    let worst = single.worst_batches(1).unwrap().next().unwrap().unwrap();
+    assert_eq!(worst.indices, [3]);
+    assert_refused!(single.worst_batches(0), Argument, "count");
+}
+
+#[test]
+fn plan_files_are_opened_or_refused() {
+    let plan = small_plan();
+    let file = Scratch::new("plan");
+    plan.save(&file.0).unwrap();
+    let opened = Plan::open(&file.0).unwrap();
+    assert_eq!(
+        (opened.info(), opened.to_bytes().unwrap()),
+        (plan.info(), plan.to_bytes().unwrap())
+    );
+
+    let bytes = plan.to_bytes().unwrap();
+    for length in [0, 1, 8, bytes.len() / 2, bytes.len() - 1] {
+        assert_refused!(Plan::from_bytes(&bytes[..length]), Format);
+    }
+    for position in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 1;
+        assert_refused!(Plan::from_bytes(&damaged), Format);
+    }
+    let truncated = Scratch::new("truncated");
+    fs::write(&truncated.0, &bytes[..bytes.len() - 1]).unwrap();
+    assert_refused!(Plan::open(&truncated.0), Format);
+    assert_refused!(Plan::open("/nowhere/plan"), Io, "/nowhere/plan");
+    assert_refused!(plan.save("/nowhere/plan"), Io, "/nowhere/plan");
+    assert_refused!(plan.save("a\0b"), Argument, "NUL");
+}
+
+#[test]
+fn sampler_options_that_break_a_rule_are_refused() {
+    let plan = small_plan();
+    let wrong = [
+        SamplerOptions::new().rank(1),
+        SamplerOptions::new().world_size(0),
+        SamplerOptions::new().world_size(1 << 32),
+    ];
+    for options in &wrong {
+        assert_refused!(BucketSampler::new(&plan, options), Argument);
+        assert_refused!(SequentialSampler::new(&plan, options), Argument);
+        assert_refused!(plan.report(options), Argument);
+    }
+    let sizes = Sizes::copied(&[1u8, 2]).unwrap();
+    let options = SamplerOptions::new();
+    assert_refused!(SizeAwareSampler::new(Some(&[2]), &sizes, 5.0, &options), Argument, "2");
+    assert_refused!(SizeAwareSampler::new(Some(&[-1]), &sizes, 5.0, &options), Argument, "-1");
+    assert_refused!(
+        SizeAwareSampler::new(None, &sizes, -5.0, &options),
+        Argument,
+        "max_total_size"
+    );
+    assert_refused!(
+        SizeAwareSampler::new(None, &sizes, f64::INFINITY, &options),
+        Argument,
+        "max_total_size"
+    );
+    assert_refused!(
+        SizeAwareStream::new(f64::NAN, |_, _| None::<Result<_, Error>>),
+        Argument,
+        "max_total_size"
+    );
+    assert_refused!(TorchSampler::new(&plan, TorchOptions::new()), Argument);
+}
+
+#[test]
+fn no_indices_are_no_batches() {
+    let sizes = Sizes::copied(&[1u8, 2]).unwrap();
+    assert_eq!(
+        SizeAwareSampler::new(Some(&[]), &sizes, 5.0, &SamplerOptions::new()).unwrap().count(),
+        0
+    );
+    assert_eq!(
+        SizeAwareSampler::new(None, &sizes, 5.0, &SamplerOptions::new()).unwrap().count(),
+        1
+    );
+}
+
+#[test]
+fn positions_out_of_range_are_refused_and_change_nothing() {
+    let mut sampler = BucketSampler::new(&small_plan(), &SamplerOptions::new()).unwrap();
+    let count = sampler.batch_count();
+    sampler.next().unwrap().unwrap();
+    assert_refused!(sampler.at(count), Argument, "position");
+    assert_refused!(sampler.seek(count + 1), Argument, "position");
+    assert_eq!(sampler.tell(), (0, 1));
+    sampler.seek(count).unwrap();
+    assert_eq!(sampler.len(), 0);
+    assert!(sampler.next().is_none());
+}
+
+#[test]
+fn foreign_and_damaged_states_are_refused_and_change_nothing() {
+    let plan = small_plan();
+    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new().seed(1)).unwrap();
+    sampler.next().unwrap().unwrap();
+    let state = sampler.state();
+    assert_refused!(sampler.restore(&[]), Format);
+    assert_refused!(sampler.restore(&state[..111]), Format);
+    for position in 0..state.len() {
+        let mut damaged = state;
+        damaged[position] ^= 1;
+        assert_refused!(sampler.restore(&damaged), Format);
+    }
+    assert_eq!(sampler.tell(), (0, 1));
+
+    let mut other_seed = BucketSampler::new(&plan, &SamplerOptions::new().seed(2)).unwrap();
+    assert_refused!(other_seed.restore(&state), Mismatch, "1", "2");
+    let mut other_order = SequentialSampler::new(&plan, &SamplerOptions::new().seed(1)).unwrap();
+    assert_refused!(other_order.restore(&state), Mismatch);
+    let other_plan =
+        Plan::new(&Sizes::copied(&[1u8, 2]).unwrap(), PlanOptions::new().budget(9.0)).unwrap();
+    assert_refused!(
+        BucketSampler::new(&other_plan, &SamplerOptions::new().seed(1)).unwrap().restore(&state),
+        Mismatch
+    );
+}
+
+#[test]
+fn torch_generator_is_read_and_set_or_refused() {
+    let options =
+        PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 5.0, 10.0])).batch_size(2);
+    let plan = Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), options).unwrap();
+    let mut first = TorchSampler::new(&plan, TorchOptions::new().seed(5)).unwrap();
+    assert_eq!(first.batch_count().unwrap(), plan.info().batches);
+    let mut second = TorchSampler::new(&plan, TorchOptions::new().seed(6)).unwrap();
+    let mut words = first.generator();
+    second.set_generator(&words).unwrap();
+    assert!(first.by_ref().map(Result::unwrap).eq(second.by_ref().map(Result::unwrap)));
+    words[624] = 625;
+    assert_refused!(second.set_generator(&words), Argument, "625");
+}
+
+#[test]
+fn default_options_are_those_of_the_library() {
+    // With NULL the library fills in its own; the state carries what the order depends on.
+    let plan = small_plan();
+    let explicit = SamplerOptions::new()
+        .seed(0)
+        .epoch(0)
+        .rank(0)
+        .world_size(1)
+        .worst_first(0)
+        .step_totals(true);
+    assert_eq!(explicit, SamplerOptions::default());
+    let with = |options: &SamplerOptions| {
+        BucketSampler::new(&plan, options).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    assert_eq!(with(&SamplerOptions::new()), with(&explicit));
+    let silent = with(&SamplerOptions::new().step_totals(false));
+    assert!(silent.iter().all(|batch| (batch.step_samples, batch.step_total) == (0, -1.0)));
+}
+
+#[test]
+fn errors_speak_and_version_is_there() {
+    let error = Plan::from_bytes(b"short").unwrap_err();
+    assert!(!error.to_string().is_empty() && std::error::Error::source(&error).is_none());
+    assert_eq!(Error::Cancelled.to_string(), "cancelled by the caller's progress closure");
+    assert!(libsab::version().starts_with("0.1."));
+    assert_eq!(libsab::abi_version(), sab_sys::ABI_VERSION);
+}

@@ -1,0 +1,500 @@
+//! Memory, measured and kept within, on a device that is simulated.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::rc::Rc;
+
+use libsab::memory::{
+    chunked_step, find_max_batch, grow_batch, grow_doubling, grow_linear, measurement_points,
+    CollectOptions, Device, GuardOptions, MaxBatchOptions, MeasurementOptions, MemoryGuard,
+    MemoryModel, ModelKind, ModelOptions, Peaks, Probe, Rounding, Search, StepError, StepOptions,
+};
+use libsab::{BoxError, BucketSampler, Error, Plan, PlanOptions, SamplerOptions, Sizes};
+
+/// What a device holds, and can hold.
+#[derive(Default)]
+struct Simulated {
+    total: i64,
+    held: Cell<i64>,
+    peak: Cell<i64>,
+    rng: Cell<u64>,
+    saved: RefCell<Vec<u64>>,
+    fails: Cell<bool>,
+}
+
+impl Simulated {
+    fn new(total: i64) -> Self {
+        Simulated { total, ..Self::default() }
+    }
+
+    fn step<E>(&self, bytes: i64) -> Result<(), StepError<E>> {
+        self.rng.set(self.rng.get() + 1);
+        if self.total > 0 && self.held.get() + bytes > self.total {
+            return Err(StepError::OutOfMemory);
+        }
+        self.peak.set(self.peak.get().max(self.held.get() + bytes));
+        Ok(())
+    }
+}
+
+impl Device for Simulated {
+    fn reset(&self) -> Result<(), BoxError> {
+        self.peak.set(self.held.get());
+        Ok(())
+    }
+    fn current(&self) -> Result<i64, BoxError> {
+        if self.fails.get() {
+            return Err(Mine(7).into());
+        }
+        Ok(self.held.get())
+    }
+    fn peak(&self) -> Result<i64, BoxError> {
+        Ok(self.peak.get())
+    }
+    fn total(&self) -> Result<Option<i64>, BoxError> {
+        Ok((self.total > 0).then_some(self.total))
+    }
+    fn save_rng(&self, depth: u64) -> Result<(), BoxError> {
+        let mut saved = self.saved.borrow_mut();
+        let most = saved.len().max(depth as usize + 1);
+        saved.resize(most, 0);
+        saved[depth as usize] = self.rng.get();
+        Ok(())
+    }
+    fn restore_rng(&self, depth: u64) -> Result<(), BoxError> {
+        self.rng.set(self.saved.borrow()[depth as usize]);
+        Ok(())
+    }
+}
+
+/// An error of the caller's own.
+#[derive(Debug, PartialEq)]
+struct Mine(usize);
+
+impl fmt::Display for Mine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mine {}", self.0)
+    }
+}
+
+impl std::error::Error for Mine {}
+
+fn mine<T>(result: Result<T, Error>) -> usize {
+    match result {
+        Err(Error::Callback(inner)) => inner.downcast::<Mine>().unwrap().0,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("did not fail"),
+    }
+}
+
+fn bytes_of(count: f64, length: f64) -> f64 {
+    1e6 + 300.0 * count * (length - 1.0) + 2.0 * count * length * length
+}
+
+fn fitted() -> MemoryModel {
+    let points = measurement_points(&MeasurementOptions::new(4.0, 90.0, 1000), 12).unwrap();
+    let features: Vec<f64> =
+        points.iter().flat_map(|&(count, length)| [count as f64, length]).collect();
+    let peaks: Vec<f64> =
+        points.iter().map(|&(count, length)| bytes_of(count as f64, length)).collect();
+    MemoryModel::fit(&features, 2, &peaks, &ModelOptions::default()).unwrap()
+}
+
+fn lengths() -> Sizes<'static> {
+    Sizes::from_fn(20_000, |i| (4 + i * 7919 % 87) as f64).unwrap()
+}
+
+#[test]
+fn a_probe_reads_its_device() {
+    let device = Simulated::new(100);
+    let mut probe = Probe::from_device(&device);
+    device.held.set(5);
+    probe.reset().unwrap();
+    device.step::<BoxError>(20).unwrap();
+    let stats = probe.stats().unwrap();
+    assert_eq!(
+        (stats.current, stats.peak, stats.reserved_peak, stats.largest_free, stats.total),
+        (5, 25, None, None, Some(100))
+    );
+    device.fails.set(true);
+    assert_eq!(mine(probe.stats()), 7);
+    device.fails.set(false);
+    probe.stats().unwrap();
+}
+
+thread_local! {
+    /// A probe of the device below, which asks it.
+    static OWN: RefCell<Option<Probe<'static>>> = const { RefCell::new(None) };
+    static ASKED: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Asking;
+
+impl Device for Asking {
+    fn reset(&self) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn current(&self) -> Result<i64, BoxError> {
+        let asked = ASKED.replace(ASKED.get() + 1);
+        if asked == 0 {
+            assert_eq!(mine(OWN.with_borrow(|own| own.as_ref().unwrap().stats())), 1);
+        }
+        Err(Mine(asked).into())
+    }
+    fn peak(&self) -> Result<i64, BoxError> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn a_device_may_ask_a_probe_of_itself() {
+    OWN.set(Some(Probe::from_device(&Asking)));
+    assert_eq!(mine(OWN.with_borrow(|own| own.as_ref().unwrap().stats())), 0);
+}
+
+#[test]
+fn the_host_is_known_and_nothing_else_without_libtorch() {
+    // Some systems have no way to let the peak begin again.
+    if std::fs::write("/proc/self/clear_refs", "5").is_ok() {
+        let mut probe = Probe::new("host").unwrap();
+        probe.reset().unwrap();
+        let before = probe.stats().unwrap();
+        let touched = vec![1u8; 64 << 20];
+        assert!(probe.stats().unwrap().peak - before.current > 60 << 20 && touched[77] == 1);
+    } else {
+        assert!(matches!(Probe::new("host"), Err(Error::Unsupported(_))));
+    }
+    assert!(matches!(Probe::new("abacus"), Err(Error::Unsupported(_))));
+    assert!(matches!(Probe::with_total("host", 5), Err(Error::Unsupported(_))));
+    assert!(matches!(Probe::new("a\0b"), Err(Error::Argument(_))));
+    assert!(matches!(libsab::torch::open(Some("/nowhere.so".as_ref())), Err(Error::Io(_))));
+    assert!(matches!(libsab::torch::info(), Err(Error::Unsupported(_))));
+}
+
+#[test]
+fn peaks_are_collected_in_order() {
+    let device = Simulated::new(1000);
+    let mut probe = Probe::from_device(&device);
+    let mut peaks = Peaks::new().unwrap();
+    let order = RefCell::new(Vec::new());
+    let options = CollectOptions::new()
+        .cleanup(|| {
+            order.borrow_mut().push(0);
+            Ok::<_, Mine>(())
+        })
+        .warm_up(1);
+    let work = |size: i64| {
+        order.borrow_mut().push(size);
+        device.step::<Mine>(size)?;
+        Ok::<_, StepError<Mine>>(vec![size as f64, 1.0])
+    };
+    peaks.collect(&mut probe, [1, 10, 2000, 30], options, work).unwrap();
+    assert_eq!(
+        (peaks.items(), peaks.peaks(), peaks.out_of_memory()),
+        (&[1, 3][..], &[10, 30][..], &[2][..])
+    );
+    assert_eq!((peaks.features(1), peaks.len()), (&[30.0, 1.0][..], 2));
+    assert_eq!(*order.borrow(), [1, 0, 10, 0, 2000, 0, 30, 0]);
+}
+
+#[test]
+fn a_failure_comes_back_with_what_was_collected() {
+    let device = Simulated::new(0);
+    let mut probe = Probe::from_device(&device);
+    let mut peaks = Peaks::new().unwrap();
+    let failing = |size: i64| match size {
+        3 => Err(StepError::Other(Mine(3))),
+        4 => panic!("four"),
+        _ => {
+            device.step(size)?;
+            Ok(vec![size as f64])
+        }
+    };
+    assert_eq!(mine(peaks.collect(&mut probe, [1, 2, 3, 5], CollectOptions::new(), failing)), 3);
+    assert_eq!(peaks.peaks(), [1, 2]);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        peaks.collect(&mut probe, [7, 4], CollectOptions::new(), failing)
+    }));
+    assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "four");
+    assert_eq!(peaks.peaks(), [1, 2, 7]);
+    let cleanup = CollectOptions::new().cleanup(|| Err(Mine(9)));
+    assert_eq!(mine(peaks.collect(&mut probe, [8], cleanup, failing)), 9);
+    let varying = peaks.collect(&mut probe, [1usize], CollectOptions::new(), |n| {
+        Ok::<_, StepError<Mine>>(vec![0.0; n + 1])
+    });
+    assert!(matches!(varying, Err(Error::Argument(text)) if text.contains("must be as many")));
+    let stopped = CollectOptions::new().progress(|done, _| {
+        if done == 1 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    assert!(matches!(peaks.collect(&mut probe, [1, 2], stopped, failing), Err(Error::Cancelled)));
+}
+
+#[test]
+fn a_panic_in_cleanup_comes_back_and_leaks_nothing() {
+    let device = Simulated::new(0);
+    let step = |bytes| device.step::<Mine>(bytes);
+    let mut probe = Probe::from_device(&device);
+    let mut peaks = Peaks::new().unwrap();
+    let alive = Rc::new(());
+    let (in_work, in_cleanup) = (alive.clone(), alive.clone());
+    let cleanup = CollectOptions::new().cleanup(move || -> Result<(), Mine> {
+        panic!("cleanup {}", Rc::strong_count(&in_cleanup))
+    });
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        peaks.collect(&mut probe, [5], cleanup, move |size| {
+            assert!(Rc::strong_count(&in_work) == 3);
+            step(size)?;
+            Ok::<_, StepError<Mine>>(vec![])
+        })
+    }));
+    assert_eq!(*panicked.unwrap_err().downcast::<String>().unwrap(), "cleanup 3");
+    assert_eq!((Rc::strong_count(&alive), peaks.peaks()), (1, &[5][..]));
+    // The first panic of a call is the one that goes on.
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let cleanup = CollectOptions::new().cleanup(|| -> Result<(), Mine> { panic!("second") });
+        peaks.collect(&mut probe, [5], cleanup, |_| -> Result<Vec<f64>, StepError<Mine>> {
+            panic!("first")
+        })
+    }));
+    assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "first");
+    let many = peaks.collect(&mut probe, [5], CollectOptions::new(), |_| {
+        Ok::<_, StepError<Mine>>(vec![0.0; 65])
+    });
+    assert!(matches!(many, Err(Error::Argument(_))));
+}
+
+#[test]
+fn a_model_is_fitted_saved_and_the_cost_of_a_plan() {
+    let model = fitted();
+    let info = model.info();
+    assert!(info.kind == ModelKind::Batch && info.feature_count == 2 && info.residual < 1e-6);
+    assert!((model.predict(&[7.0, 33.0]).unwrap()[0] / bytes_of(7.0, 33.0) - 1.0).abs() < 1e-6);
+    assert!(
+        model.predict_upper(&[7.0, 33.0]).unwrap()[0] >= model.predict(&[7.0, 33.0]).unwrap()[0]
+    );
+    let same = MemoryModel::from_bytes(&model.to_bytes().unwrap()).unwrap();
+    assert_eq!(same.terms(), model.terms());
+    let path = std::env::temp_dir().join(format!("sab-model-{}", std::process::id()));
+    model.save(&path).unwrap();
+    assert_eq!(MemoryModel::open(&path).unwrap().info(), info);
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(MemoryModel::open(&path), Err(Error::Io(_))));
+    assert!(matches!(MemoryModel::from_bytes(b"no model"), Err(Error::Format(_))));
+    assert!(matches!(model.predict(&[1.0]), Err(Error::Argument(_))));
+    let few = MemoryModel::fit(&[1.0, 4.0], 2, &[5.0], &ModelOptions::default());
+    assert!(matches!(few, Err(Error::Argument(text)) if text.contains("measure 6 more")));
+    assert!(matches!(
+        MemoryModel::fit(&[1.0], 2, &[5.0], &ModelOptions::default()),
+        Err(Error::Argument(_))
+    ));
+
+    let plan =
+        Plan::new(&lengths(), PlanOptions::new().cost(model.cost().unwrap()).budget(4e6)).unwrap();
+    for batch in BucketSampler::new(&plan, &SamplerOptions::new()).unwrap() {
+        let batch = batch.unwrap();
+        assert!(bytes_of(batch.indices.len() as f64, batch.padded_length) <= 4e6 * (1.0 + 1e-6));
+    }
+    let near =
+        measurement_points(&MeasurementOptions::new(4.0, 90.0, 100_000).near(&model, 8e6), 12)
+            .unwrap();
+    assert!(near
+        .iter()
+        .all(|&(count, length)| (2e6..8e6).contains(&bytes_of(count as f64, length))));
+}
+
+#[test]
+fn the_largest_batch_is_found() {
+    let device = Simulated::new(1_000_000);
+    device.held.set(1000);
+    let mut probe = Probe::from_device(&device);
+    let found = find_max_batch(&mut probe, MaxBatchOptions::new(), |count, _| {
+        device.step::<Mine>(70 * count as i64)
+    })
+    .unwrap();
+    let best = 999_000 / 70;
+    assert!(found.batch_size <= best && found.batch_size as f64 >= 0.97 * best as f64);
+    assert!(
+        found.out_of_memory == 0
+            && found.trials <= 6
+            && device.rng.get() == 0
+            && device.peak.get() == 1000
+    );
+    let options = || MaxBatchOptions::new().search(Search::Binary).lengths([1.0, 10.0]);
+    let step = |count: u64, length: f64| device.step::<Mine>((70.0 * count as f64 * length) as i64);
+    assert_eq!(find_max_batch(&mut probe, options(), step).unwrap().batch_sizes, [best, best / 10]);
+    let rounded =
+        find_max_batch(&mut probe, options().rounding(Rounding::PowerOfTwo), step).unwrap();
+    assert_eq!(rounded.batch_sizes, [8192, 1024]);
+    let halves = options().budget(71_000).reduce(|values| {
+        values.iter_mut().for_each(|value| *value = (*value).min(36_000));
+        Ok::<_, Mine>(())
+    });
+    assert_eq!(find_max_batch(&mut probe, halves, step).unwrap().batch_sizes[0], 500);
+    assert!(matches!(
+        find_max_batch(&mut probe, options(), |_, _| device.step::<Mine>(2_000_000)),
+        Err(Error::DeviceMemory(_))
+    ));
+    assert_eq!(
+        mine(find_max_batch(&mut probe, options(), |_, _| Err(StepError::Other(Mine(5))))),
+        5
+    );
+    assert_eq!(mine(find_max_batch(&mut probe, options().reduce(|_| Err(Mine(6))), step)), 6);
+    assert_eq!(device.rng.get(), 0);
+}
+
+#[test]
+fn a_batch_grows_by_schedule() {
+    assert_eq!(grow_batch(|_, current| Ok::<_, Mine>(current as i64), 0, 8, 20).unwrap(), 16);
+    assert_eq!(grow_batch(|_, current| Ok::<_, Mine>(current as i64), 1, 16, 20).unwrap(), 16);
+    assert_eq!(mine(grow_batch(|_, _| Err(Mine(4)), 0, 8, 20)), 4);
+    assert_eq!(grow_linear(5, 8, 4, 2, 15).unwrap(), 15);
+    assert_eq!(grow_doubling(3, 8, &[1, 3], 30).unwrap(), 30);
+    assert!(matches!(grow_linear(0, 0, 1, 1, 1), Err(Error::Argument(_))));
+}
+
+#[test]
+fn a_step_is_halved_until_it_fits() {
+    let device = Simulated::new(1000);
+    let mut probe = Probe::from_device(&device);
+    let (begun, parts) = (Cell::new(0), RefCell::new(Vec::new()));
+    let weights = [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0];
+    let options = StepOptions::new().weights(&weights).begin(|| {
+        begun.set(begun.get() + 1);
+        parts.borrow_mut().clear();
+        Ok::<_, Mine>(())
+    });
+    let fitted = chunked_step(&mut probe, 8, options, |first, count, weight| {
+        device.step::<Mine>(300 * count as i64)?;
+        parts.borrow_mut().push((first, count, (weight * 12.0).round()));
+        Ok::<_, StepError<Mine>>(())
+    });
+    assert_eq!((fitted.unwrap(), begun.get()), (2, 3));
+    assert_eq!(*parts.borrow(), [(0, 2, 2.0), (2, 2, 2.0), (4, 2, 4.0), (6, 2, 4.0)]);
+    let wrong = chunked_step(&mut probe, 7, StepOptions::new().weights(&weights), |_, _, _| {
+        Ok::<_, StepError<Mine>>(())
+    });
+    assert!(matches!(wrong, Err(Error::Argument(text)) if text.contains("weights.len() = 8")));
+    assert!(matches!(
+        chunked_step(&mut probe, 4, StepOptions::new(), |_, _, _| device.step::<Mine>(5000)),
+        Err(Error::DeviceMemory(_))
+    ));
+}
+
+#[test]
+fn the_worst_batches_are_run_first() {
+    let plan = Plan::new(&lengths(), PlanOptions::new().budget(2048.0)).unwrap();
+    let device = Simulated::new(30_000);
+    let mut probe = Probe::from_device(&device);
+    let seen = plan
+        .verify(&mut probe, 5, |batch| device.step::<Mine>(10 * batch.padded_total as i64))
+        .unwrap();
+    assert!(seen.batches == 5 && seen.peak > 20_000 && seen.total == Some(30_000));
+    let over =
+        plan.verify(&mut probe, 5, |batch| device.step::<Mine>(20 * batch.padded_total as i64));
+    assert!(matches!(over, Err(Error::DeviceMemory(text)) if text.contains("samples padded to")));
+    assert_eq!(mine(plan.verify(&mut probe, 5, |_| Err(StepError::Other(Mine(2))))), 2);
+}
+
+/// An epoch in which memory creeps up by so many bytes; the samples that were seen.
+fn run(
+    device: &Simulated,
+    plan: &Plan,
+    leak: f64,
+    guarded: bool,
+) -> Result<(Vec<i64>, u64), Error> {
+    let probe = Probe::from_device(device);
+    let mut sampler = BucketSampler::new(plan, &SamplerOptions::new().seed(3))?;
+    let mut seen: Vec<i64> = Vec::new();
+    let step = |done: usize, count: u64, length: f64| {
+        device.held.set(1_000_000 + (leak * done as f64 / 20_000.0) as i64);
+        device.step::<Mine>((bytes_of(count as f64, length) - 1e6) as i64)
+    };
+    if !guarded {
+        while let Some(batch) = sampler.next().transpose()? {
+            if step(seen.len(), batch.indices.len() as u64, batch.padded_length).is_err() {
+                return Err(Error::DeviceMemory(format!("after {} samples", seen.len())));
+            }
+            seen.extend(batch.indices);
+        }
+        return Ok((seen, 0));
+    }
+    let mut guard = MemoryGuard::new(&probe, sampler, GuardOptions::new())?;
+    while let Some(batch) = guard.next_batch().transpose()? {
+        guard.step(&batch, StepOptions::new(), |_, count, _| {
+            step(seen.len(), count, batch.padded_length)
+        })?;
+        seen.extend(&batch.indices);
+    }
+    let lowered = guard.info().lowered;
+    let sampler = guard.into_sampler();
+    assert!(lowered == 0 || sampler.budget()? < plan.info().budget);
+    Ok((seen, lowered))
+}
+
+#[test]
+fn a_guard_outlives_a_leak_that_ends_an_unguarded_run() {
+    let plan = Plan::new(&lengths(), PlanOptions::new().cost(fitted().cost().unwrap()).budget(4e6))
+        .unwrap();
+    let device = Simulated::new(4_010_000);
+    assert!(matches!(run(&device, &plan, 1.2e6, false), Err(Error::DeviceMemory(_))));
+    let (mut seen, lowered) = run(&device, &plan, 1.2e6, true).unwrap();
+    assert!(lowered > 0);
+    seen.sort_unstable();
+    assert!(seen.iter().copied().eq(0..20_000));
+    assert_eq!(run(&device, &plan, 0.0, true).unwrap().1, 0);
+}
+
+#[test]
+fn a_budget_is_part_of_the_state() {
+    let plan = Plan::new(&lengths(), PlanOptions::new().budget(2048.0)).unwrap();
+    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    sampler.next();
+    sampler.set_budget(700.0).unwrap();
+    let state = sampler.state();
+    let mut resumed = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    resumed.restore(&state).unwrap();
+    assert_eq!(resumed.budget().unwrap(), 700.0);
+    let rest: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
+    assert_eq!(resumed.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), rest);
+    assert!(matches!(
+        BucketSampler::new(&plan, &SamplerOptions::new()).unwrap().set_budget(f64::NAN),
+        Err(Error::Argument(_))
+    ));
+}
+
+#[test]
+fn a_guard_gives_errors_and_panics_back() {
+    let plan = Plan::new(&lengths(), PlanOptions::new().budget(2048.0)).unwrap();
+    let device = Simulated::new(1_000_000);
+    let probe = Probe::from_device(&device);
+    let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new()).unwrap();
+    let options = GuardOptions::new().interval(1).reduce(|_| Err(Mine(8)));
+    let mut guard = MemoryGuard::new(&probe, &mut sampler, options).unwrap();
+    let batch = guard.next_batch().unwrap().unwrap();
+    assert_eq!(
+        mine(guard.step(&batch, StepOptions::new(), |_, _, _| Err(StepError::Other(Mine(1))))),
+        1
+    );
+    assert_eq!(mine(guard.step(&batch, StepOptions::new(), |_, _, _| device.step::<Mine>(10))), 8);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        guard.step(&batch, StepOptions::new(), |_, _, _| -> Result<(), StepError<Mine>> {
+            panic!("chunk")
+        })
+    }));
+    assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "chunk");
+    guard.begin().unwrap();
+    assert_eq!(mine(guard.end(&batch, true)), 8);
+    drop(guard);
+    sampler.next().unwrap().unwrap();
+    let blind = Simulated::new(0);
+    assert!(matches!(
+        MemoryGuard::new(&Probe::from_device(&blind), &mut sampler, GuardOptions::new()),
+        Err(Error::Argument(_))
+    ));
+}

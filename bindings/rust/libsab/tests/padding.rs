@@ -1,0 +1,108 @@
+//! Samples of different shapes to one array, and back.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use libsab::{length_mask, Error, Grouping, MaskRule, PadOptions, Padding, Shapes};
+
+proptest! {
+    #[test]
+    fn groups_are_padded_and_come_back(lengths in vec((0usize..6, 0usize..4), 0..20), group_of in vec(0i64..3, 20), filler: i16, threads in 0usize..4) {
+        let flat: Vec<_> = lengths.iter().flat_map(|&(a, b)| [a, b]).collect();
+        let shapes = Shapes::new(2, &flat).unwrap();
+        let values: Vec<i16> = (0..shapes.elements() as i16).collect();
+        let grouping = Grouping::predefined(&group_of[..lengths.len()], 3).unwrap();
+        let options = PadOptions::new(Padding::Constant(filler)).threads(threads);
+        let mut back = vec![-1; values.len()];
+        for group in grouping.groups() {
+            let (padded, shape) = shapes.pad(&values, Some(group), &options).unwrap();
+            prop_assert_eq!(padded.len(), group.len() * shape[0] * shape[1]);
+            for (place, &sample) in group.iter().enumerate() {
+                let (rows, columns) = lengths[sample as usize];
+                let begin: usize = lengths[..sample as usize].iter().map(|&(a, b)| a * b).sum();
+                for i in 0..shape[0] {
+                    for j in 0..shape[1] {
+                        let expected = if i < rows && j < columns { values[begin + i * columns + j] } else { filler };
+                        prop_assert_eq!(padded[(place * shape[0] + i) * shape[1] + j], expected);
+                    }
+                }
+            }
+            shapes.unpad(&padded, &shape, Some(group), &options, &mut back).unwrap();
+        }
+        prop_assert_eq!(back, values);
+    }
+}
+
+#[test]
+fn an_array_pads_the_dimensions_that_are_whole() {
+    let rotations = Shapes::new(3, &[1, 2, 2, 2, 2, 2]).unwrap();
+    let values: Vec<f32> = (1..=12).map(|value| value as f32).collect();
+    let identity = [1.0, 0.0, 0.0, 1.0];
+    let (padded, shape) =
+        rotations.pad(&values, None, &PadOptions::new(Padding::Array(&identity, &[1, 2]))).unwrap();
+    assert_eq!(shape, [2, 2, 2]);
+    assert_eq!(padded[..8], [1.0, 2.0, 3.0, 4.0, 1.0, 0.0, 0.0, 1.0]);
+    let repeated = rotations
+        .pad(&values, None, &PadOptions::new(Padding::Repeat(0.0)).batch_dim(3))
+        .unwrap()
+        .0;
+    assert_eq!(repeated[..4], [1.0, 5.0, 2.0, 6.0]);
+    assert_eq!(repeated[8..12], [1.0, 9.0, 2.0, 10.0]);
+}
+
+#[test]
+fn masks_are_of_all_or_any_dimensions() {
+    let all = length_mask(&[1, 2], &[2, 2], MaskRule::All).unwrap();
+    assert_eq!(all, [true, true, false, false]);
+    assert_eq!(length_mask(&[1, 1], &[2, 2], MaskRule::Any).unwrap(), [true, true, true, false]);
+    assert_eq!(length_mask(&[], &[3], MaskRule::All).unwrap(), []);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let refused = |result: Result<(), Error>, words: &str| match result {
+        Err(Error::Argument(message)) => assert!(message.contains(words), "{message}"),
+        other => panic!("{other:?}"),
+    };
+    let shapes = Shapes::of_lengths(&[1, 3]).unwrap();
+    let options = PadOptions::new(Padding::Constant(0u8));
+    refused(Shapes::new(0, &[]).map(drop), "rank = 0");
+    refused(Shapes::new(2, &[1]).map(drop), "divide the number of shapes, 1");
+    refused(Shapes::new(2, &[usize::MAX, 2]).map(drop), "less than 2^63");
+    refused(
+        shapes.pad(&[1, 2, 3], None, &options).map(drop),
+        "3 elements: must have those of all shapes, 4",
+    );
+    refused(shapes.pad(&[1, 2, 3, 4], Some(&[2]), &options).map(drop), "indices[0] = 2");
+    refused(shapes.pad(&[1, 2, 3, 4], None, &options.batch_dim(2)).map(drop), "batch_dim = 2");
+    refused(
+        shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[1]))).map(drop),
+        "below the rank, 1",
+    );
+    refused(
+        shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[0]))).map(drop),
+        "must have 3",
+    );
+    refused(
+        shapes
+            .pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1, 2, 3], &[0])))
+            .map(drop),
+        "padded along dimension 0",
+    );
+    refused(
+        Shapes::of_lengths(&[1])
+            .unwrap()
+            .pad(&[()], None, &PadOptions::new(Padding::Constant(())))
+            .map(drop),
+        "must have a size",
+    );
+    let mut back = [0; 4];
+    refused(shapes.unpad(&[1; 6], &[3, 1], None, &options, &mut back), "as many as the rank, 1");
+    refused(shapes.unpad(&[1; 5], &[3], None, &options, &mut back), "padded has 5 elements");
+    refused(shapes.unpad(&[1; 6], &[3], Some(&[0, 0]), &options, &mut back), "second time");
+    refused(shapes.unpad(&[1; 6], &[3], Some(&[0, 9]), &options, &mut back), "indices[1] = 9");
+    refused(shapes.unpad(&[1; 4], &[2], None, &options, &mut back), "such as 3 of sample 1");
+    refused(shapes.unpad(&[1; 6], &[3], None, &options, &mut back[..2]), "2 elements");
+    assert_eq!(back, [0; 4]);
+    refused(length_mask(&[4], &[3], MaskRule::All).map(drop), "lengths[0][0] = 4");
+    refused(length_mask(&[4], &[], MaskRule::All).map(drop), "at least one");
+}

@@ -1,0 +1,246 @@
+//! What holds for every plan: nothing lost, nothing twice, equal steps, the budget, and resuming on any number of ranks.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use libsab::{
+    Batch, BucketSampler, Buckets, LastStep, PackMethod, PackOptions, PackedSampler, Plan,
+    PlanOptions, SamplerOptions, SequentialSampler, SizeAwareSampler, Sizes, State, Tail,
+};
+
+fn buckets() -> impl Strategy<Value = Buckets> {
+    prop_oneof![
+        Just(Buckets::Auto),
+        (1usize..6).prop_map(Buckets::Optimal),
+        (1u64..5).prop_map(Buckets::Rank),
+        Just(Buckets::Boundaries(vec![0.0, 10.0, 25.0, 60.0, 101.0])),
+    ]
+}
+
+fn lengths() -> impl Strategy<Value = Vec<u16>> {
+    vec(0u16..=100, 1..400)
+}
+
+fn plan_of(lengths: &[u16], budget: f64, buckets: Buckets, tail: Tail) -> Plan {
+    let options = PlanOptions::new().budget(budget).buckets(buckets).tail(tail);
+    Plan::new(&Sizes::borrowed(lengths).unwrap(), options).unwrap()
+}
+
+fn samplers(plan: &Plan, options: SamplerOptions, world_size: u64) -> Vec<BucketSampler> {
+    (0..world_size)
+        .map(|rank| BucketSampler::new(plan, &options.rank(rank).world_size(world_size)).unwrap())
+        .collect()
+}
+
+/// How often each sample was seen.
+struct Seen(Vec<u32>);
+
+impl Seen {
+    fn new(samples: usize) -> Self {
+        Seen(vec![0; samples])
+    }
+
+    fn add(&mut self, indices: &[i64]) {
+        indices.iter().for_each(|&index| self.0[index as usize] += 1);
+    }
+
+    fn all_once(&self) -> bool {
+        self.0.iter().all(|&times| times == 1)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_epoch_covers_every_sample_once_in_equal_steps_within_the_budget(
+        lengths in lengths(), budget in 100f64..2000.0, buckets in buckets(), merge in any::<bool>(),
+        seed in any::<u64>(), epoch in any::<u64>(), world_size in 1u64..=16, worst_first in 0u64..8,
+    ) {
+        let plan = plan_of(&lengths, budget, buckets, if merge { Tail::Merge } else { Tail::Keep });
+        let options = SamplerOptions::new().seed(seed).epoch(epoch).worst_first(worst_first);
+        let mut ranks = samplers(&plan, options, world_size);
+        let steps = ranks[0].batch_count();
+        let mut seen = Seen::new(lengths.len());
+        for step in 0..steps {
+            let (mut samples, mut total) = (0, 0.0);
+            let mut step_totals = None;
+            for rank in &mut ranks {
+                prop_assert_eq!(rank.len() as u64, steps - step);
+                let batch = rank.next_ref().unwrap().unwrap();
+                prop_assert!(batch.padded_total <= budget);
+                prop_assert_eq!(batch.padded_total, batch.indices.len() as f64 * batch.padded_length);
+                prop_assert_eq!(batch.longest, batch.indices.iter().map(|&i| f64::from(lengths[i as usize])).fold(0.0, f64::max));
+                prop_assert_eq!(batch.total, batch.indices.iter().map(|&i| f64::from(lengths[i as usize])).sum::<f64>());
+                prop_assert_eq!((batch.epoch, batch.step), (epoch, step));
+                let totals = (batch.step_samples, batch.step_total);
+                prop_assert_eq!(*step_totals.get_or_insert(totals), totals);
+                samples += batch.indices.len() as u64;
+                total += batch.total;
+                seen.add(batch.indices);
+            }
+            prop_assert_eq!(step_totals, Some((samples, total)));
+        }
+        for rank in &mut ranks {
+            prop_assert!(rank.next().is_none());
+            prop_assert!(rank.next().is_none());
+        }
+        prop_assert!(seen.all_once());
+    }
+
+    #[test]
+    fn a_state_goes_on_with_any_number_of_ranks(
+        lengths in lengths(), budget in 100f64..1000.0, buckets in buckets(), seed in any::<u64>(),
+        worlds in vec(1u64..=16, 3), stops in vec(0f64..=1.0, 2),
+    ) {
+        let plan = plan_of(&lengths, budget, buckets, Tail::Keep);
+        let options = SamplerOptions::new().seed(seed).epoch(5);
+        let mut seen = Seen::new(lengths.len());
+        let mut state: Option<State> = None;
+        for (leg, &world_size) in worlds.iter().enumerate() {
+            let mut ranks = samplers(&plan, options, world_size);
+            if let Some(state) = &state {
+                for rank in &mut ranks {
+                    rank.restore(state).unwrap();
+                    let same_world = world_size == worlds[leg - 1];
+                    prop_assert!(!same_world || rank.state() == *state);
+                }
+            }
+            let left = ranks[0].len();
+            let steps = stops.get(leg).map_or(left, |part| (part * left as f64).round() as usize);
+            for rank in &mut ranks {
+                prop_assert_eq!(rank.len(), left);
+                for _ in 0..steps {
+                    seen.add(rank.next_ref().unwrap().unwrap().indices);
+                }
+            }
+            let saved = ranks[0].state();
+            prop_assert!(ranks.iter().all(|rank| rank.state() == saved));
+            state = Some(saved);
+        }
+        prop_assert!(seen.all_once());
+    }
+
+    #[test]
+    fn seek_at_and_a_same_size_restore_agree_with_next(
+        lengths in lengths(), seed in any::<u64>(), world_size in 1u64..=16, rank_part in 0f64..1.0,
+    ) {
+        let plan = plan_of(&lengths, 300.0, Buckets::Auto, Tail::Keep);
+        let rank = (rank_part * world_size as f64) as u64;
+        let options = SamplerOptions::new().seed(seed).rank(rank).world_size(world_size);
+        let mut sampler = BucketSampler::new(&plan, &options).unwrap();
+        let states: Vec<_> = (0..sampler.batch_count()).map(|step| { sampler.seek(step).unwrap(); sampler.state() }).collect();
+        sampler.seek(0).unwrap();
+        let walked: Vec<_> = sampler.by_ref().map(Result::unwrap).collect();
+        for (step, batch) in walked.iter().enumerate().rev() {
+            prop_assert_eq!(&sampler.at(step as u64).unwrap().into_owned(), batch);
+            sampler.seek(step as u64).unwrap();
+            prop_assert_eq!(sampler.tell(), (0, step as u64));
+            prop_assert_eq!(&sampler.next().unwrap().unwrap(), batch);
+            let mut fresh = BucketSampler::new(&plan, &options).unwrap();
+            fresh.restore(&states[step]).unwrap();
+            prop_assert_eq!(&fresh.next().unwrap().unwrap(), batch);
+        }
+    }
+
+    #[test]
+    fn dropping_and_wrapping_the_last_step_keep_steps_equal(
+        lengths in lengths(), seed in any::<u64>(), world_size in 1u64..=16, wrap in any::<bool>(),
+    ) {
+        let plan = plan_of(&lengths, 300.0, Buckets::Auto, Tail::Keep);
+        let last_step = if wrap { LastStep::Wrap } else { LastStep::Drop };
+        let mut ranks = samplers(&plan, SamplerOptions::new().seed(seed).last_step(last_step), world_size);
+        let batches = plan.info().batches;
+        let steps = if wrap { batches.div_ceil(world_size) } else { batches / world_size };
+        let mut seen = Seen::new(lengths.len());
+        for rank in &mut ranks {
+            let walked: Vec<_> = rank.map(Result::unwrap).collect();
+            prop_assert_eq!(walked.len() as u64, steps);
+            walked.iter().for_each(|batch| seen.add(&batch.indices));
+        }
+        let allowed = if wrap { 1..=u32::MAX } else { 0..=1 };
+        prop_assert!(seen.0.iter().all(|times| allowed.contains(times)));
+    }
+
+    #[test]
+    fn sequential_batches_ascend_and_a_saved_plan_walks_alike(lengths in lengths(), budget in 100f64..2000.0, buckets in buckets()) {
+        let plan = plan_of(&lengths, budget, buckets, Tail::Keep);
+        let same = Plan::from_bytes(&plan.to_bytes().unwrap()).unwrap();
+        prop_assert_eq!(plan.info(), same.info());
+        prop_assert_eq!(plan.buckets(), same.buckets());
+        let walk = |plan: &Plan| -> Vec<i64> {
+            let sampler = SequentialSampler::new(plan, &SamplerOptions::new()).unwrap();
+            sampler.flat_map(|batch| batch.unwrap().indices).collect()
+        };
+        let order = walk(&plan);
+        let key = |index: &i64| (lengths[*index as usize], *index);
+        prop_assert!(order.windows(2).all(|pair| key(&pair[0]) < key(&pair[1])));
+        prop_assert_eq!(order.len(), lengths.len());
+        prop_assert_eq!(walk(&same), order);
+    }
+
+    #[test]
+    fn greedy_batches_follow_the_rule(lengths in vec(0f32..50.0, 0..200), most in 1f64..200.0) {
+        let mut expected: Vec<Vec<i64>> = Vec::new();
+        let mut total = f64::INFINITY;
+        for (index, &length) in lengths.iter().enumerate() {
+            let length = f64::from(length);
+            if length > most {
+                continue;
+            }
+            if total + length > most {
+                expected.push(Vec::new());
+                total = 0.0;
+            }
+            total += length;
+            expected.last_mut().unwrap().push(index as i64);
+        }
+        let sizes = Sizes::borrowed(&lengths).unwrap();
+        let sampler = SizeAwareSampler::new(None, &sizes, most, &SamplerOptions::new()).unwrap();
+        prop_assert_eq!(sampler.skipped_count(), lengths.iter().filter(|&&length| f64::from(length) > most).count() as u64);
+        let batches: Vec<_> = sampler.map(|batch| batch.unwrap().indices).collect();
+        prop_assert_eq!(batches, expected);
+    }
+
+    #[test]
+    fn bins_hold_every_token_once_in_equal_steps(
+        lengths in vec(0u16..=300, 1..300), capacity in 1u64..400, method in 0u64..3, limit in 0u64..5, split in any::<bool>(),
+        seed in any::<u64>(), world_size in 1u64..=6, restored in 1u64..=6, cut in 0u64..20,
+    ) {
+        let method = [PackMethod::BestFit, PackMethod::Histogram, PackMethod::FirstFit { window: 1 + seed % 9 }][method as usize];
+        let sampler = |rank, world_size| {
+            let pack = PackOptions::new(capacity).method(method).max_sequences(limit).split(split).skip_oversize();
+            PackedSampler::new(&Sizes::borrowed(&lengths).unwrap(), pack, &SamplerOptions::new().seed(seed).rank(rank).world_size(world_size))
+        };
+        let fits = |length: u16| u64::from(length) <= capacity;
+        if !split && !lengths.iter().any(|&length| fits(length)) {
+            prop_assert!(sampler(0, 1).is_err());
+            return Ok(());
+        }
+        let mut tokens: Vec<i64> = vec![0; lengths.len()];
+        let mut take = |batch: Batch| {
+            let edges = batch.cu_seqlens.unwrap();
+            assert_eq!((edges[0], edges.len()), (0, batch.indices.len() + 1));
+            assert!(edges[edges.len() - 1] as u64 <= capacity && (limit == 0 || batch.indices.len() as u64 <= limit));
+            assert_eq!(batch.starts.as_ref().map(Vec::len), split.then_some(batch.indices.len()));
+            edges.windows(2).zip(&batch.indices).for_each(|(edge, &index)| tokens[index as usize] += i64::from(edge[1] - edge[0]));
+        };
+        let mut state = None;
+        for rank in 0..world_size {
+            let mut sampler = sampler(rank, world_size).unwrap();
+            let steps = cut.min(sampler.batch_count());
+            (0..steps).for_each(|_| take(sampler.next().unwrap().unwrap()));
+            let own = sampler.state();
+            prop_assert_eq!(*state.get_or_insert(own), own);
+        }
+        for rank in 0..restored {
+            let mut sampler = sampler(rank, restored).unwrap();
+            sampler.restore(&state.unwrap()).unwrap();
+            sampler.for_each(|batch| take(batch.unwrap()));
+        }
+        let kept = |&length: &u16| if split || fits(length) { i64::from(length) } else { 0 };
+        prop_assert_eq!(tokens, lengths.iter().map(kept).collect::<Vec<_>>());
+        let info = sampler(0, 1).unwrap().info();
+        prop_assert!(info.lower_bound <= info.bins && info.fill <= 1.0);
+        prop_assert_eq!(info.skipped as usize, sampler(0, 1).unwrap().skipped().len());
+    }
+}

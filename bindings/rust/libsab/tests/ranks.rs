@@ -1,0 +1,539 @@
+//! Balanced steps, samples spread over ranks, and what ranks know of each other.
+
+use std::fmt;
+use std::net::TcpListener;
+use std::ops::ControlFlow;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::process::Command;
+use std::sync::{Barrier, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use libsab::torch::TorchStore;
+use libsab::{
+    data_rank, ranks_from_environment, BalancedOptions, BalancedSampler, BucketSampler, Cost,
+    CostTerm, Error, LastStep, PartitionMethod, Plan, PlanOptions, SamplerOptions, ShardedSampler,
+    Sizes, State, Tail,
+};
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+assert_impl_all!(BalancedSampler: Send, ExactSizeIterator);
+assert_impl_all!(ShardedSampler: Send, ExactSizeIterator);
+assert_impl_all!(TorchStore: Send);
+assert_not_impl_any!(BalancedSampler: Sync, Clone);
+assert_not_impl_any!(ShardedSampler: Sync, Clone);
+assert_not_impl_any!(TorchStore: Sync, Clone);
+
+#[derive(Debug)]
+struct Mine;
+
+impl fmt::Display for Mine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mine")
+    }
+}
+
+impl std::error::Error for Mine {}
+
+/// Few long, many short.
+fn skewed() -> Vec<u32> {
+    (0..1500u32).map(|i| (1 + i * 7919 % 97) * if i % 23 == 0 { 8 } else { 1 }).collect()
+}
+
+fn on(rank: u64, world_size: u64) -> SamplerOptions {
+    SamplerOptions::new().seed(11).rank(rank).world_size(world_size)
+}
+
+fn balanced(
+    options: BalancedOptions<'_>,
+    rank: u64,
+    world_size: u64,
+) -> Result<BalancedSampler, Error> {
+    BalancedSampler::new(&Sizes::borrowed(&skewed()).unwrap(), options, &on(rank, world_size))
+}
+
+fn argument<T>(result: Result<T, Error>) -> String {
+    match result.map(|_| ()) {
+        Err(Error::Argument(message)) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+// ---- balanced steps -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn ranks_cover_the_samples_in_even_steps_under_the_cap() {
+    let sizes = skewed();
+    for (world_size, micro_batches) in [(1, 1), (2, 3), (3, 2), (5, 1)] {
+        let options = || {
+            BalancedOptions::new()
+                .max_total(1000.0)
+                .micro_batches(micro_batches)
+                .cost(Cost::Quadratic)
+        };
+        let report = balanced(options(), 0, world_size).unwrap().report().unwrap();
+        let (mut seen, mut samples, mut told) =
+            (vec![0; sizes.len()], vec![0; report.steps as usize], vec![0; report.steps as usize]);
+        let mut costs = vec![vec![0.0; world_size as usize]; report.steps as usize];
+        for rank in 0..world_size {
+            let sampler = balanced(options(), rank, world_size).unwrap();
+            assert_eq!(
+                (sampler.batch_count(), sampler.skipped_count()),
+                (report.steps * micro_batches, 0)
+            );
+            for (position, batch) in (0..).zip(sampler) {
+                let batch = batch.unwrap();
+                assert_eq!(
+                    (batch.step, batch.micro_batch),
+                    (position / micro_batches, position % micro_batches)
+                );
+                assert_eq!((batch.micro_batches, batch.bucket), (micro_batches, None));
+                let lengths = batch.indices.iter().map(|&index| f64::from(sizes[index as usize]));
+                assert_eq!(lengths.clone().sum::<f64>(), batch.total);
+                assert!(batch.total <= 1000.0);
+                let step = batch.step as usize;
+                costs[step][rank as usize] += lengths.map(|length| length * length).sum::<f64>();
+                samples[step] += batch.indices.len() as u64;
+                told[step] = batch.step_samples;
+                batch.indices.iter().for_each(|&index| seen[index as usize] += 1);
+            }
+        }
+        assert!(seen.iter().all(|&times| times == 1));
+        assert_eq!(samples, told);
+        let time: f64 = costs.iter().map(|step| step.iter().copied().fold(0.0, f64::max)).sum();
+        assert!((report.time / time - 1.0).abs() < 1e-9 && report.least_time <= report.time);
+        assert!(
+            report.rank_imbalance >= 1.0 && report.rank_imbalance <= report.largest_rank_imbalance
+        );
+        assert_eq!((report.samples, report.skipped, report.dropped), (1500, 0, 0));
+    }
+}
+
+#[test]
+fn costs_of_all_kinds_are_even() {
+    let terms = vec![
+        CostTerm { coefficient: 4.0, count_power: 1, length_power: 1 },
+        CostTerm { coefficient: 1.0, count_power: 1, length_power: 2 },
+    ];
+    let options = || BalancedOptions::new().max_total(4000.0);
+    for options in [
+        options(),
+        options().cost(Cost::Quadratic),
+        options().cost(Cost::Polynomial(vec![0.0, 0.0, 4.0, 1.0])),
+        options().cost(Cost::Terms(terms)),
+        options().cost_fn(|length| length * length),
+        options()
+            .cost_fn(|_| panic!("replaced"))
+            .cost(Cost::Padded)
+            .method(PartitionMethod::LongestFirst),
+    ] {
+        let report = balanced(options, 0, 4).unwrap().report().unwrap();
+        assert!(report.rank_imbalance < 1.03, "{report:?}");
+        assert!(report.fill > 0.5 && report.fill <= 0.95);
+    }
+    let report = balanced(BalancedOptions::new().samples(64), 0, 2).unwrap().report().unwrap();
+    assert_eq!((report.steps, report.fill), (1500u64.div_ceil(64), 0.0));
+}
+
+#[test]
+fn memory_is_a_cap_too() {
+    let (sizes, needs) = (skewed(), vec![1000.0, 0.0, 3.0, 0.01]);
+    let options = BalancedOptions::new()
+        .memory(Cost::Polynomial(needs), 14_000.0)
+        .max_total(1500.0)
+        .fill(1.0);
+    for batch in balanced(options, 1, 3).unwrap() {
+        let batch = batch.unwrap();
+        let lengths = batch.indices.iter().map(|&index| f64::from(sizes[index as usize]));
+        assert!(
+            1000.0 + lengths.map(|length| 3.0 * length + 0.01 * length * length).sum::<f64>()
+                <= 14_000.0 * (1.0 + 1e-12)
+        );
+        assert!(batch.total <= 1500.0);
+    }
+}
+
+#[test]
+fn what_breaks_a_rule_is_refused() {
+    let options = || BalancedOptions::new().max_total(1000.0);
+    assert!(
+        argument(balanced(BalancedOptions::new(), 0, 1)).contains("samples of a step, or a cap")
+    );
+    assert!(argument(balanced(options().micro_batches(0), 0, 1)).contains("micro_batches = 0"));
+    assert!(argument(balanced(options().fill(0.0), 0, 1)).contains("fill = 0"));
+    assert!(argument(balanced(options().samples(3), 0, 4)).contains("samples = 3"));
+    assert!(argument(balanced(options().memory(Cost::Terms(Vec::new()), 5.0), 0, 1))
+        .contains("memory_budget"));
+    assert!(argument(balanced(options(), 4, 4)).contains("rank = 4"));
+    let skipping = BalancedOptions::new().max_total(50.0);
+    assert!(argument(balanced(skipping, 0, 1)).contains("must be at most balanced.max_total alone"));
+    let sampler = balanced(BalancedOptions::new().max_total(50.0).skip_oversize(), 0, 1).unwrap();
+    assert_eq!(sampler.skipped_count(), skewed().iter().filter(|&&size| size > 50).count() as u64);
+}
+
+#[test]
+fn closures_come_back() {
+    let options = || BalancedOptions::new().max_total(1000.0);
+    let fails = |length: f64| if length > 60.0 { Err(Mine) } else { Ok(length) };
+    let Err(Error::Callback(error)) = balanced(options().try_cost_fn(fails), 0, 1) else {
+        panic!("did not fail")
+    };
+    assert!(error.is::<Mine>());
+    let panics = || balanced(options().cost_fn(|_| panic!("of the closure")), 0, 1);
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    let mut calls = 0;
+    let stops = options().progress(|done, total| {
+        assert!(done <= total);
+        calls += 1;
+        ControlFlow::Break(())
+    });
+    assert!(matches!(balanced(stops, 0, 1), Err(Error::Cancelled)));
+    assert_eq!(calls, 1);
+    let mut sampler = balanced(options(), 0, 1).unwrap();
+    assert!(matches!(
+        sampler.report_with_progress(|_, _| ControlFlow::Break(())),
+        Err(Error::Cancelled)
+    ));
+    assert_eq!(
+        sampler.report_with_progress(|_, _| ControlFlow::Continue(())).unwrap(),
+        sampler.report().unwrap()
+    );
+    assert_eq!(sampler.tell(), (0, 0));
+}
+
+#[test]
+fn a_state_goes_on_with_other_ranks() {
+    let mut seen = vec![0; 1500];
+    let mut state: Option<State> = None;
+    for (world_size, micro_batches, count) in [(2, 2, 4), (5, 1, 3), (3, 3, 6), (4, 2, usize::MAX)]
+    {
+        let mut states = Vec::new();
+        for rank in 0..world_size {
+            let mut sampler = balanced(
+                BalancedOptions::new().max_total(900.0).micro_batches(micro_batches),
+                rank,
+                world_size,
+            )
+            .unwrap();
+            if let Some(state) = &state {
+                sampler.restore(state).unwrap();
+            }
+            for batch in sampler.by_ref().take(count) {
+                batch.unwrap().indices.iter().for_each(|&index| seen[index as usize] += 1);
+            }
+            states.push(sampler.state());
+        }
+        assert!(states.iter().all(|each| *each == states[0]));
+        state = Some(states[0]);
+    }
+    assert!(seen.iter().all(|&times| times == 1));
+    let mut sampler =
+        balanced(BalancedOptions::new().max_total(900.0).micro_batches(3), 0, 2).unwrap();
+    sampler.seek(4).unwrap();
+    let inside = sampler.state();
+    let mut other = balanced(BalancedOptions::new().max_total(900.0), 0, 3).unwrap();
+    let Err(Error::Mismatch(message)) = other.restore(&inside) else {
+        panic!("went on inside a step")
+    };
+    assert!(message.contains("inside a step"));
+    assert_eq!(other.tell(), (0, 0));
+}
+
+// ---- who is who ---------------------------------------------------------------------------------------------------------
+
+#[test]
+fn the_environment_says_who_is_who() {
+    if std::env::var_os("SAB_SAYS_RANKS").is_some() {
+        println!("<{:?}>", ranks_from_environment());
+        return;
+    }
+    let said = |variables: &[(&str, &str)]| {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "the_environment_says_who_is_who", "--nocapture"]);
+        for pair in [
+            ["RANK", "WORLD_SIZE"],
+            ["SLURM_PROCID", "SLURM_NTASKS"],
+            ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
+            ["PMI_RANK", "PMI_SIZE"],
+        ] {
+            for name in pair {
+                child.env_remove(name);
+            }
+        }
+        let output =
+            child.envs(variables.iter().copied()).env("SAB_SAYS_RANKS", "1").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text[text.find('<').unwrap() + 1..text.rfind('>').unwrap()].to_owned()
+    };
+    assert_eq!(said(&[]), "Ok((0, 1))");
+    assert_eq!(said(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")]), "Ok((1, 2))");
+    assert_eq!(
+        said(&[("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("RANK", "3"), ("WORLD_SIZE", "8")]),
+        "Ok((3, 8))"
+    );
+    assert!(said(&[("RANK", "3")]).contains("RANK and no WORLD_SIZE"));
+    assert!(said(&[("RANK", "8"), ("WORLD_SIZE", "8")])
+        .contains("RANK = 8: must be below WORLD_SIZE = 8"));
+}
+
+#[test]
+fn meshes_have_data_ranks() {
+    for process in 0..64 {
+        assert_eq!(
+            data_rank(&[2, 4, 8], &[false, true, false], process).unwrap(),
+            (process / 8 % 4, 4)
+        );
+        assert_eq!(data_rank(&[2, 4, 8], &[true, true, false], process).unwrap(), (process / 8, 8));
+    }
+    assert!(argument(data_rank(&[2, 4], &[true, true], 8)).contains("rank = 8"));
+    assert!(argument(data_rank(&[2, 4], &[true], 0)).contains("is_data has 1 values"));
+    assert!(argument(data_rank(&[], &[], 0)).contains("axes = 0"));
+    assert!(argument(data_rank(&[2, 0], &[true, true], 0)).contains("shape[1] = 0"));
+}
+
+// ---- ranks as threads ---------------------------------------------------------------------------------------------------
+
+/// Where ranks that are threads meet.
+struct Group {
+    barrier: Barrier,
+    given: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Group {
+    fn all_gather(&self, rank: u64, mine: &[u8], all: &mut [u8]) -> Result<(), Mine> {
+        self.given.lock().unwrap()[rank as usize] = mine.to_vec();
+        self.barrier.wait();
+        all.copy_from_slice(&self.given.lock().unwrap().concat());
+        self.barrier.wait();
+        Ok(())
+    }
+}
+
+/// Runs every rank in a thread of its own.
+fn on_all<T: Send>(world_size: u64, run: impl Fn(&Group, u64) -> T + Sync) -> Vec<T> {
+    let ranks = world_size as usize;
+    let group = Group { barrier: Barrier::new(ranks), given: Mutex::new(vec![Vec::new(); ranks]) };
+    thread::scope(|scope| {
+        let (group, run) = (&group, &run);
+        let threads: Vec<_> =
+            (0..world_size).map(|rank| scope.spawn(move || run(group, rank))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Uneven shards; that of rank 1 is empty.
+fn shard(rank: u64, world_size: u64) -> Vec<u32> {
+    let owner = |i: usize| if world_size == 1 { 0 } else { [0, 2, 0, 2, 2][i % 5] % world_size };
+    skewed()
+        .into_iter()
+        .enumerate()
+        .filter(|&(i, _)| owner(i) == rank)
+        .map(|(_, size)| size)
+        .collect()
+}
+
+fn sharded(
+    group: &Group,
+    rank: u64,
+    world_size: u64,
+    plan: PlanOptions<'_>,
+) -> Result<ShardedSampler, Error> {
+    let sizes = Sizes::copied(&shard(rank, world_size)).unwrap();
+    let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
+    ShardedSampler::new(&sizes, plan, &on(rank, world_size), all_gather)
+}
+
+#[test]
+fn shards_are_covered_in_equal_steps_of_one_bucket() {
+    for world_size in [1, 2, 3] {
+        let ranks = on_all(world_size, |group, rank| {
+            let mut sampler =
+                sharded(group, rank, world_size, PlanOptions::new().budget(2000.0)).unwrap();
+            sampler
+                .check_ranks(rank, world_size, |mine, all| group.all_gather(rank, mine, all))
+                .unwrap();
+            let batches: Vec<_> = sampler.by_ref().map(|batch| batch.unwrap()).collect();
+            sampler.seek(1).unwrap();
+            let state = sampler.state();
+            sampler.set_epoch(1).unwrap();
+            sampler.restore(&state).unwrap();
+            assert_eq!(sampler.next().unwrap().unwrap(), batches[1]);
+            batches
+        });
+        for (rank, batches) in (0..).zip(&ranks) {
+            let sizes = shard(rank, world_size);
+            let mut seen = vec![0; sizes.len()];
+            for batch in batches {
+                assert!(batch.padded_total <= 2000.0);
+                batch.indices.iter().for_each(|&index| seen[index as usize] += 1);
+            }
+            assert!(seen.iter().all(|&times| times == 1));
+        }
+        for step in 0..ranks[0].len() {
+            let of_step: Vec<_> = ranks.iter().map(|batches| &batches[step]).collect();
+            let samples: usize = of_step.iter().map(|batch| batch.indices.len()).sum();
+            assert!(of_step.iter().all(|batch| batch.step_samples == samples as u64));
+            let mut buckets: Vec<_> = of_step.iter().filter_map(|batch| batch.bucket).collect();
+            buckets.dedup();
+            assert_eq!(buckets.len(), 1);
+            assert!(world_size == 1 || of_step[0].step_total == -1.0);
+        }
+        assert!(ranks.iter().all(|batches| batches.len() == ranks[0].len()));
+    }
+}
+
+#[test]
+fn shards_that_do_not_fit_together_are_refused_on_all_ranks() {
+    for error in on_all(3, |group, rank| {
+        sharded(group, rank, 3, PlanOptions::new().budget(2000.0 + (rank / 2) as f64)).unwrap_err()
+    }) {
+        let Error::Mismatch(message) = error else { panic!("{error:?}") };
+        assert!(message.contains("options"));
+    }
+    let errors = on_all(2, |group, rank| {
+        let sizes = Sizes::copied(&[1i32, 2 - 3 * rank as i32]).unwrap();
+        let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
+        argument(ShardedSampler::new(
+            &sizes,
+            PlanOptions::new().budget(9.0),
+            &on(rank, 2),
+            all_gather,
+        ))
+    });
+    assert!(errors[0].contains("rank 1") && errors[1].contains("sizes[1] = -1"));
+    for message in on_all(2, |group, rank| {
+        argument(sharded(group, rank, 2, PlanOptions::new().budget(2000.0).tail(Tail::Drop)))
+    }) {
+        assert!(message.contains("tail"));
+    }
+}
+
+#[test]
+fn closures_of_ranks_come_back() {
+    let (sizes, plan) = (Sizes::copied(&[3u8, 1, 2]).unwrap(), || PlanOptions::new().budget(6.0));
+    let make = |plan, fails_at: usize, panics: bool| {
+        let mut calls = 0;
+        ShardedSampler::new(&sizes, plan, &on(0, 1), move |mine, all| {
+            calls += 1;
+            assert!(!panics || calls < fails_at, "of the closure");
+            if calls == fails_at {
+                return Err(Mine);
+            }
+            assert_eq!(all, vec![0; mine.len()]);
+            all.copy_from_slice(mine);
+            Ok(())
+        })
+    };
+    let sampler = make(plan(), 0, false).unwrap();
+    for call in 1..=4 {
+        let Err(Error::Callback(error)) = make(plan(), call, false) else { panic!("did not fail") };
+        assert!(error.is::<Mine>());
+        assert!(catch_unwind(AssertUnwindSafe(|| make(plan(), call, true))).is_err());
+    }
+    let Err(Error::Callback(error)) = make(plan().try_cost_fn(|_, _| Err(Mine)), 0, false) else {
+        panic!("did not fail")
+    };
+    assert!(error.is::<Mine>());
+    assert!(matches!(
+        make(plan().progress(|_, _| ControlFlow::Break(())), 0, false),
+        Err(Error::Cancelled)
+    ));
+    let Err(Error::Callback(error)) = sampler.check_ranks(0, 1, |_, _| Err(Mine)) else {
+        panic!("did not fail")
+    };
+    assert!(error.is::<Mine>());
+    let panics = |_: &[u8], _: &mut [u8]| -> Result<(), Mine> { panic!("of the closure") };
+    assert!(catch_unwind(AssertUnwindSafe(|| sampler.check_ranks(0, 1, panics))).is_err());
+    let gathers = |mine: &[u8], all: &mut [u8]| {
+        all.copy_from_slice(mine);
+        Ok::<_, Mine>(())
+    };
+    sampler.check_ranks(0, 1, gathers).unwrap();
+    let Err(Error::Mismatch(message)) = sampler.check_ranks(0, 1, |_, _| Ok::<_, Mine>(())) else {
+        panic!("nothing was gathered")
+    };
+    assert!(message.contains("place 0 of 1 does not hold"));
+    assert!(argument(sampler.check_ranks(1, 1, gathers)).contains("rank = 1"));
+    assert!(argument(sampler.check_ranks(0, 0, gathers)).contains("world_size = 0"));
+}
+
+#[test]
+fn ranks_that_disagree_are_named() {
+    let plan = Plan::new(
+        &Sizes::from_fn(500, |i| (1 + i % 90) as f64).unwrap(),
+        PlanOptions::new().budget(600.0),
+    )
+    .unwrap();
+    let refused = |world_size: u64, of: &(dyn Fn(u64) -> SamplerOptions + Sync), skipped: u64| {
+        let mut messages = on_all(world_size, |group, rank| {
+            let mut sampler = BucketSampler::new(&plan, &of(rank)).unwrap();
+            sampler.seek(if rank == 3 { skipped } else { 0 }).unwrap();
+            let all_gather = |mine: &[u8], all: &mut [u8]| group.all_gather(rank, mine, all);
+            match sampler.check_ranks(rank, world_size, all_gather) {
+                Ok(()) => String::new(),
+                Err(Error::Mismatch(message)) => message,
+                Err(other) => panic!("{other:?}"),
+            }
+        });
+        messages.dedup();
+        assert_eq!(messages.len(), 1, "all ranks say the same");
+        messages.remove(0)
+    };
+    let odd = |odd: SamplerOptions| move |rank| if rank == 2 { odd } else { on(rank, 4) };
+    assert_eq!(refused(4, &|rank| on(rank, 4), 0), "");
+    assert!(refused(4, &odd(on(2, 4).seed(8)), 0).contains("rank 2 has seed 8, the others 11"));
+    assert!(refused(4, &odd(on(2, 4).epoch(5)), 0).contains("rank 2 has epoch 5, the others 0"));
+    assert!(
+        refused(4, &odd(on(2, 4).last_step(LastStep::Drop)), 0).contains("rank 2 has last_step 1")
+    );
+    assert!(refused(4, &odd(on(1, 4)), 0).contains("ranks 1 and 2 were both made with rank 1"));
+    assert!(refused(4, &|rank| on(rank, 4), 2).contains("rank 3 has step 2, the others 0"));
+    assert!(refused(3, &|rank| on(rank, 4), 0).contains("world size 4, but there are 3 ranks"));
+}
+
+// ---- ranks at a store ---------------------------------------------------------------------------------------------------
+
+/// Where SAB_TORCH_LIBRARY names the LibTorch component.
+#[test]
+fn ranks_meet_at_a_store() {
+    let second = Duration::from_secs(1);
+    assert!(argument(TorchStore::new("local\0host", 1, 0, 1, second)).contains("NUL"));
+    assert!(argument(TorchStore::new("localhost", 1, 1, 1, second)).contains("rank = 1"));
+    assert!(argument(TorchStore::new("localhost", 1, 0, 1, Duration::ZERO)).contains("timeout = 0"));
+    assert!(matches!(TorchStore::new("localhost", 1, 0, 1, second), Err(Error::Unsupported(_))));
+    if std::env::var_os("SAB_TORCH_LIBRARY").is_none() {
+        eprintln!("SAB_TORCH_LIBRARY is not set: nothing to open");
+        return;
+    }
+    libsab::torch::open(None).unwrap();
+    let port = TcpListener::bind("localhost:0").unwrap().local_addr().unwrap().port();
+    on_all(3, |group, rank| {
+        let mut store =
+            TorchStore::new("localhost", port, rank, 3, Duration::from_secs(60)).unwrap();
+        let mut all = [0; 6];
+        store.all_gather(&[rank as u8, 7], &mut all).unwrap();
+        assert_eq!(all, [0, 7, 1, 7, 2, 7]);
+        assert!(argument(store.all_gather(&[1], &mut all)).contains("all has 6 bytes: must have 3"));
+        let sizes = shard(rank, 3);
+        let (sizes, plan) = (Sizes::borrowed(&sizes).unwrap(), PlanOptions::new().budget(2000.0));
+        let sampler = ShardedSampler::new(&sizes, plan, &on(rank, 3), |mine, all| {
+            store.all_gather(mine, all)
+        })
+        .unwrap();
+        sampler.check_ranks(rank, 3, |mine, all| store.all_gather(mine, all)).unwrap();
+        group.barrier.wait(); // rank 0 holds the store
+    });
+    let port = TcpListener::bind("localhost:0").unwrap().local_addr().unwrap().port();
+    let mut alone = TorchStore::new("localhost", port, 0, 2, second).unwrap();
+    let Err(Error::Timeout(message)) = alone.all_gather(&[1], &mut [0; 2]) else {
+        panic!("somebody came")
+    };
+    assert!(message.contains("rank 1 of 2 did not come"));
+    let sampler = balanced(BalancedOptions::new().samples(60), 0, 2).unwrap();
+    let Err(Error::Callback(error)) =
+        sampler.check_ranks(0, 2, |mine, all| alone.all_gather(mine, all))
+    else {
+        panic!("somebody came")
+    };
+    assert!(matches!(error.downcast_ref(), Some(Error::Timeout(_))));
+}

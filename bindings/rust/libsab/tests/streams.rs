@@ -1,0 +1,957 @@
+//! Streams: what each stage gives, that a saved state goes on from anywhere, that closures may fail, and what is refused.
+
+use std::fmt;
+use std::fs;
+use std::ops::ControlFlow;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread;
+
+use proptest::prelude::*;
+use libsab::stream::{
+    Content, FilesOptions, Framing, ListOptions, Made, OnError, ReadaheadOptions, Record,
+    RecordRef, Source, Stream,
+};
+use libsab::{BoxError, Error, ReadaheadSampler};
+use static_assertions::{assert_impl_all, assert_not_impl_any};
+
+assert_impl_all!(Stream: Send);
+assert_not_impl_any!(Stream: Sync, Clone);
+assert_impl_all!(RecordRef<'static>: Send, Sync, Copy);
+assert_impl_all!(ReadaheadSampler: Send, Iterator);
+assert_not_impl_any!(ReadaheadSampler: Sync, Clone);
+
+/// An error of the caller's own.
+#[derive(Debug, PartialEq)]
+struct Mine(usize);
+
+impl fmt::Display for Mine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mine {}", self.0)
+    }
+}
+
+impl std::error::Error for Mine {}
+
+fn mine<T>(result: Result<T, Error>) -> usize {
+    match result {
+        Err(Error::Callback(inner)) => inner.downcast::<Mine>().unwrap().0,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("did not fail"),
+    }
+}
+
+/// The numbers from 0 on, as text.
+fn numbers_of(count: usize, options: &ListOptions) -> Stream {
+    Stream::list((0..count).map(|number| number.to_string()), options).unwrap()
+}
+
+fn numbers(count: usize) -> Stream {
+    numbers_of(count, &ListOptions::new())
+}
+
+/// As [`numbers`]; some are made longer.
+fn padded(count: usize) -> Stream {
+    let text = |number: usize| "x".repeat(1 + number * 7 % 11) + &number.to_string();
+    Stream::list((0..count).map(text), &ListOptions::new()).unwrap()
+}
+
+fn number_of(bytes: &[u8]) -> i64 {
+    std::str::from_utf8(bytes).unwrap().trim_start_matches('x').parse().unwrap()
+}
+
+/// The numbers of a record, flat, with -1 after each list.
+fn flat(record: RecordRef<'_>, out: &mut Vec<i64>) {
+    match record.content() {
+        Content::Bytes(bytes) => out.push(number_of(bytes)),
+        Content::List(records) => {
+            records.for_each(|record| flat(record, out));
+            out.push(-1);
+        }
+    }
+}
+
+/// At most `most` records of a stream.
+fn read_out(stream: &mut Stream, most: usize) -> Vec<i64> {
+    let mut out = Vec::new();
+    for _ in 0..most {
+        let Some(record) = stream.next() else { break };
+        flat(record.unwrap(), &mut out);
+    }
+    out
+}
+
+/// What a stream gives, twice.
+fn gives(mut stream: Stream, most: usize) -> Vec<i64> {
+    let got = read_out(&mut stream, most);
+    stream.rewind().unwrap();
+    assert_eq!(read_out(&mut stream, most), got);
+    got
+}
+
+fn refusal<T>(result: Result<T, Error>) -> String {
+    match result {
+        Err(Error::Argument(message)) => message,
+        Err(other) => panic!("{other:?}"),
+        Ok(_) => panic!("was taken"),
+    }
+}
+
+// ---- orders -------------------------------------------------------------------------------------------------------------
+
+/// The orders of infinibatch 0.1.1 with these seeds.
+const BLOCK_SHUFFLED: &[i64] = &[
+    6, 3, 1, 0, 5, 2, 4, 10, 9, 11, 13, 8, 7, 12, 19, 18, 16, 14, 17, 15, 20, 23, 27, 25, 24, 22,
+    26, 21, 28, 29,
+];
+const BUFFER_SHUFFLED: &[i64] = &[
+    1, 2, 4, 5, 0, 6, 8, 10, 12, 3, 9, 13, 16, 7, 14, 19, 17, 20, 11, 22, 18, 15, 25, 26, 24, 21,
+    29, 27, 28, 23,
+];
+const PERMUTED: &[i64] = &[5, 9, 2, 2, 8, 1, 7, 8, 0, 2, 2, 6, 9, 6];
+const BATCHES_OF_THREE: &[i64] = &[
+    3, 6, 9, -1, 1, 4, 7, -1, 10, 2, 5, -1, 8, 11, 0, -1, 12, 23, 15, -1, 16, 19, 22, -1, 14, 17,
+    20, -1, 18, 21, 13, -1, 29, 24, 27, -1, 25, 28, 26, -1,
+];
+const BATCHES_OF_THIRTY: &[i64] = &[
+    3, 6, -1, 9, 1, 4, -1, 7, 10, 2, 5, -1, 8, 11, 0, -1, 21, 13, 16, 19, -1, 22, -1, 14, 17, -1,
+    20, 12, -1, 23, 15, 18, -1, 25, 28, -1, 27, -1, 26, 29, 24, -1,
+];
+const BATCHES_IN_ORDER: &[i64] = &[
+    3, 6, 9, 1, -1, 4, 7, 10, 2, -1, 5, 8, 11, 0, -1, 14, 17, 20, 12, -1, 23, 15, 18, 21, -1, 13,
+    16, 19, 22, -1, 25, 28, 26, 29, -1, 24, 27, -1,
+];
+
+fn windows_of_twelve() -> ReadaheadOptions {
+    ReadaheadOptions::new().read_ahead(12).seed(9)
+}
+
+#[test]
+fn orders_are_those_of_infinibatch() {
+    assert_eq!(gives(numbers(30).block_shuffle(7, 5).unwrap(), 100), BLOCK_SHUFFLED);
+    assert_eq!(gives(numbers(30).buffered_shuffle(6, 5).unwrap(), 100), BUFFER_SHUFFLED);
+    let permuting = ListOptions::new().infinite(true).shuffle(true).seed(3);
+    assert_eq!(gives(numbers_of(10, &permuting.rank(1).world_size(3)), PERMUTED.len()), PERMUTED);
+    assert_eq!(gives(numbers_of(2, &permuting.rank(4).world_size(5)), 6), [0; 6]);
+    let batches = |options: ReadaheadOptions| gives(padded(30).readahead(options).unwrap(), 100);
+    assert_eq!(batches(windows_of_twelve().batch_size(3)), BATCHES_OF_THREE);
+    assert_eq!(batches(windows_of_twelve().budget(30.0)), BATCHES_OF_THIRTY);
+    assert_eq!(batches(windows_of_twelve().batch_size(4).shuffle(false)), BATCHES_IN_ORDER);
+    assert_eq!(batches(windows_of_twelve().batch_size_fn(|_| 3u64)), BATCHES_OF_THREE);
+}
+
+#[test]
+fn the_ranks_of_a_list_in_order_are_the_list() {
+    for (count, ranks) in [(0, 3), (5, 7), (20, 3), (20, 4)] {
+        let shares = (0..ranks)
+            .map(|rank| numbers_of(count, &ListOptions::new().rank(rank).world_size(ranks)));
+        let all: Vec<i64> = shares.flat_map(|mut share| read_out(&mut share, 100)).collect();
+        assert_eq!(all, (0..count as i64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn stages_give_what_they_say() {
+    assert_eq!(gives(numbers(7).batch(3).unwrap(), 100), [0, 1, 2, -1, 3, 4, 5, -1, 6, -1]);
+    assert_eq!(gives(numbers(5).window(3).unwrap(), 100), [0, 1, 2, -1, 1, 2, 3, -1, 2, 3, 4, -1]);
+    assert_eq!(gives(numbers(7).batch(3).unwrap().flatten().unwrap(), 100), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(
+        gives(Stream::zip([numbers(2), numbers(3), numbers(4)]).unwrap(), 100),
+        [0, 0, 0, -1, 1, 1, 1, -1]
+    );
+    assert_eq!(gives(numbers(5).rank(1, 3).unwrap(), 100), [1, 4]);
+    assert_eq!(
+        gives(numbers(4).rank(2, 3).unwrap(), 100),
+        [2, -1],
+        "a rank that goes short gets an empty list"
+    );
+    assert_eq!(gives(numbers(5).prefetch(2).unwrap(), 100), [0, 1, 2, 3, 4]);
+
+    let mut batch = padded(3).batch(3).unwrap();
+    let Record::List { records, size } = batch.owned().next().unwrap().unwrap() else {
+        panic!("not a list")
+    };
+    assert_eq!((records.len(), size, records[1].size()), (3, 2.0 + 9.0 + 5.0, 9.0));
+    assert_eq!(records[0].bytes(), b"x0");
+    assert!(batch.next().is_none() && batch.next().is_none());
+
+    let mut array = Stream::array(&[5.5f32, -1.0], &ListOptions::new()).unwrap();
+    let record = array.next().unwrap().unwrap();
+    assert_eq!((record.number::<f32>(), record.size()), (5.5, 4.0));
+    assert!(catch_unwind(AssertUnwindSafe(|| record.number::<f64>())).is_err());
+
+    let sized = (0..8).map(|i| Made::bytes("").sized([0.0, 1.0, 1.5, 0.0, 1.9, 1.0, 0.0, 0.0][i]));
+    let control = Stream::list(sized, &ListOptions::new()).unwrap();
+    assert_eq!(gives(control.multiplex([numbers(9), numbers(3)]).unwrap(), 100), [0, 0, 1, 1, 2]);
+}
+
+#[test]
+fn closures_of_every_kind_give_what_they_say() {
+    let doubled =
+        |record: RecordRef<'_>| Made::bytes((2 * number_of(record.bytes())).to_string()).sized(3.0);
+    assert_eq!(gives(numbers(5).map(doubled).unwrap(), 100), [0, 2, 4, 6, 8]);
+    for threads in 0..4 {
+        let mut mapped = numbers(1000).map_parallel(threads, doubled).unwrap();
+        assert_eq!(mapped.next().unwrap().unwrap().size(), 3.0);
+        assert_eq!(
+            read_out(&mut mapped, 2000),
+            (1..1000).map(|number| 2 * number).collect::<Vec<_>>()
+        );
+    }
+    let mut same = numbers(12)
+        .batch(5)
+        .unwrap()
+        .map(|list| Made::same().sized(list.records().len() as f64))
+        .unwrap();
+    let sizes: Vec<f64> = same.owned().map(|list| list.unwrap().size()).collect();
+    assert_eq!(sizes, [5.0, 5.0, 2.0]);
+
+    let sum = |state: &[u8], record: RecordRef<'_>| {
+        let sum = (number_of(state) + number_of(record.bytes())).to_string();
+        (Made::from(sum.clone()), Made::from(sum))
+    };
+    assert_eq!(gives(numbers(6).recurrent("0", sum).unwrap(), 100), [0, 1, 3, 6, 10, 15]);
+
+    // random.Random(7): [r.randrange(1000) for _ in range(6)]
+    let drawn =
+        numbers(6).random_map(7, |random, _| Made::from(random.below(1000).to_string())).unwrap();
+    assert_eq!(gives(drawn, 100), [331, 970, 154, 404, 666, 49]);
+    let odd = |random: &mut libsab::stream::Random<'_>, _: RecordRef<'_>| {
+        assert_eq!((random.bits(0), random.bits(65), random.below(0)), (0, 0, 0));
+        assert!(random.bits(3) < 8 && random.real() < 1.0);
+        Made::same()
+    };
+    assert_eq!(gives(numbers(3).random_map(7, odd).unwrap(), 100), [0, 1, 2]);
+
+    assert_eq!(gives(repeated(numbers(7)), 100), [0, 1, 1, 2, 2, 2, 4, 5, 5, 6, 6, 6]);
+    let deep = repeated(repeated(numbers(3)).prefetch(2).unwrap());
+    assert_eq!(gives(deep, 100), [0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2]);
+
+    let keyed = windows_of_twelve()
+        .batch_size(4)
+        .boundary_key_fn(|record: RecordRef<'_>| number_of(record.bytes()) as u64 % 2);
+    let batches = gives(padded(30).readahead(keyed).unwrap(), 100);
+    let lists: Vec<&[i64]> =
+        batches.split(|number| *number == -1).filter(|list| !list.is_empty()).collect();
+    assert!(
+        lists.iter().all(|list| list.iter().all(|number| number % 2 == list[0] % 2)),
+        "{lists:?}"
+    );
+}
+
+/// One to three times itself, or not at all.
+fn repeated(stream: Stream) -> Stream {
+    stream
+        .select(|record| {
+            let count = (number_of(record.bytes()) + 1) % 4;
+            let copies = (0..count).map(|_| record.bytes());
+            (count > 0).then(|| Stream::list(copies, &ListOptions::new())).transpose()
+        })
+        .unwrap()
+}
+
+#[test]
+fn sources_of_closures_begin_again() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = begun.clone();
+    let mut stream = Stream::from_fn(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        (0..30).map(|number| Made::from(number.to_string()).sized(1.0))
+    })
+    .unwrap();
+    assert_eq!(read_out(&mut stream, 10), (0..10).collect::<Vec<_>>());
+    let state = stream.state().unwrap();
+    assert_eq!(read_out(&mut stream, 100), (10..30).collect::<Vec<_>>());
+    assert!(stream.next().is_none());
+    stream.restore(&state).unwrap();
+    assert_eq!(stream.next().unwrap().unwrap().size(), 1.0);
+    assert_eq!(read_out(&mut stream, 100), (11..30).collect::<Vec<_>>());
+    assert_eq!(begun.load(Ordering::Relaxed), 2);
+
+    let mut failing = Stream::try_from_fn(|| [Ok("1"), Err(Mine(2)), Ok("3")]).unwrap();
+    assert_eq!(read_out(&mut failing, 1), [1]);
+    assert_eq!(mine(failing.next().unwrap()), 2);
+    assert_eq!(read_out(&mut failing, 2), [3]);
+}
+
+/// A source that knows where it stands.
+struct Counter {
+    at: u64,
+    end: u64,
+    fails_at: Option<u64>,
+}
+
+impl Source for Counter {
+    fn next(&mut self) -> Result<Option<Made>, BoxError> {
+        if self.fails_at == Some(self.at) {
+            self.fails_at = None;
+            return Err(Mine(self.at as usize).into());
+        }
+        self.at += 1;
+        Ok((self.at <= self.end).then(|| (self.at - 1).to_string().into()))
+    }
+    fn rewind(&mut self) -> Result<(), BoxError> {
+        self.at = 0;
+        Ok(())
+    }
+    fn state(&self) -> Result<Vec<u8>, BoxError> {
+        // Longer than the room that is there at first.
+        Ok([&self.at.to_ne_bytes()[..], &[0; 5000]].concat())
+    }
+    fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
+        self.at = u64::from_ne_bytes(state[..8].try_into()?);
+        if self.at == 13 {
+            return Err(Mine(13).into());
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_source_saves_where_it_stands() {
+    let stream = |end| Stream::from_source(Counter { at: 0, end, fails_at: Some(3) }).unwrap();
+    let mut first = stream(50);
+    assert_eq!(read_out(&mut first, 3), [0, 1, 2]);
+    assert_eq!(mine(first.next().unwrap()), 3);
+    assert_eq!(read_out(&mut first, 7), (3..10).collect::<Vec<_>>());
+    let state = first.state().unwrap();
+    let mut second = stream(50);
+    second.restore(&state).unwrap();
+    assert_eq!(read_out(&mut second, 100), read_out(&mut first, 100));
+
+    first.rewind().unwrap();
+    read_out(&mut first, 13);
+    let state = first.state().unwrap();
+    assert_eq!(mine(second.restore(&state)), 13);
+}
+
+// ---- closures that fail -------------------------------------------------------------------------------------------------
+
+/// Fails or panics at its `at`th call, and in which thread.
+#[derive(Clone)]
+struct Fault {
+    calls: Arc<AtomicUsize>,
+    at: usize,
+    panics: bool,
+}
+
+impl Fault {
+    fn new(at: usize, panics: bool) -> Self {
+        Fault { calls: Arc::default(), at, panics }
+    }
+
+    fn call(&self) -> Result<(), Mine> {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        match (call == self.at, self.panics) {
+            (true, true) => resume_unwind(Box::new(call)), // as a panic, but that says nothing
+            (true, false) => Err(Mine(call)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// All that a stream gives, and what it failed with meanwhile: errors as they are, panics from 1000 on.
+fn all_of(stream: &mut Stream) -> (Vec<i64>, Vec<usize>) {
+    let (mut got, mut failures) = (Vec::new(), Vec::new());
+    loop {
+        let one = catch_unwind(AssertUnwindSafe(|| match stream.next()? {
+            Ok(record) => {
+                flat(record, &mut got);
+                Some(None)
+            }
+            error => Some(Some(mine(error))),
+        }));
+        match one {
+            Ok(None) => return (got, failures),
+            Ok(Some(failure)) => failures.extend(failure),
+            Err(payload) => failures
+                .push(1000 + *payload.downcast::<usize>().expect("the payload of the closure")),
+        }
+    }
+}
+
+#[test]
+fn closures_that_fail_are_called_again_and_nothing_is_lost() {
+    let expected: [&[i64]; 6] = [
+        &[0, 1, 3, 6, 10, 15],
+        &[331, 970, 154, 404, 666, 49],
+        &[0, 1, 1, 2, 2, 2],
+        &[0, 2, 4, 6, 8, 10],
+        &[0, 2, 4, 6, 8, 10],
+        &[0, 1, -1, 2, 3, -1, 4, 5, -1],
+    ];
+    for (kind, expected) in expected.into_iter().enumerate() {
+        for panics in [false, true] {
+            for behind in [false, true] {
+                let fault = Fault::new(3, panics);
+                let source = numbers(if kind == 2 { 4 } else { 6 });
+                let mut stream = match kind {
+                    0 => source.recurrent("0", move |state, record| {
+                        fault.call()?;
+                        let sum = (number_of(state) + number_of(record.bytes())).to_string();
+                        Ok::<_, Mine>((Made::from(sum.clone()), Made::from(sum)))
+                    }),
+                    1 => source.random_map(7, move |random, _| {
+                        let drawn = random.below(1000).to_string();
+                        fault.call().map(|()| Made::from(drawn))
+                    }),
+                    2 => source.select(move |record| {
+                        fault.call()?;
+                        let copies =
+                            vec![record.bytes(); (number_of(record.bytes()) as usize + 1) % 4];
+                        Ok::<_, BoxError>(Some(Stream::list(copies, &ListOptions::new())?))
+                    }),
+                    3 | 4 => {
+                        let map = move |record: RecordRef<'_>| {
+                            fault
+                                .call()
+                                .map(|()| Made::from((2 * number_of(record.bytes())).to_string()))
+                        };
+                        if kind == 3 {
+                            source.map(map)
+                        } else {
+                            source.map_parallel(2, map)
+                        }
+                    }
+                    _ => source.readahead(
+                        ReadaheadOptions::new()
+                            .read_ahead(2)
+                            .shuffle(false)
+                            .batch_size_fn(move |_| fault.call().map(|()| 2u64)),
+                    ),
+                }
+                .unwrap();
+                if behind {
+                    stream = stream.prefetch(3).unwrap();
+                }
+                let failure = if panics { 1003 } else { 3 };
+                assert_eq!(
+                    all_of(&mut stream),
+                    (expected.to_vec(), vec![failure]),
+                    "kind {kind}, behind {behind}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn failures_of_many_threads_come_in_the_order_of_the_records() {
+    let attempts: Arc<Vec<AtomicUsize>> =
+        Arc::new((0..2000).map(|_| AtomicUsize::new(0)).collect());
+    let map = move |record: RecordRef<'_>| {
+        let number = number_of(record.bytes()) as usize;
+        if number % 100 == 50 && attempts[number].fetch_add(1, Ordering::Relaxed) == 0 {
+            if number % 200 == 50 {
+                return Err(Mine(number));
+            }
+            resume_unwind(Box::new(number));
+        }
+        Ok(Made::same())
+    };
+    let mut stream = numbers(1000).map_parallel(4, map).unwrap().prefetch(700).unwrap();
+    let (got, failures) = all_of(&mut stream);
+    assert_eq!(got, (0..1000).collect::<Vec<_>>());
+    assert_eq!(failures, [50, 1150, 250, 1350, 450, 1550, 650, 1750, 850, 1950]);
+}
+
+#[test]
+fn failures_inside_streams_that_were_opened_or_joined_come_back() {
+    for behind in [false, true] {
+        let fault = Fault::new(5, false);
+        let inner = fault.clone();
+        let opened = numbers(3)
+            .select(move |_| {
+                let fault = inner.clone();
+                let stream = numbers(3).map(move |_| fault.call().map(|()| Made::same()))?;
+                (if behind { stream.prefetch(2) } else { Ok(stream) }).map(Some)
+            })
+            .unwrap();
+        let joined = Stream::zip([numbers(9), opened.prefetch(2).unwrap()]).unwrap();
+        let mut stream = Stream::zip([joined, numbers(9)]).unwrap();
+        let expected = (0..9).flat_map(|number| [number, number % 3, -1, number, -1]).collect();
+        assert_eq!(all_of(&mut stream), (expected, vec![5]));
+    }
+}
+
+#[test]
+fn failures_that_never_came_go_with_a_rewind() {
+    let held = Arc::new(());
+    let error = held.clone();
+    let mut stream = numbers(4)
+        .map(move |record| {
+            #[derive(Debug)]
+            struct Holding {
+                _held: Arc<()>,
+            }
+            impl fmt::Display for Holding {
+                fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    Ok(())
+                }
+            }
+            impl std::error::Error for Holding {}
+            if number_of(record.bytes()) == 3 {
+                Err(Holding { _held: error.clone() })
+            } else {
+                Ok(Made::same())
+            }
+        })
+        .unwrap()
+        .prefetch(100)
+        .unwrap();
+    assert_eq!(read_out(&mut stream, 1), [0]);
+    while Arc::strong_count(&held) < 3 {
+        thread::yield_now(); // until the thread has failed
+    }
+    stream.rewind().unwrap();
+    assert_eq!(Arc::strong_count(&held), 2);
+    assert_eq!(read_out(&mut stream, 2), [0, 1]);
+    drop(stream);
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[test]
+fn a_half_made_record_has_no_state() {
+    let fault = Fault::new(3, false);
+    let mut stream = numbers(5).map(move |_| fault.call().map(|()| Made::same())).unwrap();
+    assert_eq!(read_out(&mut stream, 2), [0, 1]);
+    assert_eq!(mine(stream.next().unwrap()), 3);
+    assert!(refusal(stream.state()).contains("failed to map a record"));
+    assert_eq!(read_out(&mut stream, 1), [2]);
+    stream.state().unwrap();
+}
+
+#[test]
+fn a_size_that_cannot_be_is_refused() {
+    let mut stream = numbers(5).map(|_| Made::same().sized(-1.0)).unwrap();
+    assert!(refusal(stream.next().unwrap()).contains("made.size = -1"));
+    let mut stream = Stream::from_fn(|| [Made::same().sized(f64::NAN)]).unwrap();
+    assert!(refusal(stream.next().unwrap()).contains("size = "));
+}
+
+#[test]
+fn closures_run_where_they_should_and_are_dropped_with_the_stream() {
+    let (here, held) = (thread::current().id(), Arc::new(()));
+    let runs = |is_here: bool, held: Arc<()>| {
+        move |_: RecordRef<'_>| {
+            assert_eq!(thread::current().id() == here, is_here, "{held:?}");
+            Made::same()
+        }
+    };
+    let under = numbers(500).map(runs(false, held.clone())).unwrap().prefetch(50).unwrap();
+    let mut stream = under
+        .map_parallel(2, runs(false, held.clone()))
+        .unwrap()
+        .map(runs(true, held.clone()))
+        .unwrap();
+    assert_eq!(read_out(&mut stream, 1000).len(), 500);
+    assert_eq!(Arc::strong_count(&held), 4);
+    drop(stream);
+    assert_eq!(Arc::strong_count(&held), 1);
+    drop(numbers(3).map(runs(true, held.clone())).unwrap().batch(0));
+    drop(numbers(3).map_parallel(5000, runs(true, held.clone())));
+    assert_eq!(Arc::strong_count(&held), 1, "a refused stage lets go of all that was under it");
+}
+
+#[test]
+fn streams_that_were_opened_go_one_by_one() {
+    let held = Arc::new(());
+    let kept = held.clone();
+    let mut stream = numbers(50)
+        .select(move |_| {
+            assert!(Arc::strong_count(&kept) <= 3, "the stream before is still there");
+            let inner = kept.clone();
+            let map = move |_: RecordRef<'_>| Made::same().sized(Arc::strong_count(&inner) as f64);
+            numbers(3).map(map)?.prefetch(2).map(Some)
+        })
+        .unwrap();
+    assert_eq!(stream.owned().count(), 150);
+    stream.rewind().unwrap();
+    assert_eq!(read_out(&mut stream, 4), [0, 1, 2, 0]);
+    drop(stream);
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[test]
+fn a_stream_moves_to_another_thread() {
+    let mut stream = numbers(100).map_parallel(2, |_| Made::same()).unwrap().prefetch(10).unwrap();
+    let mut got = read_out(&mut stream, 30);
+    got.extend(thread::spawn(move || read_out(&mut stream, 100)).join().unwrap());
+    assert_eq!(got, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn threads_may_read_one_batch() {
+    let mut stream = numbers(100).batch(100).unwrap();
+    let batch = stream.next().unwrap().unwrap();
+    let records: Vec<_> = batch.records().collect();
+    let add = |records: &[RecordRef<'_>]| {
+        records.iter().map(|record| number_of(record.bytes())).sum::<i64>()
+    };
+    let sum = thread::scope(|scope| {
+        let half = scope.spawn(|| add(&records[50..]));
+        add(&records[..50]) + half.join().unwrap()
+    });
+    assert_eq!(sum, 99 * 50);
+}
+
+// ---- progress -----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn progress_follows_cancels_and_goes_along() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (seen, stop_at) = (calls.clone(), Arc::new(AtomicUsize::new(usize::MAX)));
+    let stop = stop_at.clone();
+    let mut source = numbers(50_000);
+    let here = thread::current().id();
+    source.set_progress(move |done, total| {
+        assert!(done <= total && thread::current().id() == here);
+        match seen.fetch_add(1, Ordering::Relaxed) + 1 == stop.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    let mut stream =
+        source.readahead(ReadaheadOptions::new().read_ahead(40_000).batch_size(10)).unwrap();
+    stream.next().unwrap().unwrap();
+    let of_a_window = calls.load(Ordering::Relaxed);
+    assert!(of_a_window > 1);
+    let state = stream.state().unwrap();
+    stream.rewind().unwrap();
+    stop_at.store(of_a_window + 2, Ordering::Relaxed);
+    assert!(matches!(stream.next(), Some(Err(Error::Cancelled))));
+    stream.restore(&state).unwrap();
+    assert_eq!(stream.owned().count(), 4999);
+
+    stream.set_progress(|_, _| resume_unwind(Box::new(7usize)));
+    stream.rewind().unwrap();
+    let payload = catch_unwind(AssertUnwindSafe(|| stream.next().is_some())).unwrap_err();
+    assert_eq!(*payload.downcast::<usize>().unwrap(), 7);
+    stream.clear_progress();
+    assert_eq!(stream.owned().count(), 5000);
+    assert_eq!(Arc::strong_count(&calls), 1);
+}
+
+// ---- states -------------------------------------------------------------------------------------------------------------
+
+/// Stages over `source`, by numbers; the same for the same.
+fn pipeline(infinite: bool, stages: &[(u8, u64)]) -> Stream {
+    let options = ListOptions::new();
+    let options = if infinite {
+        options.infinite(true).shuffle(true).seed(4).rank(1).world_size(2)
+    } else {
+        options
+    };
+    let mut stream = numbers_of(60, &options);
+    for &(kind, number) in stages {
+        let flattened = |stream: Stream| (0..4).fold(stream, |stream, _| stream.flatten().unwrap());
+        stream = match kind % 14 {
+            0 => stream.batch(number),
+            1 => stream.flatten(),
+            2 => stream.window(number),
+            3 => stream.block_shuffle(2 * number, number),
+            4 => stream.buffered_shuffle(2 * number, number),
+            5 => flattened(stream)
+                .map(|record| Made::same().sized(1.0 + number_of(record.bytes()) as f64 % 7.0)),
+            6 => flattened(stream).map_parallel(2, |record| {
+                Made::from((number_of(record.bytes()) * 2 % 1000).to_string())
+            }),
+            7 => stream.prefetch(3 * number),
+            8 => stream.readahead(ReadaheadOptions::new().read_ahead(9).budget(12.0).seed(number)),
+            9 if number % 2 == 0 => stream.readahead(
+                ReadaheadOptions::new()
+                    .read_ahead(9)
+                    .batch_size(number)
+                    .boundary_key_fn(|record: RecordRef<'_>| record.size() as u64 % 2),
+            ),
+            9 => stream.readahead(
+                ReadaheadOptions::new().read_ahead(9).batch_size(number).carry_over(true),
+            ),
+            10 => Ok(repeated(flattened(stream))),
+            11 => flattened(stream).recurrent("5", |state, record| {
+                let next = (number_of(state) + number_of(record.bytes())) % 1000;
+                (Made::from(next.to_string()), Made::from(next.to_string()))
+            }),
+            12 => flattened(stream)
+                .random_map(number, |random, _| Made::from(random.below(100).to_string())),
+            _ => Stream::zip([
+                stream,
+                Stream::from_fn(|| (0..200).map(|number| number.to_string())).unwrap(),
+            ]),
+        }
+        .unwrap();
+    }
+    stream
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_state_goes_on_as_if_nothing_had_been(
+        infinite in any::<bool>(),
+        stages in prop::collection::vec((any::<u8>(), 1u64..7), 0..6),
+        stop in 0usize..30,
+    ) {
+        let mut stream = pipeline(infinite, &stages);
+        read_out(&mut stream, stop);
+        let state = stream.state().unwrap();
+        let expected = read_out(&mut stream, 30);
+        let mut other = pipeline(infinite, &stages);
+        other.restore(&state).unwrap();
+        other.state().unwrap();
+        prop_assert_eq!(read_out(&mut other, 30), expected);
+    }
+}
+
+#[test]
+fn a_state_of_another_pipeline_or_damaged_is_refused() {
+    let stream =
+        |batch_size| padded(30).readahead(windows_of_twelve().batch_size(batch_size)).unwrap();
+    let mut first = stream(3);
+    read_out(&mut first, 5);
+    let state = first.state().unwrap();
+    assert!(
+        matches!(stream(4).restore(&state), Err(Error::Mismatch(message)) if message.contains("another pipeline"))
+    );
+    assert!(matches!(first.restore(&state[..state.len() - 1]), Err(Error::Format(_))));
+    assert!(matches!(first.restore(&[]), Err(Error::Format(_))));
+    let mut damaged = state.clone();
+    damaged[50] ^= 1;
+    assert!(matches!(first.restore(&damaged), Err(Error::Format(_))));
+    first.restore(&state).unwrap();
+    assert!(first.next().is_some());
+}
+
+// ---- files --------------------------------------------------------------------------------------------------------------
+
+/// A folder that goes with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("sab-streams-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, contents).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn lines(files: &[PathBuf], options: FilesOptions) -> Stream {
+    Stream::list(files, &ListOptions::new()).unwrap().files(&options).unwrap()
+}
+
+fn texts(stream: &mut Stream) -> Vec<String> {
+    stream.owned().map(|line| String::from_utf8(line.unwrap().bytes().to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn files_are_read_one_after_the_other() {
+    let folder = Folder::new("lines");
+    let files = ["one\ntwo\r\n\nthree", "", "four\n", "\n"].iter().enumerate();
+    let files: Vec<_> = files.map(|(i, text)| folder.file(&i.to_string(), text)).collect();
+    let expected = ["one", "two", "", "three", "four", ""];
+    let (mut stream, mut other) =
+        (lines(&files, FilesOptions::new()), lines(&files, FilesOptions::new()));
+    for stop in 0..=expected.len() {
+        stream.rewind().unwrap();
+        assert_eq!(stream.owned().take(stop).count(), stop);
+        other.restore(&stream.state().unwrap()).unwrap();
+        assert_eq!(texts(&mut other), expected[stop..]);
+    }
+    let framed = folder.file("framed", b"\x03\0\0\0a\nb\0\0\0\0\x01\0\0\0c");
+    assert_eq!(
+        texts(&mut lines(&[framed], FilesOptions::new().framing(Framing::Length))),
+        ["a\nb", "", "c"]
+    );
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named_or_skipped() {
+    let folder = Folder::new("broken");
+    let missing = folder.0.join("missing");
+    let files = [folder.file("a", "one\ntoo long\n"), missing.clone(), folder.file("b", "two\n")];
+    let mut stream = lines(&files[1..], FilesOptions::new());
+    let Some(Err(Error::Io(message))) = stream.next() else { panic!("a missing file was read") };
+    assert!(message.contains(missing.to_str().unwrap()), "{message}");
+    folder.file("missing", "here\n");
+    assert_eq!(texts(&mut stream), ["here", "two"]);
+    fs::remove_file(&missing).unwrap();
+
+    let mut stream = lines(&files, FilesOptions::new().max_record(4));
+    assert_eq!(stream.owned().next().unwrap().unwrap().bytes(), b"one");
+    let Some(Err(Error::Format(message))) = stream.next() else { panic!("a long line was read") };
+    assert!(message.contains("longer than options.max_record, 4"), "{message}");
+
+    let mut stream = lines(&files, FilesOptions::new().max_record(4).on_error(OnError::Skip));
+    assert_eq!(texts(&mut stream), ["one", "two"]);
+    assert_eq!(stream.skipped(), 2);
+
+    let mut stream = lines(&files[..1], FilesOptions::new());
+    stream.next().unwrap().unwrap();
+    let state = stream.state().unwrap();
+    folder.file("a", "anders\nlonger than it was\n");
+    assert!(matches!(stream.restore(&state), Err(Error::Mismatch(_))));
+}
+
+// ---- all together -------------------------------------------------------------------------------------------------------
+
+/// Chunks of a corpus as batches for one of several ranks.
+fn ten_stages(chunks: &[impl AsRef<Path>], rank: u64, world_size: u64) -> Result<Stream, Error> {
+    let chunks = chunks.iter().map(AsRef::as_ref);
+    let is_space = |byte: &u8| *byte == b' ';
+    Stream::list(chunks, &ListOptions::new().infinite(true).shuffle(true).seed(1))? // 1: chunks
+        .files(&FilesOptions::new())? // 2: their lines
+        .prefetch(10_000)? // 3: read in a thread
+        .block_shuffle(1000, 2)? // 4: shuffled in blocks
+        .recurrent(0u64.to_ne_bytes(), |count, line| {
+            let count = u64::from_ne_bytes(count.try_into()?);
+            let numbered = [count.to_string().as_bytes(), b" ", line.bytes()].concat();
+            Ok::<_, BoxError>((Made::bytes((count + 1).to_ne_bytes()), Made::bytes(numbered)))
+        })? // 5: numbered
+        .random_map(3, |random, line| match line.bytes().len() as u64 {
+            length @ 40.. if random.real() < 0.1 => {
+                Made::bytes(&line.bytes()[..(40 + random.below(length - 39)) as usize])
+            }
+            _ => Made::same(),
+        })? // 6: cropped by chance
+        .map_parallel(2, move |line| {
+            Made::same().sized(line.bytes().split(is_space).count() as f64)
+        })? // 7: measured, in two threads
+        .readahead(ReadaheadOptions::new().budget(256.0).read_ahead(2000).carry_over(true))? // 8: batches of like sizes
+        .prefetch(16)? // 9: made ahead
+        .rank(rank, world_size) // 10: this rank's
+}
+
+#[test]
+fn ten_stages_go_on_on_four_ranks_instead_of_two() {
+    let folder = Folder::new("corpus");
+    let text = |chunk: usize| {
+        (0..700).map(|i| "word ".repeat(1 + (i * 7 + chunk) % 40) + "end\n").collect::<String>()
+    };
+    let chunks: Vec<_> = (0..5).map(|chunk| folder.file(&chunk.to_string(), text(chunk))).collect();
+    let mut stream = ten_stages(&chunks, 0, 2).unwrap();
+    let (mut words, mut padded_words) = (0.0, 0.0);
+    for _ in 0..200 {
+        let batch = stream.next().unwrap().unwrap();
+        words += batch.size();
+        padded_words += batch.records().len() as f64 * batch.records().next().unwrap().size();
+    }
+    assert!(1.0 - words / padded_words < 0.05);
+    let state = stream.state().unwrap();
+    assert!(state.len() < 20_000, "{}", state.len());
+    let mut resumed = [0, 2].map(|rank| ten_stages(&chunks, rank, 4).unwrap());
+    resumed.iter_mut().for_each(|stream| stream.restore(&state).unwrap());
+    for batch in 0..50 {
+        let same = resumed[batch % 2].owned().next().unwrap().unwrap();
+        assert_eq!(stream.owned().next().unwrap().unwrap(), same);
+    }
+}
+
+#[test]
+fn a_sampler_counts_the_records_of_the_source() {
+    let sampler = || ReadaheadSampler::new(padded(30), windows_of_twelve().batch_size(3)).unwrap();
+    let mut first = sampler();
+    let batches: Vec<_> = (&mut first).map(Result::unwrap).collect();
+    let expected: Vec<&[i64]> =
+        BATCHES_OF_THREE.split(|number| *number == -1).filter(|list| !list.is_empty()).collect();
+    assert_eq!(batches.iter().map(|batch| &batch.indices[..]).collect::<Vec<_>>(), expected);
+    assert!(batches
+        .iter()
+        .all(|batch| batch.padded_total == batch.longest * batch.indices.len() as f64));
+    assert_eq!((batches[2].step, first.tell(), first.skipped_count()), (2, (0, 10), 0));
+
+    first.set_epoch(1).unwrap();
+    assert_eq!(first.nth(3).unwrap().unwrap().indices, expected[3]);
+    let state = first.stream_state().unwrap();
+    let mut second = sampler();
+    second.restore_stream(&state).unwrap();
+    assert_eq!(second.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), expected[4..]);
+    assert!(matches!(first.restore_stream(&state[1..]), Err(Error::Format(_))));
+
+    let fault = Fault::new(4, false);
+    let source =
+        padded(30).map(move |_| fault.call().map(|()| Made::same())).unwrap().prefetch(5).unwrap();
+    let mut failing = ReadaheadSampler::new(source, windows_of_twelve().batch_size(3)).unwrap();
+    assert_eq!(mine(failing.next().unwrap()), 4);
+    assert_eq!(failing.map(|batch| batch.unwrap().indices).collect::<Vec<_>>(), expected);
+    assert!(refusal(ReadaheadSampler::new(numbers(3), ReadaheadOptions::new()))
+        .contains("must be given"));
+}
+
+// ---- refusals -----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn arguments_that_cannot_be_are_refused() {
+    let refusals = [
+        (numbers(5).batch(0), "batch_size = 0"),
+        (numbers(5).window(0), "width = 0"),
+        (numbers(5).block_shuffle(0, 1), "block_size = 0"),
+        (numbers(5).buffered_shuffle(0, 1), "buffer_size = 0"),
+        (numbers(5).prefetch(0), "buffer_size = 0"),
+        (numbers(5).rank(3, 3), "rank = 3"),
+        (numbers(5).map_parallel(5000, |_| Made::same()), "options.threads = 5000"),
+        (Stream::zip([]), "count = 0"),
+        (numbers(5).multiplex([]), "count = 0"),
+        (
+            numbers(5).readahead(ReadaheadOptions::new()),
+            "a batch size, a budget or a batch_size_fn must be given",
+        ),
+        (numbers(5).readahead(ReadaheadOptions::new().budget(f64::NAN)), "options.budget = "),
+        (
+            numbers(5).readahead(ReadaheadOptions::new().budget(1.0).read_ahead(0)),
+            "options.read_ahead = 0",
+        ),
+        (
+            Stream::list([Made::same().sized(f64::INFINITY)], &ListOptions::new()),
+            "records[0].size = inf",
+        ),
+        (Stream::list(["a"], &ListOptions::new().rank(3).world_size(3)), "options.rank = 3"),
+        (Stream::list([] as [&str; 0], &ListOptions::new().infinite(true)), "count = 0"),
+        (
+            Stream::list(["a"], &ListOptions::new().shuffle(true)),
+            "only an infinite list is shuffled",
+        ),
+        (Stream::array(&[1u8], &ListOptions::new().world_size(0)), "options.world_size = 0"),
+    ];
+    for (result, expected) in refusals {
+        let message = refusal(result);
+        assert!(message.contains(expected), "{message}");
+    }
+    let mut control = Stream::random(1)
+        .unwrap()
+        .map(|_| Made::same().sized(2.0))
+        .unwrap()
+        .multiplex([numbers(9), numbers(3)])
+        .unwrap();
+    assert!(refusal(control.next().unwrap())
+        .contains("number = 2: must be below the number of sources, 2"));
+    let mut zero = numbers(5).readahead(ReadaheadOptions::new().batch_size_fn(|_| 0u64)).unwrap();
+    assert!(refusal(zero.next().unwrap()).contains("batch_size"));
+}
+
+#[test]
+fn a_list_is_not_bytes() {
+    let mut stream = numbers(2).batch(2).unwrap();
+    let list = stream.next().unwrap().unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| list.bytes().len())).is_err());
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| list.records().next().unwrap().records().len())).is_err()
+    );
+    assert_eq!(
+        format!("{:?}", list.records().next_back().unwrap()),
+        "RecordRef { size: 1.0, content: Bytes([49]) }"
+    );
+}

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use proptest::collection::vec;
-use proptest::prelude::*;
 use libsab::{
     partition, Error, LoadBalancingBatchSampler, LoadBalancingOptions, LoadBalancingSampler,
     PartitionMethod, PartitionOptions, SamplerOptions, Sizes,
 };
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 #[derive(Debug)]
 struct Mine;

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::panic::catch_unwind;
 
+use libsab::{find_thresholds, Cost, Error, Grouping, Sizes, ThresholdsMethod, ThresholdsOptions};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use libsab::{find_thresholds, Cost, Error, Grouping, Sizes, ThresholdsMethod, ThresholdsOptions};
 
 proptest! {
     #[test]

@@ -1,8 +1,8 @@
 //! Samples of different shapes to one array, and back.
 
+use libsab::{length_mask, Error, Grouping, MaskRule, PadOptions, Padding, Shapes};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use libsab::{length_mask, Error, Grouping, MaskRule, PadOptions, Padding, Shapes};
 
 proptest! {
     #[test]

@@ -1,11 +1,11 @@
 //! What holds for every plan: nothing lost, nothing twice, equal steps, the budget, and resuming on any number of ranks.
 
-use proptest::collection::vec;
-use proptest::prelude::*;
 use libsab::{
     Batch, BucketSampler, Buckets, LastStep, PackMethod, PackOptions, PackedSampler, Plan,
     PlanOptions, SamplerOptions, SequentialSampler, SizeAwareSampler, Sizes, State, Tail,
 };
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 fn buckets() -> impl Strategy<Value = Buckets> {
     prop_oneof![

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread;
 
-use proptest::prelude::*;
 use libsab::stream::{
     Content, FilesOptions, Framing, ListOptions, Made, OnError, ReadaheadOptions, Record,
     RecordRef, Source, Stream,
 };
 use libsab::{BoxError, Error, ReadaheadSampler};
+use proptest::prelude::*;
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 
 assert_impl_all!(Stream: Send);

@@ -126,7 +126,7 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
 
     sab_report report = report_of(facts);
     report.steps = steps;
-    const auto [mean, variance] = moments_of(*plan);
+    const Moments sizes = moments_of(*plan);
     const Cost cost = cost_of(*plan);
     std::set<std::pair<uint64_t, double>> shapes;
     std::vector<uint32_t> mates;
@@ -149,7 +149,7 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
                 sample = true;
             }
             if (rank == 0) lengths.add(batch.longest);
-            const double deviation = batch.total / count - mean;
+            const double deviation = batch.total / count - sizes.mean;
             between += count * deviation * deviation;
             const Bucket& bucket = plan->buckets()[static_cast<std::size_t>(batch.bucket)];
             if (bucket.batch_size > 1)
@@ -179,8 +179,8 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
     report.meet_again = pairs > 0 ? met_again / pairs : 0;
     report.partners = seen > 0 ? partners / seen : 0;
     report.length_correlation = lengths.value();
-    report.variance_ratio = report.batches > 1 && variance > 0
-                                ? between / static_cast<double>(report.batches - 1) / variance
+    report.variance_ratio = report.batches > 1 && sizes.variance > 0
+                                ? between / static_cast<double>(report.batches - 1) / sizes.variance
                                 : 1;
     report.dropped =
         facts.samples - facts.skipped - (static_cast<uint64_t>(seen) - report.repeated);

@@ -1,4 +1,5 @@
-"""Settings of Sphinx, and the directive `show`, by which pages include parts of programs that run.py runs. See build.sh."""
+"""Settings of Sphinx, and the directive `show`, by which pages include parts of programs that
+run.py runs. See build.sh."""
 
 import importlib
 import os
@@ -54,7 +55,8 @@ LANGUAGES = {
 
 
 class Show(LiteralInclude):
-    """``{show} FILE [PART]``: a file, or what stands in it between the line with [PART] and the next with [end]."""
+    """``{show} FILE [PART]``: a file, or what stands in it between the line with [PART] and the
+    next with [end]."""
 
     required_arguments, optional_arguments, final_argument_whitespace = 1, 1, False
 
@@ -77,7 +79,8 @@ class Show(LiteralInclude):
 
 
 def check_names(app, error):
-    """Fails where a public name of the Python package is not in the reference, or one that another library has not in the table of migration.md."""
+    """Fails where a public name of the Python package is not in the reference, or one that another
+    library has not in the table of migration.md."""
     if error is None:
         described = {entry[0] for entry in app.env.domains["py"].get_objects()}
         missing = [name for name in sab.__all__ if f"sab.{name}" not in described]

@@ -1,4 +1,5 @@
-"""Draws the pictures of the site: docs/pictures.py FOLDER. Data: WordNet's glosses and random numbers."""
+"""Draws the pictures of the site: docs/pictures.py FOLDER. Data: WordNet's glosses and random
+numbers."""
 
 import io
 import json

@@ -1,8 +1,10 @@
 """Runs the blocks of README.md and of the READMEs of the Python and Julia packages: docs/readme.py
 
-The Python blocks run one after the other in one namespace. Before a block runs, names that it takes for granted are made, and what this machine may lack (a GPU, Redis servers, the time for an endless stream) is replaced.
-Each block must be named here, by text that is in it, so that none goes unrun. Blocks of Rust's own READMEs are doctests of the crates. Commands that install something stand in indented
-blocks and in COMMANDS, with what runs them in CI.
+The Python blocks run one after the other in one namespace. Before a block runs, names that it takes
+for granted are made, and what this machine may lack (a GPU, Redis servers, the time for an endless
+stream) is replaced. Each block must be named here, by text that is in it, so that none goes unrun.
+Blocks of Rust's own READMEs are doctests of the crates. Commands that install something stand in
+indented blocks and in COMMANDS, with what runs them in CI.
 """
 
 import os
@@ -42,13 +44,17 @@ run = lambda batch: train(batch.count, batch.padded_length)
     ("sab.BalancedSampler(sizes", "loss_sum = lambda indices: 1.0", {}),
     (
         "sab.find_thresholds(lengths",
-        "lengths = sizes; batch = sizes[:256]; lengths_of_batch = batch; model = lambda values: 2 * values",
+        "lengths = sizes; batch = sizes[:256]; lengths_of_batch = batch; model = lambda values: 2 "
+        "* values",
         {},
     ),
     (
         "sab.Collection(samples, signature",
         """
-samples = [{"protein": {"x": torch.rand(n, 4), "rotation": torch.rand(n, 3, 3)}, "ligand": torch.rand(5 + n // 8, 4)} for n in (60, 130, 300, 90)]
+def complex_of(n):
+    protein = {"x": torch.rand(n, 4), "rotation": torch.rand(n, 3, 3)}
+    return {"protein": protein, "ligand": torch.rand(5 + n // 8, 4)}
+samples = [complex_of(n) for n in (60, 130, 300, 90)]
 model = lambda group, mask: group["protein"]["x"] @ group["ligand"].transpose(1, 2)
 other_grouping = sab.Grouping.uni(4)
 """,
@@ -79,17 +85,21 @@ PYTHON_BLOCKS = [("import numpy as np, sab", "", {})]  # of the Python package's
 
 # Commands in indented blocks, by their first word, and what runs them.
 COMMANDS = {
-    "./demo.sh": "the quickstart's command_line.sh and install_python.sh run what it runs, but for the training",
+    "./demo.sh": "the quickstart's command_line.sh and install_python.sh run what it runs, but "
+    "for the training",
     "./test.sh": "runs this",
     "cmake": "test.sh builds both LibTorch components with these options",
-    "julia>": "needs Julia's registry of packages; tests/julia/run.sh and first.jl load the package by its folder",
+    "julia>": "needs Julia's registry of packages; tests/julia/run.sh and first.jl load the "
+    "package by its folder",
 }
 
 C_PROGRAM = """
 #include <stdio.h>
 #include <sab.h>
 static unsigned long trained;
-static void train(const int64_t *indices, uint64_t count, double length) { trained += indices != NULL && length > 0 ? count : 0; }
+static void train(const int64_t *indices, uint64_t count, double length) {
+    trained += indices != NULL && length > 0 ? count : 0;
+}
 int main(void) {
 %s
 return trained == 10 ? 0 : 1;
@@ -103,14 +113,23 @@ CPP_PROGRAM = """
 int main() {
     if (sab_torch_open(nullptr) != SAB_OK) return 2;
     std::vector<at::Tensor> sentences;
-    for (const int64_t length : {3, 60, 20, 100}) sentences.push_back(at::ones({length}, at::kLong));
-    const auto model = [](const c10::IValue& tokens, const at::Tensor& mask) { return at::mul(tokens.toTensor(), mask).sum(1); };
+    for (const int64_t length : {3, 60, 20, 100})
+        sentences.push_back(at::ones({length}, at::kLong));
+    const auto model = [](const c10::IValue& tokens, const at::Tensor& mask) {
+        return at::mul(tokens.toTensor(), mask).sum(1);
+    };
 %s
     return in_order[3].item<int64_t>() == 100 ? 0 : 1;
 }
 """
-JULIA_SETUP = "lengths = rand(1:200, 10_000); data = lengths; train(samples, length) = @assert maximum(samples) <= length\n"
-JULIA = "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no --project={repository}/bindings/julia readme.jl"
+JULIA_SETUP = """\
+lengths = rand(1:200, 10_000); data = lengths
+train(samples, length) = @assert maximum(samples) <= length
+"""
+JULIA = (
+    "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no "
+    "--project={repository}/bindings/julia readme.jl"
+)
 
 
 def blocks_of(language, page="README.md"):
@@ -118,7 +137,8 @@ def blocks_of(language, page="README.md"):
 
 
 def check_all_are_known():
-    """Ends where a page has a block of another language, or a command in an indented block, that nothing here runs."""
+    """Ends where a page has a block of another language, or a command in an indented block, that
+    nothing here runs."""
     known = {
         "README.md": {"python", "c", "cpp", "rust", "julia"},
         "bindings/python/README.md": {"python"},
@@ -161,7 +181,8 @@ def run_c():
     (block,) = blocks_of("c")
     pathlib.Path("readme.c").write_text(C_PROGRAM % block)
     subprocess.run(
-        "cc -std=c11 -Wall -Werror readme.c -o readme $(pkg-config --cflags --libs sab) && ./readme",
+        "cc -std=c11 -Wall -Werror readme.c -o readme $(pkg-config --cflags --libs sab) && "
+        "./readme",
         shell=True,
         check=True,
     )
@@ -171,7 +192,8 @@ def run_c():
 def run_cpp():
     (block,) = blocks_of("cpp")
     pathlib.Path("readme.cpp").write_text(CPP_PROGRAM % block)
-    command = "c++ -std=c++17 -Wall -Werror readme.cpp -o readme $(pkg-config --cflags --libs sab) -ltorch -ltorch_cpu -lc10 && ./readme"
+    libraries = "$(pkg-config --cflags --libs sab) -ltorch -ltorch_cpu -lc10"
+    command = f"c++ -std=c++17 -Wall -Werror readme.cpp -o readme {libraries} && ./readme"
     subprocess.run(command, shell=True, check=True)
     return 1
 

@@ -1,11 +1,15 @@
-"""Runs every program of which the pages show a part, and keeps what it prints in generated/, where pages may show it, too.
+"""Runs every program of which the pages show a part, and keeps what it prints in generated/, where
+pages may show it, too.
 
     docs/run.py [PART OF A NAME ...]
 
-A program whose first lines say `needs: NAME, ...` fails where one of the names is neither a command nor a module; so does one whose language is not there. With SAB_DOCS_PARTIAL=1 in the
-environment these are skipped, and the pages say so. `flags: ...` are for the compiler, `arguments: ...` for the program. Programs run in a folder of their own, with the commands of this
-Python's environment, and must end with 0. PKG_CONFIG_PATH, LD_LIBRARY_PATH and SAB_LIBRARY must lead to libsab, SAB_TORCH_LIBRARY to its LibTorch component.
-Pages may hold no other code: a block that is not shown from a file is a failure, and so is output of a program that is not there.
+A program whose first lines say `needs: NAME, ...` fails where one of the names is neither a command
+nor a module; so does one whose language is not there. With SAB_DOCS_PARTIAL=1 in the environment
+these are skipped, and the pages say so. `flags: ...` are for the compiler, `arguments: ...` for the
+program. Programs run in a folder of their own, with the commands of this Python's environment, and
+must end with 0. PKG_CONFIG_PATH, LD_LIBRARY_PATH and SAB_LIBRARY must lead to libsab,
+SAB_TORCH_LIBRARY to its LibTorch component. Pages may hold no other code: a block that is not shown
+from a file is a failure, and so is output of a program that is not there.
 """
 
 import argparse
@@ -36,11 +40,14 @@ COMMANDS = {  # the tool, and what is run
     ".sh": ("bash", "bash -eu {source}"),
     ".c": (
         "cc",
-        "cc -std=c11 -Wall -Werror -o program {source} $(pkg-config --cflags --libs sab) {flags} && ./program",
+        "cc -std=c11 -Wall -Werror -o program {source} $(pkg-config --cflags --libs sab) {flags} "
+        "&& ./program",
     ),
     ".cpp": (
         "c++",
-        "$CMAKE_CXX_COMPILER_LAUNCHER c++ -std=c++17 -Wall -Werror -c {source} -o program.o $(pkg-config --cflags sab) && c++ program.o -o program $(pkg-config --libs sab) {flags} && ./program",
+        "$CMAKE_CXX_COMPILER_LAUNCHER c++ -std=c++17 -Wall -Werror -c {source} -o program.o "
+        "$(pkg-config --cflags sab) && c++ program.o -o program $(pkg-config --libs sab) {flags} "
+        "&& ./program",
     ),
     ".rs": (
         "cargo",
@@ -48,7 +55,8 @@ COMMANDS = {  # the tool, and what is run
     ),
     ".jl": (
         "julia",
-        "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no --project={repository}/bindings/julia {source} {arguments}",
+        "JULIA_DEPOT_PATH=$PWD JULIA_LOAD_PATH=@:@stdlib julia --startup-file=no "
+        "--project={repository}/bindings/julia {source} {arguments}",
     ),
     ".lua": ("luajit", "cd {folder} && luajit {source}"),
     ".mjs": ("npm", "cd {folder} && npm ci --silent && node {source}"),
@@ -56,7 +64,8 @@ COMMANDS = {  # the tool, and what is run
 
 
 def read_pages():
-    """Paths of the programs that are shown or whose output is, and complaints about blocks that nothing runs."""
+    """Paths of the programs that are shown or whose output is, and complaints about blocks that
+    nothing runs."""
     programs, outputs, complaints = set(), {}, []
     for page in sorted(DOCS.rglob("*.md")):
         if OUTPUT in page.parents:
@@ -79,7 +88,8 @@ def read_pages():
                     programs.add(file)
             elif directive not in ALLOWED:
                 complaints.append(
-                    f"{page.relative_to(DOCS)}:{number}: a block that nothing runs: show a part of a file"
+                    f"{page.relative_to(DOCS)}:{number}: a block that nothing runs: show a part "
+                    f"of a file"
                 )
     for name in outputs.keys() - {program.name for program in programs}:
         found = [path for path in (DOCS / "code").rglob(name)]
@@ -180,7 +190,8 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for program, (status, seconds, output, errors) in zip(chosen, pool.map(run, chosen)):
             print(
-                f"{'passed ' if status == 0 else 'failed '} {program.relative_to(REPOSITORY)}: {seconds:.1f} s",
+                f"{'passed ' if status == 0 else 'failed '} {program.relative_to(REPOSITORY)}: "
+                f"{seconds:.1f} s",
                 flush=True,
             )
             passed, failed = passed + (status == 0), failed + (status != 0)

@@ -10,7 +10,8 @@ sizes = np.minimum(random.lognormal(5, 0.9, 50_000).astype(int) + 1, 2048)
 # [pack]
 sampler = sab.PackedSampler(sizes, capacity=2048, seed=0)
 print(
-    f"{sampler.info.bins:,} rows, {sampler.info.fill:.2%} full; no packing has fewer than {sampler.info.lower_bound:,}"
+    f"{sampler.info.bins:,} rows, {sampler.info.fill:.2%} full; no packing has fewer than "
+    f"{sampler.info.lower_bound:,}"
 )
 for row in sampler.batches():
     edges = row.cu_seqlens  # int32: sequence i lies at edges[i] to edges[i + 1] in the row

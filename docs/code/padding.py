@@ -13,7 +13,8 @@ for padding in (0.03, 0.1, 0.3):
     report = plan.report()
     buckets, mates = len(plan.buckets), report.partners
     print(
-        f"{padding}: {report.padding:.2%} padding, {buckets} buckets, {mates:,.0f} possible mates, {report.meet_again:.1%} meet again"
+        f"{padding}: {report.padding:.2%} padding, {buckets} buckets, {mates:,.0f} possible "
+        f"mates, {report.meet_again:.1%} meet again"
     )
 # [end]
 

@@ -1,7 +1,9 @@
-"""Trains a small transformer to write WordNet glosses on a device of 1 GiB: with static batches that never fail, and with batches by libsab's memory model.
+"""Trains a small transformer to write WordNet glosses on a device of 1 GiB: with static batches
+that never fail, and with batches by libsab's memory model.
 
-The device is emulated: CPU tensors beyond its size raise torch's out-of-memory error (--device cuda:0 caps a real one instead). Nothing is known
-beforehand of what the model needs: libsab finds out by running a few steps, and plans the epoch so that the device is nearly full.
+The device is emulated: CPU tensors beyond its size raise torch's out-of-memory error (--device
+cuda:0 caps a real one instead). Nothing is known beforehand of what the model needs: libsab finds
+out by running a few steps, and plans the epoch so that the device is nearly full.
 """
 
 import argparse
@@ -67,7 +69,8 @@ class Trainer:
         self.optimizer.step()
 
     def trial(self, count: int, length: float) -> None:
-        """A step on a batch of that shape. What the words are does not matter to the memory it takes."""
+        """A step on a batch of that shape. What the words are does not matter to the memory it
+        takes."""
         self.step(torch.ones(count, int(length), dtype=torch.int64))
 
 
@@ -89,7 +92,8 @@ class Run:
 
 
 def static(trainer: Trainer, words: "list[np.ndarray]", probe: sab.Probe, rare: float) -> Run:
-    """Batches of one size, the largest that fits when all glosses in it are of the greatest length."""
+    """Batches of one size, the largest that fits when all glosses in it are of the greatest
+    length."""
     run = Run()
     found = sab.find_max_batch(trainer.trial, probe, lengths=[max(map(len, words))])
     run.size = str(found.batch_size)
@@ -173,7 +177,8 @@ def main() -> None:
     lengths = np.array([len(each) for each in words])
     rare = float(np.quantile(lengths, 0.99))
     print(
-        f"{len(words):,} glosses of {lengths.min()} to {lengths.max()} words, {lengths.mean():.1f} on average; device of {options.mebibytes:,} MiB"
+        f"{len(words):,} glosses of {lengths.min()} to {lengths.max()} words, "
+        f"{lengths.mean():.1f} on average; device of {options.mebibytes:,} MiB"
     )
     rows = []
     for name, train in (("static, never fails", static), ("libsab, by memory", by_memory)):
@@ -184,20 +189,22 @@ def main() -> None:
             trainer.clear()
             del trainer
     print(
-        f"{'':<20}{'batch size':>14}{'steps':>8}{'out of memory':>15}{'mean peak':>11}{'common':>10}{'largest':>10}{'seconds':>9}{'samples/s':>11}"
+        f"{'':<20}{'batch size':>14}{'steps':>8}{'out of memory':>15}{'mean peak':>11}"
+        f"{'common':>10}{'largest':>10}{'seconds':>9}{'samples/s':>11}"
     )
     for name, run in rows:
         shares = (np.mean(run.peaks) / total, np.mean(run.common) / total, max(run.peaks) / total)
         cells = "".join(f"{100 * share:>{width}.1f} %" for share, width in zip(shares, (9, 8, 8)))
         print(
-            f"{name:<20}{run.size:>14}{len(run.peaks):>8}{run.failed:>15}{cells}{run.seconds:>9.1f}{run.samples / run.seconds:>11.1f}"
+            f"{name:<20}{run.size:>14}{len(run.peaks):>8}{run.failed:>15}{cells}"
+            f"{run.seconds:>9.1f}{run.samples / run.seconds:>11.1f}"
         )
     print(
-        "peaks: share of the device's memory; common: of the steps without the longest 1 % of the glosses."
+        "peaks: share of the device's memory; common: of the steps without the longest 1 % of the "
+        "glosses."
     )
-    print(
-        f"libsab trains {(rows[1][1].samples / rows[1][1].seconds) / (rows[0][1].samples / rows[0][1].seconds):.2f} times as many samples a second."
-    )
+    static, planned = (run.samples / run.seconds for _, run in rows[:2])
+    print(f"libsab trains {planned / static:.2f} times as many samples a second.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Trains a small model to tell the part of speech of a WordNet gloss, one epoch with static batches and one with libsab's.
+"""Trains a small model to tell the part of speech of a WordNet gloss, one epoch with static batches
+and one with libsab's.
 
-Both see the same glosses, model, seed, learning rule and average number of glosses a step; only the batches differ.
+Both see the same glosses, model, seed, learning rule and average number of glosses a step; only the
+batches differ.
 """
 
 import argparse
@@ -101,7 +103,8 @@ def main() -> None:
     for name, batches in ((f"static batches of {static_size}", static), ("libsab", ours)):
         seconds[name], padding, accuracy = run(batches, words, parts, test)
         print(
-            f"{name:<24}{len(batches):>10,}{seconds[name]:>10.1f}{100 * padding:>9.1f}%{100 * accuracy:>9.1f}%",
+            f"{name:<24}{len(batches):>10,}{seconds[name]:>10.1f}"
+            f"{100 * padding:>9.1f}%{100 * accuracy:>9.1f}%",
             flush=True,
         )
     static_seconds, our_seconds = seconds.values()

@@ -1,7 +1,10 @@
-"""Whether the declarations of a release are still there: compare.py THEN NOW, two files as include/sab_cdef.h. Prints "N passed, N failed".
+"""Whether the declarations of a release are still there: compare.py THEN NOW, two files as
+include/sab_cdef.h. Prints "N passed, N failed".
 
-Every constant with its value, which no new one of its enum has, every function and callback type word for word, every struct with its fields in their order; a struct may have more of them only
-at its end, behind the padding that it had and leaving none, and only when it begins with struct_size. Then breaks the new declarations in several ways and expects each to be found.
+Every constant with its value, which no new one of its enum has, every function and callback type
+word for word, every struct with its fields in their order; a struct may have more of them only at
+its end, behind the padding that it had and leaving none, and only when it begins with struct_size.
+Then breaks the new declarations in several ways and expects each to be found.
 """
 
 import pathlib

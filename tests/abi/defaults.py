@@ -1,4 +1,5 @@
-"""What each sab_..._init sets: defaults.py LIBRARY DECLARATIONS. A line for each struct of DECLARATIONS, a file as include/sab_cdef.h, with the bytes of each field that it has there."""
+"""What each sab_..._init sets: defaults.py LIBRARY DECLARATIONS. A line for each struct of
+DECLARATIONS, a file as include/sab_cdef.h, with the bytes of each field that it has there."""
 
 import ctypes
 import pathlib

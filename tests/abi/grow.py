@@ -1,4 +1,5 @@
-"""Headers as a later release may have them: grow.py INCLUDE. Appends a field to every struct that begins with struct_size, in place."""
+"""Headers as a later release may have them: grow.py INCLUDE. Appends a field to every struct that
+begins with struct_size, in place."""
 
 import pathlib
 import re

@@ -1,6 +1,8 @@
-"""Tools that read the headers, or the declarations file made of them, without being C compilers: readers.py PREFIX SCRATCH. Prints "N passed, N failed".
+"""Tools that read the headers, or the declarations file made of them, without being C compilers:
+readers.py PREFIX SCRATCH. Prints "N passed, N failed".
 
-Of the installed libsab. Needs cc, c++, swig, and ctypesgen and cffi for the Python that runs this; clang where there is one.
+Of the installed libsab. Needs cc, c++, swig, and ctypesgen and cffi for the Python that runs this;
+clang where there is one.
 """
 
 import importlib.util
@@ -217,7 +219,8 @@ def check_ctypesgen():
 
 
 def check_cffi():
-    """The declarations as they are, without a compiler (and so by pycparser), with the compiler's layout of every struct."""
+    """The declarations as they are, without a compiler (and so by pycparser), with the compiler's
+    layout of every struct."""
     ffi = cffi.FFI()
     ffi.cdef(DECLARATIONS)
     lib = ffi.dlopen(str(LIBRARY))

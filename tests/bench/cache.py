@@ -1,6 +1,8 @@
-"""Caches beside a bare copy, and beside redis-py with pickled values, as Bagua's CacheLoader keeps them: cache.py C_PROGRAM [FOLDER].
+"""Caches beside a bare copy, and beside redis-py with pickled values, as Bagua's CacheLoader keeps
+them: cache.py C_PROGRAM [FOLDER].
 
-Needs redis-server and redis-py for what they are compared with; without them those rows are left out. All is the least of several rounds, taken in turns.
+Needs redis-server and redis-py for what they are compared with; without them those rows are left
+out. All is the least of several rounds, taken in turns.
 """
 
 import json

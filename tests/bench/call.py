@@ -1,4 +1,5 @@
-"""call.c from Python: the raw call (`python`), Sampler.batches() (`python-batches`), and iterating, which gives indices alone (`python-indices`)."""
+"""call.c from Python: the raw call (`python`), Sampler.batches() (`python-batches`), and iterating,
+which gives indices alone (`python-indices`)."""
 
 import time
 

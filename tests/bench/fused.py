@@ -1,5 +1,6 @@
-"""Steps of optimizers over 1,000 small parameters: torch's plain, foreach and fused ones, and sab.torch_optim.fuse_optimizer. One thread; least of interleaved rounds.
-fused.py [PARAMETERS] [ELEMENTS]"""
+"""Steps of optimizers over 1,000 small parameters: torch's plain, foreach and fused ones, and
+sab.torch_optim.fuse_optimizer. One thread; least of interleaved rounds. fused.py [PARAMETERS]
+[ELEMENTS]"""
 
 import sys
 import time
@@ -62,14 +63,16 @@ for kind, options in ((torch.optim.SGD, dict(lr=0.1, momentum=0.9)), (torch.opti
     tables.append({name: each.best for name, each in rows.items()})
 
 print(
-    f"| a step of {count:,} parameters of {elements:,}, torch {torch.__version__}, ms (times as long) | SGD, momentum | Adam |"
+    f"| a step of {count:,} parameters of {elements:,}, torch {torch.__version__}, ms (times as "
+    f"long) | SGD, momentum | Adam |"
 )
 print("|---|---:|---:|")
 for name in tables[0]:
     print(
         f"| {name} |",
         " | ".join(
-            f"{table[name] * 1e3:.2f} ({table[name] / table['libsab, new gradients (set_to_none=True)']:.1f})"
+            f"{table[name] * 1e3:.2f} "
+            f"({table[name] / table['libsab, new gradients (set_to_none=True)']:.1f})"
             for table in tables
         ),
         "|",

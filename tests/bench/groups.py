@@ -1,8 +1,12 @@
-"""Groups: a step of a model on padded batches against the same on batches in groups, and padding against torch's: groups.py [SIZE].
+"""Groups: a step of a model on padded batches against the same on batches in groups, and padding
+against torch's: groups.py [SIZE].
 
-The model and the lengths are those of asym's published notebook: 1,024 samples of length 1, 4, 16 or 64, a length four times as long being a fourth as frequent; batches of 256; an embedding, a linear
-map, the maximum over a sample's places, a linear map. SIZE is that of the embedding and the hidden layer (notebook: 8,192; by default 512, with which a padded epoch takes ten seconds and more by Debian's torch and BLAS).
-Epochs of all kinds take turns from the same weights; the least time of each counts. Where `asym` can be imported it runs, too.
+The model and the lengths are those of asym's published notebook: 1,024 samples of length 1, 4, 16
+or 64, a length four times as long being a fourth as frequent; batches of 256; an embedding, a
+linear map, the maximum over a sample's places, a linear map. SIZE is that of the embedding and the
+hidden layer (notebook: 8,192; by default 512, with which a padded epoch takes ten seconds and more
+by Debian's torch and BLAS). Epochs of all kinds take turns from the same weights; the least time of
+each counts. Where `asym` can be imported it runs, too.
 """
 
 import sys
@@ -114,7 +118,8 @@ def least(call, runs=7):
 
 
 def overhead(data, thresholds):
-    """Seconds of grouping and grouping back in one step, forward and backward, without the model."""
+    """Seconds of grouping and grouping back in one step, forward and backward, without the
+    model."""
     tokens = [tokens for tokens, _ in data[:BATCH]]
     output = torch.ones((), requires_grad=True)
 
@@ -161,7 +166,9 @@ def training(size):
     expected, gradients = runs["padded"][0][1:]
     fast = min(run[0] for run in runs["sab.Collection"])
     print(
-        f"| an epoch of {SAMPLES // BATCH} steps, size {size:,}, {torch.get_num_threads()} threads, torch {torch.__version__} | seconds | times as fast as padded | loss differs by | gradients by |"
+        f"| an epoch of {SAMPLES // BATCH} steps, size {size:,}, {torch.get_num_threads()} "
+        f"threads, torch {torch.__version__} | seconds | times as fast as padded | loss differs "
+        f"by | gradients by |"
     )
     print("|---|---:|---:|---:|---:|")
     for kind, each in runs.items():
@@ -174,7 +181,8 @@ def training(size):
         print(f"| {kind} | {seconds:.2f} | {ratio:.1f} | {loss:.1e} | {gradient:.1e} |")
     spent = overhead(data, thresholds)
     print(
-        f"\nGrouping and joining a batch of {BATCH}: {spent * 1e3:.2f} ms, {100 * spent / (fast / (SAMPLES // BATCH)):.2f} % of a step in groups.\n"
+        f"\nGrouping and joining a batch of {BATCH}: {spent * 1e3:.2f} ms, "
+        f"{100 * spent / (fast / (SAMPLES // BATCH)):.2f} % of a step in groups.\n"
     )
 
 
@@ -209,7 +217,8 @@ def padding():
         for name, call in calls.items():
             times[name].append(least(call, 1))
     print(
-        f"| padding {SEQUENCES:,} sequences of 1 to {longest} int64 | ms | of pad_sequence's time | of zeroing and copying |"
+        f"| padding {SEQUENCES:,} sequences of 1 to {longest} int64 | ms | of pad_sequence's time "
+        f"| of zeroing and copying |"
     )
     print("|---|---:|---:|---:|")
     torchs, floor = (
@@ -218,7 +227,8 @@ def padding():
     )
     for name, each in times.items():
         print(
-            f"| {name} | {min(each) * 1e3:.0f} | {min(each) / torchs:.3f} | {min(each) / floor:.2f} |"
+            f"| {name} | {min(each) * 1e3:.0f} | {min(each) / torchs:.3f} | "
+            f"{min(each) / floor:.2f} |"
         )
 
 

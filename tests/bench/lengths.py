@@ -1,7 +1,9 @@
-"""Writes lengths with the published totals of wikitext-103 as an int32 .npy file: lengths.py FILE [COPIES].
+"""Writes lengths with the published totals of wikitext-103 as an int32 .npy file: lengths.py FILE
+[COPIES].
 
-1,164,464 paragraphs, 119,699,332 tokens. The shape is a mixture, made so that static batches of 32 hold about 67 % padding: headings of 3 to 12
-tokens, and paragraphs whose lengths are log-normal. With COPIES the shape is drawn that many times over (86 gives 100 million).
+1,164,464 paragraphs, 119,699,332 tokens. The shape is a mixture, made so that static batches of 32
+hold about 67 % padding: headings of 3 to 12 tokens, and paragraphs whose lengths are log-normal.
+With COPIES the shape is drawn that many times over (86 gives 100 million).
 """
 
 import sys

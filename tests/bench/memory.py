@@ -1,4 +1,5 @@
-"""What watching memory costs: a step of the example transformer alone, under each probe, and under a guard; least of several rounds that take turns.
+"""What watching memory costs: a step of the example transformer alone, under each probe, and under
+a guard; least of several rounds that take turns.
 
 python tests/bench/memory.py  (SAB_TORCH_LIBRARY must name the LibTorch component of this torch)
 """

@@ -1,8 +1,10 @@
-"""Packing: fill and speed beside textbook best-fit decreasing and histogram packing in Python, and beside a counting sort and a copy:
-packing.py [C_PROGRAM [SAMPLES...]].
+"""Packing: fill and speed beside textbook best-fit decreasing and histogram packing in Python, and
+beside a counting sort and a copy: packing.py [C_PROGRAM [SAMPLES...]].
 
-Lengths shaped like wikitext-103's paragraphs and like proteins (log-normal, median 270), cut at the capacity. Best-fit decreasing is what trl's `pack_dataset` does
-(a segment tree over the room left), histogram packing what Krell et al. 2021 publish; both are written out here, and trl is measured too where it is installed.
+Lengths shaped like wikitext-103's paragraphs and like proteins (log-normal, median 270), cut at the
+capacity. Best-fit decreasing is what trl's `pack_dataset` does (a segment tree over the room left),
+histogram packing what Krell et al. 2021 publish; both are written out here, and trl is measured too
+where it is installed.
 """
 
 import collections
@@ -29,7 +31,8 @@ def proteins(count, capacity):
 
 
 def best_fit_decreasing(sizes, capacity):
-    """Sample by sample, longest first, with a segment tree over the room left: bins as lists of samples."""
+    """Sample by sample, longest first, with a segment tree over the room left: bins as lists of
+    samples."""
     leaves = 1 << capacity.bit_length()
     tree = [0] * (2 * leaves)  # the largest room below each node that some bin has left
     by_room = collections.defaultdict(list)
@@ -46,7 +49,8 @@ def best_fit_decreasing(sizes, capacity):
 
     for index in np.argsort(-sizes, kind="stable").tolist():
         size = int(sizes[index])
-        # The least room of at least `size`: up from its leaf to the first right neighbour that has some, then down.
+        # The least room of at least `size`: up from its leaf to the first right neighbour that has
+        # some, then down.
         node = leaves + size
         if not tree[node]:
             while node > 1 and (node & 1 or not tree[node + 1]):
@@ -73,7 +77,8 @@ def best_fit_decreasing(sizes, capacity):
 
 
 def histogram_packing(sizes, capacity):
-    """Shortest-pack-first over the histogram of the lengths, then samples dealt to the packs: bins as lists of samples."""
+    """Shortest-pack-first over the histogram of the lengths, then samples dealt to the packs: bins
+    as lists of samples."""
     counts = np.bincount(sizes, minlength=capacity + 1)
     packs = collections.defaultdict(list)  # by room left: [times, lengths]
     for length in range(capacity, 0, -1):
@@ -140,7 +145,8 @@ def ours(method):
 
 
 def imbalance(sizes, capacity, ranks=8):
-    """Sum over steps of the costliest rank's squared lengths, over that of the mean rank: of the order as it is, and of a random one."""
+    """Sum over steps of the costliest rank's squared lengths, over that of the mean rank: of the
+    order as it is, and of a random one."""
     costs = []
     for rank in range(ranks):
         sampler = sab.PackedSampler(
@@ -188,7 +194,8 @@ def main():
                 base = base or seconds
                 fill = int(sizes.sum(dtype=np.int64)) / (bins * capacity)
                 print(
-                    f"| {shape}, {capacity:,}: {name} | {bins:,} | {bins / bound:.5f} | {100 * fill:.3f} % | {seconds:.4f} | {seconds / base:.1f} |",
+                    f"| {shape}, {capacity:,}: {name} | {bins:,} | {bins / bound:.5f} | "
+                    f"{100 * fill:.3f} % | {seconds:.4f} | {seconds / base:.1f} |",
                     flush=True,
                 )
     print()
@@ -206,7 +213,8 @@ def main():
         return
     print()
     print(
-        "| packing in C | pack, ms | counting sort, ms | copy, ms | pack / (4 sorts + 10 copies) | fill | epoch, ns a sample |"
+        "| packing in C | pack, ms | counting sort, ms | copy, ms | pack / (4 sorts + 10 copies) "
+        "| fill | epoch, ns a sample |"
     )
     print("|---|---:|---:|---:|---:|---:|---:|")
     for count in counts:
@@ -225,8 +233,11 @@ def main():
                         )
                         limit = 4 * said["sort"] + 10 * said["copy"]
                         print(
-                            f"| {shape}, {count:,} into {capacity:,}, {name} | {1e3 * said['pack']:.1f} | {1e3 * said['sort']:.1f} | {1e3 * said['copy']:.1f} "
-                            f"| {said['pack'] / limit:.2f} | {100 * said['fill']:.3f} % | {1e9 * said['epoch'] / count:.0f} |",
+                            f"| {shape}, {count:,} into {capacity:,}, {name} | "
+                            f"{1e3 * said['pack']:.1f} | {1e3 * said['sort']:.1f} | "
+                            f"{1e3 * said['copy']:.1f} "
+                            f"| {said['pack'] / limit:.2f} | {100 * said['fill']:.3f} % | "
+                            f"{1e9 * said['epoch'] / count:.0f} |",
                             flush=True,
                         )
 

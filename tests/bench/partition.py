@@ -1,8 +1,10 @@
-"""Items to parts: sab.partition against Karmarkar-Karp in Python, as training frameworks run it between steps: partition.py.
+"""Items to parts: sab.partition against Karmarkar-Karp in Python, as training frameworks run it
+between steps: partition.py.
 
-4,096 samples of log-normal lengths on 64 ranks; cost by length and by its square; with and without equal counts. The Python rows are a heap of states
-written out below, and verl's own where `verl.utils.seqlen_balancing` can be imported. Imbalance is the costliest part over the mean. Times are the best
-of several runs, taken in turns.
+4,096 samples of log-normal lengths on 64 ranks; cost by length and by its square; with and without
+equal counts. The Python rows are a heap of states written out below, and verl's own where
+`verl.utils.seqlen_balancing` can be imported. Imbalance is the costliest part over the mean. Times
+are the best of several runs, taken in turns.
 """
 
 import heapq
@@ -17,7 +19,8 @@ SAMPLES, RANKS = 4096, 64
 
 
 def karmarkar_karp(costs, parts, equal_counts):
-    """A heap of states, each a list of (sum, items) by falling sum; the two of the largest spread are joined."""
+    """A heap of states, each a list of (sum, items) by falling sum; the two of the largest spread
+    are joined."""
     order = sorted(range(len(costs)), key=costs.__getitem__)
     heap = []
     for first in range(0, len(order), parts if equal_counts else 1):
@@ -61,7 +64,8 @@ def main():
     peers = {"Karmarkar-Karp in Python": karmarkar_karp, "verl": verl()}
     slowest = float("inf")
     print(
-        f"| {SAMPLES} samples on {RANKS} ranks, Python {sys.version.split()[0]} | ms | ratio | costliest - cheapest | imbalance |\n|---|---:|---:|---:|---:|"
+        f"| {SAMPLES} samples on {RANKS} ranks, Python {sys.version.split()[0]} | ms | ratio | "
+        f"costliest - cheapest | imbalance |\n|---|---:|---:|---:|---:|"
     )
     for cost, costs in (("length", lengths), ("length²", lengths**2)):
         given = costs.tolist()
@@ -83,12 +87,14 @@ def main():
                 sums = [int(costs[part].sum()) for part in parts]
                 even = ", equal counts" if equal_counts else ""
                 print(
-                    f"| {cost}{even}: {name} | {1e3 * seconds:.2f} | {seconds / ours:.1f} | {max(sums) - min(sums)} | {max(sums) / np.mean(sums):.6f} |"
+                    f"| {cost}{even}: {name} | {1e3 * seconds:.2f} | {seconds / ours:.1f} | "
+                    f"{max(sums) - min(sums)} | {max(sums) / np.mean(sums):.6f} |"
                 )
                 if name in peers and not equal_counts:
                     slowest = min(slowest, seconds / ours)
     print(
-        f"\nAt least {slowest:.0f} times as fast as the fastest in Python, without equal counts (aim: 50)."
+        f"\nAt least {slowest:.0f} times as fast as the fastest in Python, without equal counts "
+        f"(aim: 50)."
     )
 
 

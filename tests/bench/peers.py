@@ -1,7 +1,8 @@
 """One shuffled epoch by libsab and by its peers on the same lengths: peers.py LENGTHS.npy [--json].
 
-Peers that are not installed are left out; fairseq's Cython module is looked for as `data_utils_fast` (its one .pyx file, compiled). Every time is
-the least of several rounds in which the systems take turns. Batches are numpy arrays where the peer gives them.
+Peers that are not installed are left out; fairseq's Cython module is looked for as
+`data_utils_fast` (its one .pyx file, compiled). Every time is the least of several rounds in which
+the systems take turns. Batches are numpy arrays where the peer gives them.
 """
 
 import argparse
@@ -41,8 +42,9 @@ def fairseq(sizes):
 
 
 def bucket_batch_sampler(module, base):
-    """BucketBatchSampler of `module`: with `base` "BatchSampler", batches of budget // edge; with "80", of 80, which keeps to the budget as far as
-    twice the mean; with "SizeAware", filled up to the budget, an element costing its bucket's edge, so that the padded batch keeps to it."""
+    """BucketBatchSampler of `module`: with `base` "BatchSampler", batches of budget // edge; with
+    "80", of 80, which keeps to the budget as far as twice the mean; with "SizeAware", filled up to
+    the budget, an element costing its bucket's edge, so that the padded batch keeps to it."""
 
     def make(sizes):
         import torch

@@ -1,8 +1,10 @@
-"""Automatic buckets beside equal runs, on ten distributions of lengths: plans.py [FOLDER OF .mo FILES]. Prints two tables in Markdown.
+"""Automatic buckets beside equal runs, on ten distributions of lengths: plans.py [FOLDER OF .mo
+FILES]. Prints two tables in Markdown.
 
-Three are real: glosses of WordNet in words, messages of translated programs in bytes (many are very short), and lines of Python's standard library in characters. Where a
-source is not installed, its row is left out. Batches are given over the lower bound, with the
-share of padding when each sample is padded to its bucket's longest.
+Three are real: glosses of WordNet in words, messages of translated programs in bytes (many are very
+short), and lines of Python's standard library in characters. Where a source is not installed, its
+row is left out. Batches are given over the lower bound, with the share of padding when each sample
+is padded to its bucket's longest.
 """
 
 import pathlib
@@ -79,7 +81,8 @@ def cells(sizes: np.ndarray, budget: float) -> "tuple[list[str], list[str]]":
 
     def over(plan: sab.Plan) -> str:
         padded = sum(bucket.padded_length * bucket.samples for bucket in plan.buckets)
-        return f"{plan.batch_count / plan.lower_bound:.4f} ({1 - sum(bucket.total for bucket in plan.buckets) / padded:.2%})"
+        padding = 1 - sum(bucket.total for bucket in plan.buckets) / padded
+        return f"{plan.batch_count / plan.lower_bound:.4f} ({padding:.2%})"
 
     beside = []
     for least in (16, 4):

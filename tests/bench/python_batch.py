@@ -1,7 +1,8 @@
 """What a batch costs in Python beyond its cost in C: python_batch.py [SIZES.npy].
 
-Rows are budgets; columns are microseconds a batch, the minimum of several interleaved passes over a shuffled epoch: the C calls alone
-(sab_next_batch, and sab_next_batches by 64), iterating a sampler (numpy, list), and Sampler.batches(), which builds a record of each batch.
+Rows are budgets; columns are microseconds a batch, the minimum of several interleaved passes over a
+shuffled epoch: the C calls alone (sab_next_batch, and sab_next_batches by 64), iterating a sampler
+(numpy, list), and Sampler.batches(), which builds a record of each batch.
 """
 
 import sys
@@ -64,8 +65,12 @@ def main():
         sizes = np.clip(np.random.default_rng(0).lognormal(4.3, 0.9, 1_164_464), 1, 2000).astype(
             np.int32
         )
-    print(f"{'budget':>8}{'batches':>10}{'samples/batch':>15}" + "".join(f"{name:>12}" for name in ("C, one", "C, blocks", "numpy", "list", "batches()"))
-          + f"{'numpy - C':>12}{'samples/s':>14}")  # fmt: skip
+    ways = ("C, one", "C, blocks", "numpy", "list", "batches()")
+    names = "".join(f"{name:>12}" for name in ways)
+    print(
+        f"{'budget':>8}{'batches':>10}{'samples/batch':>15}{names}"
+        f"{'numpy - C':>12}{'samples/s':>14}"
+    )
     for budget in (2048, 4096, 16384, 65536):
         plan = sab.plan(sizes, budget=budget, oversize="single")
         # Without the totals of a step, so that both sides of the comparison do the same work.
@@ -84,7 +89,8 @@ def main():
         row = "".join(f"{1e6 * seconds / len(sampler):>12.2f}" for seconds in best.values())
         beyond = 1e6 * (best["numpy"] - best["C, one"]) / len(sampler)
         print(
-            f"{budget:>8}{len(sampler):>10,}{len(sizes) / len(sampler):>15.1f}{row}{beyond:>12.2f}{len(sizes) / best['numpy']:>14,.0f}"
+            f"{budget:>8}{len(sampler):>10,}{len(sizes) / len(sampler):>15.1f}{row}"
+            f"{beyond:>12.2f}{len(sizes) / best['numpy']:>14,.0f}"
         )
 
 

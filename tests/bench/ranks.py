@@ -1,10 +1,13 @@
 """How even ranks are, and what waiting for the slowest costs: ranks.py [LENGTHS.NPY].
 
-Imbalance: mean over the steps of an epoch of (cost of the slowest rank / mean cost of the ranks), on 8 ranks, for cost by length (a packed or padded-free linear model) and by its
-square (attention). The same lengths, cost and tokens a batch for all. Then, for real lengths (WordNet's glosses, in words; proteins where mmseqs2-examples is installed), how much of the time of
-an epoch is spent waiting at 8, 64 and 1,024 ranks: a simulation of steps that end when the costliest rank does. On paper: a rank of n random samples whose costs have mean m and
-deviation d costs n m, give or take d sqrt(n), so the slowest of W takes about e(W) d / (m sqrt(n)) longer than the mean, with e(W) the expected largest of W normal numbers; more where few
-samples cost most.
+Imbalance: mean over the steps of an epoch of (cost of the slowest rank / mean cost of the ranks),
+on 8 ranks, for cost by length (a packed or padded-free linear model) and by its square (attention).
+The same lengths, cost and tokens a batch for all. Then, for real lengths (WordNet's glosses, in
+words; proteins where mmseqs2-examples is installed), how much of the time of an epoch is spent
+waiting at 8, 64 and 1,024 ranks: a simulation of steps that end when the costliest rank does. On
+paper: a rank of n random samples whose costs have mean m and deviation d costs n m, give or take d
+sqrt(n), so the slowest of W takes about e(W) d / (m sqrt(n)) longer than the mean, with e(W) the
+expected largest of W normal numbers; more where few samples cost most.
 """
 
 import gzip
@@ -144,7 +147,8 @@ def main():
             )
     print()
     print(
-        "| time lost to waiting, of an epoch without any | ranks | on paper | DistributedSampler | BalancedSampler | saved |\n|---|---:|---:|---:|---:|---:|"
+        "| time lost to waiting, of an epoch without any | ranks | on paper | DistributedSampler "
+        "| BalancedSampler | saved |\n|---|---:|---:|---:|---:|---:|"
     )
     for name, sizes, most in real():
         for kind, power in COSTS.items():
@@ -158,7 +162,9 @@ def main():
                 after = balanced(all_sizes, power, world_size, most)[1]
                 paper = on_paper(cost, count, world_size)
                 print(
-                    f"| {name}, {kind} | {world_size:,} | {100 * paper:.1f} % | {100 * (before - 1):.1f} % | {100 * (after - 1):.2f} % | {100 * (1 - after / before):.1f} % |",
+                    f"| {name}, {kind} | {world_size:,} | {100 * paper:.1f} % | "
+                    f"{100 * (before - 1):.1f} % | {100 * (after - 1):.2f} % | "
+                    f"{100 * (1 - after / before):.1f} % |",
                     flush=True,
                 )
 

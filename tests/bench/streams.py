@@ -1,6 +1,8 @@
-"""Streams against infinibatch and zlib: streams.py [C_PROGRAM]. WordNet's glosses in chunks of 10,000 lines of gzip; a mixture shaped like wikitext-103; generated text.
+"""Streams against infinibatch and zlib: streams.py [C_PROGRAM]. WordNet's glosses in chunks of
+10,000 lines of gzip; a mixture shaped like wikitext-103; generated text.
 
-Rates are the best of several runs, taken in turns in the same minute. infinibatch is left out where it is not installed.
+Rates are the best of several runs, taken in turns in the same minute. infinibatch is left out where
+it is not installed.
 """
 
 import gzip
@@ -170,13 +172,22 @@ def main():
             least = -(-int(sizes.sum()) // 16384)
             show(
                 f"wikitext's shape, read-ahead 10,000, carry_over={carry_over}",
-                f"{100 * (1 - tokens / padded):.2f} % padding, {batches} batches of at least {least}",
+                f"{100 * (1 - tokens / padded):.2f} % padding, {batches} batches of at least "
+                f"{least}",
             )
 
         stream = (
-            Stream.from_files(paths, shuffle=True, seed=1).prefetch(20_000).block_shuffle(1_000_000, seed=2).batch(2).flatten().window(2).flatten()
-            .readahead(10_000, budget=16384).rank(0, 1).prefetch(16)
-        )  # fmt: skip
+            Stream.from_files(paths, shuffle=True, seed=1)
+            .prefetch(20_000)
+            .block_shuffle(1_000_000, seed=2)
+            .batch(2)
+            .flatten()
+            .window(2)
+            .flatten()
+            .readahead(10_000, budget=16384)
+            .rank(0, 1)
+            .prefetch(16)
+        )
         next(stream)
         times = []
         for _ in range(20):

@@ -1,8 +1,10 @@
-"""Thresholds: the exact methods against the randomised one, in 1,000 random cases: thresholds.py [LENGTHS.npy].
+"""Thresholds: the exact methods against the randomised one, in 1,000 random cases: thresholds.py
+[LENGTHS.npy].
 
-A case is 100 to 10,000 log-normal lengths up to at most 2,048, 1 to 15 thresholds, cost by count * length, count * length² or one with constants. The randomised method
-runs asym's 100 searches, here in this library, and, where `asym` can be imported, there. Ratios are exact over randomised: at most 1 throughout is the promise.
-With LENGTHS.npy, times on all of those follow.
+A case is 100 to 10,000 log-normal lengths up to at most 2,048, 1 to 15 thresholds, cost by count *
+length, count * length² or one with constants. The randomised method runs asym's 100 searches, here
+in this library, and, where `asym` can be imported, there. Ratios are exact over randomised: at most
+1 throughout is the promise. With LENGTHS.npy, times on all of those follow.
 """
 
 import random
@@ -80,21 +82,25 @@ def main():
                 / total_time
             )
     print(
-        f"| {CASES} cases, exact against 100 searches | cost ratio: mean | least | largest | worse | times as fast: least | median |\n|---|---:|---:|---:|---:|---:|---:|"
+        f"| {CASES} cases, exact against 100 searches | cost ratio: mean | least | largest | "
+        f"worse | times as fast: least | median |\n|---|---:|---:|---:|---:|---:|---:|"
     )
     for name, ratios in rows.items():
         worse = sum(ratio > 1 + 1e-12 for ratio in ratios)
         print(
-            f"| {name} | {np.mean(ratios):.3f} | {min(ratios):.3f} | {max(ratios):.3f} | {worse} | {min(speed[name]):.1f} | {np.median(speed[name]):.1f} |"
+            f"| {name} | {np.mean(ratios):.3f} | {min(ratios):.3f} | {max(ratios):.3f} | {worse} "
+            f"| {min(speed[name]):.1f} | {np.median(speed[name]):.1f} |"
         )
     if peer_speed:
         print(
-            f"\nLeast total against asym itself, {len(peer_speed)} cases: {min(peer_speed):,.0f} to {max(peer_speed):,.0f} times as fast, median {np.median(peer_speed):,.0f}."
+            f"\nLeast total against asym itself, {len(peer_speed)} cases: {min(peer_speed):,.0f} "
+            f"to {max(peer_speed):,.0f} times as fast, median {np.median(peer_speed):,.0f}."
         )
     if len(sys.argv) > 1:
         lengths = np.load(sys.argv[1], mmap_mode="r")
         print(
-            f"\n| {len(lengths):,} lengths, {len(np.unique(lengths)):,} distinct, 15 thresholds | ms |\n|---|---:|"
+            f"\n| {len(lengths):,} lengths, {len(np.unique(lengths)):,} distinct, 15 thresholds | "
+            f"ms |\n|---|---:|"
         )
         for method in ("least_total", "least_worst", "randomised"):
             for name, cost in (

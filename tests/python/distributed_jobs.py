@@ -1,4 +1,5 @@
-"""Jobs of several processes that meet through gloo: distributed_jobs.py JOB WORLD_SIZE [ARGUMENTS AS JSON]. Prints what each rank gives, as JSON."""
+"""Jobs of several processes that meet through gloo: distributed_jobs.py JOB WORLD_SIZE [ARGUMENTS
+AS JSON]. Prints what each rank gives, as JSON."""
 
 import contextlib
 import json
@@ -43,7 +44,8 @@ def new_model():
 
 
 def loss_sum(model, indices):
-    """Summed over tokens. Of no samples it is a zero that still reaches all parameters, so that DDP's ranks stay in step."""
+    """Summed over tokens. Of no samples it is a zero that still reaches all parameters, so that
+    DDP's ranks stay in step."""
     if len(indices) == 0:
         return 0 * model(torch.zeros(1, dtype=torch.long)).sum()
     inputs, targets = (torch.cat(parts) for parts in zip(*map(tokens, indices)))
@@ -105,7 +107,8 @@ def train_alone(kind, micro_batches, world_size):
 
 
 def resume(rank, world_size, kind, folder, stop, victim):
-    """Goes on from the checkpoint of the folder, and writes one after each step. One rank kills itself in the middle of a step."""
+    """Goes on from the checkpoint of the folder, and writes one after each step. One rank kills
+    itself in the middle of a step."""
     folder = pathlib.Path(folder)
     sampler = sampler_of(kind, rank, world_size)
     if (folder / "checkpoint").exists():

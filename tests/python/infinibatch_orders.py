@@ -1,4 +1,5 @@
-"""Prints what infinibatch's iterators give for many seeds and arguments, as JSON: of libsab, or (with the argument `infinibatch`) of infinibatch itself."""
+"""Prints what infinibatch's iterators give for many seeds and arguments, as JSON: of libsab, or
+(with the argument `infinibatch`) of infinibatch itself."""
 
 import importlib
 import json

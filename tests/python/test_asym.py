@@ -1,4 +1,5 @@
-"""sab.compat.asym: numbers and gradients that asym itself gave, its behaviours, and properties against plain torch. Its groupers and thresholds are tested in test_group.py."""
+"""sab.compat.asym: numbers and gradients that asym itself gave, its behaviours, and properties
+against plain torch. Its groupers and thresholds are tested in test_group.py."""
 
 import copy
 import pickle
@@ -47,7 +48,8 @@ from sab.compat.asym.shape_signature import (  # noqa: E402
 
 @pytest.fixture(params=["core", "torch"])
 def path(request, monkeypatch):
-    """Memory of the CPU is moved by the core; that of other devices by torch's own operations, which run here on the CPU."""
+    """Memory of the CPU is moved by the core; that of other devices by torch's own operations,
+    which run here on the CPU."""
     monkeypatch.setattr(_columns, "_only_torch", request.param == "torch")
 
 
@@ -96,7 +98,8 @@ class Pairs(AnnotatedModule):
 
 
 def test_the_numbers_of_asym(path):
-    """Nested data, two lengths, a constant dimension's padding, masks of two lengths, keys converted, outputs grouped anew: each number as asym gave it."""
+    """Nested data, two lengths, a constant dimension's padding, masks of two lengths, keys
+    converted, outputs grouped anew: each number as asym gave it."""
     leaves, data = [], []
     for i, (a, b) in enumerate([(2, 1), (1, 3), (3, 2)]):
         x = torch.arange(2.0 * a, dtype=torch.float64).reshape(a, 2) + i

@@ -1,4 +1,5 @@
-"""Partitions and load-balancing samplers: properties, and the order of sab.compat.bagua against its rule written out with the installed torch."""
+"""Partitions and load-balancing samplers: properties, and the order of sab.compat.bagua against its
+rule written out with the installed torch."""
 
 import math
 import pickle
@@ -322,11 +323,14 @@ def test_bagua_without_torch():
     program = """
 import sys
 sys.modules["torch"] = None
-from sab.compat.bagua.contrib import LoadBalancingDistributedBatchSampler, LoadBalancingDistributedSampler
-sampler = LoadBalancingDistributedSampler([3, 1, 2, 5], lambda sample: sample, num_replicas=2, rank=1, shuffle=False)
-print(list(sampler), list(LoadBalancingDistributedBatchSampler(sampler, lambda indices: [indices])))
+from sab.compat.bagua import contrib
+sampler = contrib.LoadBalancingDistributedSampler(
+    [3, 1, 2, 5], lambda sample: sample, num_replicas=2, rank=1, shuffle=False
+)
+batches = contrib.LoadBalancingDistributedBatchSampler(sampler, lambda indices: [indices])
+print(list(sampler), list(batches))
 try:
-    LoadBalancingDistributedSampler([1], lambda sample: sample)
+    contrib.LoadBalancingDistributedSampler([1], lambda sample: sample)
 except RuntimeError as error:
     print(error)
 """

@@ -1,4 +1,5 @@
-"""sab.compat.bionemo against the published documentation of bionemo-size-aware-batching 1.0.0: outputs word for word, errors, loggers."""
+"""sab.compat.bionemo against the published documentation of bionemo-size-aware-batching 1.0.0:
+outputs word for word, errors, loggers."""
 
 import warnings
 
@@ -85,7 +86,8 @@ def test_size_aware_batching_documented():
     batches = list(size_aware_batching(DATASET, lambda x: x.numel(), 4, collate_fn=default_collate))
     assert (
         str(batches)
-        == "[tensor([[1, 2],\n        [3, 4]]), tensor([[5, 6],\n        [7, 8]]), tensor([[ 9, 10]])]"
+        == "[tensor([[1, 2],\n        [3, 4]]), tensor([[5, 6],\n        [7, 8]]), tensor([[ 9, "
+        "10]])]"
     )
 
 
@@ -130,17 +132,20 @@ def test_size_aware_errors():
 def test_bucket_batch_sampler_unshuffled_documented():
     assert (
         str(list(bucket_sampler(shuffle=False)))
-        == "[[0, 1], [2, 3], [4, 5], [6, 7, 8], [9, 10, 11], [12, 13, 14], [15, 16, 17, 18, 19], [20, 21, 22, 23, 24]]"
+        == "[[0, 1], [2, 3], [4, 5], [6, 7, 8], [9, 10, 11], [12, 13, 14], [15, 16, 17, 18, 19], "
+        "[20, 21, 22, 23, 24]]"
     )
 
 
 def test_bucket_batch_sampler_shuffled_documented():
     batch_sampler = bucket_sampler()
     assert str(list(batch_sampler)) == (
-        "[[24, 17, 16, 22, 19], [2, 5], [12, 10, 11], [3, 0], [15, 18, 20, 21, 23], [7, 13, 6], [14, 9, 8], [1, 4]]"
+        "[[24, 17, 16, 22, 19], [2, 5], [12, 10, 11], [3, 0], [15, 18, 20, 21, 23], [7, 13, 6], "
+        "[14, 9, 8], [1, 4]]"
     )
     assert str(list(batch_sampler)) == (
-        "[[14, 9, 13], [23, 16, 20, 21, 15], [5, 0], [8, 10, 11], [17, 24, 22, 18, 19], [12, 6, 7], [4, 2], [3, 1]]"
+        "[[14, 9, 13], [23, 16, 20, 21, 15], [5, 0], [8, 10, 11], [17, 24, 22, 18, 19], [12, 6, "
+        "7], [4, 2], [3, 1]]"
     )
 
 
@@ -152,7 +157,8 @@ def test_bucket_batch_sampler_of_size_aware_documented():
         individual={},
     )
     assert str(list(iter(batch_sampler))) == (
-        "[[24], [2, 5, 3, 0, 1, 4], [12, 10, 11, 7], [13, 6, 14], [17, 16], [22], [19, 15], [9, 8], [18, 20], [21], [23]]"
+        "[[24], [2, 5, 3, 0, 1, 4], [12, 10, 11, 7], [13, 6, 14], [17, 16], [22], [19, 15], [9, "
+        "8], [18, 20], [21], [23]]"
     )
 
 

@@ -238,9 +238,32 @@ class TestSerializers:
 
     def test_arrays_of_whoever_can_write(self):
         """Bytes of anyone's are a value of the kinds above, or a ValueError."""
-        plans = ["", "{}", "[]", '["x"]', '["array"]', '["array","O",[1]]', '["array","i4,O",[1]]', '["array","<f8",[-1]]', '["array","<f8",[99999999999999999999]]', '["array","<f8","3"]', '["array",["<f8"],[1]]',
-                 '["tensor","<U4",[1]]', '["scalar","|O",[]]', '["dict",[[1],2]]', '["dict",1]', '["bytes",-1]', '["bytes",1e9]', '["list"' * 10_000, '["bytes",9]', '["array","<f8",[3]]', '["list",{"a":1}]', '["array","|S0",[2]]',
-                 '["array","(2,)u1",[1]]', '["array","u1,u1",[1]]']  # fmt: skip
+        plans = [
+            "",
+            "{}",
+            "[]",
+            '["x"]',
+            '["array"]',
+            '["array","O",[1]]',
+            '["array","i4,O",[1]]',
+            '["array","<f8",[-1]]',
+            '["array","<f8",[99999999999999999999]]',
+            '["array","<f8","3"]',
+            '["array",["<f8"],[1]]',
+            '["tensor","<U4",[1]]',
+            '["scalar","|O",[]]',
+            '["dict",[[1],2]]',
+            '["dict",1]',
+            '["bytes",-1]',
+            '["bytes",1e9]',
+            '["list"' * 10_000,
+            '["bytes",9]',
+            '["array","<f8",[3]]',
+            '["list",{"a":1}]',
+            '["array","|S0",[2]]',
+            '["array","(2,)u1",[1]]',
+            '["array","u1,u1",[1]]',
+        ]
         if importlib.util.find_spec("torch"):
             plans += ['["bfloat16","|u1",[3]]', '["bfloat16","<U4",[1]]']
         raw = sab.Cache("memory:", serializer="bytes")

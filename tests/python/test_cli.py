@@ -1,4 +1,5 @@
-"""The command line: what it reads, what it prints, how it fails; and the systems it compares with."""
+"""The command line: what it reads, what it prints, how it fails; and the systems it compares
+with."""
 
 import gzip
 import json
@@ -350,7 +351,8 @@ def test_memory_json_of_a_step_that_prints(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "path", sys.path[:])
     pytest.importorskip("torch")
     (tmp_path / "step.py").write_text(
-        "import torch\ndef step(count, length):\n    print('hello')\n    torch.ones(count * int(length) + 1000)\n"
+        "import torch\ndef step(count, length):\n    print('hello')\n    torch.ones(count * "
+        "int(length) + 1000)\n"
     )
     arguments = [
         "memory",

@@ -1,4 +1,5 @@
-"""Collections against the same written out in plain torch: sample by sample, with gradients, on the core's path and on torch's."""
+"""Collections against the same written out in plain torch: sample by sample, with gradients, on the
+core's path and on torch's."""
 
 import collections
 import copy
@@ -36,7 +37,8 @@ gradcheck = torch.autograd.gradcheck
 
 @pytest.fixture(params=["core", "torch"])
 def path(request, monkeypatch):
-    """Memory of the CPU is moved by the core; that of other devices by torch's own operations, which run here on the CPU."""
+    """Memory of the CPU is moved by the core; that of other devices by torch's own operations,
+    which run here on the CPU."""
     monkeypatch.setattr(_columns, "_only_torch", request.param == "torch")
 
 
@@ -810,7 +812,8 @@ def test_refusals_of_samples(path):
                 ],
                 dictionary,
             ),
-            r"samples\[1\]\['y'\] has shape \(1,\): dimension 0 must be 2, the length 'a' of the sample in samples\['x'\]",
+            r"samples\[1\]\['y'\] has shape \(1,\): dimension 0 must be 2, the length 'a' of the "
+            r"sample in samples\['x'\]",
         ),
         (
             lambda: make([torch.ones(2, 3)], "(B, L_a, L_a)"),
@@ -850,7 +853,8 @@ def test_refusals_of_samples(path):
         ),
         (
             lambda: make([torch.ones(3)], "(B, L_a)", lengths={"a": [2]}),
-            r"samples\[0\] has shape \(3,\): dimension 0 must be 2, the length 'a' of the sample in lengths",
+            r"samples\[0\] has shape \(3,\): dimension 0 must be 2, the length 'a' of the sample "
+            r"in lengths",
         ),
         (
             lambda: make(sab.Jagged(torch.ones(3), [0, 2, 1]), "(B, L_a)"),
@@ -934,7 +938,8 @@ def test_refusals_of_groups(path):
         (lambda: collection.grouping(), "dimensions are none: must be at least one pair"),
         (
             lambda: outputs("(B, L_a)", torch.ones(1, 4)),
-            r"output of group 0 has shape \(1, 4\): dimension 1 must be 3, the longest 'a' of the group",
+            r"output of group 0 has shape \(1, 4\): dimension 1 must be 3, the longest 'a' of the "
+            r"group",
         ),
         (
             lambda: outputs("(B, L_a)", long, long),
@@ -1249,7 +1254,8 @@ def test_importing_sab_does_not_import_torch():
         [
             sys.executable,
             "-c",
-            "import sab, sys; assert 'torch' not in sys.modules; sab.Collection, sab.Grouped, sab.Jagged; assert 'torch' not in sys.modules",
+            "import sab, sys; assert 'torch' not in sys.modules; sab.Collection, sab.Grouped, "
+            "sab.Jagged; assert 'torch' not in sys.modules",
         ],
         check=True,
     )

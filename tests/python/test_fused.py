@@ -1,4 +1,5 @@
-"""Fused optimizers against the plain ones: bit for bit, whatever happens to parameters, gradients and state between two steps."""
+"""Fused optimizers against the plain ones: bit for bit, whatever happens to parameters, gradients
+and state between two steps."""
 
 import copy
 import io

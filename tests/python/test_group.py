@@ -1,4 +1,5 @@
-"""Thresholds: exact ones against trying all and never worse than randomised ones; groupings; sab.compat.asym against its rules written out."""
+"""Thresholds: exact ones against trying all and never worse than randomised ones; groupings;
+sab.compat.asym against its rules written out."""
 
 import itertools
 import math

@@ -1,4 +1,5 @@
-"""Memory from Python: peaks to the byte, models, the largest batch of real models on an emulated device, steps that survive, and the guard."""
+"""Memory from Python: peaks to the byte, models, the largest batch of real models on an emulated
+device, steps that survive, and the guard."""
 
 import gc
 import pickle
@@ -734,7 +735,8 @@ def test_guard_outlives_a_leak_that_ends_an_unguarded_run(caplog):
         leaking_run(plan, limit, False, 0.3 * limit)
     seen, info = leaking_run(plan, limit, True, 0.3 * limit)
     assert sorted(np.concatenate(seen).tolist()) == list(range(20_000))
-    # The plan leaves no room at all: one of the steps before the first judgement may run out, and is split.
+    # The plan leaves no room at all: one of the steps before the first judgement may run out, and
+    # is split.
     assert (
         info.lowered > 0 and info.budget < limit and info.out_of_memory <= 1 and info.peak <= limit
     )
@@ -789,7 +791,8 @@ def test_budget_changes_in_the_middle_of_an_epoch():
 
 
 def test_errors_in_work_leave_nothing_behind():
-    """Exceptions in hooks of all kinds: the RNG and the peak are as before, and no reference is kept."""
+    """Exceptions in hooks of all kinds: the RNG and the peak are as before, and no reference is
+    kept."""
     import weakref
 
     class Thing:
@@ -823,9 +826,12 @@ sys.path.insert(0, sys.argv[1])
 from test_memory import Pretend
 
 rank = int(sys.argv[3])
-dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}/meeting", rank=rank, world_size=2)
+meeting = f"file://{sys.argv[2]}/meeting"
+dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
 device = Pretend(1000 * (rank + 1))
-found = sab.find_max_batch(lambda count: device.take(10 * count), device, search="binary", reduce="torch")
+found = sab.find_max_batch(
+    lambda count: device.take(10 * count), device, search="binary", reduce="torch"
+)
 sizes = np.random.default_rng(0).integers(1, 60, 4000)
 plan = sab.plan(sizes, budget=600)
 device = Pretend(8000 if rank else 100_000)  # one rank has little room
@@ -833,9 +839,12 @@ sampler = sab.BucketSampler(plan, rank=rank, world_size=2)
 seen = []
 with sab.MemoryGuard(sampler, device, interval=4, reduce="torch") as guard:
     for batch in sampler.batches():
-        guard.step(batch, lambda first, count, weight: device.take(int(2000 + 12 * count * batch.padded_length)))
+        def step(first, count, weight):
+            device.take(int(2000 + 12 * count * batch.padded_length))
+        guard.step(batch, step)
         seen += batch.indices.tolist()
-    print(found.batch_size, guard.info.lowered, guard.info.budget, guard.info.steps, guard.info.out_of_memory)
+    info = guard.info
+    print(found.batch_size, info.lowered, info.budget, info.steps, info.out_of_memory)
 print(*seen)
 """
 

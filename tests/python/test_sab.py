@@ -1,4 +1,5 @@
-"""The Python package: properties of plans and samplers over random inputs, state, inputs and errors."""
+"""The Python package: properties of plans and samplers over random inputs, state, inputs and
+errors."""
 
 import contextlib
 import copy
@@ -591,7 +592,8 @@ def test_ctrl_c_comes_through_a_long_build():
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_from_outside_is_never_swallowed():
-    # The signal arrives while C runs, so that Python raises in the first instant of the progress callback.
+    # The signal arrives while C runs, so that Python raises in the first instant of the progress
+    # callback.
     sizes = np.arange(3_000_000) % 500
     for attempt in range(5):
         timer = threading.Timer(0.02 + 0.003 * attempt, os.kill, (os.getpid(), signal.SIGINT))

@@ -1,4 +1,5 @@
-"""Streams from Python: functions of every kind, states, threads, forks, files that fail, loaders, and infinibatch's names."""
+"""Streams from Python: functions of every kind, states, threads, forks, files that fail, loaders,
+and infinibatch's names."""
 
 import collections
 import gc
@@ -514,7 +515,9 @@ def test_streams_are_pickled_with_their_place():
 KILLED = """
 import os, pickle, signal, sys
 from sab import Stream
-stream = Stream.from_files(sys.argv[2:], shuffle=True, seed=1).prefetch(300).block_shuffle(400, seed=2).readahead(200, budget=900, carry_over=True).prefetch(9)
+shuffled = Stream.from_files(sys.argv[2:], shuffle=True, seed=1).prefetch(300)
+batches = shuffled.block_shuffle(400, seed=2).readahead(200, budget=900, carry_over=True)
+stream = batches.prefetch(9)
 state, out = sys.argv[1], sys.stdout
 if os.path.exists(state):
     stream.load_state_dict(pickle.load(open(state, "rb")))
@@ -631,9 +634,9 @@ def test_chunks_split_over_ranks_end_at_different_steps_and_a_rank_stage_does_no
 
     chunks = [list(range(40)), list(range(40, 47)), list(range(47, 67)), list(range(67, 70))]
 
-    def theirs(
-        rank,
-    ):  # infinibatch's way: each rank its chunks, and its own batches of them. Where ranks meet in each step, one waits for ever
+    def theirs(rank):
+        """As in infinibatch: each rank has its own chunks, and makes its own batches of them. Where
+        ranks meet in each step, one waits for ever."""
         lines = datasets.chunked_dataset_iterator(
             chunks, iter, 10, train=False, shuffle=False, num_instances=2, instance_rank=rank
         )
@@ -1088,7 +1091,8 @@ def test_exit_with_streams_that_run():
     assert done.returncode == 0 and done.stderr == "" and "is exiting" in done.stdout, done
 
 
-# Functions take Python's lock after the interpreter has exited: in the library's threads, and in a daemon thread that takes from a stream.
+# Functions take Python's lock after the interpreter has exited: in the library's threads, and in a
+# daemon thread that takes from a stream.
 SLOW_AT_EXIT = """
 import threading, time
 from sab import Stream
@@ -1107,7 +1111,8 @@ time.sleep(0.2)
 SLOW_PIPELINES = {
     "prefetch": "Stream.from_iterable(items).prefetch(50)",
     "threads": "Stream.from_iterable(items).map(str, threads=2).prefetch(50)",
-    "nested": "Stream.from_items([1], infinite=True).map(lambda x: next(Stream.from_iterable(items))).prefetch(5)",
+    "nested": "Stream.from_items([1], infinite=True).map(lambda x: "
+    "next(Stream.from_iterable(items))).prefetch(5)",
 }
 
 

@@ -1,4 +1,5 @@
-"""Accelerate: two processes on this machine, each with its share of every step; a stop in the middle of an epoch.
+"""Accelerate: two processes on this machine, each with its share of every step; a stop in the
+middle of an epoch.
 
 needs: accelerate
 """
@@ -17,7 +18,8 @@ import sab
 
 # [loader]
 class Loader(DataLoader):
-    """Its state is where the loop stands. Workers have fetched more, which is what the sampler's own state counts."""
+    """Its state is where the loop stands. Workers have fetched more, which is what the sampler's
+    own state counts."""
 
     step = 0
 

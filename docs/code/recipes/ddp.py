@@ -1,4 +1,5 @@
-"""DistributedDataParallel: two processes on this machine, a stop in the middle of an epoch, and one process that goes on.
+"""DistributedDataParallel: two processes on this machine, a stop in the middle of an epoch, and one
+process that goes on.
 
 needs: torch
 """
@@ -67,7 +68,8 @@ def main(folder):
     assert sorted(first + second + rest) == list(range(len(dataset)))  # nothing lost, nothing twice
     # [end]
     print(
-        f"{len(first)} and {len(second)} samples on two ranks, {len(rest)} on one: {len(dataset)} in all"
+        f"{len(first)} and {len(second)} samples on two ranks, {len(rest)} on one: {len(dataset)} "
+        f"in all"
     )
 
     # [loader]

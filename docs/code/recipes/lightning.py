@@ -75,7 +75,7 @@ class Training(pl.LightningModule):
 def main(folder):
     # [options]
     options = dict(
-        use_distributed_sampler=False,  # the sampler knows its rank: Lightning must not put its own in its place
+        use_distributed_sampler=False,  # keep this sampler: it knows its rank
         reload_dataloaders_every_n_epochs=1,  # for each epoch a sampler that is told its number
     )
     # [end]
@@ -114,7 +114,8 @@ def main(folder):
         whole.seen[: len(whole.seen) // 2] != whole.seen[len(whole.seen) // 2 :]
     )  # another order in the second epoch
     print(
-        f"{len(whole.seen)} steps in two epochs, the same {len(resumed.seen)} after the third stop, at step 40"
+        f"{len(whole.seen)} steps in two epochs, the same {len(resumed.seen)} after the third "
+        f"stop, at step 40"
     )
 
 

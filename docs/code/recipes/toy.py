@@ -1,4 +1,5 @@
-"""What the recipes share: sentences of random words and lengths, labelled by whether word 1 is in them, and a small model."""
+"""What the recipes share: sentences of random words and lengths, labelled by whether word 1 is in
+them, and a small model."""
 
 # [toy]
 import numpy as np

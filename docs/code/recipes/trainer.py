@@ -30,7 +30,8 @@ class Loader(DataLoader):
 
 
 class BudgetTrainer(Trainer):
-    """Trainer with batches by a budget of padded tokens, in the place of per_device_train_batch_size."""
+    """Trainer with batches by a budget of padded tokens, in the place of
+    per_device_train_batch_size."""
 
     def get_train_dataloader(self):
         plan = sab.plan(sizes, budget=1024)

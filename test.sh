@@ -33,9 +33,9 @@ build() { # build DIRECTORY [CMAKE OPTION...]
   ninja -C "$directory" --quiet
 }
 
-step "unit tests and golden vectors, LibTorch of Debian"
+step "unit and C tests, golden vectors, LibTorch of Debian"
 build build/release -DSAB_BUILD_TORCH=ON
-(cd build/release && ctest --output-on-failure)
+(cd build/release && ctest --output-on-failure --parallel 2)
 cmake --install build/release --prefix "$PWD/build/prefix" > /dev/null
 libdir=$(dirname "$(find "$PWD/build/prefix" -name libsab.so)")
 export SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0
@@ -97,9 +97,7 @@ if [ "$mode" != quick ]; then
     step "with -fsanitize=$sanitizers"
     directory=build/${sanitizers%,*}
     build "$directory" -DSAB_SANITIZE=$sanitizers -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -DNDEBUG"
-    (cd "$directory" && ctest --output-on-failure)
-    cmake --install "$directory" --prefix "$PWD/$directory/prefix" > /dev/null
-    tests/c/run.sh "$PWD/$directory/prefix" "$PWD/$directory/c" $sanitizers
+    (cd "$directory" && ctest --output-on-failure --parallel 2)
   done
   step "fuzzers, $fuzz_seconds s each"
   tests/fuzz/run.sh "$PWD/build/fuzz" "$fuzz_seconds"

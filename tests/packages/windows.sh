@@ -38,4 +38,4 @@ in_chroot "$root" sh -euc '
   for vectors in /sab/tests/golden/*.txt; do wine /tests/golden.exe "$vectors"; done
   cd /tests && ctest --output-on-failure
   cp /sab/README.md /sab/ARCHITECTURE.md . && gzip -k ./*.md && zstd -q ./*.md
-  for ending in md md.gz md.zst; do wine stream.exe README.$ending ARCHITECTURE.$ending; done'
+  for ending in md md.gz md.zst; do wine example_stream.exe README.$ending ARCHITECTURE.$ending; done'

@@ -17,7 +17,7 @@ import tempfile
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 SETUP = """
-import numpy as np, torch, sab, sab.torch_optim
+import numpy as np, torch, sab, sab.torch
 from torch.utils.data import DataLoader
 """
 # Text that is in the block; what runs before it; what is replaced in it.
@@ -71,7 +71,7 @@ for name in names:
         {"for batch in batches: ...": "batch = next(batches)"},
     ),
     (
-        "sab.torch_optim.fuse_optimizer",
+        "sab.torch.fuse_optimizer",
         "model = torch.nn.Linear(4, 4); model(torch.rand(2, 4)).sum().backward()",
         {},
     ),

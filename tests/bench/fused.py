@@ -1,12 +1,12 @@
 """Steps of optimizers over 1,000 small parameters: torch's plain, foreach and fused ones, and
-sab.torch_optim.fuse_optimizer. One thread; least of interleaved rounds. fused.py [PARAMETERS]
+sab.torch.fuse_optimizer. One thread; least of interleaved rounds. fused.py [PARAMETERS]
 [ELEMENTS]"""
 
 import sys
 import time
 
 import torch
-from sab.torch_optim import fuse_optimizer
+from sab.torch import fuse_optimizer
 
 count, elements = [int(each) for each in sys.argv[1:3] + ["1000", "32"][len(sys.argv) - 1 :]]
 torch.set_num_threads(1)

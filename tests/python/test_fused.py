@@ -17,8 +17,8 @@ import torch.multiprocessing.reductions  # noqa: E402
 
 from hypothesis import given, settings, strategies as st  # noqa: E402
 
-import sab.torch_optim  # noqa: E402
-from sab.torch_optim import fuse_optimizer, fuse_step, is_fused_optimizer  # noqa: E402
+import sab.torch  # noqa: E402
+from sab.torch import fuse_optimizer, fuse_step, is_fused_optimizer  # noqa: E402
 
 optim = torch.optim
 TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
@@ -378,7 +378,7 @@ def test_a_parameter_alone_drags_little_memory_along():
     written = io.BytesIO()
     torch.save(params[50], written)
     assert written.tell() < 140_000 and all(
-        sab.torch_optim._storage(param).nbytes() <= 131_072 for param in params
+        sab.torch._optimizers._storage(param).nbytes() <= 131_072 for param in params
     )
 
 
@@ -796,7 +796,7 @@ def test_gradients_that_others_use_stay_where_they_are():
 
 
 def test_gradients_that_lie_in_order_are_not_copied(monkeypatch):
-    import sab.torch_optim
+    import sab.torch
 
     pair = Pair(optim.SGD, dict(lr=0.1, momentum=0.9))
     pair.run(1)
@@ -814,7 +814,7 @@ def test_gradients_that_lie_in_order_are_not_copied(monkeypatch):
     def fail(tensors):
         raise AssertionError("copied")
 
-    monkeypatch.setattr(sab.torch_optim, "_flatten", fail)
+    monkeypatch.setattr(sab.torch._optimizers, "_flatten", fail)
     pair.step()
     pair.check()
 

@@ -698,7 +698,13 @@ def modules_with_examples():
 
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_doctests(name, tmp_path, monkeypatch):
-    if name in ("sab._group", "sab._collection", "sab.torch_optim", "sab.compat.torchtune"):
+    if name in (
+        "sab._group",
+        "sab._collection",
+        "sab.torch._datasets",
+        "sab.torch._optimizers",
+        "sab.compat.torchtune",
+    ):
         pytest.importorskip("torch")
     if name == "sab.compat.torchtune" and not os.environ.get("SAB_TORCH_LIBRARY"):
         pytest.skip("an emulated device needs the LibTorch component: SAB_TORCH_LIBRARY names it")

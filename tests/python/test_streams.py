@@ -677,14 +677,18 @@ def test_ranks_go_on_as_another_number_of_them():
 
 def test_loaders():
     torch_data = pytest.importorskip("torch.utils.data")
+    import sab.torch
+
     stream = numbers(100).batch(3)
     for workers in (0, 2):
         batches = list(
-            torch_data.DataLoader(stream.dataset(), batch_size=None, num_workers=workers)
+            torch_data.DataLoader(
+                sab.torch.StreamDataset(stream), batch_size=None, num_workers=workers
+            )
         )
         assert sorted(int(x) for batch in batches for x in batch) == list(range(100))
     spawned = torch_data.DataLoader(
-        stream.dataset(transform=sum),
+        sab.torch.StreamDataset(stream, transform=sum),
         batch_size=None,
         num_workers=2,
         multiprocessing_context="spawn",
@@ -692,11 +696,11 @@ def test_loaders():
     assert sorted(int(x) for x in spawned) == sorted(
         [sum(range(i, min(i + 3, 100))) for i in range(0, 100, 3)]
     )
-    dataset = stream.dataset(rank=1, world_size=2)
+    dataset = sab.torch.StreamDataset(stream, rank=1, world_size=2)
     head = [batch for batch, _ in zip(dataset, range(5))]
     state = dataset.state_dict()
     rest = list(dataset)
-    again = stream.dataset(rank=1, world_size=2)
+    again = sab.torch.StreamDataset(stream, rank=1, world_size=2)
     again.load_state_dict(state)
     assert list(again) == rest and len(head) == 5
 
@@ -1285,13 +1289,15 @@ def test_iterators_of_infinibatch_that_prefetch_are_closed_for_good():
 
 def test_datasets_that_were_begun_before_their_workers():
     torch_data = pytest.importorskip("torch.utils.data")
-    dataset = numbers(40).dataset()
+    import sab.torch
+
+    dataset = sab.torch.StreamDataset(numbers(40))
     assert list(itertools.islice(dataset, 7)) == list(range(7))
     rest = [
         int(x) for x in torch_data.DataLoader(dataset, batch_size=None, num_workers=2) if x != []
     ]
     assert sorted(rest) == list(range(7, 40))
-    three = [numbers(40).dataset(rank=rank, world_size=3) for rank in range(3)]
+    three = [sab.torch.StreamDataset(numbers(40), rank=rank, world_size=3) for rank in range(3)]
     for part in three:
         part.load_state_dict(dataset.state_dict())
     assert sorted(x for part in three for x in part if x != []) == list(range(7, 40))

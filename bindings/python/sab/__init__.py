@@ -12,21 +12,20 @@ Sizes are in the caller's unit: tokens, residues, frames, seconds, nodes.
 """
 
 from sab._balance import LoadBalancingBatchSampler, LoadBalancingSampler, partition
+from sab._batch import Batch
 from sab._cache import Cache, CachedDataset, CacheStats
-from sab._collection import Collection, Grouped, Jagged
+from sab._collection import Collection, Grouped
 from sab._devices import Device, is_out_of_memory
 from sab._group import Grouping, Thresholds, find_thresholds
 from sab._guard import MemoryGuard, MemoryGuardInfo
 from sab._max_batch import (
     MaxBatch,
-    Verification,
     chunked_step,
     find_executable_batch_size,
     find_max_batch,
     grow_batch,
     grow_doubling,
     grow_linear,
-    verify,
 )
 from sab._model import MemoryModel, MemoryModelInfo, measurement_points
 from sab._native import (
@@ -37,15 +36,20 @@ from sab._native import (
     MismatchError,
     SkippedWarning,
     UnsupportedError,
+)
+from sab._native import (
     ffi as _ffi,
+)
+from sab._native import (
     lib as _lib,
 )
 from sab._pack import PackedSampler, PackInfo
 from sab._peaks import Peaks, collect_peak
-from sab._plan import Bucket, Plan, Report, create_buckets, plan
+from sab._plan import Bucket, Plan, Report, Verification, create_buckets, plan, verify
 from sab._probe import MemoryStats, Probe
 from sab._ranks import BalancedSampler, BalanceReport, ShardedSampler, check_ranks, data_rank, ranks
-from sab._samplers import Batch, BucketSampler, SequentialSampler, SizeAwareSampler, SizeAwareStream
+from sab._samplers import BucketSampler, SequentialSampler, SizeAwareSampler, SizeAwareStream
+from sab._signature import Jagged
 from sab._sizes import Sizes
 from sab._streams import Stream
 

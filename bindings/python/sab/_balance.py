@@ -7,20 +7,10 @@ from typing import Any, Callable, Iterable, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import (
-    Calls,
-    Progress,
-    check,
-    ffi,
-    flag,
-    keep_exception,
-    lib,
-    new_options,
-    real,
-    whole,
-)
-from sab._plan import one_of
-from sab._samplers import Indices, _RandomAccessSampler, _sampler_options
+from sab._arguments import flag, one_of, real, whole
+from sab._batch import Indices
+from sab._native import Calls, Progress, check, ffi, keep_exception, lib, new_options
+from sab._samplers import RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
 METHODS = {
@@ -103,7 +93,7 @@ def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> A
     return options
 
 
-class LoadBalancingSampler(_RandomAccessSampler):
+class LoadBalancingSampler(RandomAccessSampler):
     """Samples of nearly equal complexity for the ranks of each step, in the order of Bagua's ``LoadBalancingDistributedSampler``, without torch.
 
     Samples sorted by complexity are cut into chunks of ``world_size``, one sample for each rank; the chunks are shuffled by torch's generator, seeded with
@@ -139,7 +129,7 @@ class LoadBalancingSampler(_RandomAccessSampler):
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
         balancing.batch_size = whole("batch_size", batch_size, 1)
-        options = _sampler_options(seed, rank, world_size, "split", 0, step_totals)
+        options = sampler_options(seed, rank, world_size, "split", 0, step_totals)
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
         check(lib.sab_load_balancing_sampler_new(sizes._handle, balancing, options, handle))
@@ -189,7 +179,7 @@ def sab_py_make_batches(ctx: Any, indices: Any, count: int, batches: Any) -> int
     return 0
 
 
-class LoadBalancingBatchSampler(_RandomAccessSampler):
+class LoadBalancingBatchSampler(RandomAccessSampler):
     """Batches of variable size, as many on each rank, of the samples that :class:`LoadBalancingSampler` deals out to it.
 
     Ranks with fewer batches than others see their first ones again, or, with ``drop_last``, the others leave out their last ones: what
@@ -235,7 +225,7 @@ class LoadBalancingBatchSampler(_RandomAccessSampler):
                 lib.sab_py_make_batches,
                 self._calls.handle,
             )
-        options = _sampler_options(seed, rank, world_size, "split", 0, step_totals)
+        options = sampler_options(seed, rank, world_size, "split", 0, step_totals)
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
         check(

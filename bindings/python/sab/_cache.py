@@ -12,19 +12,8 @@ import warnings
 from multiprocessing import util
 from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union
 
-from sab._native import (
-    Calls,
-    check,
-    ffi,
-    flag,
-    keep_exception,
-    lib,
-    new_options,
-    path_bytes,
-    real,
-    whole,
-)
-from sab._plan import one_of
+from sab._arguments import flag, one_of, real, whole
+from sab._native import Calls, check, ffi, keep_exception, lib, new_options, path_bytes
 
 Key = Union[str, bytes, int]
 Value = TypeVar("Value")

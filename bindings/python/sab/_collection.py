@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import collections.abc
-import operator
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Dict,
     Iterator,
-    List,
     Mapping,
-    NamedTuple,
     Optional,
     Sequence,
-    Tuple,
     TypeVar,
     Union,
 )
@@ -23,358 +18,28 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from sab._group import Grouping
-from sab._native import whole
-
 if TYPE_CHECKING:
     from sab._columns import Column, Rule
 
-Signature = Union[str, Dict[str, Any], Tuple[Any, ...]]
-Path = Tuple[Any, ...]
 
-
-class Jagged(NamedTuple):
-    """Samples in one piece: sample ``i`` is ``values[offsets[i]:offsets[i + 1]]``. ``offsets`` are whole numbers, one more than there are samples."""
-
-    values: Any
-    offsets: Any
-
-
-class _Dimension(NamedTuple):
-    kind: str  # "B", "L", "M" or "number"
-    name: str
-    size: int
-
-    def __str__(self) -> str:
-        return (
-            str(self.size)
-            if self.kind == "number"
-            else f"{self.kind}_{self.name}"
-            if self.name
-            else self.kind
-        )
-
-
-class _Signature:
-    """ "(B, L_residue, 3, M)", read."""
-
-    def __init__(self, text: str, what: str) -> None:
-        def refuse(rule: str) -> None:
-            raise ValueError(f'{what} = "{text}": {rule}')
-
-        self.text = text
-        if not (text.startswith("(") and text.endswith(")")):
-            refuse('must stand in parentheses, such as "(B, L_length, 3)"')
-        words = [word.strip() for word in text[1:-1].split(",")]
-        if words[-1] == "" and len(words) > 1:  # "(B,)"
-            words.pop()
-        self.dims: list[_Dimension] = []
-        for word in words:
-            if word in ("B", "M"):
-                self.dims.append(_Dimension(word, "", 0))
-            elif word[:2] in ("L_", "M_") and len(word) > 2:
-                self.dims.append(_Dimension(word[0], word[2:], 0))
-            elif word.isdecimal() and word.isascii():
-                self.dims.append(_Dimension("number", "", int(word)))
-            else:
-                refuse(f'"{word}" must be B, L_ and a name, M, M_ and a name, or a number')
-        kinds = [dim.kind for dim in self.dims]
-        if kinds.count("B") != 1:
-            refuse("must have B exactly once")
-        if len(kinds) > 17:
-            refuse("has more than 16 dimensions beside B")
-        self.batch_dim = kinds.index("B")
-        self.own = [dim for dim in self.dims if dim.kind != "B"]  # a sample's
-        self.numbers = tuple(at for at, dim in enumerate(self.own) if dim.kind == "number")
-
-
-class _Leaf(NamedTuple):
-    path: Path
-    signature: _Signature
-
-
-def _leaves(signature: Any, what: str, path: Path = ()) -> "list[_Leaf]":
-    if isinstance(signature, str):
-        return [_Leaf(path, _Signature(signature, what))]
-    if not isinstance(signature, (dict, tuple)) or not signature:
-        raise TypeError(
-            f"{what} = {signature!r}: must be a text, or a dictionary or tuple of signatures"
-        )
-    items = signature.items() if isinstance(signature, dict) else enumerate(signature)
-    return [
-        leaf for key, below in items for leaf in _leaves(below, f"{what}[{key!r}]", (*path, key))
-    ]
-
-
-def _built(signature: Signature, values: Iterator[Any]) -> Any:
-    """What a signature is of, from what each of its leaves is of."""
-    if isinstance(signature, dict):
-        return {key: _built(below, values) for key, below in signature.items()}
-    if isinstance(signature, tuple):
-        return tuple([_built(below, values) for below in signature])
-    return next(values)
-
-
-def _copied(signature: Signature, leaves: "list[_Leaf]") -> Signature:
-    made: Signature = _built(signature, (leaf.signature.text for leaf in leaves))
-    return made
-
-
-def _name(what: str, path: Path) -> str:
-    return what + "".join(f"[{key!r}]" for key in path)
-
-
-def _picked(samples: "list[Any]", path: Path) -> "list[Any]":
-    """What each sample has at a path."""
-    for depth, key in enumerate(path):
-        try:
-            samples = list(map(operator.itemgetter(key), samples))
-        except (LookupError, TypeError):
-            for number, sample in enumerate(samples):
-                try:
-                    sample[key]
-                except (LookupError, TypeError):
-                    raise ValueError(
-                        f"{_name('samples', (number, *path[:depth]))} has no {key!r}, as the signature says"
-                    ) from None
-            raise
-    return samples
-
-
-def _at(given: Any, path: Path, what: str) -> Any:
-    for depth, key in enumerate(path):
-        if not (
-            isinstance(given, collections.abc.Mapping)
-            and key in given
-            or isinstance(given, (tuple, list))
-            and isinstance(key, int)
-            and key < len(given)
-        ):
-            raise ValueError(f"{_name(what, path[:depth])} has no {key!r}, as the signature says")
-        given = given[key]
-    return given
-
-
-def _check_strided(tensor: Any, what: str) -> None:
-    from sab._columns import torch
-
-    if tensor.layout is not torch.strided:
-        raise ValueError(f"{what} has the layout {tensor.layout}: must have torch.strided")
-
-
-def _of_tensors(given: Any, what: str, rank: Optional[int] = None) -> "Column":
-    """A tensor of each sample, or what makes one."""
-    from sab._columns import Column, UnlikeTensors, torch
-
-    try:
-        tensors = list(given)
-        if not all(issubclass(kind, torch.Tensor) for kind in set(map(type, tensors))):
-            tensors = list(map(torch.as_tensor, tensors))
-        return Column.separate(tensors, rank)
-    except UnlikeTensors as error:
-        raise ValueError(f"{what}: tensors {error}") from None
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{what}: must be tensors, or what torch.as_tensor takes: {error}"
-        ) from error
-
-
-def _read(given: Any, leaf: _Leaf, lengths: "Mapping[str, npt.NDArray[np.int64]]") -> "Column":
-    """The tensors of a leaf: a list of them, a stacked or nested tensor, or values and offsets."""
-    from sab._columns import torch
-
-    what, signature = _name("samples", leaf.path), leaf.signature
-    rank = len(signature.own)
-    if isinstance(given, torch.Tensor):
-        if given.is_nested:
-            given = _unnested(given)
-        elif given.dim() != rank + 1:
-            raise ValueError(
-                f'{what} has shape {tuple(given.shape)}: must have {rank + 1} dimensions, as "{signature.text}"'
-            )
-        else:
-            return _stacked(given, leaf, lengths)
-    if isinstance(given, Jagged):
-        return _jagged(given, leaf)
-    column = _of_tensors(given, what, rank)
-    if column.shapes.shape[1] != rank:
-        raise ValueError(
-            f'{what}: tensors have {column.shapes.shape[1]} dimensions: must have {rank} beside B, as "{signature.text}"'
-        )
-    return column
-
-
-def _unnested(given: Any) -> Any:
-    """A nested tensor as values and offsets where it has them, else as its tensors."""
-    from sab._columns import torch
-
-    jagged = getattr(torch, "jagged", None)
-    if (
-        jagged is not None
-        and given.layout is jagged
-        and getattr(given, "_ragged_idx", 1) == 1
-        and (not hasattr(given, "lengths") or given.lengths() is None)
-    ):
-        return Jagged(given.values(), given.offsets())
-    return given.unbind()
-
-
-def _stacked(given: Any, leaf: _Leaf, lengths: "Mapping[str, npt.NDArray[np.int64]]") -> "Column":
-    from sab._columns import Column
-
-    what, signature = _name("samples", leaf.path), leaf.signature
-    _check_strided(given, what)
-    count = given.shape[signature.batch_dim]
-    sizes = [size for at, size in enumerate(given.shape) if at != signature.batch_dim]
-    shapes = np.tile(np.array(sizes, np.int64), (count, 1))
-    for at, (dim, size) in enumerate(zip(signature.own, sizes)):
-        if dim.kind == "L" and dim.name in lengths:
-            own = lengths[dim.name]
-            if len(own) != count:
-                raise ValueError(
-                    f"lengths[{dim.name!r}] has {len(own)} numbers: {what} has {count} samples"
-                )
-            if count and not (0 <= own.min() and own.max() <= size):
-                raise ValueError(
-                    f"lengths[{dim.name!r}] goes from {own.min()} to {own.max()}: must be from 0 to {size}, which {what} has there"
-                )
-            shapes[:, at] = own
-    offsets = np.array([0, count] if count else [0], np.int64)
-    return Column.padded(
-        [given] if count else [], np.arange(count), offsets, signature.batch_dim, shapes, given
-    )
-
-
-def _jagged(given: Jagged, leaf: _Leaf) -> "Column":
-    from sab._columns import Column, torch
-
-    what, rank = _name("samples", leaf.path), len(leaf.signature.own)
-    values = (
-        given.values if isinstance(given.values, torch.Tensor) else torch.as_tensor(given.values)
-    )
-    offsets = np.asarray(
-        given.offsets.cpu() if isinstance(given.offsets, torch.Tensor) else given.offsets
-    )
-    if offsets.ndim != 1 or offsets.size == 0 or offsets.dtype.kind not in "iu":
-        raise ValueError(
-            f"{what}.offsets has shape {offsets.shape} and dtype {offsets.dtype}: must be at least one whole number, in one dimension"
-        )
-    offsets = offsets.astype(np.int64)  # which the giver's may go on changing
-    if rank == 0:
-        raise ValueError(
-            f'{what} has values and offsets: "{leaf.signature.text}" has no dimension that they can have'
-        )
-    if values.dim() != rank:
-        raise ValueError(
-            f'{what}.values has {values.dim()} dimensions: must have {rank}, as "{leaf.signature.text}" without B'
-        )
-    _check_strided(values, f"{what}.values")
-    counts = np.diff(offsets)
-    if offsets[0] < 0 or offsets[-1] > len(values) or counts.size and counts.min() < 0:
-        raise ValueError(
-            f"{what}.offsets must ascend from at least 0 to at most the number of values, {len(values)}"
-        )
-    shapes = counts.reshape(-1, 1)
-    if rank > 1:
-        shapes = np.hstack(
-            [shapes, np.tile(np.array(values.shape[1:], np.int64), (len(counts), 1))]
-        )
-    is_from_zero = rank == 1 and offsets[0] == 0
-    return Column.flat(
-        values[int(offsets[0]) : int(offsets[-1])], shapes, offsets[:-1] if is_from_zero else None
-    )
-
-
-def _check_shapes(
-    column: "Column",
-    leaf: _Leaf,
-    lengths: "dict[str, tuple[npt.NDArray[np.int64], str]]",
-    what: str = "samples",
-) -> None:
-    """Whether shapes are as a signature says; new lengths are kept."""
-    for at, dim in enumerate(leaf.signature.own):
-        sizes = column.shapes[:, at]
-        if dim.kind == "L":
-            known, where = lengths.setdefault(dim.name, (sizes.copy(), _name(what, leaf.path)))
-            if len(known) != len(sizes) or (wrong := np.flatnonzero(known != sizes)).size:
-                raise ValueError(
-                    f"{_of_sample(what, int(wrong[0]), leaf, column)}: dimension {at} must be {known[wrong[0]]}, the length {dim.name!r} of the sample in {where}"
-                )
-        elif len(sizes):
-            size = dim.size if dim.kind == "number" else int(sizes[0])
-            if (wrong := np.flatnonzero(sizes != size)).size:
-                rule = (
-                    f'as "{leaf.signature.text}" says'
-                    if dim.kind == "number"
-                    else "as that of the first sample"
-                )
-                raise ValueError(
-                    f"{_of_sample(what, int(wrong[0]), leaf, column)}: dimension {at} must be {size}, {rule}"
-                )
-
-
-def _of_sample(what: str, number: int, leaf: _Leaf, column: "Column") -> str:
-    return f"{_name(what, (number, *leaf.path))} has shape {tuple(column.shapes[number].tolist())}"
-
-
-def _rule(padding: Any, leaf: _Leaf, column: "Column", what: str = "padding") -> "Rule":
-    """The rule of a leaf, out of rules nested as the signature, which may leave out keys, or one for all."""
-    from sab._columns import Rule, torch
-
-    for depth, key in enumerate(leaf.path):
-        if isinstance(padding, dict):
-            padding = padding.get(key, 0)
-        elif isinstance(padding, tuple):
-            padding = padding[key] if key < len(padding) else 0
-        else:
-            break
-        what = f"{what}[{key!r}]"
-    if isinstance(padding, str):
-        if padding != "repeat":
-            raise ValueError(f'{what} = {padding!r}: must be a number, a tensor or "repeat"')
-        return Rule(repeat=True)
-    if not isinstance(padding, torch.Tensor):
-        return Rule(_scalar(padding, column, what))
-    if padding.dtype != column.dtype or padding.device != column.device:
-        raise ValueError(
-            f"{what} is of {padding.dtype} on {padding.device}: must be of {column.dtype} on {column.device}, as {_name('samples', leaf.path)}"
-        )
-    sizes = tuple(leaf.signature.own[at].size for at in leaf.signature.numbers)
-    if padding.dim() and tuple(padding.shape) != sizes:
-        raise ValueError(
-            f'{what} has shape {tuple(padding.shape)}: must have {sizes}, the numbers in "{leaf.signature.text}", or be one number'
-        )
-    return Rule(padding, leaf.signature.numbers if padding.dim() else ())
-
-
-def _scalar(number: Any, column: "Column", what: str) -> Any:
-    from sab._columns import torch
-
-    try:
-        value = torch.tensor(number, dtype=column.dtype, device=column.device)
-        if value.dim() == 0 and (
-            column.dtype.is_floating_point or column.dtype.is_complex or value.item() == number
-        ):
-            return value if number else None
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        pass
-    raise ValueError(
-        f'{what} = {number!r}: must be a number that {column.dtype} can hold, a tensor, or "repeat"'
-    )
-
-
-def _check_keys(padding: Any, signature: Any, what: str = "padding") -> None:
-    """A rule for what is not there is a mistake."""
-    if isinstance(padding, (dict, tuple)):
-        if not isinstance(signature, dict if isinstance(padding, dict) else tuple):
-            raise ValueError(
-                f"{what} = {padding!r}: must be nested as the signature, {signature!r}"
-            )
-        for key, below in padding.items() if isinstance(padding, dict) else enumerate(padding):
-            if not (key in signature if isinstance(signature, dict) else key < len(signature)):
-                raise ValueError(f"{what} has {key!r}, which the signature has not")
-            _check_keys(below, signature[key], f"{what}[{key!r}]")
-
+from sab._group import Grouping
+from sab._signature import (
+    Jagged,
+    Leaf,
+    ShapeSignature,
+    Signature,
+    built,
+    check_keys,
+    check_shapes,
+    check_strided,
+    copied_signature,
+    leaves_of,
+    name_of,
+    picked,
+    read_leaf,
+    rule_of,
+    value_at,
+)
 
 Own = TypeVar("Own", bound="_Tensors")
 
@@ -387,7 +52,7 @@ class _Tensors:
     def __init__(
         self,
         signature: Signature,
-        leaves: "list[_Leaf]",
+        leaves: "list[Leaf]",
         columns: "list[Column]",
         rules: "list[Rule]",
         lengths: "dict[str, npt.NDArray[np.int64]]",
@@ -442,9 +107,9 @@ class _Tensors:
 
     def _shared(
         self, key: Any
-    ) -> "tuple[Signature, list[_Leaf], list[Column], list[Rule], dict[str, npt.NDArray[np.int64]], int]":
+    ) -> "tuple[Signature, list[Leaf], list[Column], list[Rule], dict[str, npt.NDArray[np.int64]], int]":
         signature, which = self._part(key)
-        leaves = [_Leaf(self._leaves[at].path[1:], self._leaves[at].signature) for at in which]
+        leaves = [Leaf(self._leaves[at].path[1:], self._leaves[at].signature) for at in which]
         names = {dim.name for leaf in leaves for dim in leaf.signature.own if dim.kind == "L"}
         lengths = {name: sizes for name, sizes in self._lengths.items() if name in names}
         return (
@@ -530,8 +195,8 @@ class Collection(_Tensors):
         padding: Any = 0,
         lengths: Optional[Mapping[str, Any]] = None,
     ) -> None:
-        leaves = _leaves(signature, "signature")
-        signature = _copied(signature, leaves)
+        leaves = leaves_of(signature, "signature")
+        signature = copied_signature(signature, leaves)
         if lengths is not None and not isinstance(lengths, collections.abc.Mapping):
             raise TypeError(
                 f"lengths is a {type(lengths).__name__}: must be a dictionary of names and whole numbers"
@@ -543,8 +208,10 @@ class Collection(_Tensors):
         )
         is_by_sample = isinstance(samples, list)
         columns = [
-            _read(
-                _picked(samples, leaf.path) if is_by_sample else _at(samples, leaf.path, "samples"),
+            read_leaf(
+                picked(samples, leaf.path)
+                if is_by_sample
+                else value_at(samples, leaf.path, "samples"),
                 leaf,
                 given_lengths,
             )
@@ -553,12 +220,12 @@ class Collection(_Tensors):
         counts = {len(column): leaf for leaf, column in zip(leaves, columns)}
         if len(counts) > 1:
             found = " but ".join(
-                f"{count} in {_name('', leaf.path)}" for count, leaf in counts.items()
+                f"{count} in {name_of('', leaf.path)}" for count, leaf in counts.items()
             )
             raise ValueError(f"samples: {found}: must be as many everywhere")
         known = {name: (sizes, "lengths") for name, sizes in given_lengths.items()}
         for leaf, column in zip(leaves, columns):
-            _check_shapes(column, leaf, known)
+            check_shapes(column, leaf, known)
         unknown = [
             name
             for name in given_lengths
@@ -570,8 +237,8 @@ class Collection(_Tensors):
         ]
         if unknown:
             raise ValueError(f"lengths has {unknown[0]!r}, which the signature has not")
-        _check_keys(padding, signature)
-        rules = [_rule(padding, leaf, column) for leaf, column in zip(leaves, columns)]
+        check_keys(padding, signature)
+        rules = [rule_of(padding, leaf, column) for leaf, column in zip(leaves, columns)]
         super().__init__(
             signature,
             leaves,
@@ -629,7 +296,7 @@ class Collection(_Tensors):
                     torch.from_numpy(offsets).to(column.device),
                 )
             )
-        return _built(self.signature, iter(made))
+        return built(self.signature, iter(made))
 
     def __getitem__(self, key: Any) -> "Collection":
         """What stands at a key of the signature, where that is a dictionary or tuple."""
@@ -667,7 +334,7 @@ class Grouped(_Tensors):
     def __init__(
         self,
         signature: Signature,
-        leaves: "list[_Leaf]",
+        leaves: "list[Leaf]",
         columns: "list[Column]",
         rules: "list[Rule]",
         lengths: "dict[str, npt.NDArray[np.int64]]",
@@ -685,7 +352,7 @@ class Grouped(_Tensors):
     def groups(self) -> "list[Any]":
         """The stacked tensors of each group, nested as the signature."""
         return [
-            _built(self.signature, iter([column.buffers[group] for column in self._columns]))
+            built(self.signature, iter([column.buffers[group] for column in self._columns]))
             for group in range(len(self._indices))
         ]
 
@@ -715,7 +382,7 @@ class Grouped(_Tensors):
                             column.shapes[indices][:, own],
                         )
                     )
-                masks.append(_built(self.signature, iter(of_leaves)))
+                masks.append(built(self.signature, iter(of_leaves)))
             return masks
         if not isinstance(hint, (str, list, tuple)) or not hint:
             raise ValueError(
@@ -747,8 +414,8 @@ class Grouped(_Tensors):
         Raises:
             ValueError: an output is not as its signature says; and whatever the module raises.
         """
-        leaves = _leaves(output, "output")
-        output = _copied(output, leaves)
+        leaves = leaves_of(output, "output")
+        output = copied_signature(output, leaves)
         for leaf in leaves:
             for dim in leaf.signature.own:
                 if dim.kind == "L":
@@ -762,7 +429,7 @@ class Grouped(_Tensors):
         return self._of_outputs(outputs, output, leaves, padding)
 
     def _of_outputs(
-        self, outputs: "list[Any]", output: Signature, leaves: "list[_Leaf]", padding: Any
+        self, outputs: "list[Any]", output: Signature, leaves: "list[Leaf]", padding: Any
     ) -> "Grouped":
         from sab._columns import Column, offsets_without_empty, torch
 
@@ -771,15 +438,15 @@ class Grouped(_Tensors):
         columns = []
         for leaf in leaves:
             tensors = [
-                _at(given, leaf.path, f"output of group {group}")
+                value_at(given, leaf.path, f"output of group {group}")
                 for group, given in enumerate(outputs)
             ]
             shapes = np.empty((self._count, len(leaf.signature.own)), np.int64)
             for group, tensor in enumerate(tensors):
-                what = _name(f"output of group {group}", leaf.path)
+                what = name_of(f"output of group {group}", leaf.path)
                 if not isinstance(tensor, torch.Tensor):
                     raise TypeError(f"{what} is a {type(tensor).__name__}: must be a tensor")
-                _check_strided(tensor, what)
+                check_strided(tensor, what)
                 if (tensor.dtype, tensor.device) != (tensors[0].dtype, tensors[0].device):
                     raise ValueError(
                         f"{what} is of {tensor.dtype} on {tensor.device}: must be of {tensors[0].dtype} on {tensors[0].device}, as that of group 0"
@@ -800,8 +467,8 @@ class Grouped(_Tensors):
                     self._columns[0],
                 )
             )
-        _check_keys(padding, output)
-        rules = [_rule(padding, leaf, column) for leaf, column in zip(leaves, columns)]
+        check_keys(padding, output)
+        rules = [rule_of(padding, leaf, column) for leaf, column in zip(leaves, columns)]
         names = {dim.name for leaf in leaves for dim in leaf.signature.own if dim.kind == "L"}
         lengths = {name: sizes for name, sizes in self._lengths.items() if name in names}
         return Grouped(output, leaves, columns, rules, lengths, self._count, self.grouped_by)
@@ -809,7 +476,7 @@ class Grouped(_Tensors):
     def _check_output(
         self,
         tensor: Any,
-        signature: _Signature,
+        signature: ShapeSignature,
         indices: "npt.NDArray[np.int64]",
         what: str,
         first: Any,
@@ -865,7 +532,7 @@ class Grouped(_Tensors):
             )
             for leaf, column in zip(self._leaves, self._columns)
         )
-        return _built(self.signature, empty)
+        return built(self.signature, empty)
 
     def __getitem__(self, key: Any) -> "Grouped":
         """What stands at a key of the signature, where that is a dictionary or tuple."""
@@ -873,87 +540,3 @@ class Grouped(_Tensors):
 
     def __repr__(self) -> str:
         return f"<sab.Grouped: {len(self):,} samples of {self.signature!r} in {len(self._indices):,} groups>"
-
-
-# ---- Groupings of plain tensors ----
-
-
-def pad_groups(grouping: Grouping, samples: Any, padding: Any, batch_dim: int) -> "list[Any]":
-    """See :meth:`sab.Grouping.pad`."""
-    from sab._columns import offsets_without_empty, torch
-
-    batch_dim = whole("batch_dim", batch_dim)
-    if isinstance(samples, torch.Tensor) and samples.is_nested:
-        samples = _unnested(samples)
-    if isinstance(samples, Jagged):
-        values = (
-            samples.values
-            if isinstance(samples.values, torch.Tensor)
-            else torch.as_tensor(samples.values)
-        )
-        column = _jagged(
-            samples._replace(values=values),
-            _Leaf((), _Signature(f"(B{', M' * values.dim()})", "samples")),
-        )
-    else:
-        column = _of_tensors(samples, "samples")
-    if len(column) != grouping.permutation.size:
-        raise ValueError(f"samples are {len(column)}: the grouping has {grouping.permutation.size}")
-    rank = column.shapes.shape[1]
-    if batch_dim > rank:
-        raise ValueError(
-            f"batch_dim = {batch_dim}: must be from 0 to the samples' number of dimensions, {rank}"
-        )
-    rule = _rule(padding, _Leaf((), _Signature(f"(B{', M' * rank})", "samples")), column)
-    return list(
-        column.grouped(
-            grouping.permutation, offsets_without_empty(grouping.offsets), batch_dim, rule
-        ).buffers
-    )
-
-
-def join_groups(grouping: Grouping, outputs: Sequence[Any]) -> Any:
-    """See :meth:`sab.Grouping.join`."""
-    from sab._columns import torch
-
-    outputs = list(outputs)
-    counts = np.diff(grouping.offsets)
-    counts = counts[counts > 0].tolist()
-    if len(outputs) != len(counts):
-        raise ValueError(
-            f"outputs are {len(outputs)}: the grouping has {len(counts)} groups with samples"
-        )
-    inverse = torch.from_numpy(grouping.inverse)
-
-    def joined(parts: "list[Any]", what: str) -> Any:
-        first = parts[0]
-        if isinstance(first, (dict, tuple, list)):
-            keys: List[Any] = list(first) if isinstance(first, dict) else list(range(len(first)))
-            for group, part in enumerate(parts):
-                if (
-                    type(part) is not type(first)
-                    or (list(part) if isinstance(first, dict) else list(range(len(part)))) != keys
-                ):
-                    raise ValueError(f"{what} of group {group} is not nested as that of group 0")
-            below = [joined([part[key] for part in parts], f"{what}[{key!r}]") for key in keys]
-            return (
-                dict(zip(keys, below))
-                if isinstance(first, dict)
-                else type(first)(below)
-                if type(first) in (tuple, list)
-                else type(first)(*below)
-            )
-        for group, (part, count) in enumerate(zip(parts, counts)):
-            if not isinstance(part, torch.Tensor):
-                raise TypeError(
-                    f"{what} of group {group} is a {type(part).__name__}: must be a tensor"
-                )
-            if part.dim() == 0 or part.shape[0] != count or part.shape[1:] != first.shape[1:]:
-                raise ValueError(
-                    f"{what} of group {group} has shape {tuple(part.shape)}: must be {(count, *first.shape[1:])}, with the samples of the group first"
-                )
-        return torch.cat(parts).index_select(0, inverse.to(first.device))
-
-    if not outputs:
-        raise ValueError("outputs are none: there is nothing to join")
-    return joined(outputs, "output")

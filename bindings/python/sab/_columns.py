@@ -469,12 +469,13 @@ def _with_learned_value(
     shapes: Int64s, target: Padded, rule: Rule, padded: "tuple[Tensor, ...]"
 ) -> "tuple[Tensor, ...]":
     rank = shapes.shape[1]
-    value = rule.value.reshape(
+    given: Tensor = rule.value
+    value = given.reshape(
         [
-            rule.value.shape[rule.value_dims.index(dim)] if dim in rule.value_dims else 1
+            given.shape[rule.value_dims.index(dim)] if dim in rule.value_dims else 1
             for dim in range(rank)
         ]
-    )  # type: ignore[union-attr]
+    )
     masks = (
         length_mask(
             shapes[target.indices(group)], target.sizes[group], target.batch_dim, each.device

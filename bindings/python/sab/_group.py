@@ -7,8 +7,9 @@ from typing import Any, Iterator, NamedTuple, Optional, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, check, ffi, flag, lib, new_options, whole
-from sab._plan import Cost, one_of, set_cost
+from sab._arguments import flag, one_of, whole
+from sab._native import Calls, Progress, check, ffi, lib, new_options
+from sab._plan import Cost, set_cost
 from sab._sizes import SizesLike, as_sizes
 
 _METHODS = {
@@ -257,9 +258,11 @@ class Grouping:
         [tensor([[1., 0.],
                 [1., 1.]]), tensor([[1., 1., 1.]])]
         """
-        from sab._collection import pad_groups
+        from sab._padding import pad_groups
 
-        return pad_groups(self, samples, padding, batch_dim)
+        return pad_groups(
+            self.permutation, self.offsets, samples, padding=padding, batch_dim=batch_dim
+        )
 
     def masks(self, *lengths: Any, device: Any = None) -> "list[Any]":
         """For each group which places of padded samples are their own: bool tensors of shape (samples, longest, ...), with a dimension for each of ``lengths``, which are arrays of whole numbers. Needs torch.
@@ -300,9 +303,9 @@ class Grouping:
         >>> grouping.join([torch.tensor([10, 20]), torch.tensor([30])])
         tensor([30, 10, 20])
         """
-        from sab._collection import join_groups
+        from sab._padding import join_groups
 
-        return join_groups(self, outputs)
+        return join_groups(self.inverse, self.offsets, outputs)
 
     def __len__(self) -> int:
         """Number of groups."""

@@ -6,12 +6,14 @@ import contextlib
 import logging
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
+from sab._arguments import whole
+from sab._batch import Batch, new_batch
 from sab._devices import is_out_of_memory
-from sab._max_batch import _step_options
-from sab._native import check, ffi, lib, new_options, unpicklable, whole
+from sab._max_batch import step_options
+from sab._native import check, ffi, lib, new_options, unpicklable
 from sab._probe import DeviceLike, Probe
-from sab._samplers import Batch, _RandomAccessSampler, _new_batch
-from sab._work import Reduce, _Work, _reduce_function
+from sab._samplers import RandomAccessSampler
+from sab._work import Reduce, Work, reduce_function
 
 log = logging.getLogger("sab")
 
@@ -48,7 +50,7 @@ class MemoryGuard:
 
     def __init__(
         self,
-        sampler: _RandomAccessSampler,
+        sampler: RandomAccessSampler,
         device: DeviceLike = "cuda",
         *,
         limit: Optional[int] = None,
@@ -56,14 +58,14 @@ class MemoryGuard:
         window: int = 64,
         reduce: "str | Reduce | None" = None,
     ) -> None:
-        if not isinstance(sampler, _RandomAccessSampler):
+        if not isinstance(sampler, RandomAccessSampler):
             raise TypeError(
                 f"sampler is a {type(sampler).__name__}: must be a BucketSampler or SequentialSampler"
             )
         self._sampler = sampler
         self._owns_probe = not isinstance(device, Probe)
         self._probe: Probe = device if isinstance(device, Probe) else Probe(device)
-        self._reduce = _Work(reduce=_reduce_function(reduce))
+        self._reduce = Work(reduce=reduce_function(reduce))
         options = new_options("sab_memory_guard_options")
         options.limit = 0 if limit is None else whole("limit", limit, 1)
         options.interval, options.window = whole("interval", interval), whole("window", window)
@@ -77,14 +79,14 @@ class MemoryGuard:
         self._watched = sampler._handle  # which the guard goes on using when the sampler is closed
 
     def _shape(self, batch: Any) -> Any:
-        shape = _new_batch()
+        shape = new_batch()
         if isinstance(batch, Batch):
             shape.count, shape.padded_length = batch.count, batch.padded_length
         else:
             shape.count, shape.padded_length = batch
         return shape
 
-    def _ended(self, status: int, calls: _Work, before: float) -> None:
+    def _ended(self, status: int, calls: Work, before: float) -> None:
         if self._reduce.exception is not None:
             calls.keep(self._reduce.exception)
             self._reduce.exception = None
@@ -120,8 +122,8 @@ class MemoryGuard:
             batch: from ``sampler.batches()``, or (count, padded length).
         """
         shape = self._shape(batch)
-        calls = _Work(chunk=chunk, begin=begin)
-        options, kept = _step_options(calls, begin, weights, int(shape.count), None)
+        calls = Work(chunk=chunk, begin=begin)
+        options, kept = step_options(calls, begin, weights, int(shape.count), None)
         with self._sampler._changing_budget():
             before = self.info
             self._ended(
@@ -156,7 +158,7 @@ class MemoryGuard:
     def _end(self, shape: Any, ran_out: bool) -> None:
         with self._sampler._changing_budget():
             before = self.info.budget
-            self._ended(lib.sab_memory_guard_end(self._handle, shape, ran_out), _Work(), before)
+            self._ended(lib.sab_memory_guard_end(self._handle, shape, ran_out), Work(), before)
 
     @property
     def info(self) -> MemoryGuardInfo:

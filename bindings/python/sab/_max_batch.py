@@ -11,12 +11,11 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from sab._arguments import one_of, whole
 from sab._devices import is_out_of_memory
-from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options, whole
-from sab._plan import Plan, one_of
-from sab._probe import DeviceLike, Probe, _probe_of
-from sab._samplers import Batch
-from sab._work import Reduce, _Work, _forget, _reduce_function
+from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options
+from sab._probe import DeviceLike, probe_of
+from sab._work import Reduce, Work, forget, reduce_function
 
 log = logging.getLogger("sab")
 
@@ -69,11 +68,11 @@ def find_max_batch(
     Raises:
         DeviceMemoryError: not even one sample fits. Whatever ``trial`` raises, but for running out of memory.
     """
-    calls = _Work(
+    calls = Work(
         progress,
         "find_max_batch",
         trial=trial if lengths is not None else lambda count, length: trial(count),
-        reduce=_reduce_function(reduce),
+        reduce=reduce_function(reduce),
     )
     options = new_options("sab_find_max_batch_options")
     options.search, options.maximum = (
@@ -99,7 +98,7 @@ def find_max_batch(
     sizes = ffi.new("uint64_t[]", 1 if lengths is None else len(lengths))
     result = ffi.new("sab_max_batch *")
     result.struct_size = ffi.sizeof("sab_max_batch")
-    with _probe_of(device) as probe:
+    with probe_of(device) as probe:
         probe._check(
             lib.sab_find_max_batch(
                 probe._handle, lib.sab_py_trial, calls.handle, options, sizes, result
@@ -166,7 +165,7 @@ def find_executable_batch_size(
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-                _forget(error)
+                forget(error)
             _release_caches()
             failed = batch_size
             smaller = (
@@ -195,8 +194,8 @@ def _release_caches() -> None:
         torch.cuda.empty_cache()
 
 
-def _step_options(
-    calls: _Work,
+def step_options(
+    calls: Work,
     begin: Optional[Callable[[], Any]],
     weights: Optional[Sequence[float]],
     count: int,
@@ -242,10 +241,10 @@ def chunked_step(
         The size of part that fitted. The optimizer's step is the caller's.
     """
     count = whole("count", count, 1)
-    calls = _Work(chunk=chunk, begin=begin)
-    options, kept = _step_options(calls, begin, weights, count, chunk_size)
+    calls = Work(chunk=chunk, begin=begin)
+    options, kept = step_options(calls, begin, weights, count, chunk_size)
     fitted = ffi.new("uint64_t *")
-    with _probe_of(device) as probe:
+    with probe_of(device) as probe:
         probe._check(lib.sab_chunked_step(probe._handle, count, options, fitted), calls)
     del kept
     if fitted[0] < min(chunk_size or count, count):
@@ -263,7 +262,7 @@ def grow_batch(
     >>> grow_batch(lambda epoch, size: 32 if epoch in (2, 4) else 0, 2, 64, 100)
     96
     """
-    calls = _Work(increase=batch_increase_function)
+    calls = Work(increase=batch_increase_function)
     size = ffi.new("uint64_t *")
     numbers = whole("epoch", epoch), whole("current", current), whole("maximum", maximum)
     check(lib.sab_grow_batch(lib.sab_py_increase, calls.handle, *numbers, size), calls)
@@ -293,42 +292,3 @@ def grow_doubling(epoch: int, start: int, milestones: Sequence[int], maximum: in
         )
     )
     return int(size[0])
-
-
-class Verification(NamedTuple):
-    """What the dry run of a plan saw."""
-
-    batches: int
-    peak: int
-    total: int
-
-
-def verify(
-    plan: Plan,
-    run: Callable[[Batch], Any],
-    device: DeviceLike = "cuda",
-    *,
-    count: int = 16,
-    progress: "bool | Progress | None" = None,
-) -> Verification:
-    """Runs the ``count`` worst batches of a plan before training, costliest first.
-
-    Raises:
-        DeviceMemoryError: a batch ran out of memory. Whatever else ``run`` raises.
-    """
-    calls = _Work(progress, "verify", run=run)
-    result = ffi.new("sab_verification *")
-    result.struct_size = ffi.sizeof("sab_verification")
-    with _probe_of(device) as probe:
-        status = lib.sab_plan_verify(
-            plan._handle,
-            probe._handle,
-            whole("count", count, 1),
-            lib.sab_py_batch,
-            calls.handle,
-            lib.sab_py_progress,
-            calls.handle,
-            result,
-        )
-        probe._check(status, calls)
-    return Verification(result.batches, result.peak, result.total)

@@ -8,10 +8,10 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options, path_bytes, whole
+from sab._arguments import one_of, whole
+from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options, path_bytes
 from sab._peaks import Peaks, collect_peak
-from sab._plan import one_of
-from sab._probe import DeviceLike, Probe, _probe_of
+from sab._probe import DeviceLike, probe_of
 
 _KINDS = {"batch": lib.SAB_MODEL_BATCH, "polynomial": lib.SAB_MODEL_POLYNOMIAL}
 
@@ -194,7 +194,7 @@ class MemoryModel:
             raise ValueError(
                 f"shortest = longest = {longest}: a model is of batches of different lengths; of one length find_max_batch() says all"
             )
-        with _probe_of(device) as probe:
+        with probe_of(device) as probe:
             limit = probe.stats().total if budget is None else whole("budget", budget, 1)
             if limit <= 0:
                 raise ValueError(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import operator
 import os
 import sys
 import weakref
 from typing import Any, Callable, Optional, Sequence
-
-import numpy as np
 
 from sab._sab import ffi, lib  # type: ignore[import-not-found,unused-ignore]
 
@@ -24,12 +20,9 @@ __all__ = [
     "DeviceMemoryError",
     "check",
     "ffi",
-    "flag",
     "keep_exception",
     "lib",
     "path_bytes",
-    "real",
-    "whole",
 ]
 
 Progress = Callable[[int, int], Any]
@@ -165,34 +158,6 @@ def sab_py_progress(ctx: Any, done: int, total: int) -> int:
 def unpicklable(value: Any, instead: str) -> TypeError:
     """The error of a `__reduce__`, which pickle and copy call, of what exists in this process only."""
     return TypeError(f"sab.{type(value).__name__} cannot be pickled or deep-copied: {instead}")
-
-
-def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:
-    """A whole number from `least` to below 2**bits, or an error that names it."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} = {value!r}: must be a whole number") from None
-    if not least <= number < 1 << bits:
-        raise ValueError(
-            f"{name} = {number}: must be {f'at least {least}' if number < least else f'below 2**{bits}'}"
-        )
-    return number
-
-
-def real(name: str, value: Any) -> float:
-    """A number, or an error that names it."""
-    try:
-        return math.ldexp(value, 0)  # unlike float(), takes no text
-    except TypeError:
-        raise TypeError(f"{name} = {value!r}: must be a number") from None
-
-
-def flag(name: str, value: Any) -> bool:
-    """True or False, or an error that names it: "no" would be true."""
-    if not isinstance(value, (bool, int, np.bool_)) or value not in (0, 1):
-        raise TypeError(f"{name} = {value!r}: must be True or False")
-    return bool(value)
 
 
 def path_bytes(path: "str | os.PathLike[str]", name: str = "path") -> bytes:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sab._native import Calls, Progress, SkippedWarning, check, ffi, flag, lib, new_options, whole
-from sab._plan import one_of
-from sab._samplers import Indices, _RandomAccessSampler, _sampler_options
+from sab._arguments import flag, one_of, whole
+from sab._batch import Indices
+from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options
+from sab._samplers import RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
 _METHODS = {
@@ -35,7 +36,7 @@ class PackInfo(NamedTuple):
     fill: float
 
 
-class PackedSampler(_RandomAccessSampler):
+class PackedSampler(RandomAccessSampler):
     """Bins of a fixed capacity for packed training: each batch is one row of samples laid end to end.
 
     Which lengths share a bin is decided once. Each epoch deals the samples of equal length out to the bins anew and permutes the bins, so that bin
@@ -95,7 +96,7 @@ class PackedSampler(_RandomAccessSampler):
         pack.oversize = one_of("oversize", oversize, _OVERSIZE)
         calls = Calls(progress=progress, what="packing")
         pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
-        options = _sampler_options(seed, rank, world_size, last_step, worst_first, step_totals)
+        options = sampler_options(seed, rank, world_size, last_step, worst_first, step_totals)
         handle = ffi.new("sab_sampler **")
         check(lib.sab_packed_sampler_new(as_sizes(sizes)._handle, pack, options, handle), calls)
         self._adopt(handle, output)

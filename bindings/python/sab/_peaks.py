@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sab._native import Progress, check, ffi, lib, new_options
-from sab._probe import DeviceLike, Probe, _probe_of
-from sab._work import _Work
+from sab._probe import DeviceLike, probe_of
+from sab._work import Work
 
 
 class Peaks(NamedTuple):
@@ -79,7 +79,7 @@ def collect_peak(
     handle = ffi.new("sab_peaks **")
     check(lib.sab_peaks_new(handle))
     peaks = ffi.gc(handle[0], lib.sab_peaks_free)
-    calls = _Work(progress, "collect_peak", work=run, cleanup=cleanup)
+    calls = Work(progress, "collect_peak", work=run, cleanup=cleanup)
     options = new_options("sab_collect_peak_options")
     with contextlib.suppress(Exception):  # many have no length, and say so in as many ways
         options.item_count = len(inputs)  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def collect_peak(
             [returned[item] for item in columns["items"]], **columns, out_of_memory=out_of_memory
         )
 
-    with _probe_of(device) as probe:
+    with probe_of(device) as probe:
         try:
             status = lib.sab_collect_peak(probe._handle, options, peaks)
             if failed:

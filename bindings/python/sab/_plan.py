@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, NamedTuple, Optional, Protocol, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from sab._arguments import one_of, whole
+from sab._batch import Batch, batches_of
 from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options, path_bytes
+from sab._probe import DeviceLike, probe_of
 from sab._sizes import SizesLike, as_sizes
+from sab._work import Work
 
-if TYPE_CHECKING:
-    from sab._model import MemoryModel
+
+class CostModel(Protocol):
+    """A cost that the library evaluates itself, such as a :class:`sab.MemoryModel`."""
+
+    def _cost_terms(self) -> Any: ...
+
 
 _COSTS = {"padded": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
 _TAILS = {
@@ -33,13 +41,7 @@ LAST_STEPS = {
     "wrap": lib.SAB_LAST_STEP_WRAP,
 }
 
-Cost = Union[str, Sequence[float], Callable[[int, float], float], "MemoryModel"]
-
-
-def one_of(name: str, value: Any, choices: dict[str, int]) -> int:
-    if value not in choices:
-        raise ValueError(f"{name} = {value!r}: must be one of {', '.join(map(repr, choices))}")
-    return choices[value]
+Cost = Union[str, Sequence[float], Callable[[int, float], float], CostModel]
 
 
 class Bucket(NamedTuple):
@@ -119,6 +121,14 @@ class Report(NamedTuple):
 
 def _bucket_line(number: int, bucket: Bucket) -> str:
     return f"{number:>8}{bucket.shortest:>10g}{bucket.longest:>10g}{bucket.samples:>12,}{bucket.batch_size:>12,}{bucket.batches:>10,}"
+
+
+class Verification(NamedTuple):
+    """What the dry run of a plan saw."""
+
+    batches: int
+    peak: int
+    total: int
 
 
 class Plan:
@@ -208,26 +218,41 @@ class Plan:
         fields["target_met"] = bool(report.target_met)
         return Report(**fields, buckets=self.buckets)
 
-    def worst_batches(self, count: int = 1) -> "list[Any]":
+    def worst_batches(self, count: int = 1) -> list[Batch]:
         """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first: run them once before training."""
-        from sab._samplers import batches_of
-
         handle = ffi.new("sab_sampler **")
         check(lib.sab_plan_worst_batches(self._handle, count, handle))
         return list(batches_of(ffi.gc(handle[0], lib.sab_sampler_free)))
 
     def verify(
         self,
-        run: Callable[[Any], Any],
-        device: Any = "cuda",
+        run: Callable[[Batch], Any],
+        device: DeviceLike = "cuda",
         *,
         count: int = 16,
         progress: "bool | Progress | None" = None,
-    ) -> Any:
-        """Runs the ``count`` worst batches before training; see :func:`sab.verify`."""
-        from sab._max_batch import verify
+    ) -> Verification:
+        """Runs the ``count`` worst batches before training, costliest first.
 
-        return verify(self, run, device, count=count, progress=progress)
+        Raises:
+            DeviceMemoryError: a batch ran out of memory. Whatever else ``run`` raises.
+        """
+        calls = Work(progress, "verify", run=run)
+        result = ffi.new("sab_verification *")
+        result.struct_size = ffi.sizeof("sab_verification")
+        with probe_of(device) as probe:
+            status = lib.sab_plan_verify(
+                self._handle,
+                probe._handle,
+                whole("count", count, 1),
+                lib.sab_py_batch,
+                calls.handle,
+                lib.sab_py_progress,
+                calls.handle,
+                result,
+            )
+            probe._check(status, calls)
+        return Verification(result.batches, result.peak, result.total)
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Writes the plan to a file that :meth:`open` maps; replaced in one step."""
@@ -452,6 +477,18 @@ def plan(
             stacklevel=2,
         )
     return made
+
+
+def verify(
+    plan: Plan,
+    run: Callable[[Batch], Any],
+    device: DeviceLike = "cuda",
+    *,
+    count: int = 16,
+    progress: "bool | Progress | None" = None,
+) -> Verification:
+    """Runs the ``count`` worst batches of a plan before training: see :meth:`Plan.verify`."""
+    return plan.verify(run, device, count=count, progress=progress)
 
 
 def create_buckets(

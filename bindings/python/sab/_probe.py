@@ -216,7 +216,7 @@ class Probe:
 
 
 @contextlib.contextmanager
-def _probe_of(device: DeviceLike) -> Iterator[Probe]:
+def probe_of(device: DeviceLike) -> Iterator[Probe]:
     """A probe for one call: the caller's, or one that is closed after it."""
     if isinstance(device, Probe):
         yield device

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Unio
 
 import numpy as np
 
+from sab._arguments import one_of, whole
 from sab._native import (
     Calls,
     MismatchError,
@@ -19,10 +20,9 @@ from sab._native import (
     ffi,
     lib,
     new_options,
-    whole,
 )
-from sab._plan import one_of, plan_options, set_cost
-from sab._samplers import _RandomAccessSampler, _remake, _sampler_options
+from sab._plan import plan_options, set_cost
+from sab._samplers import RandomAccessSampler, remake, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
 Gather = Callable[[bytes], Sequence[bytes]]
@@ -318,7 +318,7 @@ class BalanceReport(NamedTuple):
         return "\n".join(f"{name:<40}{value:>22}" for name, value in rows)
 
 
-class BalancedSampler(_RandomAccessSampler):
+class BalancedSampler(RandomAccessSampler):
     """Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens or memory.
 
     For batches without padding (packed, nested, variable-length attention), whose cost is not their number of tokens. Iterating gives this rank's micro-batches;
@@ -399,7 +399,7 @@ class BalancedSampler(_RandomAccessSampler):
             lib.sab_balanced_sampler_new(
                 source._handle,
                 options,
-                _sampler_options(seed, rank, world_size, last_step, 0, True),
+                sampler_options(seed, rank, world_size, last_step, 0, True),
                 handle,
             ),
             calls,
@@ -428,7 +428,7 @@ class BalancedSampler(_RandomAccessSampler):
             if source._keep is not None
             else np.array([source[i] for i in range(len(source))])
         )
-        return _remake, (kind, (kept,), options, self.state_dict(), self._resumes)
+        return remake, (kind, (kept,), options, self.state_dict(), self._resumes)
 
     def report(self, progress: "bool | Progress | None" = None) -> BalanceReport:
         """How even the current epoch is on all ranks, before any training."""
@@ -442,7 +442,7 @@ class BalancedSampler(_RandomAccessSampler):
         return BalanceReport(*(getattr(report, field) for field in BalanceReport._fields))
 
 
-class ShardedSampler(_RandomAccessSampler):
+class ShardedSampler(RandomAccessSampler):
     """Batches of samples that are spread over the ranks, each of which knows and takes only those of its own shard.
 
     The ranks gather histograms of their sizes; from the sum of them all make the same plan. At each step all take a batch of the same bucket; all take the same number of
@@ -476,7 +476,7 @@ class ShardedSampler(_RandomAccessSampler):
             return (
                 as_sizes(sizes),
                 plan_options(budget, **plan),
-                _sampler_options(seed, own, size, "split", 0, True),
+                sampler_options(seed, own, size, "split", 0, True),
                 one_of("output", output, {"numpy": 0, "list": 1}),
             )
 

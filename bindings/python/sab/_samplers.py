@@ -4,68 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, SkippedWarning, check, ffi, lib, new_options, unpicklable, whole
-from sab._plan import LAST_STEPS, Plan, one_of
+from sab._arguments import one_of, whole
+from sab._batch import Batch, batch_of, new_batch
+from sab._native import Calls, SkippedWarning, check, ffi, lib, new_options, unpicklable
+from sab._plan import LAST_STEPS, Plan
 from sab._sizes import SizesLike, as_sizes
 
-Indices = npt.NDArray[np.int64]
 BLOCK = 64  # batches fetched at once
 
 
-class Batch(NamedTuple):
-    """One batch with all that is known of it: the fields of ``sab_batch``."""
-
-    indices: Indices
-    count: int  # type: ignore[assignment]  # the field's own name, not tuple.count
-    longest: float
-    total: float
-    padded_length: float
-    padded_total: float
-    bucket: int
-    epoch: int
-    step: int
-    step_samples: int
-    step_total: float
-    micro_batch: int
-    micro_batches: int
-    cu_seqlens: Optional[npt.NDArray[np.int32]]
-    starts: Optional[Indices]
-
-
-def _new_batch() -> Any:
-    batch = ffi.new("sab_batch *")
-    batch.struct_size = ffi.sizeof("sab_batch")
-    return batch
-
-
-def _copied(pointer: Any, count: int, dtype: Any) -> Any:
-    made = np.empty(count, dtype)
-    if count > 0:
-        ffi.memmove(made, pointer, made.nbytes)
-    return made
-
-
-def _batch_of(b: Any) -> Batch:
-    # Written out, and in order: getattr() by name would take as long as all the rest.
-    return Batch(
-        _copied(b.indices, b.count, np.int64), b.count, b.longest, b.total, b.padded_length, b.padded_total, b.bucket, b.epoch, b.step, b.step_samples, b.step_total, b.micro_batch, b.micro_batches,
-        _copied(b.cu_seqlens, b.count + 1, np.int32) if b.cu_seqlens else None, _copied(b.starts, b.count, np.int64) if b.starts else None,
-    )  # fmt: skip
-
-
-def batches_of(handle: Any, calls: Optional[Calls] = None) -> Iterator[Batch]:
-    """The batches of a raw sampler from where it stands."""
-    batch = _new_batch()
-    while check(lib.sab_next_batch(handle, batch), calls) != lib.SAB_END:
-        yield _batch_of(batch)
-
-
-class _Sampler:
+class Sampler:
     """What all samplers share.
 
     Iterating gives the batches of the current epoch, each an int64 array of sample indices with memory of its own. A pass that gave its last batch
@@ -125,7 +78,7 @@ class _Sampler:
     def batches(self) -> Iterator[Batch]:
         """The pass that iterating gives, as :class:`Batch` with all that is known of each."""
         epoch = self._begin()
-        batch, step = _new_batch(), self._step
+        batch, step = new_batch(), self._step
         while True:
             self._check_epoch(epoch)
             self._seek(step)
@@ -133,7 +86,7 @@ class _Sampler:
                 self._finished = True
                 return
             self._step = step = step + 1
-            yield _batch_of(batch)
+            yield batch_of(batch)
 
     def _gave_all(self) -> bool:
         """Whether the pass gave its last batch, be it asked for one more or not: some trainers stop after ``len()`` batches."""
@@ -159,7 +112,7 @@ class _Sampler:
         self.close()
 
 
-class _RandomAccessSampler(_Sampler):
+class RandomAccessSampler(Sampler):
     """A sampler that knows its length, and any batch without those before it."""
 
     _make: tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -248,9 +201,9 @@ class _RandomAccessSampler(_Sampler):
         count = len(self)
         if not -count <= step < count:
             raise IndexError(f"step = {step}: the epoch has {count} steps")
-        batch = _new_batch()
+        batch = new_batch()
         check(lib.sab_sampler_at(self._handle, step % count, batch))
-        return _batch_of(batch)
+        return batch_of(batch)
 
     def __getitem__(self, step: int) -> Any:
         indices = self.batch(step).indices
@@ -289,10 +242,10 @@ class _RandomAccessSampler(_Sampler):
 
     def __reduce__(self) -> Any:
         kind, arguments, options = self._make
-        return _remake, (kind, arguments, options, self.state_dict(), self._resumes)
+        return remake, (kind, arguments, options, self.state_dict(), self._resumes)
 
 
-def _remake(
+def remake(
     kind: Any,
     arguments: tuple[Any, ...],
     options: dict[str, Any],
@@ -305,7 +258,7 @@ def _remake(
     return sampler
 
 
-def _sampler_options(
+def sampler_options(
     seed: int, rank: int, world_size: int, last_step: str, worst_first: int, step_totals: bool
 ) -> Any:
     options = new_options("sab_sampler_options")
@@ -321,7 +274,7 @@ def _sampler_options(
     return options
 
 
-class BucketSampler(_RandomAccessSampler):
+class BucketSampler(RandomAccessSampler):
     """The batches of a plan in a shuffled, resumable order: any batch is a pure function of plan, seed, epoch and step.
 
     Goes into ``torch.utils.data.DataLoader(dataset, batch_sampler=...)`` as it is.
@@ -352,7 +305,7 @@ class BucketSampler(_RandomAccessSampler):
         step_totals: bool = True,
         output: str = "numpy",
     ) -> None:
-        options = _sampler_options(seed, rank, world_size, last_step, worst_first, step_totals)
+        options = sampler_options(seed, rank, world_size, last_step, worst_first, step_totals)
         handle = ffi.new("sab_sampler **")
         check(lib.sab_bucket_sampler_new(plan._handle, options, handle))
         self._adopt(handle, output)
@@ -363,7 +316,7 @@ class BucketSampler(_RandomAccessSampler):
         )
 
 
-class SequentialSampler(_RandomAccessSampler):
+class SequentialSampler(RandomAccessSampler):
     """The batches of a plan unshuffled, by ascending size: for evaluation. Arguments as for :class:`BucketSampler`."""
 
     def __init__(
@@ -379,7 +332,7 @@ class SequentialSampler(_RandomAccessSampler):
         check(
             lib.sab_sequential_sampler_new(
                 plan._handle,
-                _sampler_options(0, rank, world_size, last_step, 0, step_totals),
+                sampler_options(0, rank, world_size, last_step, 0, step_totals),
                 handle,
             )
         )
@@ -387,7 +340,7 @@ class SequentialSampler(_RandomAccessSampler):
         self._make = type(self), (plan, rank, world_size, last_step, step_totals, output), {}
 
 
-class SizeAwareSampler(_RandomAccessSampler):
+class SizeAwareSampler(RandomAccessSampler):
     """Greedy batches in the order of ``indices``: a batch closes before its total would exceed ``max_total_size``.
 
     A sample over the maximum alone is skipped with a SkippedWarning (see :attr:`skipped_count`). For indices that are read as the batches are, or sizes that come from
@@ -416,7 +369,7 @@ class SizeAwareSampler(_RandomAccessSampler):
         output: str = "numpy",
     ) -> None:
         self._sizes = as_sizes(sizes)
-        options = _sampler_options(0, rank, world_size, last_step, 0, step_totals)
+        options = sampler_options(0, rank, world_size, last_step, 0, step_totals)
         handle = ffi.new("sab_sampler **")
         if indices is None:
             order, count = ffi.NULL, len(self._sizes)
@@ -448,7 +401,7 @@ class SizeAwareSampler(_RandomAccessSampler):
         )
 
 
-class SizeAwareStream(_Sampler):
+class SizeAwareStream(Sampler):
     """:class:`SizeAwareSampler` over any iterable of indices, which is iterated anew for each pass, on one rank, of unknown length.
 
     Args:

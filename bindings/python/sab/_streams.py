@@ -16,7 +16,8 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
-from sab._native import Calls, Progress, check, ffi, lib, new_options, whole
+from sab._arguments import whole
+from sab._native import Calls, Progress, check, ffi, lib, new_options
 
 _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
@@ -531,12 +532,6 @@ class Stream:
         self._finished = False
         self._restore(bytes(state_dict["state"]))
         self._finished = bool(state_dict.get("finished", False))
-
-    def dataset(self, **options: Any) -> Any:
-        """A ``torch.utils.data.IterableDataset`` of this stream: see :class:`sab.torch_data.StreamDataset`."""
-        from sab.torch_data import StreamDataset
-
-        return StreamDataset(self, **options)
 
     def close(self) -> None:
         """Stops the threads and frees everything; the next record begins anew. A function that runs for longer than a second is left to end in its thread."""

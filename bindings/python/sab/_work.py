@@ -6,14 +6,14 @@ import gc
 import traceback
 from typing import Any, Callable, Optional, Sequence
 
+from sab._batch import batch_of
 from sab._devices import is_out_of_memory
 from sab._native import Calls, Progress, ffi, keep_exception, lib
-from sab._samplers import _batch_of
 
 Reduce = Callable[[Sequence[int]], Sequence[int]]
 
 
-def _forget(error: BaseException) -> None:
+def forget(error: BaseException) -> None:
     """Lets go of what the frames of an exception hold, and of those behind it: the tensors of the step that failed."""
     seen: set[int] = set()
     waiting: list[Optional[BaseException]] = [error]
@@ -31,14 +31,14 @@ def _keep_work(kind: Any, error: BaseException, where: Any) -> Optional[int]:
     # As _keep, but running out of memory is an answer, and its frames are let go before anything is tried again.
     if is_out_of_memory(error):
         del where
-        _forget(error)
+        forget(error)
         gc.collect()
         return int(lib.SAB_OUT_OF_MEMORY)
     keep_exception(kind, error, where)
     return None
 
 
-class _Work(Calls):
+class Work(Calls):
     """The functions of a call that runs work on a device."""
 
     def __init__(
@@ -98,7 +98,7 @@ def sab_py_chunk(ctx: Any, first: int, count: int, weight: float) -> int:
 
 @ffi.def_extern(error=-1, onerror=_keep_work)  # type: ignore[misc]
 def sab_py_batch(ctx: Any, batch: Any) -> int:
-    _functions(ctx)["run"](_batch_of(batch))
+    _functions(ctx)["run"](batch_of(batch))
     return 0
 
 
@@ -118,7 +118,7 @@ def sab_py_increase(ctx: Any, epoch: int, current: int, increase: Any) -> int:
     return 0
 
 
-def _reduce_function(reduce: "str | Reduce | None") -> Optional[Reduce]:
+def reduce_function(reduce: "str | Reduce | None") -> Optional[Reduce]:
     if reduce != "torch":
         if reduce is not None and not callable(reduce):
             raise ValueError(f"reduce = {reduce!r}: must be 'torch' or a function")

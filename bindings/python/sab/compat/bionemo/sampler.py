@@ -27,8 +27,8 @@ from torch.utils.data import BatchSampler
 from torch.utils.data import Sampler as TorchSampler
 
 import sab
+from sab._batch import batches_of
 from sab._native import Calls, check, ffi, lib, new_options
-from sab._samplers import batches_of
 from sab.compat.bionemo.utils import INTEGER_DTYPES
 
 __all__: Sequence[str] = (

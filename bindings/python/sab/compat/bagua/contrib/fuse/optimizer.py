@@ -1,22 +1,22 @@
-"""``bagua.torch_api.contrib.fuse.optimizer``: :mod:`sab.torch_optim` by Bagua's names."""
+"""``bagua.torch_api.contrib.fuse.optimizer``: :mod:`sab.torch` by Bagua's names."""
 
 from __future__ import annotations
 
 from typing import Any, List
 
-import sab.torch_optim
-from sab.torch_optim import fuse_step, is_fused_optimizer
+import sab.torch
+from sab.torch import fuse_step, is_fused_optimizer
 
 __all__ = ["calculate_mutual_groups", "fuse_optimizer", "fuse_step", "is_fused_optimizer"]
 
 
 def fuse_optimizer(optimizer: Any, do_flatten: bool = True, check_flatten: bool = True) -> Any:
-    """:func:`sab.torch_optim.fuse_optimizer`; ``optimizer._bagua_fused_count`` counts the groups that were fused, over all steps.
+    """:func:`sab.torch.fuse_optimizer`; ``optimizer._bagua_fused_count`` counts the groups that were fused, over all steps.
 
     Other than Bagua's: gradients that are None stay so, and no tensor's attributes are written to; ``fuse_step`` returns what the closure did; what Bagua would log as an error and
     skip, or update wrongly (optimizers that look at a parameter as a whole), takes the plain step.
     """
-    sab.torch_optim.fuse_optimizer(optimizer, do_flatten, check_flatten)
+    sab.torch.fuse_optimizer(optimizer, do_flatten, check_flatten)
     type(optimizer)._bagua_fused_count = property(lambda self: self._sab_fuser.count)
     return optimizer
 

@@ -15,7 +15,7 @@ _torch: Any = torch.utils.data
 
 
 class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
-    """A stream as an ``IterableDataset``: ``DataLoader(stream.dataset(), batch_size=None)`` for a stream of batches.
+    """A stream as an ``IterableDataset``: ``DataLoader(sab.torch.StreamDataset(stream), batch_size=None)`` for a stream of batches.
 
     Each worker process of a loader runs the stream and keeps its share of the records: worker w of n of rank r of W is rank ``r * n + w`` of ``W * n``
     (:meth:`sab.Stream.rank`), so that together they give each record once, and all ranks and workers as many. Costly maps belong behind, in ``transform``.

@@ -61,9 +61,9 @@ def fuse_optimizer(
     memory, and the optimizer's own step is called with these stretches in their place. All else is as it was: groups and their options, schedulers, ``state_dict``
     (entries and values of an unfused optimizer), hooks, closures, ``add_param_group``. ``step`` and ``fuse_step`` may alternate.
 
-    >>> import torch, sab.torch_optim
+    >>> import torch, sab.torch
     >>> model = torch.nn.Linear(4, 2)
-    >>> optimizer = sab.torch_optim.fuse_optimizer(torch.optim.Adam(model.parameters()))
+    >>> optimizer = sab.torch.fuse_optimizer(torch.optim.Adam(model.parameters()))
     >>> optimizer.zero_grad()
     >>> model(torch.rand(8, 4)).sum().backward()
     >>> optimizer.fuse_step()

@@ -25,7 +25,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
-#include <sab.h>
+#include <sab.hpp>
 
 #include <cmath>
 #include <initializer_list>
@@ -36,24 +36,7 @@
 #include <vector>
 
 namespace sab {
-inline namespace cpp {  // apart from what the library has of these names inside, for programs that
-                        // link it statically
-
-/// A failure of libsab: its status, and the message that names argument, value and rule.
-class Error : public std::runtime_error {
-public:
-    explicit Error(sab_status status)
-        : std::runtime_error(sab_last_error_message()), status_(status) {}
-    sab_status status() const { return status_; }
-
-private:
-    sab_status status_;
-};
-
-/// Throws unless a call succeeded.
-inline void check(sab_status status) {
-    if (status < 0) throw Error(status);
-}
+inline namespace cpp {  // as in sab.hpp
 
 /// A nested dictionary: of tensors, of signatures, of paddings.
 inline c10::IValue dictionary(std::initializer_list<std::pair<std::string, c10::IValue>> items) {

@@ -1,0 +1,567 @@
+/** @file sab.hpp
+ * libsab for C++17: handles that free themselves, errors as exceptions, range-for over batches.
+ *
+ * A thin layer over sab.h without logic of its own. It is compiled with the program, so the C
+ * functions stay the binary interface. It needs no run-time type information.
+ *
+ *     auto options = sab::PlanOptions();  // the C struct with its defaults
+ *     options.budget = 4096;
+ *     const sab::Plan plan(sab::Sizes(lengths), options);
+ *     sab::BucketSampler sampler(plan);
+ *     for (const sab::Batch &batch : sampler) train(batch.indices, batch.count);
+ *
+ * All names are in the inline namespace `sab::cpp`; write `sab::Plan`. The library itself uses the
+ * namespace `sab` inside. The inline namespace gives this header's symbols different names, so that
+ * a program can also link the library statically.
+ *
+ * - Errors. A failed call throws sab::Error. An exception of a callback comes out of the call.
+ * - Ownership. Handles can be moved, not copied. A moved-from handle is refused by SAB_E_ARGUMENT.
+ * - The rest of the C interface. get() returns the C handle; a constructor takes one over.
+ * - Everything else is as sab.h says: threads, forks, lifetimes, the meaning of each option.
+ */
+#ifndef SAB_HPP
+#define SAB_HPP
+
+#include <sab.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sab {
+inline namespace cpp {
+
+/// A failure of the library.
+class SAB_API Error : public std::runtime_error {
+public:
+    /// With the message of the call that failed last in this thread.
+    explicit Error(sab_status status)
+        : std::runtime_error(sab_last_error_message()), status_(status) {}
+    /// One of SAB_E_...
+    sab_status status() const noexcept { return status_; }
+
+private:
+    sab_status status_;
+};
+
+/// @cond
+namespace detail {
+
+// What a callback threw in the call that is under way in this thread, and the code that says so.
+inline std::exception_ptr &thrown() noexcept {
+    static thread_local std::exception_ptr kept;
+    return kept;
+}
+inline constexpr int32_t threw = -0x5ab;
+
+// Runs a callback's body, which returns the code for the library. No exception may pass through it.
+template <class Body>
+int32_t guarded(const Body &body) noexcept {
+    try {
+        return body();
+    } catch (...) {
+        thrown() = std::current_exception();
+        return threw;
+    }
+}
+
+template <class Function>
+void *context(const Function &function) noexcept {
+    return const_cast<void *>(static_cast<const void *>(&function));
+}
+template <class Function>
+const Function &from(void *ctx) noexcept {
+    return *static_cast<const Function *>(ctx);
+}
+}  // namespace detail
+/// @endcond
+
+/// Returns a status that is no failure. Throws what a callback threw, otherwise an Error.
+inline sab_status check(sab_status status) {
+    if (status >= 0) return status;
+    if (sab_last_callback_code() == detail::threw && detail::thrown()) {
+        std::rethrow_exception(std::exchange(detail::thrown(), nullptr));
+    }
+    throw Error(status);
+}
+
+/// An options struct of the C interface with its size and defaults set.
+template <class Struct, void (*init)(Struct *, size_t) noexcept>
+struct Options : Struct {
+    Options() noexcept { init(this, sizeof(Struct)); }
+};
+using PlanOptions = Options<sab_plan_options, sab_plan_options_init>;
+using SamplerOptions = Options<sab_sampler_options, sab_sampler_options_init>;
+using PackOptions = Options<sab_pack_options, sab_pack_options_init>;
+using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
+using ModelOptions = Options<sab_memory_model_options, sab_memory_model_options_init>;
+using ProbeOptions = Options<sab_probe_options, sab_probe_options_init>;
+using GuardOptions = Options<sab_memory_guard_options, sab_memory_guard_options_init>;
+using CacheOptions = Options<sab_cache_options, sab_cache_options_init>;
+
+/// The size of sample `index`.
+using SizeFunction = std::function<double(int64_t index)>;
+/// The cost of a batch of `count` samples, padded to `length`.
+using CostFunction = std::function<double(uint64_t count, double length)>;
+/// @cond
+namespace detail {
+
+template <class T>
+constexpr sab_dtype dtype() {
+    static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8 && !std::is_same_v<T, bool>);
+    constexpr int log2 = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    if (std::is_floating_point_v<T>) return SAB_FLOAT32 + (log2 - 2);
+    return (std::is_signed_v<T> ? SAB_INT8 : SAB_UINT8) + log2;
+}
+inline int32_t size_of(void *ctx, int64_t index, double *size) noexcept {
+    return guarded([&] { return *size = from<SizeFunction>(ctx)(index), 0; });
+}
+inline int32_t cost_of(void *ctx, uint64_t count, double length, double *cost) noexcept {
+    return guarded([&] { return *cost = from<CostFunction>(ctx)(count, length), 0; });
+}
+
+}  // namespace detail
+/// @endcond
+
+/// A handle of the C interface, freed when it is destroyed.
+template <class Raw, void (*free)(Raw *) noexcept>
+class Handle {
+public:
+    /// Takes a C handle over.
+    explicit Handle(Raw *raw) noexcept : raw_(raw) {}
+    /// The C handle; NULL after a move.
+    Raw *get() const noexcept { return raw_.get(); }
+    /// Gives the C handle to the caller, who frees it.
+    Raw *release() noexcept { return raw_.release(); }
+
+protected:
+    // The handle that a constructor of the C interface makes.
+    template <class Make, class... Arguments>
+    static Raw *created(Make make, Arguments... arguments) {
+        Raw *made = nullptr;
+        check(make(arguments..., &made));
+        return made;
+    }
+    // A number that the library gives.
+    template <class T, class Get>
+    T value(Get get_value) const {
+        T value{};
+        check(get_value(get(), &value));
+        return value;
+    }
+    // A struct that the library fills.
+    template <class Struct, class Fill, class... Arguments>
+    Struct filled(Fill fill, Arguments... arguments) const {
+        Struct made{};
+        made.struct_size = sizeof(made);
+        check(fill(get(), arguments..., &made));
+        return made;
+    }
+    // An array whose length the library gives first.
+    template <class Item, class Write>
+    std::vector<Item> written(Write write) const {
+        size_t count = 0;
+        check(write(get(), nullptr, 0, &count));
+        std::vector<Item> items(count);
+        check(write(get(), items.data(), items.size(), &count));
+        return items;
+    }
+
+private:
+    struct Free {
+        void operator()(Raw *raw) const noexcept { free(raw); }
+    };
+    std::unique_ptr<Raw, Free> raw_;
+};
+
+/// The size of each sample; see sab_sizes.
+class Sizes : public Handle<sab_sizes, sab_sizes_free> {
+public:
+    using Handle::Handle;
+    /// Copies `count` numbers.
+    template <class T>
+    Sizes(const T *data, size_t count) : Sizes(from_memory(data, count, 1)) {}
+    /// Copies the numbers.
+    template <class T>
+    explicit Sizes(const std::vector<T> &sizes) : Sizes(sizes.data(), sizes.size()) {}
+    /// Calls `size` once for each of `count` samples.
+    Sizes(size_t count, const SizeFunction &size)
+        : Handle(created(sab_sizes_callback_new, count, &detail::size_of, detail::context(size),
+                         sab_progress_fn{}, nullptr)) {}
+    /// Numbers that must stay unchanged while the sizes, and samplers made from them, exist.
+    template <class T>
+    static Sizes borrowed(const T *data, size_t count) {
+        return from_memory(data, count, 0);
+    }
+    /// Maps a NumPy file.
+    static Sizes open_npy(const char *path) { return Sizes(created(sab_sizes_npy_new, path)); }
+    /// Number of samples.
+    size_t size() const noexcept { return sab_sizes_count(get()); }
+    /// The size of a sample.
+    double operator[](size_t index) const {
+        double size = 0;
+        check(sab_sizes_get(get(), index, &size));
+        return size;
+    }
+
+private:
+    template <class T>
+    static Sizes from_memory(const T *data, size_t count, int32_t copy) {
+        Options<sab_sizes_options, sab_sizes_options_init> given;
+        given.copy = copy;
+        return Sizes(created(sab_sizes_new, data, count, detail::dtype<T>(), &given));
+    }
+};
+
+/// Buckets and batch sizes; immutable, shareable between threads. See sab_plan.
+class Plan : public Handle<sab_plan, sab_plan_free> {
+public:
+    using Handle::Handle;
+    /// With a `cost` function, which is called only now, or the cost that `given` names.
+    explicit Plan(const Sizes &sizes, const sab_plan_options &given = PlanOptions(),
+                  const CostFunction &cost = {})
+        : Handle(make(sizes, given, cost)) {}
+    /// Maps a file that save() wrote.
+    static Plan open(const char *path) { return Plan(created(sab_plan_open, path)); }
+    /// From bytes that write() gave.
+    static Plan read(const void *data, size_t size) {
+        return Plan(created(sab_plan_read, data, size));
+    }
+    void save(const char *path) const { check(sab_plan_save(get(), path)); }
+    std::vector<unsigned char> write() const { return written<unsigned char>(sab_plan_write); }
+    sab_plan_info info() const { return filled<sab_plan_info>(sab_plan_get_info); }
+    sab_bucket bucket(size_t index) const { return filled<sab_bucket>(sab_plan_get_bucket, index); }
+    /// The samples that no batch has.
+    std::vector<int64_t> skipped() const { return written<int64_t>(sab_plan_skipped); }
+    /// What an epoch of a BucketSampler with these options is like.
+    sab_report report(const sab_sampler_options &given = SamplerOptions()) const {
+        return filled<sab_report>(sab_plan_report, &given, sab_progress_fn{}, nullptr);
+    }
+
+private:
+    static sab_plan *make(const Sizes &sizes, sab_plan_options given, const CostFunction &cost) {
+        if (cost) {
+            given.cost = SAB_COST_CALLBACK;
+            given.cost_fn = &detail::cost_of;
+            given.cost_ctx = detail::context(cost);
+        }
+        return created(sab_plan_new, sizes.get(), &given);
+    }
+};
+
+/// A batch: the C struct, and a range of the indices of its samples.
+struct Batch : sab_batch {
+    Batch() noexcept : sab_batch(SAB_BATCH_INIT) {}
+    const int64_t *begin() const noexcept { return indices; }
+    const int64_t *end() const noexcept { return indices + count; }
+    size_t size() const noexcept { return static_cast<size_t>(count); }
+};
+
+/// A cursor over the batches of an epoch, for one thread at a time; see sab_sampler.
+class Sampler : public Handle<sab_sampler, sab_sampler_free> {
+public:
+    using Handle::Handle;
+    /// Moves to the next batch; false at the end of the epoch.
+    bool next(Batch &batch) { return check(sab_next_batch(get(), &batch)) == SAB_OK; }
+    /// A batch of the epoch. Does not move the cursor.
+    Batch at(uint64_t position) {
+        Batch batch;
+        check(sab_sampler_at(get(), position, &batch));
+        return batch;
+    }
+    uint64_t batch_count() const { return value<uint64_t>(sab_sampler_batch_count); }
+    uint64_t skipped_count() const { return value<uint64_t>(sab_sampler_skipped_count); }
+    void set_epoch(uint64_t epoch) { check(sab_sampler_set_epoch(get(), epoch)); }
+    void seek(uint64_t position) { check(sab_sampler_seek(get(), position)); }
+    uint64_t epoch() const { return tell().first; }
+    uint64_t position() const { return tell().second; }
+    void set_budget(double budget) { check(sab_sampler_set_budget(get(), budget)); }
+    double budget() const { return value<double>(sab_sampler_get_budget); }
+    /// Where the cursor is, the same bytes on all ranks.
+    std::vector<unsigned char> state() const {
+        std::vector<unsigned char> bytes(SAB_STATE_SIZE);
+        check(sab_sampler_state_save(get(), bytes.data()));
+        return bytes;
+    }
+    /// Continues at a saved state, on any number of ranks.
+    void restore(const std::vector<unsigned char> &state) {
+        check(sab_sampler_state_restore(get(), state.data(), state.size()));
+    }
+
+    /// An input iterator over the batches from the cursor to the end of the epoch.
+    class Iterator {
+    public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = Batch;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const Batch *;
+        using reference = const Batch &;
+        Iterator() = default;
+        explicit Iterator(Sampler *sampler) : sampler_(sampler) { ++*this; }
+        /// Its indices are valid until the iterator moves.
+        reference operator*() const noexcept { return batch_; }
+        pointer operator->() const noexcept { return &batch_; }
+        Iterator &operator++() {
+            if (!sampler_->next(batch_)) sampler_ = nullptr;
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+        bool operator==(const Iterator &other) const noexcept { return sampler_ == other.sampler_; }
+        bool operator!=(const Iterator &other) const noexcept { return !(*this == other); }
+
+    private:
+        Sampler *sampler_ = nullptr;
+        Batch batch_;
+    };
+    Iterator begin() { return Iterator(this); }
+    Iterator end() { return {}; }
+
+private:
+    std::pair<uint64_t, uint64_t> tell() const {
+        std::pair<uint64_t, uint64_t> place;
+        check(sab_sampler_tell(get(), &place.first, &place.second));
+        return place;
+    }
+};
+
+/// Shuffled batches with random access; see sab_bucket_sampler_new().
+class BucketSampler : public Sampler {
+public:
+    explicit BucketSampler(const Plan &plan, const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_bucket_sampler_new, plan.get(), &given)) {}
+};
+
+/// Batches by ascending size; see sab_sequential_sampler_new().
+class SequentialSampler : public Sampler {
+public:
+    explicit SequentialSampler(const Plan &plan,
+                               const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_sequential_sampler_new, plan.get(), &given)) {}
+};
+
+/// The costliest batches that an epoch can have; see sab_plan_worst_batches().
+class WorstBatches : public Sampler {
+public:
+    WorstBatches(const Plan &plan, uint64_t count)
+        : Sampler(created(sab_plan_worst_batches, plan.get(), count)) {}
+};
+
+/// Greedy batches in the order of the samples; see sab_size_aware_sampler_new().
+class SizeAwareSampler : public Sampler {
+public:
+    SizeAwareSampler(const Sizes &sizes, double max_total_size,
+                     const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_size_aware_sampler_new, static_cast<const int64_t *>(nullptr),
+                          sizes.size(), sizes.get(), max_total_size, &given)) {}
+};
+
+/// Greedy batches of samples that a function gives; see sab_size_aware_stream_sampler_new().
+class SizeAwareStream : public Sampler {
+public:
+    /// Sets `index` and `size` of the next sample; returns false at the end of the epoch.
+    using Source =
+        std::function<bool(uint64_t epoch, uint64_t position, int64_t &index, double &size)>;
+    SizeAwareStream(Source source, double max_total_size)
+        : Sampler(make(std::make_unique<Source>(std::move(source)), max_total_size)) {}
+
+private:
+    static int32_t next_sample(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                               double *size) noexcept {
+        return detail::guarded([&] {
+            return detail::from<Source>(ctx)(epoch, position, *index, *size) ? 0 : SAB_END;
+        });
+    }
+    static sab_sampler *make(std::unique_ptr<Source> source, double max_total_size) {
+        sab_sampler *const made = created(sab_size_aware_stream_sampler_new, &next_sample,
+                                          source.get(), &free_source, max_total_size);
+        source.release();  // the sampler's now
+        return made;
+    }
+    static void free_source(void *ctx) noexcept { delete static_cast<Source *>(ctx); }
+};
+
+/// Samples end to end in rows; see sab_packed_sampler_new().
+class PackedSampler : public Sampler {
+public:
+    PackedSampler(const Sizes &sizes, const sab_pack_options &pack,
+                  const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_packed_sampler_new, sizes.get(), &pack, &given)) {}
+    sab_pack_info info() const { return filled<sab_pack_info>(sab_pack_get_info); }
+    /// The samples that are longer than a row.
+    std::vector<int64_t> skipped() const { return written<int64_t>(sab_pack_skipped); }
+};
+
+/// Steps whose micro-batches cost the same on all ranks; see sab_balanced_sampler_new().
+class BalancedSampler : public Sampler {
+public:
+    BalancedSampler(const Sizes &sizes, const sab_balanced_options &balanced,
+                    const sab_sampler_options &given = SamplerOptions())
+        : Sampler(created(sab_balanced_sampler_new, sizes.get(), &balanced, &given)) {}
+    sab_balance_report report() const {
+        return filled<sab_balance_report>(sab_sampler_balance_report, sab_progress_fn{}, nullptr);
+    }
+};
+
+/// Predicts the peak memory of a batch; immutable, shareable between threads.
+class MemoryModel : public Handle<sab_memory_model, sab_memory_model_free> {
+public:
+    using Handle::Handle;
+    /// Fits rows of `features`, one for each of the `peaks`, to them.
+    MemoryModel(const std::vector<double> &features, const std::vector<double> &peaks,
+                const sab_memory_model_options &given = ModelOptions())
+        : Handle(created(sab_memory_model_fit, features.data(), peaks.size(),
+                         peaks.empty() ? size_t{0} : features.size() / peaks.size(), peaks.data(),
+                         &given)) {}
+    static MemoryModel open(const char *path) {
+        return MemoryModel(created(sab_memory_model_open, path));
+    }
+    static MemoryModel read(const void *data, size_t size) {
+        return MemoryModel(created(sab_memory_model_read, data, size));
+    }
+    void save(const char *path) const { check(sab_memory_model_save(get(), path)); }
+    std::vector<unsigned char> write() const {
+        return written<unsigned char>(sab_memory_model_write);
+    }
+    sab_memory_model_info info() const {
+        return filled<sab_memory_model_info>(sab_memory_model_get_info);
+    }
+    /// The expected peak of one batch.
+    double predict(const std::vector<double> &features) const {
+        double peak = 0;
+        check(sab_memory_model_predict(get(), features.data(), 1, &peak, nullptr));
+        return peak;
+    }
+    /// The terms of a plan's cost, for `cost_terms` of the plan's options.
+    std::vector<sab_cost_term> cost_terms() const {
+        return written<sab_cost_term>(sab_memory_model_cost_terms);
+    }
+};
+
+/// Reads the memory of a device; see sab_probe.
+class Probe : public Handle<sab_probe, sab_probe_free> {
+public:
+    using Handle::Handle;
+    explicit Probe(const char *device, const sab_probe_options &given = ProbeOptions())
+        : Handle(created(sab_probe_new, device, &given)) {}
+    void reset() { check(sab_probe_reset(get())); }
+    void release_cache() { check(sab_probe_release_cache(get())); }
+    sab_memory_stats stats() const { return filled<sab_memory_stats>(sab_probe_read); }
+};
+
+/// Lowers the budget of a sampler before memory runs out; see sab_memory_guard.
+class MemoryGuard : public Handle<sab_memory_guard, sab_memory_guard_free> {
+public:
+    using Handle::Handle;
+    /// The sampler must outlive the guard.
+    MemoryGuard(Probe &probe, Sampler &sampler,
+                const sab_memory_guard_options &given = GuardOptions())
+        : Handle(created(sab_memory_guard_new, probe.get(), sampler.get(), &given)) {}
+    /// Begins a step of the caller's own.
+    void begin() { check(sab_memory_guard_begin(get())); }
+    /// Ends it and judges its peak.
+    void end(const sab_batch &batch, bool out_of_memory = false) {
+        check(sab_memory_guard_end(get(), &batch, out_of_memory));
+    }
+    sab_memory_guard_info info() const {
+        return filled<sab_memory_guard_info>(sab_memory_guard_get_info);
+    }
+};
+
+/// A value of a Cache.
+class CacheValue : public Handle<sab_cache_value, sab_cache_value_free> {
+public:
+    using Handle::Handle;
+    /// Whether the cache has the value.
+    explicit operator bool() const noexcept { return get() != nullptr; }
+    /// Its bytes, valid while this object exists.
+    std::string_view bytes() const noexcept {
+        size_t size = 0;
+        const void *const data = sab_cache_value_data(get(), &size);
+        return {static_cast<const char *>(data), size};
+    }
+};
+
+/// Values made once and kept; shareable between threads. See sab_cache.
+class Cache : public Handle<sab_cache, sab_cache_free> {
+public:
+    using Handle::Handle;
+    explicit Cache(const char *url, const sab_cache_options &given = CacheOptions())
+        : Handle(created(sab_cache_open, url, &given)) {}
+    /// For other processes to open; contains passwords.
+    const char *url() const noexcept { return sab_cache_url(get()); }
+    /// An empty value where the cache has none.
+    CacheValue find(std::string_view key) const {
+        sab_cache_value *value = nullptr;
+        check(sab_cache_get(get(), key.data(), key.size(), &value));
+        return CacheValue(value);
+    }
+    void put(std::string_view key, std::string_view value) {
+        check(sab_cache_put(get(), key.data(), key.size(), value.data(), value.size()));
+    }
+    /// The value of a key; `load` makes it where the cache has none.
+    CacheValue get_or_load(std::string_view key, const std::function<std::string()> &load) {
+        struct Loading {
+            const std::function<std::string()> &load;
+            std::string made;
+        } loading{load, {}};
+        const sab_cache_load_fn call = [](void *ctx, const void *, size_t, const void **data,
+                                          size_t *size) noexcept -> int32_t {
+            return detail::guarded([&] {
+                auto &loading = *static_cast<Loading *>(ctx);
+                loading.made = loading.load();
+                *data = loading.made.data();
+                *size = loading.made.size();
+                return 0;
+            });
+        };
+        sab_cache_value *value = nullptr;
+        check(sab_cache_get_or_load(get(), key.data(), key.size(), call, &loading, nullptr, nullptr,
+                                    &value));
+        return CacheValue(value);
+    }
+    void flush() { check(sab_cache_flush(get())); }
+    void clear() { check(sab_cache_clear(get())); }
+    uint64_t key_count() const { return value<uint64_t>(sab_cache_num_keys); }
+    sab_cache_stats stats() const { return filled<sab_cache_stats>(sab_cache_get_stats); }
+};
+
+/// Records, one after the other, for one thread at a time; see sab_stream.
+class Stream : public Handle<sab_stream, sab_stream_free> {
+public:
+    using Handle::Handle;
+    /// A source: make(arguments..., &stream) is a constructor of the C interface.
+    template <class Make, class... Arguments>
+    static Stream source(Make make, Arguments... arguments) {
+        return Stream(created(make, arguments...));
+    }
+    /// A stage over this stream, which is then moved from: make(source, arguments..., &stream).
+    template <class Make, class... Arguments>
+    Stream into(Make make, Arguments... arguments) && {
+        Stream made(created(make, get(), arguments...));
+        release();  // the new stream's now
+        return made;
+    }
+    /// Moves to the next record; false at the end. It is valid until the next call.
+    bool next(sab_record &record) { return check(sab_stream_next(get(), &record)) == SAB_OK; }
+    void rewind() { check(sab_stream_rewind(get())); }
+    std::vector<unsigned char> state() const {
+        return written<unsigned char>(sab_stream_state_save);
+    }
+    void restore(const std::vector<unsigned char> &state) {
+        check(sab_stream_state_restore(get(), state.data(), state.size()));
+    }
+};
+
+}  // namespace cpp
+}  // namespace sab
+
+#endif

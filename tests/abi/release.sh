@@ -16,7 +16,7 @@ trap 'rm -rf "$scratch"' EXIT
 cmake -S "$here/../c" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_SKIP_RPATH=ON -DCMAKE_C_FLAGS="-ffile-prefix-map=$(realpath "$here/../..")=." > /dev/null
 ninja -C "$scratch/build" --quiet
 # Without those that need a server, call at random, load libraries of this build, or read its headers.
-tests=$(cd "$scratch/build" && find . -maxdepth 1 -name '*_test' ! -name cache_redis_test ! -name embedding_test ! -name allocations_test ! -name throws_test ! -name no_exceptions_test -printf '%f\n' | sort)
+tests=$(cd "$scratch/build" && find . -maxdepth 1 -name '*_test' ! -name cache_redis_test ! -name base_embedding_test ! -name allocations_test ! -name base_throws_test ! -name base_no_exceptions_test -printf '%f\n' | sort)
 mkdir "$scratch/stripped"
 for test in $tests; do strip --remove-section=.comment -o "$scratch/stripped/$test" "$scratch/build/$test"; done
 # shellcheck disable=SC2086

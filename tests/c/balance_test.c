@@ -1,4 +1,5 @@
-/* Work dealt out evenly: partitions of items, and the load-balancing samplers. */
+/* Partitions and steps of equal cost. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
 
@@ -349,473 +350,12 @@ static void WrongPartitions_AreRefusedByName(void) {
     for (int i = 0; i < 4; ++i) EXPECT(parts[i] == 9);
 }
 
-/* Load-balancing samplers */
-
-#define SAMPLES 150
-
-static int32_t complexity_of(int64_t index) {
-    return (int32_t)(index * 7919 % 97);
-}
-
-static sab_sizes *complexities(size_t count) {
-    static int32_t made[1000];
-    for (size_t i = 0; i < count; ++i) made[i] = complexity_of((int64_t)i);
-    return sizes_of(made, count);
-}
-
-static sab_sampler_options ranks(uint64_t rank, uint64_t world_size) {
-    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.rank = rank;
-    options.world_size = world_size;
-    return options;
-}
-
-/* Batches of 1, 2, 3, 1, 2, ... samples, beginning where the first index says: ranks have different
- * numbers of them. */
-struct maker {
-    int calls;
-    int fails_at; /* the call that fails with code 42; 0: none */
-    int released;
-};
-
-static int32_t make_batches(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
-    struct maker *maker = ctx;
-    if (++maker->calls == maker->fails_at) return 42;
-    size_t size = count == 0 ? 1 : 1 + (size_t)indices[0] % 3;
-    for (size_t first = 0; first < count; first += size, size = 1 + size % 3)
-        EXPECT_OK(
-            sab_batches_add(batches, indices + first, first + size < count ? size : count - first));
-    return 0;
-}
-
-static void release(void *ctx) {
-    ++((struct maker *)ctx)->released;
-}
-
-static sab_load_balancing_options made_by(struct maker *maker) {
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
-    balancing.make_batches = make_batches;
-    balancing.make_batches_ctx = maker;
-    balancing.release = release;
-    return balancing;
-}
-
-static void LoadBalancing_GivesThePublishedOrder(void) {
-    /* Of Bagua's LoadBalancingDistributedSampler with torch, over 30 samples, 4 ranks. */
-    const struct {
-        uint64_t seed, epoch, rank;
-        int32_t shuffle, drop_last;
-        double random_level;
-        int64_t order[8];
-    } cases[] = {
-        {0, 0, 0, 1, 0, 0, {19, 0, 14, 21, 2, 12, 6, 4}},
-        {0, 0, 3, 1, 0, 0, {27, 8, 11, 29, 10, 20, 3, 1}},
-        {0, 2, 3, 1, 0, 0, {11, 1, 27, 10, 3, 8, 20, 29}},
-        {1, 0, 3, 1, 0, 0.5, {24, 20, 17, 7, 11, 9, 19, 10}},
-        {1, 2, 0, 1, 0, 0.5, {2, 0, 15, 5, 25, 26, 17, 27}},
-        {0, 2, 3, 0, 1, 0, {8, 27, 10, 29, 1, 20, 3}},
-        {7, 2, 0, 1, 1, 0, {0, 19, 12, 21, 2, 4, 6}},
-    };
-    sab_sizes *sizes = complexities(30);
-    for (size_t i = 0; i < COUNT(cases); ++i) {
-        sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
-        balancing.shuffle = cases[i].shuffle;
-        balancing.drop_last = cases[i].drop_last;
-        balancing.random_level = cases[i].random_level;
-        sab_sampler_options options = ranks(cases[i].rank, 4);
-        options.seed = cases[i].seed;
-        options.epoch = cases[i].epoch;
-        sab_sampler *sampler = NULL;
-        EXPECT_OK(sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
-        sab_batch batch = SAB_BATCH_INIT;
-        uint64_t steps = 0;
-        for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps)
-            EXPECT(batch.count == 1 && batch.indices[0] == cases[i].order[steps] &&
-                   batch.total == complexity_of(batch.indices[0]));
-        EXPECT(steps == (cases[i].drop_last ? 7 : 8));
-        sab_sampler_free(sampler);
-    }
-    sab_sizes_free(sizes);
-}
-
-static void LoadBalancing_CoversEverySampleInEqualSteps(void) {
-    const size_t counts[] = {1, 2, 7, 64, SAMPLES};
-    for (size_t c = 0; c < COUNT(counts); ++c)
-        for (uint64_t world_size = 1; world_size <= 9; ++world_size)
-            for (uint64_t batch_size = 1; batch_size <= 5; batch_size += 2)
-                for (int32_t drop_last = 0; drop_last <= 1; ++drop_last) {
-                    const size_t count = counts[c];
-                    sab_sizes *sizes = complexities(count);
-                    int seen[SAMPLES] = {0};
-                    uint64_t samples = 0, steps = 0, said = 0;
-                    for (uint64_t rank = 0; rank < world_size; ++rank) {
-                        sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
-                        balancing.drop_last = drop_last;
-                        balancing.batch_size = batch_size;
-                        const sab_sampler_options options = ranks(rank, world_size);
-                        sab_sampler *sampler = NULL;
-                        EXPECT_OK(
-                            sab_load_balancing_sampler_new(sizes, &balancing, &options, &sampler));
-                        EXPECT_OK(sab_sampler_batch_count(sampler, &said));
-                        steps = walk(sampler, seen);
-                        EXPECT(steps == said);
-                        sab_sampler_free(sampler);
-                    }
-                    const uint64_t per_rank =
-                        count / world_size + (!drop_last && count % world_size != 0);
-                    EXPECT(steps == (per_rank + batch_size - 1) / batch_size);
-                    for (size_t i = 0; i < count; ++i) {
-                        samples += (uint64_t)seen[i];
-                        EXPECT(drop_last ? seen[i] <= 1 : seen[i] >= 1);
-                    }
-                    EXPECT(samples == per_rank * world_size);
-                    sab_sizes_free(sizes);
-                }
-}
-
-static void RanksOfAStep_GetNeighboursByComplexity(void) {
-    sab_sizes *sizes = complexities(SAMPLES);
-    sab_sampler *of_rank[5];
-    for (uint64_t rank = 0; rank < 5; ++rank) {
-        const sab_sampler_options options = ranks(rank, 5);
-        EXPECT_OK(sab_load_balancing_sampler_new(sizes, NULL, &options, &of_rank[rank]));
-    }
-    sab_batch batch = SAB_BATCH_INIT;
-    for (uint64_t step = 0; step < SAMPLES / 5; ++step) {
-        double least = INFINITY, most = 0, total = 0, said = 0;
-        for (uint64_t rank = 0; rank < 5; ++rank) {
-            EXPECT_OK(sab_next_batch(of_rank[rank], &batch));
-            least = fmin(least, batch.total);
-            most = fmax(most, batch.total);
-            total += batch.total;
-            said = batch.step_total;
-        }
-        EXPECT(most - least <= 5 && total == said);
-    }
-    for (uint64_t rank = 0; rank < 5; ++rank) sab_sampler_free(of_rank[rank]);
-    sab_sizes_free(sizes);
-}
-
-static sab_sampler *batch_sampler(const sab_sizes *sizes, struct maker *maker, int32_t drop_last,
-                                  uint64_t rank, uint64_t world_size) {
-    sab_load_balancing_options balancing = made_by(maker);
-    balancing.drop_last = drop_last;
-    const sab_sampler_options options = ranks(rank, world_size);
-    sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
-    return sampler;
-}
-
-static void MadeBatches_AreAsManyOnEveryRank(void) {
-    sab_sizes *sizes = complexities(SAMPLES);
-    for (uint64_t world_size = 1; world_size <= 9; ++world_size)
-        for (int32_t drop_last = 0; drop_last <= 1; ++drop_last)
-            for (uint64_t epoch = 0; epoch < 2; ++epoch) {
-                int seen[SAMPLES] = {0};
-                uint64_t steps = 0;
-                for (uint64_t rank = 0; rank < world_size; ++rank) {
-                    struct maker maker = {0, 0, 0};
-                    sab_sampler *sampler =
-                        batch_sampler(sizes, &maker, drop_last, rank, world_size);
-                    EXPECT(maker.calls == (int)world_size);
-                    EXPECT_OK(sab_sampler_set_epoch(sampler, epoch));
-                    /* the epoch at hand is known */
-                    EXPECT(maker.calls == (int)(world_size * (epoch + 1)));
-                    const uint64_t walked = walk(sampler, seen);
-                    EXPECT(rank == 0 || walked == steps);
-                    steps = walked;
-                    sab_sampler_free(sampler);
-                    EXPECT(maker.released == 1);
-                }
-                for (int i = 0; i < SAMPLES; ++i) EXPECT(drop_last ? seen[i] <= 2 : seen[i] >= 1);
-            }
-    sab_sizes_free(sizes);
-}
-
-static int32_t one_batch_or_all(void *ctx, const int64_t *indices, size_t count,
-                                sab_batches *batches) {
-    /* sample 0, the least complex, is the first of rank 0: one batch of all its samples; the
-     * others: a batch a sample */
-    (void)ctx;
-    if (indices[0] == 0) return sab_batches_add(batches, indices, count);
-    for (size_t i = 0; i < count; ++i)
-        if (sab_batches_add(batches, indices + i, 1) != SAB_OK) return 1;
-    return 0;
-}
-
-static void ARankThatLacksMoreThanItHas_GoesRoundAgain(void) {
-    sab_sizes *sizes = complexities(20);
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
-    balancing.make_batches = one_batch_or_all;
-    balancing.shuffle = 0;
-    const sab_sampler_options options = ranks(0, 4);
-    sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
-    sab_batch batch = SAB_BATCH_INIT;
-    for (int step = 0; step < 5; ++step) {
-        EXPECT_OK(sab_next_batch(sampler, &batch));
-        EXPECT(batch.count == 5 && batch.indices[0] == 0);
-    }
-    EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
-    sab_sampler_free(sampler);
-    balancing.drop_last = 1;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
-    EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
-    sab_sampler_free(sampler);
-    sab_sizes_free(sizes);
-}
-
-static void MaxTotal_MakesBatchesWithoutACallback(void) {
-    sab_sizes *sizes = complexities(SAMPLES);
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
-    balancing.max_total = 200;
-    int seen[SAMPLES] = {0};
-    for (uint64_t rank = 0; rank < 3; ++rank) {
-        const sab_sampler_options options = ranks(rank, 3);
-        sab_sampler *sampler = NULL;
-        EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
-        sab_batch batch = SAB_BATCH_INIT;
-        while (sab_next_batch(sampler, &batch) == SAB_OK) {
-            EXPECT(batch.total <= 200 && batch.count > 0);
-            for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
-        }
-        sab_sampler_free(sampler);
-    }
-    for (int i = 0; i < SAMPLES; ++i) EXPECT(seen[i] >= 1);
-    sab_sizes_free(sizes);
-}
-
-/* Adds what `sampler` gives to `seen`, at most so many batches. */
-static void take(sab_sampler *sampler, uint64_t most, int *seen) {
-    sab_batch batch = SAB_BATCH_INIT;
-    for (uint64_t step = 0; step < most && sab_next_batch(sampler, &batch) == SAB_OK; ++step)
-        for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
-}
-
-static void State_GoesOnWithTheSameOrOtherRanks(void) {
-    sab_sizes *sizes = complexities(SAMPLES);
-    for (int makes = 0; makes <= 1; ++makes)
-        for (uint64_t world_size = 1; world_size <= 5; ++world_size)
-            for (uint64_t other_size = 1; other_size <= 5; ++other_size)
-                for (uint64_t stop = 0; stop < 40; stop += 13) {
-                    int whole[SAMPLES] = {0}, seen[SAMPLES] = {0};
-                    unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
-                    struct maker maker = {0, 0, 0};
-                    sab_load_balancing_options balancing = made_by(&maker);
-                    for (uint64_t rank = 0; rank < world_size + other_size; ++rank) {
-                        const int is_first = rank < world_size;
-                        sab_sampler_options options = ranks(is_first ? rank : rank - world_size,
-                                                            is_first ? world_size : other_size);
-                        /* the state says where, not the options */
-                        options.epoch = is_first ? 3 : 0;
-                        sab_sampler *sampler = NULL;
-                        EXPECT_OK(makes ? sab_load_balancing_batch_sampler_new(sizes, &balancing,
-                                                                               &options, &sampler)
-                                        : sab_load_balancing_sampler_new(sizes, &balancing,
-                                                                         &options, &sampler));
-                        if (is_first) {
-                            walk(sampler, whole);
-                            EXPECT_OK(sab_sampler_set_epoch(sampler, 3));
-                            take(sampler, stop, seen);
-                            EXPECT_OK(sab_sampler_state_save(sampler, state));
-                        } else {
-                            EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
-                            EXPECT_OK(sab_sampler_state_save(sampler, again));
-                            EXPECT(world_size != other_size ||
-                                   memcmp(state, again, sizeof state) == 0);
-                            take(sampler, UINT64_MAX, seen);
-                        }
-                        sab_sampler_free(sampler);
-                    }
-                    EXPECT(memcmp(whole, seen, sizeof whole) == 0);
-                }
-    sab_sizes_free(sizes);
-}
-
-static void ACallbackThatFails_ComesBackUnchangedAndChangesNothing(void) {
-    sab_sizes *sizes = complexities(SAMPLES);
-    struct maker maker = {0, 2, 0};
-    sab_load_balancing_options balancing = made_by(&maker);
-    const sab_sampler_options options = ranks(1, 3);
-    sab_sampler *sampler = NULL, *other;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler),
-                 SAB_E_CALLBACK, "the batch callback failed with code 42");
-    EXPECT(sampler == NULL && sab_last_callback_code() == 42 && maker.released == 0);
-
-    maker = (struct maker){0, 0, 0};
-    struct maker sound = {0, 0, 0};
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &sampler));
-    other = batch_sampler(sizes, &sound, 0, 0, 2);
-    unsigned char state[SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_set_epoch(other, 1));
-    EXPECT_OK(sab_sampler_seek(other, 5));
-    EXPECT_OK(sab_sampler_state_save(other, state));
-    EXPECT_OK(sab_sampler_seek(sampler, 7));
-    EXPECT_OK(sab_sampler_state_save(sampler, before));
-    sab_batch batch = SAB_BATCH_INIT;
-    EXPECT_OK(sab_sampler_at(sampler, 7, &batch));
-    const int64_t first = batch.indices[0];
-    maker.fails_at = maker.calls + 1;
-    EXPECT_FAILS(sab_sampler_set_epoch(sampler, 1), SAB_E_CALLBACK, "code 42");
-    maker.fails_at = maker.calls + 2; /* of two ranks, the second */
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_CALLBACK,
-                 "code 42");
-    EXPECT_OK(sab_sampler_state_save(sampler, after));
-    EXPECT(memcmp(before, after, sizeof before) == 0);
-    EXPECT_OK(sab_next_batch(sampler, &batch));
-    EXPECT(batch.step == 7 && batch.epoch == 0 && batch.indices[0] == first);
-    EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
-    sab_sampler_free(sampler);
-    sab_sampler_free(other);
-    EXPECT(maker.released == 1);
-    sab_sizes_free(sizes);
-}
-
-static int32_t one_by_one(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
-    (void)ctx;
-    for (size_t i = 0; i < count; ++i) EXPECT_OK(sab_batches_add(batches, indices + i, 1));
-    return 0;
-}
-
-static void StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice(void) {
-    sab_sizes *sizes = complexities(SAMPLES);
-    struct maker maker = {0, 0, 0};
-    sab_sampler *sampler = batch_sampler(sizes, &maker, 0, 0, 2), *other = NULL;
-    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
-    balancing.make_batches = one_by_one;
-    sab_sampler_options options = ranks(0, 2);
-    options.epoch = 1;
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, &options, &other));
-    EXPECT_OK(sab_sampler_seek(other, 70));
-    unsigned char state[SAB_STATE_SIZE], before[SAB_STATE_SIZE], after[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(other, state));
-    sab_batch batch = SAB_BATCH_INIT;
-    EXPECT_OK(sab_next_batch(sampler, &batch));
-    const int64_t first = batch.indices[0];
-    EXPECT_OK(sab_sampler_state_save(sampler, before));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_FORMAT,
-                 "its place in the epoch cannot be");
-    EXPECT(maker.calls == 4); /* two ranks, epochs 0 and 1 */
-    EXPECT_OK(sab_sampler_state_save(sampler, after));
-    EXPECT(memcmp(before, after, sizeof before) == 0);
-    EXPECT_OK(sab_sampler_at(sampler, 0, &batch));
-    EXPECT(batch.indices[0] == first);
-    sab_sampler_free(sampler);
-    sab_sampler_free(other);
-    sab_sizes_free(sizes);
-}
-
-static int32_t wrong_index(void *ctx, const int64_t *indices, size_t count, sab_batches *batches) {
-    (void)ctx, (void)indices, (void)count;
-    const int64_t wrong[] = {3, SAMPLES};
-    EXPECT_FAILS(sab_batches_add(batches, wrong, 2), SAB_E_ARGUMENT,
-                 "indices[1] = 150: must be from 0 to below the number of samples, 150");
-    EXPECT_FAILS(sab_batches_add(batches, wrong, 0), SAB_E_ARGUMENT,
-                 "count = 0: must be at least 1");
-    EXPECT_FAILS(sab_batches_add(batches, NULL, 1), SAB_E_ARGUMENT, "indices = NULL");
-    EXPECT_FAILS(sab_batches_add(NULL, wrong, 1), SAB_E_ARGUMENT, "batches = NULL");
-    return 0; /* takes no notice */
-}
-
-static int32_t none_of_the_first(void *ctx, const int64_t *indices, size_t count,
-                                 sab_batches *batches) {
-    (void)ctx;
-    return indices[0] == 0 ? 0 : sab_batches_add(batches, indices, count);
-}
-
-static void WrongLoadBalancing_IsRefusedByName(void) {
-    sab_sizes *sizes = complexities(SAMPLES);
-    sab_sampler *sampler = NULL;
-    static const sab_load_balancing_options macro = SAB_LOAD_BALANCING_OPTIONS_INIT;
-    sab_load_balancing_options options, filled;
-    sab_load_balancing_options_init(&filled, sizeof filled);
-    EXPECT(memcmp(&macro, &filled, sizeof macro) == 0);
-    options = macro;
-    sab_load_balancing_options_init(NULL, sizeof(sab_load_balancing_options));
-    EXPECT_FAILS(sab_load_balancing_sampler_new(NULL, NULL, NULL, &sampler), SAB_E_ARGUMENT,
-                 "complexity = NULL: must be given");
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, NULL, NULL), SAB_E_ARGUMENT,
-                 "sampler = NULL: must be given");
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT,
-                 "balancing.max_total = 0: must be set where balancing.make_batches is not");
-    const struct {
-        sab_load_balancing_options options;
-        const char *words;
-    } wrong[] = {
-        {{4, 1, 0, 0, 1, 0, NULL, NULL, NULL}, "balancing.struct_size = 4"},
-        {{sizeof options, 2, 0, 0, 1, 0, NULL, NULL, NULL},
-         "balancing.shuffle = 2: must be 0 or 1"},
-        {{sizeof options, 1, -1, 0, 1, 0, NULL, NULL, NULL},
-         "balancing.drop_last = -1: must be 0 or 1"},
-        {{sizeof options, 1, 0, 1.5, 1, 0, NULL, NULL, NULL},
-         "balancing.random_level = 1.5: must be from 0 to 1"},
-        {{sizeof options, 1, 0, NAN, 1, 0, NULL, NULL, NULL},
-         "balancing.random_level = nan: must be from 0 to 1"},
-        {{sizeof options, 1, 0, 0, 0, 0, NULL, NULL, NULL},
-         "balancing.batch_size = 0: must be at least 1"},
-    };
-    for (size_t i = 0; i < COUNT(wrong); ++i)
-        EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, &wrong[i].options, NULL, &sampler),
-                     SAB_E_ARGUMENT, wrong[i].words);
-    options.max_total = INFINITY;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
-                 SAB_E_ARGUMENT, "balancing.max_total = inf: must be finite");
-    options.max_total = 95;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
-                 SAB_E_ARGUMENT, "balancing.max_total = 95: sample 61 alone has complexity 96");
-    options.make_batches = wrong_index;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
-                 SAB_E_ARGUMENT,
-                 "balancing.max_total = 95: must not be set beside balancing.make_batches");
-    options.max_total = 0;
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &sampler),
-                 SAB_E_ARGUMENT, "indices[1] = 150: must be");
-    options.make_batches = none_of_the_first;
-    options.shuffle = 0;
-    sab_sampler_options two = ranks(0, 2);
-    EXPECT_FAILS(sab_load_balancing_batch_sampler_new(sizes, &options, &two, &sampler),
-                 SAB_E_ARGUMENT, "made no batch for rank 0 and 1 for another");
-    two.world_size = 1048577;
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
-                 "options.world_size = 1048577: load is balanced over at most");
-    two = ranks(2, 2);
-    EXPECT_FAILS(sab_load_balancing_sampler_new(sizes, NULL, &two, &sampler), SAB_E_ARGUMENT,
-                 "options.rank = 2: must be below");
-    const double negative[] = {1, -1};
-    sab_sizes *broken = NULL;
-    EXPECT_OK(sab_sizes_new(negative, 2, SAB_FLOAT64, NULL, &broken));
-    EXPECT_FAILS(sab_load_balancing_sampler_new(broken, NULL, NULL, &sampler), SAB_E_ARGUMENT,
-                 "complexity[1] = -1: must not be negative");
-    sab_sizes_free(broken);
-
-    sab_sampler *batches = NULL;
-    options.make_batches = NULL;
-    options.max_total = 100;
-    EXPECT_OK(sab_load_balancing_sampler_new(sizes, NULL, NULL, &sampler));
-    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &batches));
-    unsigned char state[SAB_STATE_SIZE];
-    EXPECT_OK(sab_sampler_state_save(batches, state));
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
-                 "order 7, this sampler has 6");
-    EXPECT_FAILS(sab_sampler_set_budget(sampler, 5), SAB_E_UNSUPPORTED, "not a plan's");
-    sab_sampler_free(sampler);
-    sab_sampler_free(batches);
-
-    sab_sizes *none = complexities(0);
-    EXPECT_OK(sab_load_balancing_sampler_new(none, NULL, NULL, &sampler));
-    sab_batch batch = SAB_BATCH_INIT;
-    EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
-    sab_sampler_free(sampler);
-    sab_sizes_free(none);
-    sab_sizes_free(sizes);
-}
-
 struct follower {
     int calls, cancel_at;
     int is_ascending;
     uint64_t done;
 };
+
 static int32_t follow(void *ctx, uint64_t done, uint64_t total) {
     struct follower *follower = (struct follower *)ctx;
     follower->is_ascending = follower->is_ascending && done >= follower->done && done <= total;
@@ -856,6 +396,509 @@ static void Partition_CanBeFollowedAndCancelledAllTheWay(void) {
     free(again);
 }
 
+static sab_sampler *balanced_with(const sab_balanced_options *balanced,
+                                  const sab_sampler_options *options) {
+    sab_sizes *sizes = sizes_of(skewed(), SKEWED);
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_balanced_sampler_new(sizes, balanced, options, &sampler));
+    sab_sizes_free(sizes);
+    return sampler;
+}
+
+static double cost_of(const sab_balanced_options *balanced, double size) {
+    return balanced->cost == SAB_COST_QUADRATIC ? size * size : size;
+}
+
+/* What an epoch must be on all ranks together. */
+static void check_epoch(const sab_balanced_options *balanced, uint64_t world_size) {
+    static sab_sampler *samplers[16];
+    static int seen[SKEWED];
+    const int32_t *sizes = skewed();
+    memset(seen, 0, sizeof seen);
+    for (uint64_t r = 0; r < world_size; ++r) {
+        const sab_sampler_options options = on(r, world_size);
+        samplers[r] = balanced_with(balanced, &options);
+    }
+    sab_balance_report report = SAB_BALANCE_REPORT_INIT;
+    EXPECT_OK(sab_sampler_balance_report(samplers[0], NULL, NULL, &report));
+    uint64_t count = 0;
+    EXPECT_OK(sab_sampler_batch_count(samplers[0], &count));
+    EXPECT(count == report.steps * balanced->micro_batches);
+    double time = 0, all = 0;
+    for (uint64_t step = 0; step < report.steps; ++step) {
+        double slowest = 0, step_total = 0, told = -1;
+        uint64_t step_samples = 0, told_samples = 0;
+        for (uint64_t r = 0; r < world_size; ++r) {
+            double cost = 0;
+            for (uint64_t m = 0; m < balanced->micro_batches; ++m) {
+                sab_batch batch = SAB_BATCH_INIT;
+                EXPECT_OK(sab_next_batch(samplers[r], &batch));
+                double total = 0, longest = 0;
+                EXPECT(batch.cu_seqlens != NULL && batch.starts == NULL &&
+                       batch.cu_seqlens[0] == 0);
+                for (uint64_t i = 0; i < batch.count; ++i) {
+                    EXPECT(batch.cu_seqlens[i + 1] - batch.cu_seqlens[i] ==
+                           sizes[batch.indices[i]]);
+                    ++seen[batch.indices[i]];
+                    total += sizes[batch.indices[i]];
+                    longest = fmax(longest, sizes[batch.indices[i]]);
+                    cost += cost_of(balanced, sizes[batch.indices[i]]);
+                }
+                EXPECT(batch.total == total && batch.longest == longest &&
+                       batch.padded_length == total && batch.padded_total == total);
+                EXPECT(batch.step == step && batch.micro_batch == m &&
+                       batch.micro_batches == balanced->micro_batches && batch.bucket == -1);
+                EXPECT(balanced->max_total == 0 || total <= balanced->max_total);
+                step_total += total;
+                step_samples += batch.count;
+                told = batch.step_total;
+                told_samples = batch.step_samples;
+            }
+            slowest = fmax(slowest, cost);
+            all += cost;
+        }
+        EXPECT(told == step_total && told_samples == step_samples && step_samples > 0);
+        EXPECT(balanced->samples == 0 || step_samples <= balanced->samples);
+        time += slowest;
+    }
+    EXPECT(all_are(seen, SKEWED, 1));
+    EXPECT(fabs(report.time - time) <= 1e-9 * time &&
+           fabs(report.least_time * (double)world_size - all) <= 1e-9 * all);
+    EXPECT(report.rank_imbalance >= 1 && report.rank_imbalance <= report.largest_rank_imbalance);
+    for (uint64_t r = 0; r < world_size; ++r) {
+        sab_batch batch = SAB_BATCH_INIT;
+        EXPECT(sab_next_batch(samplers[r], &batch) == SAB_END &&
+               sab_next_batch(samplers[r], &batch) == SAB_END);
+        sab_sampler_free(samplers[r]);
+    }
+}
+
+static void every_sample_once_in_equal_steps_under_the_cap(void) {
+    for (uint64_t world_size = 1; world_size <= 8; world_size = 2 * world_size - world_size / 3)
+        for (uint64_t micro_batches = 1; micro_batches <= 3; ++micro_batches)
+            for (int i = 0; i < 8; ++i) {
+                sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+                balanced.micro_batches = micro_batches;
+                balanced.cost = i % 2 == 0 ? SAB_COST_PADDED : SAB_COST_QUADRATIC;
+                if (i / 2 % 2 == 0 || i >= 4) balanced.max_total = i < 4 ? 1000 : 800;
+                if (i / 2 % 2 == 1) balanced.samples = 60;
+                if (i == 7) balanced.fill = 1;
+                check_epoch(&balanced, world_size);
+            }
+}
+
+static void costs_are_even(void) {
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    const sab_sampler_options options = on(0, 4);
+    balanced.max_total = 4000;
+    for (int quadratic = 0; quadratic < 2; ++quadratic) {
+        balanced.cost = quadratic ? SAB_COST_QUADRATIC : SAB_COST_PADDED;
+        sab_sampler *sampler = balanced_with(&balanced, &options);
+        sab_balance_report report = SAB_BALANCE_REPORT_INIT;
+        EXPECT_OK(sab_sampler_balance_report(sampler, NULL, NULL, &report));
+        EXPECT(report.rank_imbalance < (quadratic ? 1.02 : 1.001));
+        EXPECT(report.samples == SKEWED && report.skipped == 0 && report.dropped == 0);
+        EXPECT(report.fill > 0.6 && report.fill <= 0.95); /* the last step may be nearly empty */
+        sab_sampler_free(sampler);
+    }
+}
+
+static void the_order_is_random_and_changes(void) {
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.samples = 50;
+    const sab_sampler_options options = on(0, 1);
+    sab_sampler *sampler = balanced_with(&balanced, &options);
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    int64_t first[50];
+    EXPECT(batch.count == 50);
+    memcpy(first, batch.indices, sizeof first);
+    EXPECT_OK(sab_sampler_set_epoch(sampler, 1));
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(memcmp(first, batch.indices, sizeof first) != 0);
+    EXPECT_OK(sab_sampler_set_epoch(sampler, 0));
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    EXPECT(memcmp(first, batch.indices, sizeof first) == 0);
+    EXPECT_OK(sab_sampler_at(sampler, 7, &batch));
+    EXPECT(batch.step == 7);
+    sab_sampler_free(sampler);
+}
+
+static void last_steps(void) {
+    for (int policy = SAB_LAST_STEP_SPLIT; policy <= SAB_LAST_STEP_WRAP; ++policy) {
+        int seen[SKEWED] = {0}, sum = 0;
+        uint64_t steps = 0;
+        for (uint64_t r = 0; r < 3; ++r) {
+            sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+            balanced.samples = 64;
+            sab_sampler_options options = on(r, 3);
+            options.last_step = policy;
+            sab_sampler *sampler = balanced_with(&balanced, &options);
+            steps = walk(sampler, seen);
+            sab_sampler_free(sampler);
+        }
+        for (int i = 0; i < SKEWED; ++i) sum += seen[i];
+        EXPECT(steps == (policy == SAB_LAST_STEP_DROP ? SKEWED / 64 : (SKEWED + 63) / 64));
+        EXPECT(sum == (policy == SAB_LAST_STEP_SPLIT ? SKEWED : (int)steps * 64));
+        if (policy == SAB_LAST_STEP_WRAP) EXPECT(!all_are(seen, SKEWED, 1));
+    }
+}
+
+/* Takes `steps` micro-batches on each of some ranks from a state, and gives the next one. */
+static void go_on(uint64_t world_size, uint64_t micro_batches, uint64_t samples, int64_t count,
+                  unsigned char *state, int *seen) {
+    unsigned char first[SAB_STATE_SIZE];
+    for (uint64_t r = 0; r < world_size; ++r) {
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.samples = samples;
+        balanced.max_total = 900;
+        balanced.cost = SAB_COST_QUADRATIC;
+        balanced.micro_batches = micro_batches;
+        const sab_sampler_options options = on(r, world_size);
+        sab_sampler *sampler = balanced_with(&balanced, &options);
+        if (state[0] != 0) EXPECT_OK(sab_sampler_state_restore(sampler, state, SAB_STATE_SIZE));
+        sab_batch batch = SAB_BATCH_INIT;
+        for (int64_t i = 0; i != count && sab_next_batch(sampler, &batch) == SAB_OK; ++i)
+            for (uint64_t k = 0; k < batch.count; ++k) ++seen[batch.indices[k]];
+        unsigned char own[SAB_STATE_SIZE];
+        EXPECT_OK(sab_sampler_state_save(sampler, own));
+        if (r == 0) memcpy(first, own, sizeof own);
+        EXPECT(memcmp(first, own, sizeof own) == 0);
+        sab_sampler_free(sampler);
+    }
+    memcpy(state, first, sizeof first);
+}
+
+static void a_state_goes_on_with_other_ranks(void) {
+    for (uint64_t begun = 1; begun <= 5; ++begun)
+        for (uint64_t then = 1; then <= 7; then += 2) {
+            unsigned char state[SAB_STATE_SIZE] = {0};
+            int seen[SKEWED] = {0};
+            go_on(begun, 2, 0, 4, state, seen);
+            go_on(then, 1, 0, 3, state, seen);
+            go_on(begun + 1, 3, 40, 6, state, seen);
+            go_on(then + 1, 2, 0, -1, state, seen);
+            EXPECT(all_are(seen, SKEWED, 1));
+        }
+}
+
+static void a_state_inside_a_step(void) {
+    unsigned char state[SAB_STATE_SIZE] = {0};
+    int seen[SKEWED] = {0};
+    go_on(2, 3, 0, 4, state, seen); /* one step and a third */
+    unsigned char again[SAB_STATE_SIZE];
+    memcpy(again, state, sizeof again);
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.max_total = 900;
+    balanced.micro_batches = 3;
+    const sab_sampler_options options = on(0, 3);
+    sab_sampler *sampler = balanced_with(&balanced, &options);
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
+                 "inside a step, after micro-batch 1 of 3");
+    int fresh[SKEWED] = {0};
+    walk(sampler, fresh); /* as if nothing had been */
+    sab_sampler_free(sampler);
+    go_on(2, 3, 0, -1, again, seen);
+    EXPECT(all_are(seen, SKEWED, 1));
+}
+
+/* What is left of an epoch that other options began: no sample twice, and none lost but those that
+ * no longer fit. */
+static void a_state_goes_on_with_other_costs_and_caps(void) {
+    const int32_t *sizes = skewed();
+    for (int i = 0; i < 6; ++i) {
+        sab_balanced_options before = SAB_BALANCED_OPTIONS_INIT, after = SAB_BALANCED_OPTIONS_INIT;
+        before.max_total = i % 2 == 0 ? 1000 : 850;
+        before.micro_batches = 1 + (uint64_t)i % 3;
+        before.cost = SAB_COST_QUADRATIC;
+        after = before;
+        if (i < 2) after.cost = SAB_COST_PADDED;
+        if (i >= 2) after.max_total = i < 4 ? 400 : 2000;
+        after.oversize = SAB_OVERSIZE_SKIP;
+        int seen[SKEWED] = {0};
+        unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
+        for (int part = 0; part < 2; ++part)
+            for (uint64_t r = 0; r < 4; ++r) {
+                const sab_sampler_options options = on(r, 4);
+                sab_sampler *sampler = balanced_with(part == 0 ? &before : &after, &options);
+                if (part == 1) {
+                    EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+                    /* and once more, as if this rank had been replaced */
+                    EXPECT_OK(sab_sampler_state_save(sampler, again));
+                    EXPECT_OK(sab_sampler_state_restore(sampler, again, sizeof again));
+                    unsigned char third[SAB_STATE_SIZE];
+                    EXPECT_OK(sab_sampler_state_save(sampler, third));
+                    EXPECT(memcmp(again, third, sizeof third) == 0);
+                }
+                sab_batch batch = SAB_BATCH_INIT;
+                for (uint64_t k = 0; part == 1 || k < 3 * before.micro_batches; ++k) {
+                    if (sab_next_batch(sampler, &batch) != SAB_OK) break;
+                    EXPECT(batch.total <= (part == 0 ? before : after).max_total);
+                    for (uint64_t j = 0; j < batch.count; ++j) ++seen[batch.indices[j]];
+                }
+                if (part == 0 && r == 3) EXPECT_OK(sab_sampler_state_save(sampler, state));
+                sab_sampler_free(sampler);
+            }
+        for (int k = 0; k < SKEWED; ++k)
+            EXPECT(seen[k] == 1 || (seen[k] == 0 && i >= 2 && i < 4 && sizes[k] > 400));
+    }
+}
+
+static void the_end_of_an_epoch_is_a_state_too(void) {
+    for (int policy = SAB_LAST_STEP_SPLIT; policy <= SAB_LAST_STEP_WRAP; ++policy)
+        for (uint64_t samples = 3; samples < 90; samples += 13) {
+            sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+            balanced.micro_batches = 3;
+            balanced.samples = samples;
+            sab_sampler_options options = on(0, 1);
+            options.last_step = policy;
+            sab_sampler *sampler = balanced_with(&balanced, &options);
+            int seen[SKEWED] = {0};
+            walk(sampler, seen);
+            unsigned char state[SAB_STATE_SIZE];
+            EXPECT_OK(sab_sampler_state_save(sampler, state));
+            EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+            EXPECT(walk(sampler, seen) == 0);
+            sab_sampler_free(sampler);
+        }
+}
+
+static void caps_hold_whatever_the_rounding(void) {
+    static double sizes[SKEWED];
+    any_state = 7;
+    for (int i = 0; i < SKEWED; ++i) sizes[i] = 0.1 * (1 + any_below(9));
+    const sab_cost_term terms[] = {{1e17, 0, 0}, {1, 1, 1}};
+    sab_sizes *handle = NULL;
+    EXPECT_OK(sab_sizes_new(sizes, SKEWED, SAB_FLOAT64, NULL, &handle));
+    for (int i = 0; i < 2; ++i) {
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.fill = 1;
+        balanced.max_total = 1.5;
+        if (i == 1) {
+            balanced.memory_terms = terms;
+            balanced.memory_term_count = 2;
+            balanced.memory_budget = 1e17 + 16;
+        }
+        const sab_sampler_options options = on(0, 2);
+        sab_sampler *sampler = NULL;
+        EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
+        sab_batch batch = SAB_BATCH_INIT;
+        uint64_t steps = 0;
+        for (; sab_next_batch(sampler, &batch) == SAB_OK; ++steps)
+            EXPECT(batch.total <= 1.5 && batch.cu_seqlens == NULL);
+        EXPECT(steps > 100);
+        sab_sampler_free(sampler);
+    }
+    sab_sizes_free(handle);
+}
+
+/* A few light samples among heavy ones. */
+static void no_micro_batch_is_empty_before_the_last_step(void) {
+    static int32_t sizes[SKEWED];
+    for (int i = 0; i < SKEWED; ++i) sizes[i] = i % 50 == 0 ? 10 : 90 + i % 11;
+    sab_sizes *handle = sizes_of(sizes, SKEWED);
+    for (uint64_t r = 0; r < 8; ++r) {
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.max_total = 100;
+        const sab_sampler_options options = on(r, 8);
+        sab_sampler *sampler = NULL;
+        uint64_t count = 0;
+        EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
+        EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+        sab_batch batch = SAB_BATCH_INIT;
+        for (uint64_t step = 0; step + 1 < count; ++step) {
+            EXPECT_OK(sab_next_batch(sampler, &batch));
+            EXPECT(batch.count > 0);
+        }
+        sab_sampler_free(sampler);
+    }
+    sab_sizes_free(handle);
+}
+
+static void foreign_states(void) {
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.max_total = 900;
+    sab_sampler_options options = on(0, 2);
+    sab_sampler *sampler = balanced_with(&balanced, &options);
+    unsigned char state[SAB_STATE_SIZE];
+    EXPECT_OK(sab_sampler_state_save(sampler, state));
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, 100), SAB_E_FORMAT, "100 bytes");
+    state[40] ^= 1;
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_FORMAT, "checksum");
+    options.seed = 12;
+    sab_sampler *other = balanced_with(&balanced, &options);
+    EXPECT_OK(sab_sampler_state_save(other, state));
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
+                 "seed 12");
+    sab_sampler_free(other);
+    sab_plan *plan = a_plan();
+    other = rank_of(plan, 0, 2);
+    EXPECT_OK(sab_sampler_state_save(other, state));
+    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH, "order");
+    EXPECT_FAILS(
+        sab_sampler_balance_report(other, NULL, NULL, &(sab_balance_report)SAB_BALANCE_REPORT_INIT),
+        SAB_E_ARGUMENT, "sab_balanced_sampler_new");
+    sab_sampler_free(other);
+    sab_plan_free(plan);
+    sab_sampler_free(sampler);
+}
+
+static void memory_caps(void) {
+    /* 1000 + 3 a token + 0.01 a token squared, and tokens besides. */
+    const sab_cost_term terms[] = {{1000, 0, 0}, {3, 1, 1}, {0.01, 1, 2}};
+    const int32_t *sizes = skewed();
+    for (int with_tokens = 0; with_tokens < 2; ++with_tokens) {
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+        balanced.memory_terms = terms;
+        balanced.memory_term_count = COUNT(terms);
+        balanced.memory_budget = 12000;
+        balanced.cost = SAB_COST_QUADRATIC;
+        if (with_tokens) balanced.max_total = 1500;
+        const sab_sampler_options options = on(1, 3);
+        sab_sampler *sampler = balanced_with(&balanced, &options);
+        sab_batch batch = SAB_BATCH_INIT;
+        while (sab_next_batch(sampler, &batch) == SAB_OK) {
+            double bytes = 1000;
+            for (uint64_t i = 0; i < batch.count; ++i) {
+                const double size = sizes[batch.indices[i]];
+                bytes += 3 * size + 0.01 * size * size;
+            }
+            EXPECT(bytes <= 12000 * (1 + 1e-12));
+            EXPECT(!with_tokens || batch.total <= 1500);
+        }
+        sab_sampler_free(sampler);
+    }
+}
+
+static int32_t cube(void *ctx, uint64_t count, double length, double *cost) {
+    if (count != 1) return 5;
+    *cost = length * length * length;
+    return ++*(int *)ctx == 40 ? 77 : 0;
+}
+
+static int32_t stop(void *ctx, uint64_t done, uint64_t total) {
+    (void)done;
+    (void)total;
+    return ++*(int *)ctx == 3 ? 9 : 0;
+}
+
+static void costs_of_all_kinds(void) {
+    const double coefficients[] = {5, 0, 100, 1};
+    const sab_cost_term terms[] = {{100, 1, 1}, {1, 1, 2}};
+    sab_sampler_options options = on(0, 2);
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.max_total = 2000;
+    balanced.cost = SAB_COST_POLYNOMIAL;
+    balanced.coefficients = coefficients;
+    balanced.coefficient_count = COUNT(coefficients);
+    sab_sampler_free(balanced_with(&balanced, &options));
+    balanced.cost = SAB_COST_TERMS;
+    balanced.cost_terms = terms;
+    balanced.cost_term_count = COUNT(terms);
+    sab_sampler_free(balanced_with(&balanced, &options));
+    balanced.method = SAB_PARTITION_LONGEST_FIRST;
+    sab_sampler_free(balanced_with(&balanced, &options));
+    int calls = 100;
+    balanced.cost = SAB_COST_CALLBACK;
+    balanced.cost_fn = cube;
+    balanced.cost_ctx = &calls;
+    sab_sampler_free(balanced_with(&balanced, &options));
+    calls = 0;
+    sab_sizes *sizes = sizes_of(skewed(), SKEWED);
+    sab_sampler *sampler = NULL;
+    EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CALLBACK,
+                 "77");
+    EXPECT(sab_last_callback_code() == 77 && sampler == NULL);
+    balanced.cost = SAB_COST_PADDED;
+    calls = 0;
+    balanced.progress = stop;
+    balanced.progress_ctx = &calls;
+    EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), SAB_E_CANCELLED,
+                 "");
+    EXPECT(sab_last_callback_code() == 9);
+    sab_sizes_free(sizes);
+}
+
+static void bad_options(void) {
+    sab_sizes *sizes = sizes_of(skewed(), SKEWED);
+    sab_sampler *sampler = NULL;
+    const sab_cost_term squared_count[] = {{1, 2, 1}};
+    const sab_cost_term fine[] = {{10, 0, 0}, {1, 1, 1}};
+#define REFUSED(words, ...)                                                          \
+    do {                                                                             \
+        sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;                   \
+        sab_sampler_options options = on(0, 4);                                      \
+        balanced.max_total = 1000;                                                   \
+        __VA_ARGS__;                                                                 \
+        EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), \
+                     SAB_E_ARGUMENT, words);                                         \
+        EXPECT(sampler == NULL);                                                     \
+    } while (0)
+    REFUSED("micro_batches = 0", balanced.micro_batches = 0);
+    REFUSED("world_size = 4", balanced.micro_batches = 1 << 19);
+    REFUSED("max_total = -1", balanced.max_total = -1);
+    REFUSED("max_total = inf", balanced.max_total = INFINITY);
+    REFUSED("samples of a step, or a cap", balanced.max_total = 0);
+    REFUSED("samples = 3: must be at least the number of micro-batches of a step, 4",
+            balanced.samples = 3);
+    REFUSED("fill = 0", balanced.fill = 0);
+    REFUSED("fill = nan", balanced.fill = NAN);
+    REFUSED("method = 7", balanced.method = 7);
+    REFUSED("oversize = 2", balanced.oversize = SAB_OVERSIZE_SINGLE);
+    REFUSED("must be at most balanced.max_total alone", balanced.max_total = 700);
+    REFUSED("memory_terms = NULL", balanced.memory_term_count = 1);
+    REFUSED("memory_terms[0].count_power = 2", balanced.memory_terms = squared_count;
+            balanced.memory_term_count = 1; balanced.memory_budget = 5);
+    REFUSED("more than the constant of balanced.memory_terms, 10", balanced.memory_terms = fine;
+            balanced.memory_term_count = 2; balanced.memory_budget = 10);
+    REFUSED("goes with balanced.memory_terms only", balanced.memory_budget = 10);
+    REFUSED("coefficients = NULL", balanced.cost = SAB_COST_POLYNOMIAL;
+            balanced.coefficient_count = 2);
+    REFUSED("options.cost_fn", balanced.cost = SAB_COST_CALLBACK);
+    REFUSED("options.cost = 9", balanced.cost = 9);
+    REFUSED("options.rank = 4", options.rank = 4);
+    REFUSED("options.world_size = 0", options.world_size = 0);
+    REFUSED("struct_size", balanced.struct_size = 8);
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.max_total = 1000;
+    EXPECT_FAILS(sab_balanced_sampler_new(sizes, NULL, NULL, &sampler), SAB_E_ARGUMENT, "balanced");
+    EXPECT_FAILS(sab_balanced_sampler_new(NULL, &balanced, NULL, &sampler), SAB_E_ARGUMENT,
+                 "sizes");
+    EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, NULL, NULL), SAB_E_ARGUMENT, "sampler");
+    balanced.oversize = SAB_OVERSIZE_SKIP;
+    balanced.max_total = 50;
+    EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler));
+    uint64_t skipped = 0, over = 0;
+    for (int i = 0; i < SKEWED; ++i) over += skewed()[i] > 50;
+    EXPECT_OK(sab_sampler_skipped_count(sampler, &skipped));
+    EXPECT(skipped == over);
+    EXPECT_FAILS(sab_sampler_seek(sampler, 1u << 30), SAB_E_ARGUMENT, "position");
+    EXPECT_FAILS(sab_sampler_set_budget(sampler, 10), SAB_E_UNSUPPORTED, "");
+    sab_sampler_free(sampler);
+    sab_sizes_free(sizes);
+}
+
+/* More micro-batches than samples, samples that cost nothing, one sample. */
+static void little_data(void) {
+    const int32_t zeros[5] = {0, 0, 0, 0, 0}, one[1] = {3};
+    for (int i = 0; i < 2; ++i) {
+        const size_t count = i == 0 ? 5 : 1;
+        int seen[5] = {0};
+        for (uint64_t r = 0; r < 8; ++r) {
+            sab_sizes *sizes = sizes_of(i == 0 ? zeros : one, count);
+            sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+            balanced.max_total = 10;
+            const sab_sampler_options options = on(r, 8);
+            sab_sampler *sampler = NULL;
+            EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler));
+            EXPECT(walk(sampler, seen) == 1);
+            sab_sampler_free(sampler);
+            sab_sizes_free(sizes);
+        }
+        EXPECT(all_are(seen, count, 1));
+    }
+}
+
 int main(void) {
     RUN(Partition_OfSmallCases_IsTheOptimum);
     RUN(Partition_OfRandomCosts_IsNearTheBound);
@@ -868,15 +911,20 @@ int main(void) {
     RUN(ImpossibleCapacities_AreRefusedAtOnce);
     RUN(WrongPartitions_AreRefusedByName);
     RUN(Partition_CanBeFollowedAndCancelledAllTheWay);
-    RUN(LoadBalancing_GivesThePublishedOrder);
-    RUN(LoadBalancing_CoversEverySampleInEqualSteps);
-    RUN(RanksOfAStep_GetNeighboursByComplexity);
-    RUN(MadeBatches_AreAsManyOnEveryRank);
-    RUN(ARankThatLacksMoreThanItHas_GoesRoundAgain);
-    RUN(MaxTotal_MakesBatchesWithoutACallback);
-    RUN(State_GoesOnWithTheSameOrOtherRanks);
-    RUN(ACallbackThatFails_ComesBackUnchangedAndChangesNothing);
-    RUN(StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice);
-    RUN(WrongLoadBalancing_IsRefusedByName);
+    RUN(every_sample_once_in_equal_steps_under_the_cap);
+    RUN(costs_are_even);
+    RUN(the_order_is_random_and_changes);
+    RUN(last_steps);
+    RUN(a_state_goes_on_with_other_ranks);
+    RUN(a_state_inside_a_step);
+    RUN(a_state_goes_on_with_other_costs_and_caps);
+    RUN(the_end_of_an_epoch_is_a_state_too);
+    RUN(caps_hold_whatever_the_rounding);
+    RUN(no_micro_batch_is_empty_before_the_last_step);
+    RUN(foreign_states);
+    RUN(memory_caps);
+    RUN(costs_of_all_kinds);
+    RUN(bad_options);
+    RUN(little_data);
     return finish();
 }

@@ -159,6 +159,56 @@ static inline double normal(void) {
     return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
 }
 
+/* A step that runs its batch in parts. */
+struct parts {
+    struct device *device;
+    int64_t each;   /* bytes of a sample */
+    uint64_t count; /* samples of the batch */
+    uint64_t next;  /* sample that comes next */
+    double weights; /* so far */
+    const double *sample_weights;
+    double sum;
+    int begun, runs, ran_out;
+    uint64_t largest; /* part of this try */
+    uint64_t rng_seen;
+    int other_rng;
+    int fails_at;
+    int32_t code, begin_code;
+};
+
+static inline int32_t begin_parts(void *ctx) {
+    struct parts *parts = ctx;
+    if (parts->begun++ == 0) parts->rng_seen = parts->device->rng;
+    parts->other_rng += parts->device->rng != parts->rng_seen;
+    parts->next = parts->largest = 0;
+    parts->weights = 0;
+    return parts->begin_code;
+}
+
+static inline void skip_what_weighs_nothing(struct parts *parts, uint64_t until) {
+    while (parts->sample_weights != NULL && parts->next < until &&
+           parts->sample_weights[parts->next] == 0)
+        ++parts->next;
+}
+
+static inline int32_t run_part(void *ctx, uint64_t first, uint64_t count, double weight) {
+    struct parts *parts = ctx;
+    skip_what_weighs_nothing(parts, first);
+    EXPECT(first == parts->next && count >= 1 && first + count <= parts->count);
+    double expected = 0;
+    for (uint64_t i = first; i < first + count; ++i)
+        expected += parts->sample_weights == NULL ? 1.0 / (double)parts->count
+                                                  : parts->sample_weights[i] / parts->sum;
+    EXPECT(fabs(weight - expected) < 1e-12);
+    parts->next += count;
+    parts->weights += weight;
+    parts->largest = count > parts->largest ? count : parts->largest;
+    if (++parts->runs == parts->fails_at) return parts->code;
+    const int32_t code = touch(parts->device, parts->each * (int64_t)count);
+    parts->ran_out += code != 0;
+    return code == 0 ? 0 : parts->ran_out % 2 == 0 ? code : 700;
+}
+
 /* ---- Ranks, each a thread ---- */
 
 /* Where ranks leave the least of their numbers. A rank that does not come within some seconds is

@@ -95,4 +95,49 @@ static inline void print_epoch(sab_sampler *sampler, char *out) {
     sprintf(end, "]");
 }
 
+static inline int32_t stop_at_half(void *ctx, uint64_t done, uint64_t total) {
+    (void)ctx;
+    return done * 2 >= total ? 55 : 0;
+}
+
+static inline int32_t any_size(void *ctx, int64_t index, double *size) {
+    (void)ctx;
+    *size = (double)(index % 50);
+    return 0;
+}
+
+static inline int32_t failing_size(void *ctx, int64_t index, double *size) {
+    *size = 1;
+    return index == 2 ? *(const int32_t *)ctx : 0;
+}
+
+static inline sab_plan *bounded_plan(void) {
+    static const double boundaries[] = {0, 100};
+    sab_plan_options options = budget(300);
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 2;
+    return plan_with(lengths(100), 100, &options);
+}
+
+/* Few long, many short. */
+enum { SKEWED = 1500 };
+static inline const int32_t *skewed(void) {
+    static int32_t made[SKEWED];
+    any_state = 99;
+    for (int i = 0; i < SKEWED; ++i) {
+        made[i] = 1 + (int32_t)any_below(100);
+        if (any_below(20) == 0) made[i] *= 8;
+    }
+    return made;
+}
+
+static inline sab_sampler_options on(uint64_t rank, uint64_t world_size) {
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    options.rank = rank;
+    options.world_size = world_size;
+    options.seed = 11;
+    return options;
+}
+
 #endif

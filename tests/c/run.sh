@@ -12,8 +12,8 @@ done
 # Found by pkg-config it is the same library: a program of each kind is enough.
 ninja -C "$scratch/find_package" --quiet
 (cd "$scratch/find_package" && ctest --output-on-failure --parallel 2 -LE slow)
-ninja -C "$scratch/pkg_config" --quiet sab_test example_first
-(cd "$scratch/pkg_config" && ctest --output-on-failure -R '^(sab_test|example_first)$')
+ninja -C "$scratch/pkg_config" --quiet base_test example_first
+(cd "$scratch/pkg_config" && ctest --output-on-failure -R '^(base_test|example_first)$')
 # The static library alone.
 read -ra flags <<< "$(pkg-config --static --cflags --libs sab | sed 's/-lsab/-l:libsab.a/')"
 cc -std=c11 "$here/../../examples/c/first.c" "${flags[@]}" -o "$scratch/first_static"

@@ -45,11 +45,11 @@ in_chroot "$root" sh -euc '
   export PKG_CONFIG_PATH=/prefix/lib/pkgconfig
   x86_64-linux-musl-cc -O2 -static /sab/tests/golden/golden.c $(pkg-config --static --cflags --libs sab) $links -o /static/golden
   x86_64-linux-musl-cc -O2 /sab/tests/golden/golden.c $(pkg-config --cflags --libs sab) -o /shared/golden
-  forking="cache_test|cache_redis_test|processes_test"
+  forking="cache_test|cache_redis_test|base_processes_test"
   [ -z "$(readelf -l /static/golden | grep INTERP)" ]
   readelf -l /shared/golden | grep -q ld-musl
   for vectors in /sab/tests/golden/*.txt; do /static/golden "$vectors"; done
   (cd /static && ctest --output-on-failure -E "$forking")
   export LD_LIBRARY_PATH=/prefix/lib
   for vectors in /sab/tests/golden/*.txt; do /shared/golden "$vectors"; done
-  cd /shared && ctest --output-on-failure -E "throws_test|$forking"'
+  cd /shared && ctest --output-on-failure -E "base_throws_test|$forking"'

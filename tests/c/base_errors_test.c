@@ -1,9 +1,7 @@
 /* Everything a caller can get wrong: each is refused by name, gives no handle, and changes nothing.
  */
 #define _GNU_SOURCE
-#include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,17 +10,6 @@
 #include "helpers.h"
 
 #define IS_NULL(call, name) EXPECT_FAILS(call, SAB_E_ARGUMENT, name " = NULL: must be given")
-
-static int32_t any_size(void *ctx, int64_t index, double *size) {
-    (void)ctx;
-    *size = (double)(index % 50);
-    return 0;
-}
-
-static int32_t failing_size(void *ctx, int64_t index, double *size) {
-    *size = 1;
-    return index == 2 ? *(const int32_t *)ctx : 0;
-}
 
 static int32_t any_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
                          double *size) {
@@ -36,17 +23,6 @@ static int32_t stop_at_once(void *ctx, uint64_t done, uint64_t total) {
     (void)ctx, (void)done, (void)total;
     return 77;
 }
-
-static sab_plan *bounded_plan(void) {
-    static const double boundaries[] = {0, 100};
-    sab_plan_options options = budget(300);
-    options.buckets = SAB_BUCKETS_BOUNDARIES;
-    options.boundaries = boundaries;
-    options.boundary_count = 2;
-    return plan_with(lengths(100), 100, &options);
-}
-
-/* Names and messages */
 
 static void StatusName_KnowsEveryStatus(void) {
     const struct {
@@ -97,8 +73,6 @@ static void Message_OutlivesSuccessAndFree(void) {
     sab_sizes_free(NULL);
     EXPECT(strstr(sab_last_error_message(), "position = 100000") != NULL);
 }
-
-/* NULL */
 
 static void NullArguments_AreNamed(void) {
     sab_sizes *sizes = sizes_of(lengths(100), 100), *new_sizes = NULL;
@@ -202,8 +176,6 @@ static void NullArguments_AreNamed(void) {
     sab_sizes_free(sizes);
 }
 
-/* Nothing changes */
-
 static void Constructors_ThatFail_SetTheHandleToNull(void) {
     sab_sizes *sizes = sizes_of(lengths(50), 50);
     sab_plan *plan = a_plan();
@@ -291,8 +263,6 @@ static void FailedCalls_LeaveOutputsAndCursorAlone(void) {
     sab_sampler_free(twin);
     sab_plan_free(plan);
 }
-
-/* Structs of other sizes */
 
 /* Calls `call` with `given`, a copy of `options` of any struct_size with room behind it. */
 #define EXPECT_READ_BY_RULE(type, defaults, call)                                                \
@@ -459,273 +429,6 @@ static void Defaults_AreWrittenAsFarAsTheCallersStructReaches(void) {
     }
 }
 
-/* Sizes */
-
-#define EXPECT_ENDS(type, dtype, largest, bad, words)                                            \
-    do {                                                                                         \
-        const type numbers[] = {1, largest, bad};                                                \
-        sab_sizes *sizes = NULL;                                                                 \
-        double value = 0;                                                                        \
-        EXPECT_OK(sab_sizes_new(numbers, 3, dtype, NULL, &sizes));                               \
-        EXPECT_OK(sab_sizes_get(sizes, 1, &value));                                              \
-        EXPECT(value == (double)(largest));                                                      \
-        EXPECT_FAILS(sab_sizes_get(sizes, 2, &value), SAB_E_ARGUMENT, "sizes[2] = " words);      \
-        sab_plan *plan = NULL;                                                                   \
-        sab_sampler *sampler = NULL;                                                             \
-        const sab_plan_options options = budget(1e20);                                           \
-        EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[2] = " words); \
-        EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),           \
-                     SAB_E_ARGUMENT, "sizes[2] = " words);                                       \
-        size_t count = 0;                                                                        \
-        if ((dtype) <= SAB_UINT64)                                                               \
-            EXPECT_FAILS(sab_create_buckets(sizes, 5, 5, NULL, NULL, 0, &count), SAB_E_ARGUMENT, \
-                         "sizes[2] = " words);                                                   \
-        sab_sizes_free(sizes);                                                                   \
-        EXPECT_OK(sab_sizes_new(numbers, 2, dtype, NULL, &sizes));                               \
-        EXPECT_OK(sab_plan_new(sizes, &options, &plan));                                         \
-        sab_plan_free(plan);                                                                     \
-        sab_sizes_free(sizes);                                                                   \
-    } while (0)
-
-static void Sizes_AtTheEndsOfEachType_FollowTheRules(void) {
-    const int64_t most = INT64_C(9007199254740992); /* 2^53 */
-    EXPECT_ENDS(int8_t, SAB_INT8, INT8_MAX, INT8_MIN, "-128: must not be negative");
-    EXPECT_ENDS(int16_t, SAB_INT16, INT16_MAX, INT16_MIN, "-32768: must not be negative");
-    EXPECT_ENDS(int32_t, SAB_INT32, INT32_MAX, INT32_MIN, "-2147483648: must not be negative");
-    EXPECT_ENDS(int64_t, SAB_INT64, most, INT64_MIN, "-9223372036854775808: must not be negative");
-    EXPECT_ENDS(int64_t, SAB_INT64, most, most + 1, "9007199254740993: must be at most 2^53");
-    EXPECT_ENDS(uint64_t, SAB_UINT64, (uint64_t)most, UINT64_MAX,
-                "18446744073709551615: must be at most 2^53");
-    EXPECT_ENDS(float, SAB_FLOAT32, 9007199254740992.0f, NAN, "nan: must be a number");
-    EXPECT_ENDS(float, SAB_FLOAT32, FLT_MIN, INFINITY, "inf: must be finite");
-    EXPECT_ENDS(float, SAB_FLOAT32, 0.0f, -FLT_MIN, "-1.1754944e-38: must not be negative");
-    EXPECT_ENDS(double, SAB_FLOAT64, 9007199254740992.0, 9007199254740994.0,
-                "9007199254740994: must be at most 2^53");
-    EXPECT_ENDS(double, SAB_FLOAT64, 0.25, -INFINITY, "-inf: must be finite");
-    double value = 1;
-    sab_sizes *sizes = NULL;
-    const double minus_zero = -0.0;
-    EXPECT_OK(sab_sizes_new(&minus_zero, 1, SAB_FLOAT64, NULL, &sizes));
-    EXPECT_OK(sab_sizes_get(sizes, 0, &value)); /* a zero like any other */
-    EXPECT(value == 0 && !signbit(value));
-    sab_sizes_free(sizes);
-    const uint8_t full[] = {255};
-    const uint16_t full16[] = {65535};
-    const uint32_t full32[] = {4294967295u};
-    const struct {
-        const void *data;
-        sab_dtype dtype;
-        double value;
-    } unsigned_types[] = {
-        {full, SAB_UINT8, 255}, {full16, SAB_UINT16, 65535}, {full32, SAB_UINT32, 4294967295.0}};
-    for (size_t i = 0; i < COUNT(unsigned_types); ++i) {
-        EXPECT_OK(sab_sizes_new(unsigned_types[i].data, 1, unsigned_types[i].dtype, NULL, &sizes));
-        EXPECT_OK(sab_sizes_get(sizes, 0, &value));
-        EXPECT(value == unsigned_types[i].value);
-        sab_sizes_free(sizes);
-    }
-}
-
-static void Sizes_AsAFieldOfRecords_AreReadInPlace(void) {
-    struct __attribute__((packed)) record {
-        char name[3];
-        float seconds; /* not aligned */
-        int16_t speaker;
-    } records[5];
-    memset(records, 0x7F, sizeof records);
-    for (int i = 0; i < 5; ++i) {
-        const float seconds = 0.5f * (float)(i + 1);
-        memcpy((char *)&records[i] + 3, &seconds, sizeof seconds);
-    }
-    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
-    options.stride = sizeof *records;
-    sab_sizes *sizes = NULL;
-    EXPECT_OK(sab_sizes_new((char *)records + 3, 5, SAB_FLOAT32, &options, &sizes));
-    double value = 0;
-    for (size_t i = 0; i < 5; ++i) {
-        EXPECT_OK(sab_sizes_get(sizes, i, &value));
-        EXPECT(value == 0.5 * (double)(i + 1));
-    }
-    const sab_plan_options by_seconds = budget(3);
-    sab_plan *plan = NULL;
-    EXPECT_OK(sab_plan_new(sizes, &by_seconds, &plan));
-    sab_sizes_free(sizes);
-    memset(records, 0, sizeof records); /* the plan has what it needs */
-    sab_sampler *sampler = rank_of(plan, 0, 1);
-    sab_batch batch = SAB_BATCH_INIT;
-    double total = 0;
-    while (sab_next_batch(sampler, &batch) == SAB_OK) {
-        EXPECT(batch.padded_total <= 3);
-        total += batch.total;
-    }
-    EXPECT(total == 7.5);
-    sab_sampler_free(sampler);
-    sab_plan_free(plan);
-}
-
-static void SizeCallback_ThatBreaksARule_IsNamed(void) {
-    sab_sizes *sizes = NULL;
-    int32_t codes[] = {77, -1, 1, INT32_MIN};
-    for (size_t i = 0; i < COUNT(codes); ++i) {
-        EXPECT(sab_sizes_callback_new(5, failing_size, &codes[i], NULL, NULL, &sizes) ==
-               SAB_E_CALLBACK);
-        EXPECT(sab_last_callback_code() == codes[i]);
-    }
-    EXPECT_FAILS(sab_sizes_callback_new((size_t)1 << 40, any_size, NULL, NULL, NULL, &sizes),
-                 SAB_E_ARGUMENT, "must be at most 4294967295");
-    EXPECT_OK(sab_sizes_callback_new(0, any_size, NULL, NULL, NULL, &sizes));
-    EXPECT(sab_sizes_count(sizes) == 0);
-    sab_sizes_free(sizes);
-}
-
-/* .npy */
-
-static int write_npy(const char *path, int version, const char *dictionary, size_t header,
-                     const void *data, size_t bytes) {
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) return 0;
-    fwrite("\x93NUMPY", 1, 6, file);
-    fputc(version, file);
-    fputc(0, file);
-    for (int i = 0; i < (version == 1 ? 2 : 4); ++i) fputc((int)(header >> 8 * i & 255), file);
-    fprintf(file, "%-*s", (int)header, dictionary);
-    fwrite(data, 1, bytes, file);
-    return fclose(file) == 0;
-}
-
-static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
-    char path[] = "/tmp/sab_test_XXXXXX", dictionary[200];
-    close(mkstemp(path));
-    const struct {
-        const char *descr;
-        const char *bytes; /* of 1, then 2 */
-        size_t size;
-    } types[] = {{"|i1", "\1\2", 2},
-                 {"|u1", "\1\2", 2},
-                 {"<i2", "\1\0\2\0", 4},
-                 {"<u2", "\1\0\2\0", 4},
-                 {"<i4", "\1\0\0\0\2\0\0\0", 8},
-                 {"<u4", "\1\0\0\0\2\0\0\0", 8},
-                 {"<f4", "\0\0\x80\x3F\0\0\0\x40", 8},
-                 {"<i8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16},
-                 {"<u8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16},
-                 {"<f8", "\0\0\0\0\0\0\xF0\x3F\0\0\0\0\0\0\0\x40", 16}};
-    const size_t headers[] = {118, 65535, 70000}; /* the last is too long for version 1 */
-    sab_sizes *sizes = NULL;
-    double value = 0;
-    for (size_t i = 0; i < COUNT(types); ++i)
-        for (int version = 1; version <= 3; ++version)
-            for (size_t h = 0; h < (version == 1 ? 2u : 3u); ++h) {
-                snprintf(dictionary, sizeof dictionary,
-                         "{'descr': '%s', 'fortran_order': %s, 'shape': (2,), }", types[i].descr,
-                         i % 2 ? "True" : "False");
-                EXPECT(write_npy(path, version, dictionary, headers[h], types[i].bytes,
-                                 types[i].size));
-                EXPECT_OK(sab_sizes_npy_new(path, &sizes));
-                EXPECT_OK(sab_sizes_get(sizes, 1, &value));
-                EXPECT(sab_sizes_count(sizes) == 2 && value == 2);
-                sab_sizes_free(sizes);
-            }
-    EXPECT(
-        write_npy(path, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (0,), }", 60, "", 0));
-    EXPECT_OK(sab_sizes_npy_new(path, &sizes));
-    EXPECT(sab_sizes_count(sizes) == 0);
-    sab_sizes_free(sizes);
-    const char *refused[] = {"'|b1'", "'<c8'", "'|S4'", "'|O'", "'<M8[s]'",
-                             "'>f8'", "'<i3'", "''",    "'"};
-    for (size_t i = 0; i < COUNT(refused); ++i) {
-        snprintf(dictionary, sizeof dictionary,
-                 "{'descr': %s, 'fortran_order': False, 'shape': (2,), }", refused[i]);
-        EXPECT(write_npy(path, 1, dictionary, 100, "0123456789abcdef", 16));
-        EXPECT(sab_sizes_npy_new(path, &sizes) == SAB_E_FORMAT && sizes == NULL &&
-               strstr(sab_last_error_message(), path) != NULL);
-    }
-    const int versions[] = {0, 4, 255};
-    for (size_t i = 0; i < COUNT(versions); ++i) {
-        EXPECT(write_npy(path, versions[i],
-                         "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", 100,
-                         "01234567", 8));
-        EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not known");
-    }
-    unlink(path);
-}
-
-/* Samplers that cannot */
-
-static void TorchOrder_SaysWhatItCannot(void) {
-    sab_plan *plan = bounded_plan();
-    sab_sampler *sampler = NULL;
-    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler));
-    sab_batch batch = SAB_BATCH_INIT;
-    unsigned char state[SAB_STATE_SIZE] = {0};
-    int64_t indices[100];
-    uint64_t offsets[2], count = 0;
-    size_t batches = 0;
-    EXPECT_FAILS(sab_sampler_seek(sampler, 1), SAB_E_UNSUPPORTED, "sab_sampler_seek");
-    EXPECT_FAILS(sab_sampler_at(sampler, 0, &batch), SAB_E_UNSUPPORTED, "sab_sampler_at");
-    EXPECT_FAILS(sab_next_batches(sampler, 1, indices, 100, offsets, &batches), SAB_E_UNSUPPORTED,
-                 "sab_next_batches");
-    EXPECT_FAILS(sab_sampler_state_save(sampler, state), SAB_E_UNSUPPORTED,
-                 "sab_sampler_state_save");
-    EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_UNSUPPORTED,
-                 "sab_sampler_state_restore");
-    EXPECT_OK(sab_sampler_batch_count(sampler, &count));
-    int seen[100] = {0};
-    EXPECT(walk(sampler, seen) == count && all_are(seen, 100, 1));
-    sab_sampler_free(sampler);
-    sab_plan_free(plan);
-}
-
-static int32_t size_that_fails_once(void *ctx, int64_t index, double *size) {
-    int *calls = ctx;
-    (void)index;
-    *size = 2;
-    return ++*calls == 5 ? 77 : 0;
-}
-
-static void count_release(void *ctx) {
-    ++*(int *)ctx;
-}
-
-static void TorchOrder_GoesOnAfterAFailedCallback(void) {
-    sab_plan *plan = bounded_plan();
-    sab_sampler *sampler = NULL;
-    sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
-    int calls = 0, seen[100] = {0}, failures = 0;
-    options.max_total_size = 20;
-    options.size = size_that_fails_once;
-    options.size_ctx = &calls;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
-    sab_batch batch = SAB_BATCH_INIT;
-    sab_status status;
-    while ((status = sab_next_batch(sampler, &batch)) != SAB_END) {
-        if (status == SAB_E_CALLBACK) {
-            ++failures;
-            EXPECT(sab_last_callback_code() == 77);
-            continue;
-        }
-        EXPECT(status == SAB_OK);
-        for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
-    }
-    EXPECT(failures == 1 && all_are(seen, 100, 1));
-    sab_sampler_free(sampler);
-
-    int released = 0;
-    options.size_ctx = &released;
-    options.release = count_release;
-    options.shuffle = 9;
-    EXPECT_FAILS(sab_torch_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, "shuffle = 9");
-    EXPECT(released == 0); /* not when the constructor fails */
-    options.shuffle = SAB_TORCH_SHUFFLE_NONE;
-    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
-    EXPECT(released == 0);
-    sab_sampler_free(sampler);
-    EXPECT(released == 1);
-    sab_plan_free(plan);
-}
-
-/* Memory */
-
 static void NoMemory_IsAStatusNotAnAbort(void) {
 /* they reserve address space of their own */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -770,12 +473,6 @@ int main(void) {
     RUN(ResultStructs_OfEverySize_AreFilledByRule);
     RUN(Defaults_AreThoseOfTheHeaders);
     RUN(Defaults_AreWrittenAsFarAsTheCallersStructReaches);
-    RUN(Sizes_AtTheEndsOfEachType_FollowTheRules);
-    RUN(Sizes_AsAFieldOfRecords_AreReadInPlace);
-    RUN(SizeCallback_ThatBreaksARule_IsNamed);
-    RUN(Npy_OfEveryTypeAndHeader_IsMapped);
-    RUN(TorchOrder_SaysWhatItCannot);
-    RUN(TorchOrder_GoesOnAfterAFailedCallback);
     RUN(NoMemory_IsAStatusNotAnAbort);
     return finish();
 }

@@ -1,5 +1,6 @@
 /* Handles in several threads and in children after fork(). */
 #define _GNU_SOURCE
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -120,8 +121,8 @@ static void ForkInTheMiddle_ParentAndChildBothFinish(void) {
     }
 }
 
-/* whose own locks are not for fork() beside busy threads */
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+
 static int is_over;
 
 static void *keep_busy(void *ctx) {
@@ -195,9 +196,8 @@ static void ForkBesideAThreadThatSetsTheLog_LetsTheChildSetIt(void) {
     sab_set_log_callback(NULL, NULL);
     sab_sizes_free(sizes);
 }
-#endif
 
-/* Threads */
+#endif
 
 struct worker {
     const sab_sizes *sizes;
@@ -303,6 +303,34 @@ static void Log_TellsOfEachWayToSkip(void) {
     sab_sizes_free(sizes);
 }
 
+#ifndef _WIN32
+
+static void Fork_ChildAndParentGoOn(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(sampler, &batch));
+    int seen[500] = {0};
+    for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
+    const pid_t child = fork();
+    if (child == 0) {
+        walk(sampler, seen);
+        sab_sampler_free(sampler);
+        sab_plan *fresh = a_plan();
+        sab_plan_free(fresh);
+        sab_plan_free(plan);
+        _exit(all_are(seen, 500, 1) ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    walk(sampler, seen);
+    EXPECT(all_are(seen, 500, 1));
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+#endif
+
 int main(void) {
     RUN(ForkInTheMiddle_ParentAndChildBothFinish);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -311,5 +339,8 @@ int main(void) {
 #endif
     RUN(Threads_ShareSizesAndPlan);
     RUN(Log_TellsOfEachWayToSkip);
+#ifndef _WIN32
+    RUN(Fork_ChildAndParentGoOn);
+#endif
     return finish();
 }

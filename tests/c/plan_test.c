@@ -1,4 +1,4 @@
-/* What each way to make a plan gives, on examples small enough to check by hand. */
+/* Plans: buckets, batch sizes, costs, files. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <math.h>
@@ -52,8 +52,6 @@ static sab_report report_of(const sab_plan *plan) {
     EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
     return report;
 }
-
-/* Where the edges come from */
 
 static void Boundaries_IncludeTheLowerAndNotTheUpper(void) {
     const int32_t numbers[] = {9, 4, 5, 6, 10, 3};
@@ -191,8 +189,6 @@ static void Auto_KeepsPaddingAndBatchesUnderTheTarget(void) {
     free(numbers);
 }
 
-/* How many samples make a batch */
-
 static void BatchSize_FollowsTheBudgetAndItsLimits(void) {
     int32_t tens[100];
     for (int i = 0; i < 100; ++i) tens[i] = 10;
@@ -255,8 +251,6 @@ static void SizeZero_CostsAsMuchAsTheSmallestAboveZero(void) {
     const sab_plan_options ones = bounded(boundaries, 2, 2);
     EXPECT_BUCKETS(zeros, &ones, "0..0 n5 b2 x3"); /* as if they were 1 long */
 }
-
-/* What does not fit */
 
 static void TailMerge_MovesTheLongestUp(void) {
     const int32_t numbers[] = {1, 2, 3, 4, 5, 11, 12, 13};
@@ -410,8 +404,6 @@ static void MaxShapes_CountOversizeSinglesToo(void) {
     EXPECT(shapes_of(plan, &longest) == 2 && longest == 50);
     sab_plan_free(plan);
 }
-
-/* Reports, prints, files */
 
 static void LowerBound_IsTheTotalOverTheBudget(void) {
     const int32_t numbers[] = {6, 6, 6, 6};
@@ -595,6 +587,7 @@ static void PlanFile_OfAnotherKind_IsNamed(void) {
 }
 
 #ifndef _WIN32
+
 /* Every index that a plan's file names is checked when it is used, so that a file overwritten in
  * place cannot lead outside of the caller's data. */
 static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
@@ -640,60 +633,203 @@ static void PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange(void) {
         unlink(path);
     }
 }
+
 #endif
 
-/* Sizes that somebody changes while a plan is made of them. */
-enum { changing_count = 200000 };
-struct changing {
-    uint16_t sizes[changing_count];
-    uint64_t at; /* done, of three passes */
-    int how;
-};
+static void Plan_BadOptions_AreNamed(void) {
+    const double boundaries[] = {1, 5, 5}, not_a_number[] = {1, NAN};
+    const uint64_t zero[] = {0}, two[] = {1, 2};
+    const double negative[] = {1, -1};
+    sab_sizes *sizes = sizes_of(lengths(50), 50);
+    sab_plan *plan = NULL;
+    sab_plan_options options;
+#define REFUSED(words, ...)                                                        \
+    do {                                                                           \
+        options = budget(300);                                                     \
+        __VA_ARGS__;                                                               \
+        EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, words); \
+        EXPECT(plan == NULL);                                                      \
+    } while (0)
+    REFUSED("a budget or a batch size must be given", options.budget = 0);
+    REFUSED("budget = -1", options.budget = -1);
+    REFUSED("budget = nan", options.budget = NAN);
+    REFUSED("budget = inf", options.budget = INFINITY);
+    REFUSED("no sample is left", options.budget = 0.5);
+    REFUSED("buckets = 4", options.buckets = 4);
+    REFUSED("buckets = -1", options.buckets = -1);
+    REFUSED("cost = 5", options.cost = 5);
+    REFUSED("cost_term_count = 0", options.cost = SAB_COST_TERMS);
+    REFUSED("padding_target = 0", options.padding_target = 0);
+    REFUSED("padding_target = 1", options.padding_target = 1);
+    REFUSED("padding_target = nan", options.padding_target = NAN);
+    REFUSED("boundary_count = 1: must be at least 2", options.buckets = SAB_BUCKETS_BOUNDARIES;
+            options.boundaries = boundaries; options.boundary_count = 1);
+    REFUSED("boundary_count = 0", options.buckets = SAB_BUCKETS_BOUNDARIES);
+    REFUSED("holds 5 twice", options.buckets = SAB_BUCKETS_BOUNDARIES;
+            options.boundaries = boundaries; options.boundary_count = 3);
+    REFUSED("boundaries[1] = nan", options.buckets = SAB_BUCKETS_BOUNDARIES;
+            options.boundaries = not_a_number; options.boundary_count = 2);
+    REFUSED("boundaries = NULL", options.buckets = SAB_BUCKETS_BOUNDARIES;
+            options.boundary_count = 2);
+    REFUSED("boundary_count = 2: goes with", options.boundaries = boundaries;
+            options.boundary_count = 2);
+    REFUSED("bucket_count = 0", options.buckets = SAB_BUCKETS_OPTIMAL);
+    REFUSED("bucket_count = 3: goes with", options.bucket_count = 3);
+    REFUSED("bucket_batches = 0", options.buckets = SAB_BUCKETS_RANK);
+    REFUSED("bucket_batches = 3: goes with", options.buckets = SAB_BUCKETS_OPTIMAL;
+            options.bucket_count = 3; options.bucket_batches = 3);
+    REFUSED("batch_sizes[0] = 0", options.batch_sizes = zero; options.batch_size_count = 1);
+    REFUSED("batch_size_count = 2", options.batch_sizes = two; options.batch_size_count = 2);
+    REFUSED("batch_sizes = NULL", options.batch_size_count = 1);
+    REFUSED("batch_size_multiple = 0", options.batch_size_multiple = 0);
+    REFUSED("length_multiple = -8", options.length_multiple = -8);
+    REFUSED("length_multiple = nan", options.length_multiple = NAN);
+    REFUSED("coefficient_count = 0", options.cost = SAB_COST_POLYNOMIAL);
+    REFUSED("coefficients[1] = -1", options.cost = SAB_COST_POLYNOMIAL;
+            options.coefficients = negative; options.coefficient_count = 2);
+    REFUSED("cost_fn = NULL", options.cost = SAB_COST_CALLBACK);
+    REFUSED("tail = 4", options.tail = 4);
+    REFUSED("oversize = 3", options.oversize = 3);
+    REFUSED("alone", options.budget = 20; options.oversize = SAB_OVERSIZE_ERROR);
+    REFUSED("max_shapes = 1", options.max_shapes = 1);
+    REFUSED("max_shapes = 3: goes with", options.max_shapes = 3; options.buckets = SAB_BUCKETS_RANK;
+            options.bucket_batches = 2);
+    EXPECT_FAILS(sab_plan_new(NULL, &options, &plan), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_plan_new(sizes, NULL, &plan), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_plan_new(sizes, &options, NULL), SAB_E_ARGUMENT, "plan = NULL");
+    sab_sizes_free(sizes);
+}
 
-static int32_t change(void *ctx, uint64_t done, uint64_t total) {
-    struct changing *changing = ctx;
-    if (done * 3 < changing->at * total || changing->at == 0) return 0;
-    changing->at = 0;
-    for (size_t i = 0; i < changing_count; ++i) {
-        if (changing->how == 0) changing->sizes[i] = 0;          /* below the least */
-        if (changing->how == 1) changing->sizes[i] = UINT16_MAX; /* above the largest */
-        if (changing->how == 2) changing->sizes[i] = 30;         /* one size has too many */
-        /* as many, of which some have no place */
-        if (changing->how == 3) changing->sizes[i] = i % 2 == 0 ? 29 : 31;
-    }
+static int32_t failing_cost(void *ctx, uint64_t count, double length, double *cost) {
+    *cost = (double)count * length;
+    return ctx == NULL ? 31 : 0;
+}
+
+static int32_t decreasing_cost(void *ctx, uint64_t count, double length, double *cost) {
+    (void)ctx, (void)length;
+    *cost = 1000 - (double)count;
     return 0;
 }
 
-static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
-    struct changing *changing = malloc(sizeof *changing);
-    for (uint64_t at = 1; at <= 2; ++at)
-        for (changing->how = 0; changing->how < 4; ++changing->how) {
-            for (size_t i = 0; i < changing_count; ++i)
-                changing->sizes[i] = (uint16_t)(10 + i % 40);
-            changing->at = at;
-            sab_plan_options options = budget(1000);
-            options.progress = change;
-            options.progress_ctx = changing;
-            sab_sizes *sizes = NULL;
-            sab_plan *plan = NULL;
-            EXPECT_OK(sab_sizes_new(changing->sizes, changing_count, SAB_UINT16, NULL, &sizes));
-            const sab_status status = sab_plan_new(sizes, &options, &plan);
-            EXPECT(changing->at == 0);           /* it was changed */
-            if (at == 1 && changing->how >= 2) { /* before they were counted: another plan */
-                int seen[changing_count] = {0};
-                EXPECT_OK(status);
-                sab_sampler *sampler = rank_of(plan, 0, 1);
-                walk(sampler, seen);
-                EXPECT(all_are(seen, changing_count, 1));
-                sab_sampler_free(sampler);
-            } else {
-                EXPECT(status == SAB_E_ARGUMENT &&
-                       strstr(sab_last_error_message(), "changed while") != NULL);
-            }
-            sab_plan_free(plan);
-            sab_sizes_free(sizes);
-        }
-    free(changing);
+static int32_t infinite_cost(void *ctx, uint64_t count, double length, double *cost) {
+    (void)ctx, (void)length;
+    *cost = count > 2 ? INFINITY : 1;
+    return 0;
+}
+
+static void CostCallback_FailsLiesOrWorks(void) {
+    sab_sizes *sizes = sizes_of(lengths(50), 50);
+    sab_plan *plan = NULL;
+    sab_plan_options options = budget(5000);
+    options.cost = SAB_COST_CALLBACK;
+    options.cost_fn = failing_cost;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_CALLBACK, "code 31");
+    EXPECT(sab_last_callback_code() == 31);
+    options.cost_fn = decreasing_cost;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "must not be less than");
+    options.cost_fn = infinite_cost;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "must be finite");
+    options.cost_fn = failing_cost;
+    options.cost_ctx = &options;
+    EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+    sab_plan_free(plan);
+    options.progress = stop_at_half;
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_CANCELLED, "code 55");
+    sab_sizes_free(sizes);
+}
+
+static void Plan_SaysWhatItHolds(void) {
+    const int32_t numbers[] = {3, 1, 2, 3, 50};
+    const double boundaries[] = {4, 1, 3}; /* sorted for the caller */
+    sab_plan_options options = budget(6);
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 3;
+    sab_plan *plan = plan_with(numbers, 5, &options);
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    EXPECT(info.samples == 5 && info.skipped == 1 && info.buckets == 2 && info.batches == 2 &&
+           info.total == 9 && info.lower_bound == 2 && info.budget == 6);
+    sab_bucket bucket = SAB_BUCKET_INIT;
+    EXPECT_OK(sab_plan_get_bucket(plan, 0, &bucket));
+    EXPECT(bucket.lower == 1 && bucket.upper == 3 && bucket.shortest == 1 && bucket.longest == 2 &&
+           bucket.samples == 2 && bucket.batch_size == 3 && bucket.batches == 1 &&
+           bucket.total == 3 && bucket.cost == 4);
+    EXPECT_FAILS(sab_plan_get_bucket(plan, 2, &bucket), SAB_E_ARGUMENT, "index = 2");
+    int64_t skipped[2] = {-1, -1};
+    size_t count = 0;
+    EXPECT_OK(sab_plan_skipped(plan, skipped, 2, &count));
+    EXPECT(count == 1 && skipped[0] == 4 && skipped[1] == -1);
+    EXPECT_OK(sab_plan_skipped(plan, NULL, 0, &count));
+    EXPECT_FAILS(sab_plan_skipped(plan, NULL, 1, &count), SAB_E_ARGUMENT, "indices = NULL");
+    EXPECT_FAILS(sab_plan_skipped(plan, skipped, 1, NULL), SAB_E_ARGUMENT, "count = NULL");
+    sab_report report = SAB_REPORT_INIT;
+    EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
+    EXPECT(report.samples == 5 && report.skipped == 1 && report.batches == 2 && report.steps == 2 &&
+           report.padded_total == 10 && fabs(report.padding - 0.1) < 1e-12);
+    EXPECT(report.shapes == 2 && report.meet_again == 1 && report.partners == 1);
+    EXPECT_FAILS(sab_plan_report(plan, NULL, stop_at_half, NULL, &report), SAB_E_CANCELLED,
+                 "code 55");
+    sab_plan_free(plan);
+    sab_plan_free(NULL);
+}
+
+static void MaxShapes_HoldsForEveryNumber(void) {
+    for (size_t shapes = 2; shapes <= 8; ++shapes) {
+        sab_plan_options options = budget(300);
+        options.max_shapes = shapes;
+        sab_plan *plan = plan_with(lengths(1000), 1000, &options);
+        sab_report report = SAB_REPORT_INIT;
+        EXPECT_OK(sab_plan_report(plan, NULL, NULL, NULL, &report));
+        EXPECT(report.shapes <= shapes && report.batches > 0);
+        sab_plan_free(plan);
+    }
+}
+
+static void PlanFile_IsReadBack_AndEveryDamageRefused(void) {
+    const int32_t numbers[] = {3, 1, 2, 3, 7, 7};
+    sab_plan_options options = budget(9);
+    sab_plan *plan = plan_with(numbers, 6, &options), *again = NULL;
+    sab_plan_info info = SAB_PLAN_INFO_INIT, other = SAB_PLAN_INFO_INIT;
+    EXPECT_OK(sab_plan_get_info(plan, &info));
+    size_t size = 0;
+    EXPECT_OK(sab_plan_write(plan, NULL, 0, &size));
+    unsigned char *image = malloc(size), *damaged = malloc(size);
+    EXPECT_OK(sab_plan_write(plan, image, size, &size));
+    EXPECT_OK(sab_plan_read(image, size, &again));
+    EXPECT_OK(sab_plan_get_info(again, &other));
+    EXPECT(memcmp(&info, &other, sizeof info) == 0);
+    sab_plan_free(again);
+    for (size_t shorter = 0; shorter < size; ++shorter)
+        EXPECT(sab_plan_read(image, shorter, &again) == SAB_E_FORMAT && again == NULL);
+    for (size_t bit = 0; bit < 8 * size; ++bit) {
+        memcpy(damaged, image, size);
+        damaged[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        EXPECT(sab_plan_read(damaged, size, &again) == SAB_E_FORMAT && again == NULL);
+    }
+    char path[] = "/tmp/sab_test_XXXXXX";
+    close(mkstemp(path));
+    EXPECT_OK(sab_plan_save(plan, path));
+    EXPECT_OK(sab_plan_open(path, &again));
+    sab_sampler *sampler = rank_of(again, 0, 1);
+    sab_plan_free(again); /* the sampler keeps the map */
+    int seen[6] = {0};
+    walk(sampler, seen);
+    EXPECT(all_are(seen, 6, 1));
+    sab_sampler_free(sampler);
+    EXPECT(truncate(path, (off_t)size - 1) == 0);
+    EXPECT_FAILS(sab_plan_open(path, &again), SAB_E_FORMAT, "has");
+    unlink(path);
+    EXPECT_FAILS(sab_plan_open(path, &again), SAB_E_IO, path);
+    EXPECT_FAILS(sab_plan_save(plan, "/nowhere/at/all"), SAB_E_IO, "/nowhere/at/all");
+    EXPECT_FAILS(sab_plan_save(plan, NULL), SAB_E_ARGUMENT, "path = NULL");
+    EXPECT_FAILS(sab_plan_open(NULL, &again), SAB_E_ARGUMENT, "path = NULL");
+    EXPECT_FAILS(sab_plan_read(NULL, 4, &again), SAB_E_ARGUMENT, "data = NULL");
+    EXPECT_FAILS(sab_plan_write(plan, NULL, 9, &size), SAB_E_ARGUMENT, "buffer = NULL");
+    EXPECT_FAILS(sab_plan_write(plan, NULL, 0, NULL), SAB_E_ARGUMENT, "size = NULL");
+    free(image);
+    free(damaged);
+    sab_plan_free(plan);
 }
 
 int main(void) {
@@ -721,6 +857,10 @@ int main(void) {
 #ifndef _WIN32
     RUN(PlanFile_OverwrittenInPlace_GivesNoIndexOutOfRange);
 #endif
-    RUN(Sizes_ChangedWhileAPlanReadsThem_AreRefused);
+    RUN(Plan_BadOptions_AreNamed);
+    RUN(CostCallback_FailsLiesOrWorks);
+    RUN(Plan_SaysWhatItHolds);
+    RUN(MaxShapes_HoldsForEveryNumber);
+    RUN(PlanFile_IsReadBack_AndEveryDamageRefused);
     return finish();
 }

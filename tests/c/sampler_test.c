@@ -1,7 +1,7 @@
-/* What every order promises: coverage, equal steps, budget, near-equal ranks, resume; whatever the
- * plan, the ranks and the policies. */
+/* Batches of a plan: coverage, ranks, seeking, states. */
 #define _GNU_SOURCE
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "helpers.h"
@@ -321,96 +321,6 @@ static void WorstBatches_AreNeverExceededInAnyEpoch(void) {
     }
 }
 
-/* Size-aware */
-
-static void SizeAware_GivesTheDocumentedBatches(void) {
-    const int32_t twos[] = {2, 2, 2, 2, 2};
-    sab_sizes *sizes = sizes_of(twos, 5);
-    sab_sampler *sampler = NULL;
-    char text[128];
-    EXPECT_OK(sab_size_aware_sampler_new(NULL, 5, sizes, 4, NULL, &sampler));
-    print_epoch(sampler, text);
-    EXPECT(strcmp(text, "[[0, 1], [2, 3], [4]]") == 0);
-    sab_sampler_free(sampler);
-    sab_sizes_free(sizes);
-}
-
-static int32_t from_lengths(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
-                            double *size) {
-    const int64_t *order = ctx;
-    if (position == SAMPLES) return SAB_END;
-    *index = order[(position + epoch) % SAMPLES];
-    *size = lengths(SAMPLES)[*index];
-    return 0;
-}
-
-static void SizeAware_FollowsTheRuleWrittenOut(void) {
-    sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
-    int64_t order[SAMPLES];
-    for (int64_t i = 0; i < SAMPLES; ++i) order[i] = i * 177 % SAMPLES;
-    for (int32_t most = 0; most <= 200; most += 25) {
-        sab_sampler *sampler = NULL, *stream = NULL;
-        EXPECT_OK(sab_size_aware_sampler_new(order, SAMPLES, sizes, most, NULL, &sampler));
-        EXPECT_OK(sab_size_aware_stream_sampler_new(from_lengths, order, NULL, most, &stream));
-        sab_batch batch = SAB_BATCH_INIT, streamed = SAB_BATCH_INIT;
-        int64_t open[SAMPLES];
-        uint64_t count = 0, skipped = 0, said = 1, said_by_stream = 1;
-        int32_t total = 0;
-        for (int i = 0; i <= SAMPLES; ++i) {
-            const int32_t size = i < SAMPLES ? lengths(SAMPLES)[order[i]] : 0;
-            if (i < SAMPLES && size > most) {
-                ++skipped;
-                continue;
-            }
-            /* the batch closes before it would exceed */
-            if (count > 0 && (i == SAMPLES || total + size > most)) {
-                EXPECT_OK(sab_next_batch(sampler, &batch));
-                EXPECT_OK(sab_next_batch(stream, &streamed));
-                EXPECT(batch.count == count && batch.total == total &&
-                       memcmp(batch.indices, open, count * sizeof *open) == 0);
-                EXPECT(streamed.count == count && streamed.total == total &&
-                       memcmp(streamed.indices, open, count * sizeof *open) == 0);
-                count = 0;
-                total = 0;
-            }
-            if (i == SAMPLES) break;
-            open[count++] = order[i];
-            total += size;
-        }
-        EXPECT(sab_next_batch(sampler, &batch) == SAB_END &&
-               sab_next_batch(stream, &streamed) == SAB_END);
-        EXPECT_OK(sab_sampler_skipped_count(sampler, &said));
-        EXPECT_OK(sab_sampler_skipped_count(stream, &said_by_stream));
-        EXPECT(said == skipped && said_by_stream == skipped);
-        sab_sampler_free(sampler);
-        sab_sampler_free(stream);
-    }
-    sab_sizes_free(sizes);
-}
-
-static void Stream_BeginsAgainWithTheEpoch(void) {
-    int64_t order[SAMPLES];
-    for (int64_t i = 0; i < SAMPLES; ++i) order[i] = i;
-    sab_sampler *stream = NULL;
-    EXPECT_OK(sab_size_aware_stream_sampler_new(from_lengths, order, NULL, 500, &stream));
-    sab_batch batch = SAB_BATCH_INIT;
-    EXPECT_OK(sab_next_batch(stream, &batch));
-    EXPECT(batch.indices[0] == 0 && batch.epoch == 0 && batch.step == 0);
-    EXPECT_OK(sab_sampler_set_epoch(stream, 7));
-    EXPECT_OK(sab_next_batch(stream, &batch));
-    EXPECT(batch.indices[0] == 7 && batch.epoch == 7 && batch.step == 0 &&
-           batch.step_samples == batch.count);
-    uint64_t epoch = 0, step = 0;
-    EXPECT_OK(sab_sampler_tell(stream, &epoch, &step));
-    EXPECT(epoch == 7 && step == 1);
-    EXPECT_OK(sab_sampler_seek(stream, 0));
-    EXPECT_OK(sab_next_batch(stream, &batch));
-    EXPECT(batch.indices[0] == 7);
-    sab_sampler_free(stream);
-}
-
-/* Resume */
-
 static void SavedAndRestored_GivesTheSameBytesAndBatches(void) {
     sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
     sab_plan *plan = plan_of(SAB_BUCKETS_AUTO, SAB_TAIL_KEEP);
@@ -562,6 +472,351 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     sab_sizes_free(sizes);
 }
 
+static void SizesPlanSampler_GiveEverySampleOnce(void) {
+    const int32_t tokens[] = {12, 7, 30, 8, 9, 31, 7, 12, 29, 8};
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new(tokens, 10, SAB_INT32, NULL, &sizes));
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.budget = 64; /* padded tokens a batch */
+    sab_plan *plan = NULL;
+    EXPECT_OK(sab_plan_new(sizes, &options, &plan));
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler));
+    sab_sizes_free(sizes); /* handles may go in any order */
+    sab_plan_free(plan);
+
+    int seen[10] = {0};
+    sab_batch batch = SAB_BATCH_INIT;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        double total = 0, longest = 0;
+        for (uint64_t i = 0; i < batch.count; ++i) {
+            ++seen[batch.indices[i]];
+            total += tokens[batch.indices[i]];
+            longest = fmax(longest, tokens[batch.indices[i]]);
+        }
+        EXPECT(batch.total == total && batch.longest == longest);
+        EXPECT(batch.padded_total == (double)batch.count * longest && batch.padded_total <= 64);
+        EXPECT(batch.step_samples == batch.count && batch.step_total == batch.total);
+    }
+    EXPECT(all_are(seen, 10, 1));
+    sab_sampler_free(sampler);
+}
+
+static void NextBatch_AfterEnd_ReturnsEndAgain(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    int seen[500] = {0};
+    walk(sampler, seen);
+    sab_batch batch = SAB_BATCH_INIT, untouched = SAB_BATCH_INIT;
+    for (int i = 0; i < 3; ++i) EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
+    EXPECT(memcmp(&batch, &untouched, sizeof batch) == 0);
+    EXPECT_OK(sab_sampler_set_epoch(sampler, 1));
+    EXPECT(sab_next_batch(sampler, &batch) == SAB_OK);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void Tail_EachPolicy_DoesWhatItSays(void) {
+    int32_t fives[10];
+    for (int i = 0; i < 10; ++i) fives[i] = 5;
+    const double boundaries[] = {5, 6};
+    for (sab_tail tail = SAB_TAIL_KEEP; tail <= SAB_TAIL_WRAP; ++tail) {
+        sab_plan_options options = budget(20); /* batches of 4: 4 + 4 + 2 */
+        options.buckets = SAB_BUCKETS_BOUNDARIES;
+        options.boundaries = boundaries;
+        options.boundary_count = 2;
+        options.tail = tail;
+        sab_plan *plan = plan_with(fives, 10, &options);
+        sab_sampler *sampler = rank_of(plan, 0, 1);
+        int seen[10] = {0}, sum = 0;
+        const uint64_t steps = walk(sampler, seen);
+        for (int i = 0; i < 10; ++i) sum += seen[i];
+        EXPECT(steps == (tail == SAB_TAIL_DROP ? 2u : 3u));
+        EXPECT(sum == (tail == SAB_TAIL_DROP ? 8 : tail == SAB_TAIL_WRAP ? 12 : 10));
+        sab_sampler_free(sampler);
+        sab_plan_free(plan);
+    }
+}
+
+static void TailWrap_InABucketSmallerThanABatch_ShowsEachSampleOnce(void) {
+    const int32_t numbers[] = {1, 2, 3};
+    const uint64_t huge = UINT64_C(1) << 40;
+    const double boundaries[] = {0, 9};
+    sab_plan_options options = SAB_PLAN_OPTIONS_INIT;
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = 2;
+    options.batch_sizes = &huge;
+    options.batch_size_count = 1;
+    options.tail = SAB_TAIL_WRAP;
+    sab_plan *plan = plan_with(numbers, 3, &options);
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    int seen[3] = {0};
+    EXPECT(walk(sampler, seen) == 1 && all_are(seen, 3, 1));
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void WorstBatches_CostAtLeastAsMuchAsAny(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *worst = NULL, *sampler = rank_of(plan, 0, 1);
+    EXPECT_OK(sab_plan_worst_batches(plan, 3, &worst));
+    uint64_t count = 0;
+    EXPECT_OK(sab_sampler_batch_count(worst, &count));
+    EXPECT(count == 3);
+    sab_batch first = SAB_BATCH_INIT, batch = SAB_BATCH_INIT;
+    EXPECT_OK(sab_next_batch(worst, &first));
+    while (sab_next_batch(sampler, &batch) == SAB_OK)
+        EXPECT(batch.padded_total <= first.padded_total);
+    sab_sampler *none = NULL;
+    EXPECT_FAILS(sab_plan_worst_batches(plan, 0, &none), SAB_E_ARGUMENT, "count = 0");
+    sab_sampler_free(worst);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void Ranks_ShareAnEpochInEqualSteps(void) {
+    sab_plan *plan = a_plan();
+    for (uint64_t world_size = 1; world_size <= 16; ++world_size) {
+        int seen[500] = {0};
+        uint64_t steps = 0;
+        for (uint64_t rank = 0; rank < world_size; ++rank) {
+            sab_sampler *sampler = rank_of(plan, rank, world_size);
+            uint64_t count = 0;
+            EXPECT_OK(sab_sampler_batch_count(sampler, &count));
+            const uint64_t walked = walk(sampler, seen);
+            EXPECT(walked == count && (rank == 0 || walked == steps));
+            steps = walked;
+            sab_sampler_free(sampler);
+        }
+        EXPECT(all_are(seen, 500, 1));
+    }
+    sab_plan_free(plan);
+}
+
+static void StepTotals_AreTheSumOverRanks(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *ranks[5];
+    for (uint64_t rank = 0; rank < 5; ++rank) ranks[rank] = rank_of(plan, rank, 5);
+    uint64_t steps = 0;
+    EXPECT_OK(sab_sampler_batch_count(ranks[0], &steps));
+    for (uint64_t step = 0; step < steps; ++step) {
+        uint64_t samples = 0;
+        double total = 0;
+        sab_batch batch = SAB_BATCH_INIT;
+        for (int rank = 0; rank < 5; ++rank) {
+            EXPECT_OK(sab_sampler_at(ranks[rank], step, &batch));
+            samples += batch.count;
+            total += batch.total;
+        }
+        EXPECT(batch.step_samples == samples && batch.step_total == total);
+    }
+    for (int rank = 0; rank < 5; ++rank) sab_sampler_free(ranks[rank]);
+    sab_plan_free(plan);
+}
+
+static void AtSeekAndBlocks_ShowWhatNextShows(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = rank_of(plan, 1, 3), *other = rank_of(plan, 1, 3);
+    uint64_t steps = 0, epoch = 9, place = 9;
+    EXPECT_OK(sab_sampler_batch_count(sampler, &steps));
+    sab_batch batch = SAB_BATCH_INIT, shown = SAB_BATCH_INIT;
+    int64_t block[500];
+    uint64_t offsets[8];
+    size_t count = 0, in_block = 0;
+    for (uint64_t step = 0; step < steps; ++step) {
+        EXPECT_OK(sab_next_batch(sampler, &batch));
+        EXPECT(batch.step == step && batch.epoch == 0);
+        EXPECT_OK(sab_sampler_at(other, step, &shown));
+        EXPECT(batch.count == shown.count &&
+               memcmp(batch.indices, shown.indices, batch.count * 8) == 0);
+        EXPECT_OK(sab_sampler_seek(other, step));
+        EXPECT_OK(sab_next_batch(other, &shown));
+        EXPECT(batch.count == shown.count &&
+               memcmp(batch.indices, shown.indices, batch.count * 8) == 0);
+        if (in_block == count) {
+            EXPECT_OK(sab_sampler_seek(other, step));
+            EXPECT_OK(sab_next_batches(other, 7, block, 500, offsets, &count));
+            in_block = 0;
+        }
+        EXPECT(offsets[in_block + 1] - offsets[in_block] == batch.count);
+        EXPECT(memcmp(block + offsets[in_block], batch.indices, batch.count * 8) == 0);
+        ++in_block;
+    }
+    EXPECT_OK(sab_sampler_tell(sampler, &epoch, &place));
+    EXPECT(epoch == 0 && place == steps);
+    EXPECT_FAILS(sab_sampler_at(sampler, steps, &batch), SAB_E_ARGUMENT, "position");
+    EXPECT_FAILS(sab_sampler_seek(sampler, steps + 1), SAB_E_ARGUMENT, "position");
+    EXPECT_OK(sab_sampler_seek(sampler, steps));
+    EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
+    EXPECT(sab_next_batches(sampler, 7, block, 500, offsets, &count) == SAB_END);
+    EXPECT_OK(sab_sampler_seek(sampler, 0));
+    EXPECT_OK(sab_next_batches(sampler, 7, NULL, 0, offsets, &count));
+    EXPECT(count == 0 && offsets[1] > 0);
+    EXPECT_FAILS(sab_next_batches(sampler, 0, block, 500, offsets, &count), SAB_E_ARGUMENT,
+                 "max_batches = 0");
+    EXPECT_FAILS(sab_next_batches(sampler, 1, NULL, 5, offsets, &count), SAB_E_ARGUMENT,
+                 "indices = NULL");
+    EXPECT_FAILS(sab_next_batches(sampler, 1, block, 5, NULL, &count), SAB_E_ARGUMENT,
+                 "offsets = NULL");
+    sab_sampler_free(sampler);
+    sab_sampler_free(other);
+    sab_plan_free(plan);
+}
+
+static void Resume_AtEveryStepOnAnyRanks_LosesNothing(void) {
+    sab_plan_options options = budget(150);
+    sab_plan *plan = plan_with(lengths(120), 120, &options);
+    for (uint64_t before = 1; before <= 6; ++before) {
+        sab_sampler *counter = rank_of(plan, 0, before);
+        uint64_t steps = 0;
+        EXPECT_OK(sab_sampler_batch_count(counter, &steps));
+        sab_sampler_free(counter);
+        for (uint64_t stop = 0; stop <= steps; ++stop)
+            for (uint64_t after = 1; after <= 6; ++after) {
+                int seen[120] = {0};
+                unsigned char state[SAB_STATE_SIZE], same[SAB_STATE_SIZE];
+                sab_batch batch = SAB_BATCH_INIT;
+                for (uint64_t rank = 0; rank < before; ++rank) {
+                    sab_sampler *sampler = rank_of(plan, rank, before);
+                    for (uint64_t step = 0; step < stop; ++step) {
+                        EXPECT_OK(sab_next_batch(sampler, &batch));
+                        for (uint64_t i = 0; i < batch.count; ++i) ++seen[batch.indices[i]];
+                    }
+                    EXPECT_OK(sab_sampler_state_save(sampler, rank == 0 ? state : same));
+                    EXPECT(rank == 0 || memcmp(state, same, sizeof state) == 0);
+                    sab_sampler_free(sampler);
+                }
+                uint64_t walked = 0;
+                for (uint64_t rank = 0; rank < after; ++rank) {
+                    sab_sampler *sampler = rank_of(plan, rank, after);
+                    EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
+                    const uint64_t rest = walk(sampler, seen);
+                    EXPECT(rank == 0 || rest == walked);
+                    walked = rest;
+                    sab_sampler_free(sampler);
+                }
+                EXPECT(all_are(seen, 120, 1));
+            }
+    }
+    sab_plan_free(plan);
+}
+
+static void State_DamagedOrForeign_IsRefused(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = rank_of(plan, 0, 1), *sequential = NULL;
+    unsigned char state[SAB_STATE_SIZE], damaged[SAB_STATE_SIZE];
+    EXPECT_OK(sab_sampler_state_save(sampler, state));
+    for (size_t size = 0; size < sizeof state; ++size)
+        EXPECT(sab_sampler_state_restore(sampler, state, size) == SAB_E_FORMAT);
+    for (size_t bit = 0; bit < 8 * sizeof state; ++bit) {
+        memcpy(damaged, state, sizeof state);
+        damaged[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        EXPECT(sab_sampler_state_restore(sampler, damaged, sizeof state) == SAB_E_FORMAT);
+    }
+    EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sequential));
+    EXPECT_FAILS(sab_sampler_state_restore(sequential, state, sizeof state), SAB_E_MISMATCH,
+                 "order 1, this sampler has 2");
+    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
+    sab_sampler *other = NULL;
+    EXPECT_OK(sab_bucket_sampler_new(plan, &options, &other));
+    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
+                 "seed 7, this sampler has 0");
+    sab_sampler_free(other);
+    options.seed = 7;
+    options.worst_first = 2;
+    EXPECT_OK(sab_bucket_sampler_new(plan, &options, &other));
+    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
+                 "worst_first 0, this sampler has 2");
+    sab_sampler_free(other);
+    sab_plan_options changed = budget(301);
+    sab_plan *foreign = plan_with(lengths(500), 500, &changed);
+    other = rank_of(foreign, 0, 1);
+    EXPECT_FAILS(sab_sampler_state_restore(other, state, sizeof state), SAB_E_MISMATCH,
+                 "fingerprint");
+    EXPECT_FAILS(sab_sampler_state_restore(other, NULL, 3), SAB_E_ARGUMENT, "state = NULL");
+    EXPECT_FAILS(sab_sampler_state_save(other, NULL), SAB_E_ARGUMENT, "state = NULL");
+    sab_sampler_free(other);
+    sab_sampler_free(sampler);
+    sab_sampler_free(sequential);
+    sab_plan_free(foreign);
+    sab_plan_free(plan);
+}
+
+static void SamplerOptions_BadOnes_AreNamed(void) {
+    sab_plan *plan = a_plan();
+    sab_sampler *sampler = NULL;
+    sab_sampler_options options;
+#define SAMPLER_REFUSED(words, ...)                                                                \
+    do {                                                                                           \
+        options = (sab_sampler_options)SAB_SAMPLER_OPTIONS_INIT;                                   \
+        __VA_ARGS__;                                                                               \
+        EXPECT_FAILS(sab_bucket_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, words);     \
+        EXPECT_FAILS(sab_sequential_sampler_new(plan, &options, &sampler), SAB_E_ARGUMENT, words); \
+    } while (0)
+    SAMPLER_REFUSED("rank = 1", options.rank = 1);
+    SAMPLER_REFUSED("world_size = 0", options.world_size = 0);
+    SAMPLER_REFUSED("world_size = 4294967296", options.world_size = UINT64_C(1) << 32);
+    SAMPLER_REFUSED("last_step = 3", options.last_step = 3);
+    SAMPLER_REFUSED("step_totals = 2", options.step_totals = 2);
+    SAMPLER_REFUSED("struct_size = 1", options.struct_size = 1);
+    EXPECT_FAILS(sab_bucket_sampler_new(NULL, NULL, &sampler), SAB_E_ARGUMENT, "plan = NULL");
+    EXPECT_FAILS(sab_bucket_sampler_new(plan, NULL, NULL), SAB_E_ARGUMENT, "sampler = NULL");
+    sab_batch batch = SAB_BATCH_INIT;
+    uint64_t number;
+    size_t count;
+    EXPECT_FAILS(sab_next_batch(NULL, &batch), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_next_batches(NULL, 1, NULL, 0, &number, &count), SAB_E_ARGUMENT,
+                 "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_at(NULL, 0, &batch), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_batch_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_skipped_count(NULL, &number), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_set_epoch(NULL, 0), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_seek(NULL, 0), SAB_E_ARGUMENT, "sampler = NULL");
+    EXPECT_FAILS(sab_sampler_tell(NULL, &number, &number), SAB_E_ARGUMENT, "sampler = NULL");
+    sab_sampler_free(NULL);
+    sampler = rank_of(plan, 0, 1);
+    EXPECT_FAILS(sab_next_batch(sampler, NULL), SAB_E_ARGUMENT, "batch = NULL");
+    EXPECT_FAILS(sab_sampler_batch_count(sampler, NULL), SAB_E_ARGUMENT, "count = NULL");
+    EXPECT_FAILS(sab_sampler_tell(sampler, NULL, &number), SAB_E_ARGUMENT, "epoch = NULL");
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+struct walker {
+    const sab_plan *plan;
+    uint64_t steps;
+    int seen[500];
+    int message_is_own;
+};
+
+static void *walk_in_thread(void *ctx) {
+    struct walker *walker = ctx;
+    for (int round = 0; round < 20; ++round) {
+        sab_sampler *sampler = rank_of(walker->plan, 0, 1);
+        memset(walker->seen, 0, sizeof walker->seen);
+        walker->steps = walk(sampler, walker->seen);
+        sab_sampler_free(sampler);
+        sab_sampler_free(NULL);
+        walker->message_is_own =
+            sab_next_batch(NULL, NULL) == SAB_E_ARGUMENT &&
+            strcmp(sab_last_error_message(), "sampler = NULL: must be given") == 0;
+    }
+    return NULL;
+}
+
+static void TwoThreads_OnOnePlan_AreIndependent(void) {
+    sab_plan *plan = a_plan();
+    struct walker walkers[2] = {{plan, 0, {0}, 0}, {plan, 0, {0}, 0}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; ++i) pthread_create(&threads[i], NULL, walk_in_thread, &walkers[i]);
+    for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
+    EXPECT(walkers[0].steps == walkers[1].steps && all_are(walkers[0].seen, 500, 1) &&
+           all_are(walkers[1].seen, 500, 1));
+    EXPECT(walkers[0].message_is_own && walkers[1].message_is_own);
+    sab_plan_free(plan);
+}
+
 int main(void) {
     RUN(EveryPlanAndOrder_KeepsCoverageStepsAndBudget);
     RUN(StepTotals_AreTheTrueSumsUnderEveryPolicy);
@@ -571,12 +826,21 @@ int main(void) {
     RUN(Sequential_GoesUpBySizeThenIndex);
     RUN(WorstFirst_BeginsWithTheCostliest);
     RUN(WorstBatches_AreNeverExceededInAnyEpoch);
-    RUN(SizeAware_GivesTheDocumentedBatches);
-    RUN(SizeAware_FollowsTheRuleWrittenOut);
-    RUN(Stream_BeginsAgainWithTheEpoch);
     RUN(SavedAndRestored_GivesTheSameBytesAndBatches);
     RUN(ThreeResumes_OnOtherNumbersOfRanks_LoseNothing);
     RUN(AfterAResumeOnOtherRanks_EarlierStepsAreRefused);
     RUN(State_OfAnotherSampler_IsRefusedAndChangesNothing);
+    RUN(SizesPlanSampler_GiveEverySampleOnce);
+    RUN(NextBatch_AfterEnd_ReturnsEndAgain);
+    RUN(Tail_EachPolicy_DoesWhatItSays);
+    RUN(TailWrap_InABucketSmallerThanABatch_ShowsEachSampleOnce);
+    RUN(WorstBatches_CostAtLeastAsMuchAsAny);
+    RUN(Ranks_ShareAnEpochInEqualSteps);
+    RUN(StepTotals_AreTheSumOverRanks);
+    RUN(AtSeekAndBlocks_ShowWhatNextShows);
+    RUN(Resume_AtEveryStepOnAnyRanks_LosesNothing);
+    RUN(State_DamagedOrForeign_IsRefused);
+    RUN(SamplerOptions_BadOnes_AreNamed);
+    RUN(TwoThreads_OnOnePlan_AreIndependent);
     return finish();
 }

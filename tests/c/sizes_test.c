@@ -1,0 +1,446 @@
+/* Sizes in memory, by callback and in .npy files. */
+#define _GNU_SOURCE
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "helpers.h"
+
+static void Sizes_OfEveryTypeAndStride_AreRead(void) {
+    double value = 0;
+    sab_sizes *sizes = NULL;
+#define TRY_TYPE(type, dtype)                                              \
+    do {                                                                   \
+        type numbers[6] = {1, 2, 3, 4, 5, 6};                              \
+        sab_sizes_options strided = SAB_SIZES_OPTIONS_INIT;                \
+        strided.stride = -2 * (int64_t)sizeof(type);                       \
+        EXPECT_OK(sab_sizes_new(numbers + 5, 3, dtype, &strided, &sizes)); \
+        EXPECT_OK(sab_sizes_get(sizes, 2, &value));                        \
+        EXPECT(value == 2 && sab_sizes_count(sizes) == 3);                 \
+        sab_sizes_free(sizes);                                             \
+        strided.stride = 0;                                                \
+        strided.copy = 1;                                                  \
+        EXPECT_OK(sab_sizes_new(numbers, 6, dtype, &strided, &sizes));     \
+        numbers[3] = 9;                                                    \
+        EXPECT_OK(sab_sizes_get(sizes, 3, &value));                        \
+        EXPECT(value == 4);                                                \
+        sab_sizes_free(sizes);                                             \
+        unsigned char bytes[1 + 2 * sizeof(type)];                         \
+        memcpy(bytes + 1, numbers, 2 * sizeof(type)); /* not aligned */    \
+        EXPECT_OK(sab_sizes_new(bytes + 1, 2, dtype, NULL, &sizes));       \
+        EXPECT_OK(sab_sizes_get(sizes, 1, &value));                        \
+        EXPECT(value == 2);                                                \
+        sab_sizes_free(sizes);                                             \
+    } while (0)
+    TRY_TYPE(int8_t, SAB_INT8);
+    TRY_TYPE(int16_t, SAB_INT16);
+    TRY_TYPE(int32_t, SAB_INT32);
+    TRY_TYPE(int64_t, SAB_INT64);
+    TRY_TYPE(uint8_t, SAB_UINT8);
+    TRY_TYPE(uint16_t, SAB_UINT16);
+    TRY_TYPE(uint32_t, SAB_UINT32);
+    TRY_TYPE(uint64_t, SAB_UINT64);
+    TRY_TYPE(float, SAB_FLOAT32);
+    TRY_TYPE(double, SAB_FLOAT64);
+    EXPECT(sab_sizes_count(NULL) == 0);
+}
+
+static void Sizes_ThatBreakARule_AreRefused(void) {
+    const sab_plan_options options = budget(10);
+    const struct {
+        double size;
+        const char *words;
+    } bad[] = {{NAN, "sizes[1] = nan: must be a number"},
+               {INFINITY, "sizes[1] = inf: must be finite"},
+               {-1, "sizes[1] = -1: must not be negative"},
+               {9007199254740994.0, "must be at most 2^53"}};
+    sab_sizes *sizes = NULL;
+    sab_plan *plan = NULL;
+    double value;
+    for (size_t i = 0; i < COUNT(bad); ++i) {
+        const double numbers[] = {1, bad[i].size};
+        EXPECT_OK(sab_sizes_new(numbers, 2, SAB_FLOAT64, NULL, &sizes));
+        EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, bad[i].words);
+        EXPECT(plan == NULL);
+        EXPECT_FAILS(sab_sizes_get(sizes, 1, &value), SAB_E_ARGUMENT, bad[i].words);
+        sab_sizes_free(sizes);
+    }
+    const int8_t negative[] = {1, -128};
+    EXPECT_OK(sab_sizes_new(negative, 2, SAB_INT8, NULL, &sizes));
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                 "sizes[1] = -128: must not be negative");
+    sab_sizes_free(sizes);
+    const uint64_t large[] = {1, (UINT64_C(1) << 53) + 1};
+    EXPECT_OK(sab_sizes_new(large, 2, SAB_UINT64, NULL, &sizes));
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT,
+                 "sizes[1] = 9007199254740993: must be at most 2^53");
+    sab_sizes_free(sizes);
+    EXPECT_OK(sab_sizes_new(NULL, 0, SAB_INT8, NULL, &sizes));
+    EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes.count = 0");
+    sab_sizes_free(sizes);
+}
+
+static void Sizes_BadArguments_AreNamed(void) {
+    const int32_t one = 1;
+    double value;
+    sab_sizes *sizes = NULL;
+    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+    EXPECT_FAILS(sab_sizes_new(&one, 1, 0, NULL, &sizes), SAB_E_ARGUMENT, "dtype = 0");
+    EXPECT_FAILS(sab_sizes_new(&one, 1, 11, NULL, &sizes), SAB_E_ARGUMENT, "dtype = 11");
+    EXPECT_FAILS(sab_sizes_new(NULL, 1, SAB_INT32, NULL, &sizes), SAB_E_ARGUMENT, "data = NULL");
+    EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, NULL, NULL), SAB_E_ARGUMENT, "sizes = NULL");
+    EXPECT_FAILS(sab_sizes_new(&one, SIZE_MAX, SAB_INT32, NULL, &sizes), SAB_E_ARGUMENT,
+                 "must be at most 4294967295");
+    options.columns = 2;
+    EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT,
+                 "columns = 2");
+    options.columns = 1;
+    options.copy = 2;
+    EXPECT_FAILS(sab_sizes_new(&one, 1, SAB_INT32, &options, &sizes), SAB_E_ARGUMENT, "copy = 2");
+    EXPECT_OK(sab_sizes_new(&one, 1, SAB_INT32, NULL, &sizes));
+    EXPECT_FAILS(sab_sizes_get(sizes, 1, &value), SAB_E_ARGUMENT, "index = 1");
+    EXPECT_FAILS(sab_sizes_get(sizes, 0, NULL), SAB_E_ARGUMENT, "size = NULL");
+    EXPECT_FAILS(sab_sizes_get(NULL, 0, &value), SAB_E_ARGUMENT, "sizes = NULL");
+    sab_sizes_free(sizes);
+    sab_sizes_free(NULL);
+}
+
+static void write_file(const char *path, const void *bytes, size_t count) {
+    FILE *file = fopen(path, "wb");
+    EXPECT(file != NULL && fwrite(bytes, 1, count, file) == count);
+    if (file != NULL) fclose(file);
+}
+
+static size_t make_npy(unsigned char *out, int version, const char *dictionary, const void *data,
+                       size_t bytes) {
+    const size_t header = strlen(dictionary);
+    memcpy(out, "\x93NUMPY", 6);
+    out[6] = (unsigned char)version;
+    out[7] = 0;
+    out[8] = (unsigned char)(header & 255);
+    out[9] = (unsigned char)(header >> 8);
+    size_t start = 10;
+    if (version > 1) {
+        out[10] = out[11] = 0;
+        start = 12;
+    }
+    memcpy(out + start, dictionary, header);
+    memcpy(out + start + header, data, bytes);
+    return start + header + bytes;
+}
+
+static void Npy_GoodFilesAreMapped_BadOnesRefused(void) {
+    unsigned char file[512];
+    char path[] = "/tmp/sab_test_XXXXXX";
+    close(mkstemp(path));
+    const int16_t numbers[] = {5, 6, 7};
+    sab_sizes *sizes = NULL;
+    double value = 0;
+    for (int version = 1; version <= 3; ++version) {
+        const size_t size =
+            make_npy(file, version, "{'descr': '<i2', 'fortran_order': False, 'shape': (3,), }\n",
+                     numbers, sizeof numbers);
+        write_file(path, file, size);
+        EXPECT_OK(sab_sizes_npy_new(path, &sizes));
+        EXPECT_OK(sab_sizes_get(sizes, 2, &value));
+        EXPECT(sab_sizes_count(sizes) == 3 && value == 7);
+        sab_sizes_free(sizes);
+        EXPECT_OK(sab_sizes_npy_read(file, size, &sizes));
+        for (size_t shorter = 0; shorter < size; ++shorter) {
+            sab_sizes *other = NULL;
+            write_file(path, file, shorter);
+            EXPECT(sab_sizes_npy_new(path, &other) == SAB_E_FORMAT && other == NULL);
+            EXPECT(sab_sizes_npy_read(file, shorter, &other) == SAB_E_FORMAT && other == NULL);
+        }
+        memset(file, 0, sizeof file); /* they were copied */
+        EXPECT_OK(sab_sizes_get(sizes, 2, &value));
+        EXPECT(sab_sizes_count(sizes) == 3 && value == 7);
+        sab_sizes_free(sizes);
+    }
+    const struct {
+        const char *dictionary;
+        const char *words;
+    } bad[] = {
+        {"{'descr': '>i2', 'fortran_order': False, 'shape': (3,), }", "big-endian"},
+        {"{'descr': '<i2', 'fortran_order': False, 'shape': (3, 1), }", "one dimension"},
+        {"{'descr': '<i2', 'fortran_order': False, 'shape': (), }", "one dimension"},
+        {"{'descr': '<f2', 'fortran_order': False, 'shape': (3,), }", "dtype <f2"},
+        {"{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (3,), }",
+         "one plain number type"},
+        {"{'fortran_order': False, 'shape': (3,), }", "no 'descr'"},
+        {"{'descr': '<i2', 'fortran_order': False}", "no 'shape'"},
+        {"{'descr': '<i2', 'shape': (99999999999999999999,), }", "one dimension"},
+        {"{'descr': '<i2', 'shape': (4,), }", "truncated: 4 sizes are promised, 3 are there"}};
+    for (size_t i = 0; i < COUNT(bad); ++i) {
+        write_file(path, file, make_npy(file, 1, bad[i].dictionary, numbers, sizeof numbers));
+        EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, bad[i].words);
+    }
+    EXPECT_OK(sab_sizes_npy_read(
+        file, make_npy(file, 1, "{'descr': '<i2', 'shape': (0,), }", numbers, 0), &sizes));
+    EXPECT(sab_sizes_count(sizes) == 0);
+    sab_sizes_free(sizes);
+    EXPECT_FAILS(sab_sizes_npy_read("no such thing at all", 20, &sizes), SAB_E_FORMAT,
+                 "data: is not a .npy file");
+    EXPECT_FAILS(sab_sizes_npy_read(NULL, 20, &sizes), SAB_E_ARGUMENT, "data = NULL");
+    write_file(path, "no such thing at all", 20);
+    EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not a .npy file");
+    unlink(path);
+    EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_IO, path);
+    EXPECT_FAILS(sab_sizes_npy_new("/tmp", &sizes), SAB_E_IO, "regular file");
+    EXPECT_FAILS(sab_sizes_npy_new(NULL, &sizes), SAB_E_ARGUMENT, "path = NULL");
+}
+
+/* Sizes that somebody changes while a plan is made of them. */
+enum { changing_count = 200000 };
+struct changing {
+    uint16_t sizes[changing_count];
+    uint64_t at; /* done, of three passes */
+    int how;
+};
+
+static int32_t change(void *ctx, uint64_t done, uint64_t total) {
+    struct changing *changing = ctx;
+    if (done * 3 < changing->at * total || changing->at == 0) return 0;
+    changing->at = 0;
+    for (size_t i = 0; i < changing_count; ++i) {
+        if (changing->how == 0) changing->sizes[i] = 0;          /* below the least */
+        if (changing->how == 1) changing->sizes[i] = UINT16_MAX; /* above the largest */
+        if (changing->how == 2) changing->sizes[i] = 30;         /* one size has too many */
+        /* as many, of which some have no place */
+        if (changing->how == 3) changing->sizes[i] = i % 2 == 0 ? 29 : 31;
+    }
+    return 0;
+}
+
+static void Sizes_ChangedWhileAPlanReadsThem_AreRefused(void) {
+    struct changing *changing = malloc(sizeof *changing);
+    for (uint64_t at = 1; at <= 2; ++at)
+        for (changing->how = 0; changing->how < 4; ++changing->how) {
+            for (size_t i = 0; i < changing_count; ++i)
+                changing->sizes[i] = (uint16_t)(10 + i % 40);
+            changing->at = at;
+            sab_plan_options options = budget(1000);
+            options.progress = change;
+            options.progress_ctx = changing;
+            sab_sizes *sizes = NULL;
+            sab_plan *plan = NULL;
+            EXPECT_OK(sab_sizes_new(changing->sizes, changing_count, SAB_UINT16, NULL, &sizes));
+            const sab_status status = sab_plan_new(sizes, &options, &plan);
+            EXPECT(changing->at == 0);           /* it was changed */
+            if (at == 1 && changing->how >= 2) { /* before they were counted: another plan */
+                int seen[changing_count] = {0};
+                EXPECT_OK(status);
+                sab_sampler *sampler = rank_of(plan, 0, 1);
+                walk(sampler, seen);
+                EXPECT(all_are(seen, changing_count, 1));
+                sab_sampler_free(sampler);
+            } else {
+                EXPECT(status == SAB_E_ARGUMENT &&
+                       strstr(sab_last_error_message(), "changed while") != NULL);
+            }
+            sab_plan_free(plan);
+            sab_sizes_free(sizes);
+        }
+    free(changing);
+}
+
+#define EXPECT_ENDS(type, dtype, largest, bad, words)                                            \
+    do {                                                                                         \
+        const type numbers[] = {1, largest, bad};                                                \
+        sab_sizes *sizes = NULL;                                                                 \
+        double value = 0;                                                                        \
+        EXPECT_OK(sab_sizes_new(numbers, 3, dtype, NULL, &sizes));                               \
+        EXPECT_OK(sab_sizes_get(sizes, 1, &value));                                              \
+        EXPECT(value == (double)(largest));                                                      \
+        EXPECT_FAILS(sab_sizes_get(sizes, 2, &value), SAB_E_ARGUMENT, "sizes[2] = " words);      \
+        sab_plan *plan = NULL;                                                                   \
+        sab_sampler *sampler = NULL;                                                             \
+        const sab_plan_options options = budget(1e20);                                           \
+        EXPECT_FAILS(sab_plan_new(sizes, &options, &plan), SAB_E_ARGUMENT, "sizes[2] = " words); \
+        EXPECT_FAILS(sab_size_aware_sampler_new(NULL, 3, sizes, 1e20, NULL, &sampler),           \
+                     SAB_E_ARGUMENT, "sizes[2] = " words);                                       \
+        size_t count = 0;                                                                        \
+        if ((dtype) <= SAB_UINT64)                                                               \
+            EXPECT_FAILS(sab_create_buckets(sizes, 5, 5, NULL, NULL, 0, &count), SAB_E_ARGUMENT, \
+                         "sizes[2] = " words);                                                   \
+        sab_sizes_free(sizes);                                                                   \
+        EXPECT_OK(sab_sizes_new(numbers, 2, dtype, NULL, &sizes));                               \
+        EXPECT_OK(sab_plan_new(sizes, &options, &plan));                                         \
+        sab_plan_free(plan);                                                                     \
+        sab_sizes_free(sizes);                                                                   \
+    } while (0)
+
+static void Sizes_AtTheEndsOfEachType_FollowTheRules(void) {
+    const int64_t most = INT64_C(9007199254740992); /* 2^53 */
+    EXPECT_ENDS(int8_t, SAB_INT8, INT8_MAX, INT8_MIN, "-128: must not be negative");
+    EXPECT_ENDS(int16_t, SAB_INT16, INT16_MAX, INT16_MIN, "-32768: must not be negative");
+    EXPECT_ENDS(int32_t, SAB_INT32, INT32_MAX, INT32_MIN, "-2147483648: must not be negative");
+    EXPECT_ENDS(int64_t, SAB_INT64, most, INT64_MIN, "-9223372036854775808: must not be negative");
+    EXPECT_ENDS(int64_t, SAB_INT64, most, most + 1, "9007199254740993: must be at most 2^53");
+    EXPECT_ENDS(uint64_t, SAB_UINT64, (uint64_t)most, UINT64_MAX,
+                "18446744073709551615: must be at most 2^53");
+    EXPECT_ENDS(float, SAB_FLOAT32, 9007199254740992.0f, NAN, "nan: must be a number");
+    EXPECT_ENDS(float, SAB_FLOAT32, FLT_MIN, INFINITY, "inf: must be finite");
+    EXPECT_ENDS(float, SAB_FLOAT32, 0.0f, -FLT_MIN, "-1.1754944e-38: must not be negative");
+    EXPECT_ENDS(double, SAB_FLOAT64, 9007199254740992.0, 9007199254740994.0,
+                "9007199254740994: must be at most 2^53");
+    EXPECT_ENDS(double, SAB_FLOAT64, 0.25, -INFINITY, "-inf: must be finite");
+    double value = 1;
+    sab_sizes *sizes = NULL;
+    const double minus_zero = -0.0;
+    EXPECT_OK(sab_sizes_new(&minus_zero, 1, SAB_FLOAT64, NULL, &sizes));
+    EXPECT_OK(sab_sizes_get(sizes, 0, &value)); /* a zero like any other */
+    EXPECT(value == 0 && !signbit(value));
+    sab_sizes_free(sizes);
+    const uint8_t full[] = {255};
+    const uint16_t full16[] = {65535};
+    const uint32_t full32[] = {4294967295u};
+    const struct {
+        const void *data;
+        sab_dtype dtype;
+        double value;
+    } unsigned_types[] = {
+        {full, SAB_UINT8, 255}, {full16, SAB_UINT16, 65535}, {full32, SAB_UINT32, 4294967295.0}};
+    for (size_t i = 0; i < COUNT(unsigned_types); ++i) {
+        EXPECT_OK(sab_sizes_new(unsigned_types[i].data, 1, unsigned_types[i].dtype, NULL, &sizes));
+        EXPECT_OK(sab_sizes_get(sizes, 0, &value));
+        EXPECT(value == unsigned_types[i].value);
+        sab_sizes_free(sizes);
+    }
+}
+
+static void Sizes_AsAFieldOfRecords_AreReadInPlace(void) {
+    struct __attribute__((packed)) record {
+        char name[3];
+        float seconds; /* not aligned */
+        int16_t speaker;
+    } records[5];
+    memset(records, 0x7F, sizeof records);
+    for (int i = 0; i < 5; ++i) {
+        const float seconds = 0.5f * (float)(i + 1);
+        memcpy((char *)&records[i] + 3, &seconds, sizeof seconds);
+    }
+    sab_sizes_options options = SAB_SIZES_OPTIONS_INIT;
+    options.stride = sizeof *records;
+    sab_sizes *sizes = NULL;
+    EXPECT_OK(sab_sizes_new((char *)records + 3, 5, SAB_FLOAT32, &options, &sizes));
+    double value = 0;
+    for (size_t i = 0; i < 5; ++i) {
+        EXPECT_OK(sab_sizes_get(sizes, i, &value));
+        EXPECT(value == 0.5 * (double)(i + 1));
+    }
+    const sab_plan_options by_seconds = budget(3);
+    sab_plan *plan = NULL;
+    EXPECT_OK(sab_plan_new(sizes, &by_seconds, &plan));
+    sab_sizes_free(sizes);
+    memset(records, 0, sizeof records); /* the plan has what it needs */
+    sab_sampler *sampler = rank_of(plan, 0, 1);
+    sab_batch batch = SAB_BATCH_INIT;
+    double total = 0;
+    while (sab_next_batch(sampler, &batch) == SAB_OK) {
+        EXPECT(batch.padded_total <= 3);
+        total += batch.total;
+    }
+    EXPECT(total == 7.5);
+    sab_sampler_free(sampler);
+    sab_plan_free(plan);
+}
+
+static void SizeCallback_ThatBreaksARule_IsNamed(void) {
+    sab_sizes *sizes = NULL;
+    int32_t codes[] = {77, -1, 1, INT32_MIN};
+    for (size_t i = 0; i < COUNT(codes); ++i) {
+        EXPECT(sab_sizes_callback_new(5, failing_size, &codes[i], NULL, NULL, &sizes) ==
+               SAB_E_CALLBACK);
+        EXPECT(sab_last_callback_code() == codes[i]);
+    }
+    EXPECT_FAILS(sab_sizes_callback_new((size_t)1 << 40, any_size, NULL, NULL, NULL, &sizes),
+                 SAB_E_ARGUMENT, "must be at most 4294967295");
+    EXPECT_OK(sab_sizes_callback_new(0, any_size, NULL, NULL, NULL, &sizes));
+    EXPECT(sab_sizes_count(sizes) == 0);
+    sab_sizes_free(sizes);
+}
+
+static int write_npy(const char *path, int version, const char *dictionary, size_t header,
+                     const void *data, size_t bytes) {
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) return 0;
+    fwrite("\x93NUMPY", 1, 6, file);
+    fputc(version, file);
+    fputc(0, file);
+    for (int i = 0; i < (version == 1 ? 2 : 4); ++i) fputc((int)(header >> 8 * i & 255), file);
+    fprintf(file, "%-*s", (int)header, dictionary);
+    fwrite(data, 1, bytes, file);
+    return fclose(file) == 0;
+}
+
+static void Npy_OfEveryTypeAndHeader_IsMapped(void) {
+    char path[] = "/tmp/sab_test_XXXXXX", dictionary[200];
+    close(mkstemp(path));
+    const struct {
+        const char *descr;
+        const char *bytes; /* of 1, then 2 */
+        size_t size;
+    } types[] = {{"|i1", "\1\2", 2},
+                 {"|u1", "\1\2", 2},
+                 {"<i2", "\1\0\2\0", 4},
+                 {"<u2", "\1\0\2\0", 4},
+                 {"<i4", "\1\0\0\0\2\0\0\0", 8},
+                 {"<u4", "\1\0\0\0\2\0\0\0", 8},
+                 {"<f4", "\0\0\x80\x3F\0\0\0\x40", 8},
+                 {"<i8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16},
+                 {"<u8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16},
+                 {"<f8", "\0\0\0\0\0\0\xF0\x3F\0\0\0\0\0\0\0\x40", 16}};
+    const size_t headers[] = {118, 65535, 70000}; /* the last is too long for version 1 */
+    sab_sizes *sizes = NULL;
+    double value = 0;
+    for (size_t i = 0; i < COUNT(types); ++i)
+        for (int version = 1; version <= 3; ++version)
+            for (size_t h = 0; h < (version == 1 ? 2u : 3u); ++h) {
+                snprintf(dictionary, sizeof dictionary,
+                         "{'descr': '%s', 'fortran_order': %s, 'shape': (2,), }", types[i].descr,
+                         i % 2 ? "True" : "False");
+                EXPECT(write_npy(path, version, dictionary, headers[h], types[i].bytes,
+                                 types[i].size));
+                EXPECT_OK(sab_sizes_npy_new(path, &sizes));
+                EXPECT_OK(sab_sizes_get(sizes, 1, &value));
+                EXPECT(sab_sizes_count(sizes) == 2 && value == 2);
+                sab_sizes_free(sizes);
+            }
+    EXPECT(
+        write_npy(path, 1, "{'descr': '<i4', 'fortran_order': False, 'shape': (0,), }", 60, "", 0));
+    EXPECT_OK(sab_sizes_npy_new(path, &sizes));
+    EXPECT(sab_sizes_count(sizes) == 0);
+    sab_sizes_free(sizes);
+    const char *refused[] = {"'|b1'", "'<c8'", "'|S4'", "'|O'", "'<M8[s]'",
+                             "'>f8'", "'<i3'", "''",    "'"};
+    for (size_t i = 0; i < COUNT(refused); ++i) {
+        snprintf(dictionary, sizeof dictionary,
+                 "{'descr': %s, 'fortran_order': False, 'shape': (2,), }", refused[i]);
+        EXPECT(write_npy(path, 1, dictionary, 100, "0123456789abcdef", 16));
+        EXPECT(sab_sizes_npy_new(path, &sizes) == SAB_E_FORMAT && sizes == NULL &&
+               strstr(sab_last_error_message(), path) != NULL);
+    }
+    const int versions[] = {0, 4, 255};
+    for (size_t i = 0; i < COUNT(versions); ++i) {
+        EXPECT(write_npy(path, versions[i],
+                         "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }", 100,
+                         "01234567", 8));
+        EXPECT_FAILS(sab_sizes_npy_new(path, &sizes), SAB_E_FORMAT, "is not known");
+    }
+    unlink(path);
+}
+
+int main(void) {
+    RUN(Sizes_OfEveryTypeAndStride_AreRead);
+    RUN(Sizes_ThatBreakARule_AreRefused);
+    RUN(Sizes_BadArguments_AreNamed);
+    RUN(Npy_GoodFilesAreMapped_BadOnesRefused);
+    RUN(Sizes_ChangedWhileAPlanReadsThem_AreRefused);
+    RUN(Sizes_AtTheEndsOfEachType_FollowTheRules);
+    RUN(Sizes_AsAFieldOfRecords_AreReadInPlace);
+    RUN(SizeCallback_ThatBreaksARule_IsNamed);
+    RUN(Npy_OfEveryTypeAndHeader_IsMapped);
+    return finish();
+}

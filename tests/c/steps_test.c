@@ -1,0 +1,215 @@
+/* Steps in parts and growing batches. */
+#define _GNU_SOURCE
+#include <float.h>
+
+#include "device.h"
+
+static int32_t increase_by(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase) {
+    const int64_t *said = ctx;
+    (void)epoch, (void)current;
+    *increase = said[0];
+    return (int32_t)said[1];
+}
+
+static void GrowBatch_GrowsUntilItWouldPassTheMaximum(void) {
+    int64_t said[] = {10, 0};
+    uint64_t size = 0;
+    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 20, 100, &size));
+    EXPECT(size == 30);
+    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 90, 100, &size));
+    EXPECT(size == 100);
+    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 91, 100, &size)); /* not made */
+    EXPECT(size == 91);
+    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 200, 100, &size));
+    EXPECT(size == 200);
+    said[0] = INT64_MAX;
+    EXPECT_OK(sab_grow_batch(increase_by, said, 3, UINT64_MAX - 5, UINT64_MAX, &size));
+    EXPECT(size == UINT64_MAX - 5);
+    said[0] = 0;
+    EXPECT_OK(sab_grow_batch(increase_by, said, 3, 7, 100, &size));
+    EXPECT(size == 7);
+    said[0] = -1;
+    size = 123;
+    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 7, 100, &size), SAB_E_ARGUMENT,
+                 "increase = -1");
+    said[1] = 55;
+    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 7, 100, &size), SAB_E_CALLBACK, "increase");
+    EXPECT(sab_last_callback_code() == 55 && size == 123);
+    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 0, 100, &size), SAB_E_ARGUMENT,
+                 "current = 0");
+    EXPECT_FAILS(sab_grow_batch(NULL, said, 3, 1, 100, &size), SAB_E_ARGUMENT, "increase = NULL");
+    EXPECT_FAILS(sab_grow_batch(increase_by, said, 3, 1, 100, NULL), SAB_E_ARGUMENT,
+                 "batch_size = NULL");
+}
+
+static void GrowLinear_AddsEveryPeriod(void) {
+    uint64_t size = 0;
+    for (uint64_t epoch = 0; epoch < 100; ++epoch) {
+        EXPECT_OK(sab_grow_linear(epoch, 8, 4, 3, 50, &size));
+        const uint64_t free_growth = 8 + epoch / 3 * 4;
+        EXPECT(size == (free_growth < 50 ? free_growth : 50));
+    }
+    EXPECT_OK(sab_grow_linear(UINT64_MAX, 1, UINT64_MAX, 1, UINT64_MAX, &size));
+    EXPECT(size == UINT64_MAX);
+    EXPECT_OK(sab_grow_linear(UINT64_MAX, 5, 0, 1, 10, &size));
+    EXPECT(size == 5);
+    EXPECT_FAILS(sab_grow_linear(1, 0, 4, 3, 50, &size), SAB_E_ARGUMENT, "start = 0");
+    EXPECT_FAILS(sab_grow_linear(1, 8, 4, 0, 50, &size), SAB_E_ARGUMENT, "period = 0");
+    EXPECT_FAILS(sab_grow_linear(1, 8, 4, 3, 7, &size), SAB_E_ARGUMENT, "maximum = 7");
+    EXPECT_FAILS(sab_grow_linear(1, 8, 4, 3, 50, NULL), SAB_E_ARGUMENT, "batch_size = NULL");
+}
+
+static void GrowDoubling_DoublesAtEachMilestone(void) {
+    const uint64_t milestones[] = {30, 10, 20};
+    const uint64_t epochs[] = {0, 9, 10, 19, 20, 29, 30, 1000},
+                   expected[] = {8, 8, 16, 16, 32, 32, 50, 50};
+    uint64_t size = 0;
+    for (size_t i = 0; i < COUNT(epochs); ++i) {
+        EXPECT_OK(sab_grow_doubling(epochs[i], 8, milestones, 3, 50, &size));
+        EXPECT(size == expected[i]);
+    }
+    EXPECT_OK(sab_grow_doubling(5, 8, NULL, 0, 50, &size));
+    EXPECT(size == 8);
+    EXPECT_OK(sab_grow_doubling(100, UINT64_MAX / 2 + 1, milestones, 3, UINT64_MAX, &size));
+    EXPECT(size == UINT64_MAX);
+    EXPECT_FAILS(sab_grow_doubling(5, 8, NULL, 3, 50, &size), SAB_E_ARGUMENT, "milestones = NULL");
+    EXPECT_FAILS(sab_grow_doubling(5, 0, milestones, 3, 50, &size), SAB_E_ARGUMENT, "start = 0");
+    EXPECT_FAILS(sab_grow_doubling(5, 8, milestones, 3, 7, &size), SAB_E_ARGUMENT, "maximum = 7");
+}
+
+static int32_t run_heavy_part(void *ctx, uint64_t first, uint64_t count, double weight) {
+    struct parts *parts = ctx;
+    EXPECT(weight > 0 && first + count <= parts->count);
+    parts->weights += weight;
+    ++parts->runs;
+    return 0;
+}
+
+static int logged;
+static void count_lines(void *ctx, sab_log_level level, const char *message) {
+    (void)ctx, (void)message;
+    logged += level == SAB_LOG_WARNING;
+}
+
+/* A part that weighs nothing has no mean loss. */
+static void ChunkedStep_LeavesOutWhatWeighsNothing(void) {
+    static const double sample_weights[] = {1, 1, 0, 0, 2, 0};
+    struct device device = device_of(0, 0);
+    struct parts parts = {.device = &device,
+                          .each = 1,
+                          .count = 6,
+                          .sample_weights = sample_weights,
+                          .sum = 4,
+                          .fails_at = -1};
+    sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    options.chunk = run_heavy_part;
+    options.ctx = &parts;
+    options.sample_weights = sample_weights;
+    options.chunk_size = 2;
+    sab_probe *probe = probe_of(&device);
+    EXPECT_OK(sab_chunked_step(probe, 6, &options, NULL));
+    EXPECT(parts.runs == 2 && parts.weights == 1);
+    sab_probe_free(probe);
+}
+
+static void ChunkedStep_HalvesUntilItFits(void) {
+    random_state = 61;
+    sab_set_log_callback(count_lines, NULL);
+    for (int round = 0; round < 300; ++round) {
+        double sample_weights[200];
+        struct device device = device_of(1000, 0);
+        struct parts parts = {.device = &device, .each = 10, .count = 1 + below(200)};
+        const uint64_t fits = 1 + below(parts.count + 20);
+        device.limit = 1000 + 10 * (int64_t)fits;
+        if (round % 2 == 1) {
+            parts.sample_weights = sample_weights;
+            /* some count nothing */
+            for (uint64_t i = 0; i < parts.count; ++i)
+                parts.sum += sample_weights[i] = i == 0 ? 1 : (double)below(4);
+        }
+        sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+        options.chunk = run_part;
+        options.begin = begin_parts;
+        options.ctx = &parts;
+        options.sample_weights = parts.sample_weights;
+        options.chunk_size = below(3) == 0 ? 1 + below(300) : 0;
+        uint64_t expected = options.chunk_size == 0 || options.chunk_size > parts.count
+                                ? parts.count
+                                : options.chunk_size,
+                 size = 0;
+        int halved = 0;
+        for (; expected > fits; expected /= 2) ++halved;
+        sab_probe *probe = probe_of(&device);
+        logged = 0;
+        EXPECT_OK(sab_chunked_step(probe, parts.count, &options, &size));
+        EXPECT(size == expected && parts.begun == halved + 1 && parts.ran_out == halved &&
+               logged == halved);
+        skip_what_weighs_nothing(&parts, parts.count);
+        EXPECT(parts.next == parts.count && fabs(parts.weights - 1) < 1e-12 &&
+               parts.largest == expected);
+        EXPECT(parts.other_rng == 0 && device.unsaved_restores == 0 &&
+               device.calls[RNG_RESTORE] == halved);
+        EXPECT(device.rng != parts.rng_seen); /* the step that fitted went on with it */
+        sab_probe_free(probe);
+    }
+    sab_set_log_callback(NULL, NULL);
+}
+
+static void ChunkedStep_ThatCannotBe_IsRefused(void) {
+    struct device device = device_of(1000, 1005);
+    struct parts parts = {.device = &device, .each = 10, .count = 8};
+    sab_chunked_step_options options = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    sab_probe *probe = probe_of(&device);
+    options.chunk = run_part;
+    options.begin = begin_parts;
+    options.ctx = &parts;
+    uint64_t size = 99;
+    EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_DEVICE_MEMORY,
+                 "not enough memory even for a batch of one");
+    EXPECT(size == 99 && parts.begun == 4 && device.rng == 1); /* 8, 4, 2, 1 */
+    device.limit = 0;
+    const int32_t codes[] = {42, SAB_END, -7};
+    for (size_t i = 0; i < COUNT(codes); ++i) {
+        parts = (struct parts){
+            .device = &device, .each = 10, .count = 8, .fails_at = 2, .code = codes[i]};
+        options.chunk_size = 2;
+        EXPECT_FAILS(sab_chunked_step(probe, 8, &options, &size), SAB_E_CALLBACK,
+                     "chunk of 2 samples from 2");
+        EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 2);
+        parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = codes[i]};
+        EXPECT_FAILS(sab_chunked_step(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
+        EXPECT(sab_last_callback_code() == codes[i] && parts.runs == 0);
+    }
+    /* it is not work */
+    parts = (struct parts){.device = &device, .each = 10, .count = 8, .begin_code = 700};
+    EXPECT_FAILS(sab_chunked_step(probe, 8, &options, NULL), SAB_E_CALLBACK, "begin");
+    EXPECT(sab_last_callback_code() == 700);
+    parts = (struct parts){.device = &device, .each = 10, .count = 2};
+    const double wrong[][2] = {{-1, 2}, {NAN, 1}, {INFINITY, 1}, {0, 0}, {DBL_MAX, DBL_MAX}};
+    const char *const words[] = {"options.sample_weights[0] = -1", "options.sample_weights[0] = ",
+                                 "options.sample_weights[0] = ", "sum of options.sample_weights",
+                                 "sum of options.sample_weights"};
+    for (size_t i = 0; i < COUNT(wrong); ++i) {
+        options.sample_weights = wrong[i];
+        EXPECT_FAILS(sab_chunked_step(probe, 2, &options, NULL), SAB_E_ARGUMENT, words[i]);
+    }
+    options.sample_weights = NULL;
+    EXPECT_FAILS(sab_chunked_step(probe, 0, &options, NULL), SAB_E_ARGUMENT, "count = 0");
+    options.chunk = NULL;
+    EXPECT_FAILS(sab_chunked_step(probe, 2, &options, NULL), SAB_E_ARGUMENT,
+                 "options.chunk = NULL");
+    EXPECT_FAILS(sab_chunked_step(probe, 2, NULL, NULL), SAB_E_ARGUMENT, "options = NULL");
+    EXPECT_FAILS(sab_chunked_step(NULL, 2, &options, NULL), SAB_E_ARGUMENT, "probe = NULL");
+    EXPECT(parts.runs == 0);
+    sab_probe_free(probe);
+}
+
+int main(void) {
+    RUN(GrowBatch_GrowsUntilItWouldPassTheMaximum);
+    RUN(GrowLinear_AddsEveryPeriod);
+    RUN(GrowDoubling_DoublesAtEachMilestone);
+    RUN(ChunkedStep_LeavesOutWhatWeighsNothing);
+    RUN(ChunkedStep_HalvesUntilItFits);
+    RUN(ChunkedStep_ThatCannotBe_IsRefused);
+    return finish();
+}

@@ -117,7 +117,7 @@ void LoadBalancing::make_batches(Dealt& dealt) const {
         const auto samples =
             std::span(dealt.samples).subspan(rank * dealt.per_rank, dealt.per_rank);
         make_batches(std::vector<int64_t>(samples.begin(), samples.end()), batches);
-        if (batches.impl.refusal) throw *batches.impl.refusal;
+        if (batches.impl.refusal) throw std::move(*batches.impl.refusal);
         const uint64_t made = batches.impl.stretches.size() - (ends.empty() ? 0 : ends.back());
         ends.push_back(batches.impl.stretches.size());
         if (made < least) poorest = rank;

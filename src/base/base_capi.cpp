@@ -83,7 +83,7 @@ void log_line(sab_log_level level, std::initializer_list<TextPart> parts) noexce
                 if (callback != nullptr) callback(ctx, level, joined(parts).c_str());
             } catch (const ThreadEnd&) {
                 sleep_until_exit();
-            } catch (...) {
+            } catch (...) {  // ignored: a log message that fails has no caller
             }
             return;
         }

@@ -19,6 +19,7 @@ extern const std::size_t first_size;  // a struct without a row does not link
         alignof(type);
 
 // 0.1
+// NOLINTBEGIN(bugprone-sizeof-expression): some of the fields are pointers
 SAB_FIRST_RELEASED(sab_sizes_options, columns)
 SAB_FIRST_RELEASED(sab_plan_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_bucket, batches)
@@ -64,6 +65,7 @@ SAB_FIRST_RELEASED(sab_cache_stats, buffered)
 SAB_FIRST_RELEASED(sab_torch_info, cuda_devices)
 SAB_FIRST_RELEASED(sab_torch_leaf, value_tensor)
 SAB_FIRST_RELEASED(sab_torch_collection_info, leaves)
+// NOLINTEND(bugprone-sizeof-expression)
 
 #undef SAB_FIRST_RELEASED
 

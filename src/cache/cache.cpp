@@ -55,7 +55,7 @@ Cache::~Cache() {
     remove_from_open(this);
     try {
         flush();
-    } catch (...) {  // counted; there is nobody to be told
+    } catch (...) {  // ignored: counted, and a destructor has no result
     }
     delete state_.load();
 }
@@ -77,7 +77,7 @@ Cache::State& Cache::state() {
 void Cache::before_fork() noexcept {
     try {
         flush();
-    } catch (...) {  // what could not be written stays the parent's, or is counted
+    } catch (...) {  // ignored: unwritten values stay with the parent or are counted
     }
 }
 
@@ -235,7 +235,7 @@ void Cache::keep(const std::string& key, std::shared_ptr<const std::string> fram
     if (!is_full) return;
     try {
         flush();
-    } catch (const std::bad_alloc&) {  // the value is kept; the next call writes the buffer
+    } catch (const std::bad_alloc&) {  // ignored: the value is kept, the next call writes it
     }
 }
 

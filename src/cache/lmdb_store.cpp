@@ -421,7 +421,7 @@ private:
         if (auto held = snapshot_.lock();
             held != nullptr && mdb_txn_id(held->txn) == info.me_last_txnid)
             return held;
-        const auto made = std::make_shared<Snapshot>(file_);
+        auto made = std::make_shared<Snapshot>(file_);
         if (const int code = checked(made->begin()); code != 0) {
             outcome.failure = why(code, file_->path);
             return nullptr;

@@ -30,7 +30,7 @@ std::string reason(int code) {
 }
 
 void append_word(std::string& out, std::string_view word) {
-    out += "$";
+    out += '$';
     TextPart(word.size()).append_to(out);
     out += "\r\n";
     out += word;
@@ -61,7 +61,7 @@ void Command::append_to(std::string& out) const {
         for (const std::string_view word : part) size += word.size() + 32;
     if (out.capacity() - out.size() < size)
         out.reserve(std::max(out.size() + size, 2 * out.capacity()));
-    out += "*";
+    out += '*';
     TextPart(count_ + more_.size()).append_to(out);
     out += "\r\n";
     for (const auto& part : parts)

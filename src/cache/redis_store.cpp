@@ -500,8 +500,10 @@ std::string RedisStore::read_map(uint64_t known, const Deadline& deadline) {
             if (why.empty() && is_error(exchanges[i].replies[0]))
                 why = text(std::string_view(server.name), ": ",
                            std::string_view(server.readable(exchanges[i].replies[0].text)));
-            if (why.empty() && !is_known && !(is_known = take_map(exchanges[i].replies[0], server)))
-                why = text(std::string_view(server.name), ": knows of no slots");
+            if (why.empty() && !is_known) {
+                is_known = take_map(exchanges[i].replies[0], server);
+                if (!is_known) why = text(std::string_view(server.name), ": knows of no slots");
+            }
             if (why.empty())
                 turns[i].succeeded();
             else
@@ -563,6 +565,7 @@ void RedisStore::walk(
             return;
         }
         std::vector<Task> tasks;
+        tasks.reserve(walks.size());
         for (const Walk& each : walks)
             tasks.push_back({.kind = Task::other,
                              .words = {"SCAN", each.cursor, "MATCH", pattern, "COUNT", "1000"},
@@ -610,7 +613,7 @@ public:
             tasks.push_back({Task::other, name_, {}, {"EVAL", script, "1", name_, store_.token_}});
             Outcome outcome;
             store_.perform(tasks, outcome, deadline);
-        } catch (...) {  // it lapses
+        } catch (...) {  // ignored: the claim expires by itself
         }
     }
 

@@ -130,7 +130,7 @@ Probe::Rng::~Rng() {
     if (std::uncaught_exceptions() > exceptions_) {
         try {
             restore();
-        } catch (...) {  // on the way out of a failure that is told already
+        } catch (...) {  // ignored: an earlier failure is reported
         }
     }
     --probe_.rng_depth_;
@@ -145,7 +145,7 @@ Measuring::~Measuring() {
     try {
         probe_.release_cache();
         probe_.reset();
-    } catch (...) {  // on the way out of a failure that is told already
+    } catch (...) {  // ignored: an earlier failure is reported
     }
 }
 

@@ -67,7 +67,7 @@ public:
         int64_t failed[3] = {0, 0, 0};
         try {
             options_.reduce(options_.reduce_ctx, failed, std::size(failed));
-        } catch (...) {  // what the search failed with is told
+        } catch (...) {  // ignored: the failure of the search is reported
         }
     }
 

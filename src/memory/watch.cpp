@@ -215,7 +215,7 @@ bool MemoryWatch::lower(double budget) {
             if (options_.reduce != nullptr) {
                 try {
                     agree();
-                } catch (...) {  // what the preparation failed with is told
+                } catch (...) {  // ignored: the failure of the preparation is reported
                 }
             }
             throw;

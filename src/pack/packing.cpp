@@ -138,7 +138,10 @@ private:
                                       ? std::min(fits, left)
                                       : evenly(found, length, fits, left);
             const uint32_t bins = std::min(group.bins, left / each);
-            if (found != open_.end() && (found->second.bins -= bins) == 0) open_.erase(found);
+            if (found != open_.end()) {
+                found->second.bins -= bins;
+                if (found->second.bins == 0) open_.erase(found);
+            }
             put(group, bins, which, each);
             left -= bins * each;
         }
@@ -228,7 +231,7 @@ private:
 
     uint32_t first_with(uint32_t room) const {
         uint32_t node = 1;
-        while (node < slots_) node = 2 * node + (tree_[2 * node] <= room);
+        while (node < slots_) node = 2 * node + (tree_[std::size_t{2} * node] <= room);
         return node - slots_;
     }
 

@@ -47,7 +47,7 @@ Sizes Sizes::from_memory(const void* data, std::size_t count, sab_dtype dtype,
     std::shared_ptr<std::byte[]> copy(new std::byte[std::max<std::size_t>(count * item, 1)]);
     const auto* from = static_cast<const std::byte*>(data);
     for (std::size_t i = 0; i < count; ++i)
-        std::memcpy(&copy[i * item], from + static_cast<std::ptrdiff_t>(i) * stride, item);
+        std::memcpy(copy.get() + i * item, from + static_cast<std::ptrdiff_t>(i) * stride, item);
     const void* dense = copy.get();
     return Sizes(dense, count, dtype, static_cast<std::ptrdiff_t>(item), std::move(copy));
 }

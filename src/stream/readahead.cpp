@@ -540,7 +540,7 @@ public:
 
 private:
     /// Moves the bytes to a block of their own: a few records that stay long must not keep blocks
-    /// of many. Without memory for that they stay where they are.
+    /// of many.
     static void leave_block(Record& record) noexcept {
         try {
             auto block = std::make_unique<Block>(record.view.length);
@@ -548,7 +548,7 @@ private:
                 std::memcpy(block->data(), record.view.data, record.view.length);
             record.view.data = block->data();
             record.owner = Kept(block.release());
-        } catch (const std::bad_alloc&) {
+        } catch (const std::bad_alloc&) {  // ignored: the bytes stay in their block
         }
     }
 

@@ -230,7 +230,7 @@ sab_status sab_stream_state_restore(sab_stream* stream, const void* data, size_t
                 stream->impl->rewind();
             } catch (const sab::ThreadEnd&) {
                 throw;
-            } catch (...) {  // of a source that cannot: the failure of the restore is reported
+            } catch (...) {  // ignored: the failure of the restore is reported
             }
             throw;
         }

@@ -283,7 +283,7 @@ private:
         side.is_running = true;  // which it sees when it has the lock
     }
 
-    static void run(std::shared_ptr<Side> side, uint64_t buffer_size) {
+    static void run(const std::shared_ptr<Side>& side, uint64_t buffer_size) {
         const Progress until_stopped(
             [](void* ctx, uint64_t, uint64_t) {
                 return int32_t{static_cast<Side*>(ctx)->is_stopping};

@@ -30,7 +30,7 @@ void check_done(sab_status status, const sab_torch_message& message) {
     if (status != SAB_OK) sab::fail(status, std::string_view(message.text));
 }
 
-const sab::TorchHooks hooks{
+constexpr sab::TorchHooks hooks{
     [](const char* device, int64_t total_bytes, sab_probe_callbacks& callbacks) {
         sab_torch_message message{};
         check_done(opened().probe(device, total_bytes, &callbacks, &message), message);

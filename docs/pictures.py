@@ -14,15 +14,15 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
-from rich._export_format import CONSOLE_SVG_FORMAT
 
 import sab
 
 FOLDER = pathlib.Path(sys.argv[1]).resolve()
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "examples/python"))
-from wordnet import glosses
+from wordnet import glosses  # noqa: E402
 
 BUDGET = 1024
 texts = [text for text, _ in glosses()]

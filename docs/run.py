@@ -92,7 +92,7 @@ def read_pages():
                     f"of a file"
                 )
     for name in outputs.keys() - {program.name for program in programs}:
-        found = [path for path in (DOCS / "code").rglob(name)]
+        found = list((DOCS / "code").rglob(name))
         programs.update(found)
         if len(found) != 1:
             complaints.append(
@@ -145,6 +145,7 @@ def run(program):
         try:
             done = subprocess.run(
                 ["bash", "-c", command],
+                check=False,
                 cwd=folder,
                 env=environment,
                 capture_output=True,

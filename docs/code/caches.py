@@ -16,7 +16,7 @@ def preprocess(index):
 with sab.Cache(
     "lmdb:samples.mdb", dataset_name="numbers"
 ) as cache:  # or "redis://host:port,host:port", "memory:"
-    for epoch in range(2):
+    for _ in range(2):
         for index in range(100):
             assert len(cache.get_or_load(index, preprocess)) == index
 assert len(made) == 100  # not once more in the second epoch, nor in another process

@@ -22,9 +22,7 @@ for row in sampler.batches():
 sampler = sab.PackedSampler(sizes, capacity=1024, split=True)  # samples longer than a row are cut
 pieces = {}
 for row in sampler.batches():
-    for index, start, length in zip(
-        row.indices.tolist(), row.starts.tolist(), np.diff(row.cu_seqlens).tolist()
-    ):
+    for index, length in zip(row.indices.tolist(), np.diff(row.cu_seqlens).tolist()):
         pieces[index] = pieces.get(index, 0) + length
 assert all(pieces[index] == size for index, size in enumerate(sizes))
 # [end]

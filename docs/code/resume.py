@@ -1,7 +1,5 @@
 """Stopping and going on."""
 
-import json
-
 import numpy as np
 
 import sab
@@ -28,7 +26,7 @@ samplers = [sab.BucketSampler(plan, seed=0, rank=rank, world_size=4) for rank in
 for each in samplers:
     each.load_state_dict(state)  # saved by one rank, loaded by four
 rest = np.concatenate([indices for each in samplers for indices in each])
-assert sorted(np.concatenate(first + [rest]).tolist()) == list(range(10_000))
+assert sorted(np.concatenate([*first, rest]).tolist()) == list(range(10_000))
 # [end]
 
 # [random]

@@ -12,9 +12,9 @@ import time
 import numpy as np
 import torch
 from torch import nn
-from wordnet import glosses
 
 import sab
+from wordnet import glosses
 
 WORDS = 1 << 13
 
@@ -86,8 +86,8 @@ class Run:
 
     def __init__(self) -> None:
         self.size, self.samples, self.failed = "", 0, 0
-        self.peaks: "list[int]" = []
-        self.common: "list[int]" = []  # peaks of the steps without the longest 1 % of the glosses
+        self.peaks: list[int] = []
+        self.common: list[int] = []  # peaks of the steps without the longest 1 % of the glosses
         self.loss, self.seconds = 0.0, 0.0
 
 
@@ -161,7 +161,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     texts = glosses()
-    ids: "dict[str, int]" = {}
+    ids: dict[str, int] = {}
     chosen = np.random.default_rng(0).permutation(len(texts))[: options.glosses]
     words = [
         np.array(
@@ -203,8 +203,8 @@ def main() -> None:
         "peaks: share of the device's memory; common: of the steps without the longest 1 % of the "
         "glosses."
     )
-    static, planned = (run.samples / run.seconds for _, run in rows[:2])
-    print(f"libsab trains {planned / static:.2f} times as many samples a second.")
+    before, after = (run.samples / run.seconds for _, run in rows[:2])
+    print(f"libsab trains {after / before:.2f} times as many samples a second.")
 
 
 if __name__ == "__main__":

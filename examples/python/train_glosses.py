@@ -11,9 +11,9 @@ import time
 import numpy as np
 import torch
 from torch import nn
-from wordnet import PARTS, glosses
 
 import sab
+from wordnet import PARTS, glosses
 
 WORDS = 1 << 14
 
@@ -73,7 +73,7 @@ def main() -> None:
 
     texts = glosses()
     chosen = np.random.default_rng(0).permutation(len(texts))[: options.glosses]
-    ids: "dict[str, int]" = {}
+    ids: dict[str, int] = {}
     words = [
         np.array(
             [

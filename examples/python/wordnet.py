@@ -11,9 +11,9 @@ def glosses(folder: pathlib.Path = FOLDER) -> "list[tuple[str, int]]":
     """(gloss, part of speech) of each synset: 117,659 in WordNet 3.0."""
     found = []
     for part, name in enumerate(PARTS):
-        for line in (folder / f"data.{name}").read_text().splitlines():
-            if not line.startswith("  "):  # the licence at the top
-                found.append((line.split("| ", 1)[1].strip(), part))
+        lines = (folder / f"data.{name}").read_text().splitlines()
+        synsets = [line for line in lines if not line.startswith("  ")]  # skips the licence
+        found += [(line.split("| ", 1)[1].strip(), part) for line in synsets]
     return found
 
 

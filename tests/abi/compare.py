@@ -140,9 +140,9 @@ def main():
         "a field in the middle": {"sab_plan_options": [options[0], "uint64_t more", *options[1:]]},
         "a lost field": {"sab_plan_options": options[:-1]},
         "a field in the padding": {
-            "sab_files_stream_options": then["sab_files_stream_options"] + ["int32_t more"]
+            "sab_files_stream_options": [*then["sab_files_stream_options"], "int32_t more"]
         },
-        "a field that leaves padding": {"sab_plan_options": options + ["int32_t more"]},
+        "a field that leaves padding": {"sab_plan_options": [*options, "int32_t more"]},
         "a value that is used": {"SAB_E_NEW": then["SAB_E_ARGUMENT"]},
         **{
             f"more of {name}": {name: now[name] + ["uint64_t more"]}
@@ -152,7 +152,7 @@ def main():
     missed = [what for what, change in breaks.items() if not list(broken(then, {**now, **change}))]
     missed += (
         ["a field at the end is refused"]
-        if list(broken(then, {**now, "sab_plan_options": options + ["uint64_t more"]}))
+        if list(broken(then, {**now, "sab_plan_options": [*options, "uint64_t more"]}))
         else []
     )
     for what in missed:

@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import numpy as np
+
 import sab
 
 try:

@@ -2,10 +2,12 @@
 sab.torch.fuse_optimizer. One thread; least of interleaved rounds. fused.py [PARAMETERS]
 [ELEMENTS]"""
 
+import contextlib
 import sys
 import time
 
 import torch
+
 from sab.torch import fuse_optimizer
 
 count, elements = [int(each) for each in sys.argv[1:3] + ["1000", "32"][len(sys.argv) - 1 :]]
@@ -43,10 +45,8 @@ def contenders(kind, options):
         Contender(kind, {**options, "foreach": False}),
     )
     yield "torch, foreach=True", Contender(kind, {**options, "foreach": True})
-    try:
+    with contextlib.suppress(RuntimeError, TypeError):  # older versions have none for a CPU
         yield "torch, fused=True", Contender(kind, {**options, "fused": True})
-    except (RuntimeError, TypeError):  # this torch has none for a CPU
-        pass
     yield "libsab, gradients kept (set_to_none=False)", Contender(kind, options, fuse=True)
     yield (
         "libsab, new gradients (set_to_none=True)",

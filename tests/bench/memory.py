@@ -13,9 +13,8 @@ import time
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/python"))
-from train_full import Trainer  # noqa: E402
-
-import sab  # noqa: E402
+import sab
+from train_full import Trainer
 
 COUNT, LENGTH, ROUNDS = 16, 13, 12
 trainer = Trainer("cpu")

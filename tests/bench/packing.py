@@ -15,9 +15,9 @@ import tempfile
 import time
 
 import numpy as np
-from lengths import lengths
 
 import sab
+from lengths import lengths
 
 
 def wikitext(count, capacity):

@@ -13,9 +13,9 @@ import sys
 import sysconfig
 
 import numpy as np
-from lengths import lengths
 
 import sab
+from lengths import lengths
 
 
 def glosses() -> "list[int]":

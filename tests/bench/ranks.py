@@ -15,11 +15,11 @@ import pathlib
 import sys
 
 import numpy as np
-from lengths import lengths as wikitext
-from streams import glosses
 
 import sab
+from lengths import lengths as wikitext
 from sab.compat.bagua.contrib import LoadBalancingDistributedSampler
+from streams import glosses
 
 COSTS = {"linear": 1, "quadratic": 2}
 
@@ -112,10 +112,9 @@ def real():
     yield "glosses, words", np.array([len(line.split()) for line in glosses()], np.int32), 1024
     path = pathlib.Path("/usr/share/doc/mmseqs2/example-data/DB.fasta.gz")
     if path.exists():
-        found = [
-            len("".join(record.split("\n")[1:]))
-            for record in gzip.open(path, "rt").read().split(">")[1:]
-        ]
+        with gzip.open(path, "rt") as file:
+            records = file.read().split(">")[1:]
+        found = [len("".join(record.split("\n")[1:])) for record in records]
         yield "proteins, residues", np.array(found, np.int32), 2 * max(found)
 
 

@@ -15,9 +15,7 @@ import tempfile
 import time
 import zlib
 
-import numpy as np
 from lengths import lengths
-
 from sab import Stream
 
 

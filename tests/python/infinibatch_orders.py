@@ -17,7 +17,7 @@ def take(iterator, most=60):
     return taken
 
 
-def orders(I, D):  # noqa: E741, N803
+def orders(I, D):  # noqa: E741
     def numbers(count=30):
         return I.ChunkedSourceIterator(list(range(count)))
 

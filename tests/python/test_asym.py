@@ -6,20 +6,19 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 torch = pytest.importorskip("torch")
-from sab import _columns  # noqa: E402
+from sab import _columns
 from sab.compat.asym.annotated_module import (
     AnnotatedModule,
     AnnotationError,
     PreDimConversionError,
     ShapeConflictError,
-)  # noqa: E402
-from sab.compat.asym.data import Data, DataTemplate, TensorData  # noqa: E402
-from sab.compat.asym.data_collection import DataCollection, IncompatibleDataCollectionError  # noqa: E402
-from sab.compat.asym.grouper import (  # noqa: E402
+)
+from sab.compat.asym.data import Data, DataTemplate, TensorData
+from sab.compat.asym.data_collection import DataCollection, IncompatibleDataCollectionError
+from sab.compat.asym.grouper import (
     DataListGrouper,
     LengthBasedGrouper,
     LengthThresholdGrouper,
@@ -27,9 +26,9 @@ from sab.compat.asym.grouper import (  # noqa: E402
     PredefinedGrouper,
     UniGrouper,
 )
-from sab.compat.asym.padding import CDimPadder, Padder, PadderData, ZeroPadder  # noqa: E402
-from sab.compat.asym.precompute_grouper_thresholds import find_thresholds  # noqa: E402
-from sab.compat.asym.shape_signature import (  # noqa: E402
+from sab.compat.asym.padding import CDimPadder, Padder, PadderData, ZeroPadder
+from sab.compat.asym.precompute_grouper_thresholds import find_thresholds
+from sab.compat.asym.shape_signature import (
     ADim,
     BDim,
     CDim,
@@ -367,7 +366,7 @@ def test_data():
         lambda: list(Data.leaf_zip_right(small, data)),
         lambda: list(Data.leaf_zip_left(Data(1), data)),
     ):
-        with pytest.raises(ValueError, match="does not have the key|has a value where"):
+        with pytest.raises(ValueError, match=r"does not have the key|has a value where"):
             wrong()
     for wrong in (
         lambda: Data(1)["a"],
@@ -478,7 +477,7 @@ def test_annotations():
     )
     assert converted("(b, ..)", "(b, ..)", "(B)", hint="copy") == ("(B)", "copy")
     assert converted("(b, .., 3)", "(b, ..)", "(B, L_a, M_b, 3)") == ("(B, L_a, M_b)", None)
-    for given, words in (
+    for arguments, words in (
         (("(b, l_1, l_2)", "(b)", "(B, L_a)"), "too short"),
         (("(b, l_1, .., l_2)", "(b)", "(B, L_a)"), "too short"),
         (("(b, l_1)", "(b)", "(B, 3)"), r"\(b, l_1\)\[1\] and \(B, 3\)\[1\]"),
@@ -492,18 +491,18 @@ def test_annotations():
         ),
     ):
         with pytest.raises(ShapeConflictError, match=words):
-            converted(*given)
-    for given in (("(b)", "(b, l_1)", "(B)"), ("(b)", "(b, ..)", "(B)")):
+            converted(*arguments)
+    for arguments in (("(b)", "(b, l_1)", "(B)"), ("(b)", "(b, ..)", "(B)")):
         with pytest.raises(PreDimConversionError):
-            converted(*given)
-    for given, more in (
+            converted(*arguments)
+    for arguments, more in (
         (("(b)", None, "(B)"), {}),
         ((None, "(b)", "(B)"), {}),
         (("(b)", "(b)", "(B)"), {"hint": ["x"]}),
         (("(b)", "(b)", "(B)"), {"hint": "seq"}),
     ):
         with pytest.raises(AnnotationError):
-            converted(*given, **more)
+            converted(*arguments, **more)
     with pytest.raises(ValueError, match="does not have the key 'y'"):
         converted({"y": "(b)"}, "(b)", {"x": "(B)"})
     with pytest.raises(TypeError, match="abstract"):
@@ -708,7 +707,7 @@ def test_states_and_errors():
         lambda: dc.masks_as_data(0, "g"),
         lambda: dc.get_mask(0),
     ):
-        with pytest.raises(ValueError, match="Already ungrouped|only when|can be called only"):
+        with pytest.raises(ValueError, match=r"Already ungrouped|only when|can be called only"):
             wrong()
     dc.group(LengthThresholdGrouper("a", [2]))
     assert len(dc) == 3 and dc.is_grouped and dc.data_list is None
@@ -729,7 +728,7 @@ def test_states_and_errors():
         DataCollection("(B, L_a)", [torch.ones(1)], padding=ZeroPadder()).group(
             UniGrouper(), padding=ZeroPadder()
         )
-    for given in (
+    for arguments in (
         {},
         {"data_groups": [torch.ones(1, 1)]},
         {"data_groups": [], "length_info": {}},
@@ -737,7 +736,7 @@ def test_states_and_errors():
         {"data_list": [], "length_info": {}},
     ):
         with pytest.raises(ValueError):
-            DataCollection("(B, L_a)", **given)
+            DataCollection("(B, L_a)", **arguments)
     with pytest.raises(TypeError, match="tensors"):
         dc["x"]
     dc.validate()

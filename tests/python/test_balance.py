@@ -9,8 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import sab
 
@@ -35,7 +34,7 @@ def test_partition_properties(costs, parts, method, equal_counts):
     elif costs:
         # No list schedule leaves the bound, and the exchanges only lower the maximum.
         assert max(sum(costs[i] for i in part) for part in found) <= max(
-            max(costs), sum(costs) / parts + max(costs) * (parts - 1) / parts
+            *costs, sum(costs) / parts + max(costs) * (parts - 1) / parts
         )
 
 
@@ -61,7 +60,7 @@ def test_partition_keeps_the_capacity():
 
 def test_rounding_of_the_capacity_is_that_of_the_order_of_the_items():
     for costs in ([1, 2, 3], [3, 2, 1]):
-        with pytest.raises(ValueError, match="the weights sum to 0.6000000000000001"):
+        with pytest.raises(ValueError, match=r"the weights sum to 0.6000000000000001"):
             sab.partition(costs, 1, weights=[0.1, 0.2, 0.3], capacity=0.6)
         assert len(sab.partition(costs, 1, weights=[0.3, 0.2, 0.1], capacity=0.6)[0]) == 3
 
@@ -161,7 +160,7 @@ def cases():
             [
                 lambda: rng.randrange(1000),
                 lambda: rng.randrange(3),
-                lambda: rng.random(),
+                rng.random,
                 lambda: rng.randrange(-50, 50),
             ]
         )
@@ -372,7 +371,7 @@ def test_bagua_refuses_what_the_original_does():
         ):
             make([1, 2], identity, num_replicas=2, rank=0, random_level=level)
     with pytest.raises(
-        ValueError, match="sampler should be of LoadBalancingDistributedSampler type."
+        ValueError, match=r"sampler should be of LoadBalancingDistributedSampler type."
     ):
         contrib.LoadBalancingDistributedBatchSampler([1, 2], uneven)
     with pytest.raises(ValueError, match="drop_last of sampler should be False"):

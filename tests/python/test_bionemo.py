@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch.utils.data import BatchSampler, Sampler, SequentialSampler, default_collate  # noqa: E402
+from torch.utils.data import BatchSampler, Sampler, SequentialSampler, default_collate
 
-from sab.compat.bionemo import sampler as sampler_module  # noqa: E402
+from sab.compat.bionemo import sampler as sampler_module
 from sab.compat.bionemo.sampler import (
     BucketBatchSampler,
     SizeAwareBatchSampler,
     size_aware_batching,
-)  # noqa: E402
-from sab.compat.bionemo.utils import Buckets, create_buckets  # noqa: E402
+)
+from sab.compat.bionemo.utils import Buckets, create_buckets
 
 BOUNDARIES = torch.tensor([0, 6, 15, 25])
 DATASET = [torch.tensor(pair) for pair in ([1, 2], [3, 4], [5, 6], [7, 8], [9, 10])]

@@ -11,15 +11,14 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import sab
 
 torch = pytest.importorskip("torch")
-from torch.autograd import forward_ad  # noqa: E402
+from torch.autograd import forward_ad
 
-from sab import _columns  # noqa: E402
+from sab import _columns
 
 DTYPES = [
     torch.bool,
@@ -244,7 +243,7 @@ def test_masks(case):
 @given(cases(), st.integers(0, 99))
 @both_paths
 def test_gradients_are_those_of_plain_torch(case, seed):
-    count, leaves, nested, grouping, other = case
+    count, leaves, _, grouping, other = case
     generator = torch.Generator().manual_seed(seed)
     own = [
         [tensor.to(torch.float64).requires_grad_() for tensor in leaf[3]]
@@ -685,7 +684,7 @@ def test_groupings_refusals(path):
             lambda: TWO.pad(ones, padding="none"),
             "padding = 'none': must be a number, a tensor or \"repeat\"",
         ),
-        (lambda: TWO.masks(), "lengths: must be at least one array"),
+        (TWO.masks, "lengths: must be at least one array"),
         (lambda: TWO.masks([1, 2]), "lengths are 2: the grouping has 4 samples"),
         (lambda: TWO.masks([1.5] * 4), "lengths has dtype float64"),
         (lambda: TWO.masks([1, 2, -3, 4]), "lengths hold -3: must be at least 0"),
@@ -935,7 +934,7 @@ def test_refusals_of_groups(path):
             lambda: outputs("(B, L_a)", long.to_sparse()),
             "output of group 0 has the layout torch.sparse_coo",
         ),
-        (lambda: collection.grouping(), "dimensions are none: must be at least one pair"),
+        (collection.grouping, "dimensions are none: must be at least one pair"),
         (
             lambda: outputs("(B, L_a)", torch.ones(1, 4)),
             r"output of group 0 has shape \(1, 4\): dimension 1 must be 3, the longest 'a' of the "
@@ -972,7 +971,7 @@ def test_refusals_of_groups(path):
             call()
     with pytest.raises(TypeError, match="output of group 0 is a NoneType: must be a tensor"):
         outputs("(B)", None)
-    with pytest.raises(TypeError, match="grouping is a list: must be a sab.Grouping"):
+    with pytest.raises(TypeError, match=r"grouping is a list: must be a sab.Grouping"):
         collection.group([[0], [1]])
     for call in (
         lambda: collection.lengths("b"),

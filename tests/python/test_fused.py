@@ -13,12 +13,11 @@ import weakref
 import pytest
 
 torch = pytest.importorskip("torch")
-import torch.multiprocessing.reductions  # noqa: E402
+import torch.multiprocessing.reductions  # noqa: F811
+from hypothesis import given, settings, strategies as st
 
-from hypothesis import given, settings, strategies as st  # noqa: E402
-
-import sab.torch  # noqa: E402
-from sab.torch import fuse_optimizer, fuse_step, is_fused_optimizer  # noqa: E402
+import sab.torch
+from sab.torch import fuse_optimizer, fuse_step, is_fused_optimizer
 
 optim = torch.optim
 TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
@@ -75,8 +74,10 @@ def same(one, other):
             and one.shape == other.shape
             and (
                 torch.equal(one, other)
-                or torch.equal(one.isnan(), other.isnan())
-                and torch.equal(one.nan_to_num(), other.nan_to_num())
+                or (
+                    torch.equal(one.isnan(), other.isnan())
+                    and torch.equal(one.nan_to_num(), other.nan_to_num())
+                )
             )
         )
     if isinstance(one, dict):
@@ -298,10 +299,10 @@ def test_bagua_calculate_mutual_groups():
 
 def test_bagua_names():
     import sab.compat.bagua.contrib.fuse.optimizer as module
-    from sab.compat.bagua.contrib import LoadBalancingDistributedSampler, fuse_optimizer as fuse  # noqa: F401
-    from sab.compat.bagua.contrib.load_balancing_data_loader import (
-        LoadBalancingDistributedBatchSampler,
-    )  # noqa: F401
+    from sab.compat.bagua.contrib import (
+        LoadBalancingDistributedSampler,  # noqa: F401
+        fuse_optimizer as fuse,
+    )
 
     assert fuse is module.fuse_optimizer
     optimizer = optim.Adam(make_parameters())
@@ -383,11 +384,11 @@ def test_a_parameter_alone_drags_little_memory_along():
 
 
 def test_what_is_no_optimizer():
-    for given in (None, torch.nn.Linear(1, 1), make_parameters(2)):
+    for value in (None, torch.nn.Linear(1, 1), make_parameters(2)):
         with pytest.raises(
-            TypeError, match=f"optimizer is a {type(given).__name__}: must be an optimizer"
+            TypeError, match=f"optimizer is a {type(value).__name__}: must be an optimizer"
         ):
-            fuse_optimizer(given)
+            fuse_optimizer(value)
     assert not hasattr(torch.nn.Linear, "fuse_step")
 
 
@@ -963,7 +964,7 @@ def other_optimizers():
     yield lambda params: Normed(params, lr=0.1)
     yield lambda params: optim.LBFGS(params, lr=0.1)
     if hasattr(optim, "Adafactor"):
-        yield lambda params: optim.Adafactor(params)
+        yield optim.Adafactor
     if hasattr(optim, "Muon"):
         yield lambda params: optim.Muon([param for param in params if param.dim() == 2])
 
@@ -975,7 +976,7 @@ def test_other_optimizers_take_their_plain_step(make):
     addresses = [param.data_ptr() for param in params[1]]
     with pytest.warns(UserWarning, match="not known to treat every element alike"):
         fuse_optimizer(fused)
-    for seed in range(4):
+    for _ in range(4):
         losses = []
         for optimizer, mine, step in zip((plain, fused), params, (plain.step, fused.fuse_step)):
 
@@ -1193,7 +1194,7 @@ def test_grad_scaler():
 
 def test_closures():
     pair = Pair(optim.Adam, {})
-    for step in range(4):
+    for _ in range(4):
         losses = []
         for optimizer, params, call in zip(
             (pair.plain, pair.fused), pair.params, (pair.plain.step, pair.fused.fuse_step)

@@ -8,12 +8,10 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import sab
-from sab.compat.asym import grouper
-from sab.compat.asym import precompute_grouper_thresholds as asym
+from sab.compat.asym import grouper, precompute_grouper_thresholds as asym
 
 
 def group_costs(lengths, thresholds, cost):
@@ -368,7 +366,7 @@ def test_given_groups():
 
 def test_groupings_refusals():
     for call, words in (
-        (lambda: sab.Grouping.by_thresholds(), "dimensions are none: must be at least one pair"),
+        (sab.Grouping.by_thresholds, "dimensions are none: must be at least one pair"),
         (
             lambda: sab.Grouping.by_thresholds(([1, 2], [1]), ([1], [1])),
             r"dimensions\[1\].lengths.count = 1",

@@ -14,7 +14,9 @@ import pytest
 import sab
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
+import contextlib
+
+from torch import nn
 
 MIB = 1 << 20
 
@@ -343,7 +345,7 @@ def test_collect_peak_lets_frames_of_a_failed_item_go():
 def test_bionemo_collect_cuda_peak_alloc(monkeypatch):
     from sab.compat.bionemo.utils import collect_cuda_peak_alloc
 
-    with pytest.raises(ValueError, match="This function is intended for CUDA devices only."):
+    with pytest.raises(ValueError, match=r"This function is intended for CUDA devices only."):
         collect_cuda_peak_alloc([1], lambda data: data, torch.device("cpu"))
     cuda = PretendCuda()
     monkeypatch.setattr(torch, "cuda", cuda)
@@ -486,9 +488,9 @@ def test_find_max_batch_predicts_what_fits(name):
         fits = {}
 
         def step(count):
-            optimizer.zero_grad(set_to_none=True)
-            model(torch.randn(count, *shape)).square().mean().backward()
-            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)  # noqa: F821 (deleted at the end)
+            model(torch.randn(count, *shape)).square().mean().backward()  # noqa: F821 (deleted at the end)
+            optimizer.step()  # noqa: F821 (deleted at the end)
 
         def trial(count):
             try:
@@ -514,8 +516,8 @@ def test_find_max_batch_for_each_length():
         model = Gru()
 
         def step(count, length):
-            model.zero_grad(set_to_none=True)
-            model(torch.randn(count, int(length), 16)).square().mean().backward()
+            model.zero_grad(set_to_none=True)  # noqa: F821 (deleted at the end)
+            model(torch.randn(count, int(length), 16)).square().mean().backward()  # noqa: F821 (deleted at the end)
 
         step(1, 5)
         lengths = [10, 80, 20, 40]
@@ -897,10 +899,8 @@ def test_calls_let_go_of_what_their_functions_hold(guarded, no_garbage_collector
 
     def run(call):
         x = torch.ones(MIB // 4)
-        try:
+        with contextlib.suppress(ValueError, ZeroDivisionError):
             call(lambda *arguments: (x * 2).sum())
-        except (ValueError, ZeroDivisionError):
-            pass
 
     def failing(call):
         def fail(*arguments):
@@ -1049,7 +1049,7 @@ def test_arguments_that_cannot_be():
         sab.collect_peak(lambda item: (10**400,), range(2), Pretend())
     with pytest.raises(ValueError, match="64"):
         sab.collect_peak(lambda item: range(65), range(2), Pretend())
-    with pytest.raises(TypeError, match="budget = 0.5"):
+    with pytest.raises(TypeError, match=r"budget = 0.5"):
         sab.find_max_batch(lambda count: None, Pretend(1000), budget=0.5)
     with pytest.raises(ValueError, match="rounding = -1"):
         sab.find_max_batch(lambda count: None, Pretend(1000), rounding=-1)
@@ -1116,9 +1116,8 @@ def test_each_lowering_is_logged_and_no_sample_comes_twice(how, caplog):
 def test_a_watched_step_that_fails_is_counted():
     device = Pretend(1000)
     guard = sab.MemoryGuard(sab.BucketSampler(sab.plan([5, 3], budget=100)), sab.Probe(device))
-    with pytest.raises(KeyError):
-        with guard.watch((1, 5.0)):
-            raise KeyError
+    with pytest.raises(KeyError), guard.watch((1, 5.0)):
+        raise KeyError
     assert guard.info.steps == 1 and guard.info.out_of_memory == 0
     with pytest.raises(ValueError, match="padded_length = nan"):
         guard.step((3, float("nan")), lambda *part: None)

@@ -131,7 +131,7 @@ def test_errors_and_skipped():
         sab.PackedSampler([5, 20], 10)
     with pytest.raises(ValueError, match=r"sizes\[0\] = 2.5: must be a whole number"):
         sab.PackedSampler([2.5, 3], 10)
-    with pytest.raises(ValueError, match="pack.capacity = 0"):
+    with pytest.raises(ValueError, match=r"pack.capacity = 0"):
         sab.PackedSampler([1], 0)
     with pytest.raises(ValueError, match="capacity = -1"):
         sab.PackedSampler([1], -1)
@@ -139,9 +139,9 @@ def test_errors_and_skipped():
         sab.PackedSampler([1], 10**30)
     with pytest.raises(TypeError, match="split = 'no': must be True or False"):
         sab.PackedSampler([1], 10, split="no")
-    with pytest.raises(TypeError, match="seed = 1.5"):
+    with pytest.raises(TypeError, match=r"seed = 1.5"):
         sab.PackedSampler([1], 10, seed=1.5)
-    with pytest.raises(TypeError, match="capacity = 1.5"):
+    with pytest.raises(TypeError, match=r"capacity = 1.5"):
         sab.PackedSampler([1], 1.5)
     with pytest.raises(ValueError, match="method = 'worst'"):
         sab.PackedSampler([1], 10, "worst")

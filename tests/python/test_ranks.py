@@ -102,8 +102,8 @@ def test_costs_of_all_kinds():
     with pytest.raises(KeyError):
         balanced(cost=lambda length: {}[length])
     model = sab.MemoryModel.fit(
-        [[n, l] for n in (1, 2, 4, 8) for l in (10, 50, 100, 200)],
-        [1000 + 5 * n * l for n in (1, 2, 4, 8) for l in (10, 50, 100, 200)],
+        [[n, length] for n in (1, 2, 4, 8) for length in (10, 50, 100, 200)],
+        [1000 + 5 * n * length for n in (1, 2, 4, 8) for length in (10, 50, 100, 200)],
     )
     sampler = balanced(max_total=None, memory=model, memory_budget=9000)
     assert max(1000 + 5 * batch.total for batch in sampler.batches()) <= 9000 * 1.01

@@ -16,8 +16,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import sab
 
@@ -438,7 +437,7 @@ def test_all_dtypes_and_strides_give_the_same_plan(dtype, tmp_path):
     strided, reverse = np.empty((300, 3), dtype), sizes[::-1].copy()[::-1]
     strided[:, 1] = sizes
     np.save(tmp_path / "sizes.npy", sizes)
-    for given in (
+    for source in (
         sizes,
         readonly,
         strided[:, 1],
@@ -447,7 +446,7 @@ def test_all_dtypes_and_strides_give_the_same_plan(dtype, tmp_path):
         tmp_path / "sizes.npy",
         str(tmp_path / "sizes.npy"),
     ):
-        assert sab.plan(given, budget=300).fingerprint == expected
+        assert sab.plan(source, budget=300).fingerprint == expected
     assert (
         sab.plan(sab.Sizes(lambda index: sizes[index], count=300), budget=300).fingerprint
         == expected

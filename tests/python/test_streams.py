@@ -103,7 +103,7 @@ def test_records_after_their_lengths(tmp_path):
     with pytest.raises(sab.FormatError, match="cut off in the record at byte"):
         list(Stream.from_files([path], framing="length", encoding=None))
     path.write_bytes(b"\xff\xff\xff\x7f")
-    with pytest.raises(sab.FormatError, match="longer than options.max_record, 100"):
+    with pytest.raises(sab.FormatError, match=r"longer than options.max_record, 100"):
         list(Stream.from_files([path], framing="length", encoding=None, max_record=100))
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_has_changed_is_found(chunks):
         for _ in range(3000):
             next(stream)
     chunks[1].write_bytes(b"other\n")
-    with pytest.raises(sab.MismatchError, match="chunk1.*changed"):
+    with pytest.raises(sab.MismatchError, match=r"chunk1.*changed"):
         Stream.from_files(chunks, infinite=True).load_state_dict(state)
 
 
@@ -180,8 +180,8 @@ def test_stages_with_functions():
     assert list(numbers(6).map(lambda x: x * x)) == [0, 1, 4, 9, 16, 25]
     assert list(numbers(6).map(lambda x: x * x, threads=3)) == [0, 1, 4, 9, 16, 25]
     assert list(Stream.from_items(["ab", "", "c"]).select_many()) == ["a", "b", "c"]
-    assert list(numbers(4).select_many(lambda x: range(x))) == [0, 0, 1, 0, 1, 2]
-    assert list(numbers(5).recurrent(lambda state, x: (state + [x], sum(state) + x), [])) == [
+    assert list(numbers(4).select_many(range)) == [0, 0, 1, 0, 1, 2]
+    assert list(numbers(5).recurrent(lambda state, x: ([*state, x], sum(state) + x), [])) == [
         0,
         1,
         3,
@@ -767,7 +767,7 @@ def test_infinibatchs_orders():
 
 
 def test_infinibatchs_errors_and_own_iterators():
-    from sab.compat.infinibatch import iterators as I  # noqa: E741, N812
+    from sab.compat.infinibatch import iterators as I
     from sab.compat.infinibatch.datasets import chunked_dataset_iterator
 
     source = I.ChunkedSourceIterator([1, 2, 3])
@@ -929,7 +929,7 @@ def test_a_function_that_failed_or_gave_nothing_is_called_again():
     assert list(stream) == [] and list(stream) == [1, 2]
 
 
-PACKERS = {"plain": lambda data: data, "gzip": gzip.compress, "zstd": lambda data: zstandard(data)}
+PACKERS = {"plain": lambda data: data, "gzip": gzip.compress, "zstd": zstandard}
 
 
 @pytest.mark.parametrize("packer", PACKERS)
@@ -1259,7 +1259,7 @@ def test_a_function_that_runs_on_after_close_keeps_what_it_needs():
 
 
 def test_iterators_of_infinibatch_that_prefetch_are_closed_for_good():
-    from sab.compat.infinibatch import iterators as I  # noqa: E741, N812
+    from sab.compat.infinibatch import iterators as I
 
     def source():
         return I.NativeCheckpointableIterator(list(range(10)))
@@ -1304,7 +1304,7 @@ def test_datasets_that_were_begun_before_their_workers():
 
 
 def test_subclasses_of_infinibatchs_iterators_keep_what_they_override():
-    from sab.compat.infinibatch import iterators as I  # noqa: E741, N812
+    from sab.compat.infinibatch import iterators as I
 
     class Double(I.MapIterator):
         def __next__(self):

@@ -76,7 +76,7 @@ def main(folder):
     plan = sab.plan(sizes, budget=1024)
     sampler = sab.BucketSampler(plan, seed=0)
     loader = DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, num_workers=2)
-    for step, (words, labels) in enumerate(loader):
+    for step, _ in enumerate(loader):
         if step == 4:
             state = sampler.state_dict(
                 step=step + 1

@@ -40,7 +40,7 @@ weights = {
     "embedding": jax.random.normal(keys[0], (30, 16)),
     "output": jax.random.normal(keys[1], (16, 2)),
 }
-for epoch in range(3):
+for _ in range(3):
     for batch in sampler.batches():
         words = np.zeros(
             (batch.count, int(batch.padded_length)), np.int32

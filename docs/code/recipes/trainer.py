@@ -45,7 +45,9 @@ class BudgetTrainer(Trainer):
 
     # [end]
 
-    seen: "list[list[int]]" = []
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.seen = []
 
     def training_step(self, model, inputs, *rest):
         self.seen.append(inputs["input_ids"].sum().item())

@@ -1,27 +1,29 @@
 /** @file sab.h
  * libsab: which samples go into which batch when samples differ in size.
  *
- * The whole library in one include. The way through it:
+ * The whole library in one include. Its parts, in the order in which they build on each other:
  *
- *     sab_sizes    where the size of each sample comes from              sab/sizes.h
- *        |
- *     sab_plan     buckets, batch sizes, budget: immutable, shareable    sab/plan.h
- *        |
- *     sab_sampler  a cursor over the batches of an epoch, for one rank   sab/sampler.h
- *     sab_packed_sampler_new
- *                  samples end to end in rows of a fixed capacity        sab/pack.h
+ *     sab/base.h      status, last error, log, progress, versions
+ *     sab/sizes.h     sab_sizes: the size of each sample
+ *     sab/cost.h      what a batch costs
+ *     sab/plan.h      sab_plan: buckets, batch sizes, budget; immutable, shareable
+ *     sab/sampler.h   sab_sampler: a cursor over the batches of an epoch, for one rank
+ *     sab/ranks.h     which rank this is; whether all ranks hold the same; sharded samples
+ *     sab/pack.h      samples end to end in rows of a fixed capacity
+ *     sab/memory.h    device memory: probes, models, the largest batch, the guard
+ *     sab/compat.h    the orders and rules of other packages, exactly
+ *     sab/files.h     sizes read from files
+ *     sab/balance.h   items and samples dealt out to parts of nearly equal cost
+ *     sab/steps.h     steps in parts, batch sizes that grow
+ *     sab/stream.h    sab_stream: pipelines of records that can be saved and resumed
+ *     sab/group.h     batches cut into groups of similar lengths; padding
+ *     sab/cache.h     sab_cache: values made once, kept in files or on Redis servers
+ *     sab/torch.h     what needs LibTorch, loaded on demand
  *
- *     sab_partition
- *                  items dealt out to parts of nearly equal cost         sab/balance.h
- *     sab_probe, sab_memory_model, sab_memory_guard
- *                  how large a batch the device's memory bears           sab/memory.h
- *     sab_torch_open
- *                  what needs LibTorch, loaded on demand                 sab/torch.h
+ * Most programs make sab_sizes, then a sab_plan, then a sab_sampler, and call sab_next_batch().
  *
- *     sab_stream   pipelines of records that go on where they stopped    sab/stream.h
- *     sab_find_thresholds
- *     sab_grouping batches cut into groups of like lengths               sab/group.h
- *     sab_cache    values made once, kept in files or on Redis servers   sab/cache.h
+ * The file comment of each header states its tier. Functions of stable headers do not change.
+ * Those of provisional headers may change in a minor release.
  *
  * Rules that hold everywhere and are not repeated at each function:
  *
@@ -65,15 +67,20 @@
 /* clang-format off */
 #include "sab/base.h"
 #include "sab/sizes.h"
+#include "sab/cost.h"
 #include "sab/plan.h"
 #include "sab/sampler.h"
-#include "sab/balance.h"
+#include "sab/ranks.h"
 #include "sab/pack.h"
 #include "sab/memory.h"
-#include "sab/torch.h"
+#include "sab/compat.h"
+#include "sab/files.h"
+#include "sab/balance.h"
+#include "sab/steps.h"
 #include "sab/stream.h"
 #include "sab/group.h"
 #include "sab/cache.h"
+#include "sab/torch.h"
 /* clang-format on */
 
 #endif

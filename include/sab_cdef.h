@@ -48,23 +48,30 @@ typedef struct sab_sizes_options {
 } sab_sizes_options;
 void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size);
 sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype, const sab_sizes_options *options, sab_sizes **sizes);
-sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
-sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
 typedef int32_t (*sab_size_fn)(void *ctx, int64_t index, double *size);
 sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab_progress_fn progress, void *progress_ctx, sab_sizes **sizes);
 size_t sab_sizes_count(const sab_sizes *sizes);
 sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
 void sab_sizes_free(sab_sizes *sizes);
 enum {
- SAB_BUCKETS_AUTO = 0,
- SAB_BUCKETS_BOUNDARIES = 1,
- SAB_BUCKETS_OPTIMAL = 2,
- SAB_BUCKETS_RANK = 3,
  SAB_COST_PADDED = 0,
  SAB_COST_QUADRATIC = 1,
  SAB_COST_POLYNOMIAL = 2,
  SAB_COST_CALLBACK = 3,
  SAB_COST_TERMS = 4,
+};
+typedef int32_t sab_cost;
+typedef struct sab_cost_term {
+ double coefficient;
+ uint32_t count_power;
+ uint32_t length_power;
+} sab_cost_term;
+typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, double length, double *cost);
+enum {
+ SAB_BUCKETS_AUTO = 0,
+ SAB_BUCKETS_BOUNDARIES = 1,
+ SAB_BUCKETS_OPTIMAL = 2,
+ SAB_BUCKETS_RANK = 3,
  SAB_TAIL_KEEP = 0,
  SAB_TAIL_MERGE = 1,
  SAB_TAIL_DROP = 2,
@@ -75,15 +82,8 @@ enum {
 };
 typedef struct sab_plan sab_plan;
 typedef int32_t sab_buckets;
-typedef int32_t sab_cost;
-typedef struct sab_cost_term {
- double coefficient;
- uint32_t count_power;
- uint32_t length_power;
-} sab_cost_term;
 typedef int32_t sab_tail;
 typedef int32_t sab_oversize;
-typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, double length, double *cost);
 typedef struct sab_plan_options {
  size_t struct_size;
  sab_buckets buckets;
@@ -136,7 +136,6 @@ typedef struct sab_plan_info {
  double total;
  double budget;
 } sab_plan_info;
-sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries, int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
 sab_status sab_plan_new(const sab_sizes *sizes, const sab_plan_options *options, sab_plan **plan);
 sab_status sab_plan_get_info(const sab_plan *plan, sab_plan_info *info);
 sab_status sab_plan_get_bucket(const sab_plan *plan, size_t index, sab_bucket *bucket);
@@ -150,10 +149,6 @@ enum {
  SAB_LAST_STEP_SPLIT = 0,
  SAB_LAST_STEP_DROP = 1,
  SAB_LAST_STEP_WRAP = 2,
- SAB_TORCH_SHUFFLE_NONE = 0,
- SAB_TORCH_SHUFFLE_ALL = 1,
- SAB_TORCH_SHUFFLE_BUCKETS = 2,
- SAB_TORCH_GENERATOR_WORDS = 625,
  SAB_STATE_SIZE = 136,
 };
 typedef struct sab_sampler sab_sampler;
@@ -190,23 +185,6 @@ void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size);
 sab_status sab_bucket_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_sequential_sampler_new(const sab_plan *plan, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_plan_worst_batches(const sab_plan *plan, uint64_t count, sab_sampler **sampler);
-sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double max_total_size, const sab_sampler_options *options, sab_sampler **sampler);
-typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
-sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size, sab_sampler **sampler);
-typedef struct sab_torch_sampler_options {
- size_t struct_size;
- uint64_t seed;
- int32_t shuffle;
- double max_total_size;
- const sab_sizes *sizes;
- sab_size_fn size;
- void *size_ctx;
- void (*release)(void *ctx);
-} sab_torch_sampler_options;
-void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size);
-sab_status sab_torch_sampler_new(const sab_plan *plan, const sab_torch_sampler_options *options, sab_sampler **sampler);
-sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
-sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);
 sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
 sab_status sab_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
@@ -242,80 +220,10 @@ typedef struct sab_report {
  uint64_t target_met;
 } sab_report;
 sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_report *report);
-enum {
- SAB_PARTITION_KARMARKAR_KARP = 0,
- SAB_PARTITION_LONGEST_FIRST = 1,
-};
-typedef int32_t sab_partition_method;
-typedef struct sab_partition_options {
- size_t struct_size;
- sab_partition_method method;
- int32_t equal_counts;
- const double *weights;
- double capacity;
- sab_progress_fn progress;
- void *progress_ctx;
-} sab_partition_options;
-void sab_partition_options_init(sab_partition_options *options, size_t struct_size);
-sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options, uint32_t *part_of);
-typedef struct sab_batches sab_batches;
-sab_status sab_batches_add(sab_batches *batches, const int64_t *indices, size_t count);
-typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
-typedef struct sab_load_balancing_options {
- size_t struct_size;
- int32_t shuffle;
- int32_t drop_last;
- double random_level;
- uint64_t batch_size;
- double max_total;
- sab_make_batches_fn make_batches;
- void *make_batches_ctx;
- void (*release)(void *ctx);
-} sab_load_balancing_options;
-void sab_load_balancing_options_init(sab_load_balancing_options *options, size_t struct_size);
-sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
-sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
-typedef struct sab_balanced_options {
- size_t struct_size;
- uint64_t micro_batches;
- uint64_t samples;
- double max_total;
- const sab_cost_term *memory_terms;
- size_t memory_term_count;
- double memory_budget;
- double fill;
- sab_cost cost;
- const double *coefficients;
- size_t coefficient_count;
- const sab_cost_term *cost_terms;
- size_t cost_term_count;
- sab_cost_fn cost_fn;
- void *cost_ctx;
- sab_partition_method method;
- sab_oversize oversize;
- sab_progress_fn progress;
- void *progress_ctx;
-} sab_balanced_options;
-void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size);
-sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options, sab_sampler **sampler);
-typedef struct sab_balance_report {
- size_t struct_size;
- uint64_t samples;
- uint64_t skipped;
- uint64_t dropped;
- uint64_t steps;
- double total;
- double fill;
- double rank_imbalance;
- double largest_rank_imbalance;
- double micro_batch_imbalance;
- double time;
- double least_time;
-} sab_balance_report;
-sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balance_report *report);
 sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
 sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
+typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
 sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
 sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx, sab_sampler **sampler);
 enum {
@@ -477,7 +385,6 @@ sab_status sab_memory_model_open(const char *path, sab_memory_model **model);
 sab_status sab_memory_model_write(const sab_memory_model *model, void *buffer, size_t capacity, size_t *size);
 sab_status sab_memory_model_read(const void *data, size_t size, sab_memory_model **model);
 void sab_memory_model_free(sab_memory_model *model);
-typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
 typedef int32_t (*sab_trial_fn)(void *ctx, uint64_t count, double length);
 typedef int32_t sab_search;
 typedef int32_t sab_rounding;
@@ -505,21 +412,6 @@ typedef struct sab_max_batch {
  int64_t budget;
 } sab_max_batch;
 sab_status sab_find_max_batch(sab_probe *probe, sab_trial_fn trial, void *ctx, const sab_find_max_batch_options *options, uint64_t *batch_sizes, sab_max_batch *result);
-typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
-sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum, uint64_t *batch_size);
-sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
-sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum, uint64_t *batch_size);
-typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
-typedef struct sab_chunked_step_options {
- size_t struct_size;
- sab_chunk_fn chunk;
- int32_t (*begin)(void *ctx);
- void *ctx;
- const double *sample_weights;
- uint64_t chunk_size;
-} sab_chunked_step_options;
-void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size);
-sab_status sab_chunked_step(sab_probe *probe, uint64_t count, const sab_chunked_step_options *options, uint64_t *chunk_size);
 typedef int32_t (*sab_batch_fn)(void *ctx, const sab_batch *batch);
 typedef struct sab_verification {
  size_t struct_size;
@@ -549,11 +441,123 @@ typedef struct sab_memory_guard_info {
  double creep;
 } sab_memory_guard_info;
 sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler, const sab_memory_guard_options *options, sab_memory_guard **guard);
-sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_chunked_step_options *options);
 sab_status sab_memory_guard_begin(sab_memory_guard *guard);
 sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
 sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
 void sab_memory_guard_free(sab_memory_guard *guard);
+enum {
+ SAB_TORCH_SHUFFLE_NONE = 0,
+ SAB_TORCH_SHUFFLE_ALL = 1,
+ SAB_TORCH_SHUFFLE_BUCKETS = 2,
+ SAB_TORCH_GENERATOR_WORDS = 625,
+};
+sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width, int64_t min_bucket_count, int64_t *boundaries, int64_t *bucket_sizes, size_t capacity, size_t *bucket_count);
+sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count, const sab_sizes *sizes, double max_total_size, const sab_sampler_options *options, sab_sampler **sampler);
+typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index, double *size);
+sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx, void (*release)(void *ctx), double max_total_size, sab_sampler **sampler);
+typedef struct sab_torch_sampler_options {
+ size_t struct_size;
+ uint64_t seed;
+ int32_t shuffle;
+ double max_total_size;
+ const sab_sizes *sizes;
+ sab_size_fn size;
+ void *size_ctx;
+ void (*release)(void *ctx);
+} sab_torch_sampler_options;
+void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size);
+sab_status sab_torch_sampler_new(const sab_plan *plan, const sab_torch_sampler_options *options, sab_sampler **sampler);
+sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words);
+sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words);
+typedef struct sab_batches sab_batches;
+sab_status sab_batches_add(sab_batches *batches, const int64_t *indices, size_t count);
+typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count, sab_batches *batches);
+typedef struct sab_load_balancing_options {
+ size_t struct_size;
+ int32_t shuffle;
+ int32_t drop_last;
+ double random_level;
+ uint64_t batch_size;
+ double max_total;
+ sab_make_batches_fn make_batches;
+ void *make_batches_ctx;
+ void (*release)(void *ctx);
+} sab_load_balancing_options;
+void sab_load_balancing_options_init(sab_load_balancing_options *options, size_t struct_size);
+sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
+sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
+sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
+enum {
+ SAB_PARTITION_KARMARKAR_KARP = 0,
+ SAB_PARTITION_LONGEST_FIRST = 1,
+};
+typedef int32_t sab_partition_method;
+typedef struct sab_partition_options {
+ size_t struct_size;
+ sab_partition_method method;
+ int32_t equal_counts;
+ const double *weights;
+ double capacity;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_partition_options;
+void sab_partition_options_init(sab_partition_options *options, size_t struct_size);
+sab_status sab_partition(const double *costs, size_t count, uint64_t parts, const sab_partition_options *options, uint32_t *part_of);
+typedef struct sab_balanced_options {
+ size_t struct_size;
+ uint64_t micro_batches;
+ uint64_t samples;
+ double max_total;
+ const sab_cost_term *memory_terms;
+ size_t memory_term_count;
+ double memory_budget;
+ double fill;
+ sab_cost cost;
+ const double *coefficients;
+ size_t coefficient_count;
+ const sab_cost_term *cost_terms;
+ size_t cost_term_count;
+ sab_cost_fn cost_fn;
+ void *cost_ctx;
+ sab_partition_method method;
+ sab_oversize oversize;
+ sab_progress_fn progress;
+ void *progress_ctx;
+} sab_balanced_options;
+void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size);
+sab_status sab_balanced_sampler_new(const sab_sizes *sizes, const sab_balanced_options *balanced, const sab_sampler_options *options, sab_sampler **sampler);
+typedef struct sab_balance_report {
+ size_t struct_size;
+ uint64_t samples;
+ uint64_t skipped;
+ uint64_t dropped;
+ uint64_t steps;
+ double total;
+ double fill;
+ double rank_imbalance;
+ double largest_rank_imbalance;
+ double micro_batch_imbalance;
+ double time;
+ double least_time;
+} sab_balance_report;
+sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balance_report *report);
+typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
+sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum, uint64_t *batch_size);
+sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
+sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones, size_t milestone_count, uint64_t maximum, uint64_t *batch_size);
+typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
+typedef struct sab_chunked_step_options {
+ size_t struct_size;
+ sab_chunk_fn chunk;
+ int32_t (*begin)(void *ctx);
+ void *ctx;
+ const double *sample_weights;
+ uint64_t chunk_size;
+} sab_chunked_step_options;
+void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size);
+sab_status sab_chunked_step(sab_probe *probe, uint64_t count, const sab_chunked_step_options *options, uint64_t *chunk_size);
+sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_chunked_step_options *options);
 enum {
  SAB_RECORD_BYTES = 0,
  SAB_RECORD_LIST = 1,

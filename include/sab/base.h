@@ -1,5 +1,7 @@
 /** @file base.h
  * Status, the last error message, version, log and progress callbacks.
+ *
+ * Tier: stable.
  */
 #ifndef SAB_BASE_H
 #define SAB_BASE_H

@@ -13,6 +13,8 @@
  * owner only (`file_mode`). Redis sends passwords and values over the network unencrypted. Answers
  * of a server are bounded in bytes and in time, so that a server can give wrong values and misses
  * but cannot stop a reader.
+ *
+ * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
 #ifndef SAB_CACHE_H
 #define SAB_CACHE_H

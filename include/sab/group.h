@@ -6,6 +6,8 @@
  * the last. sab_grouping does so with the samples of a batch, or of anything: it says in which
  * order to take them, group by group, and how to get back, for any runtime that can index by an
  * array. sab_pad() stacks the samples of a group, sab_unpad() takes them apart.
+ *
+ * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
 #ifndef SAB_GROUP_H
 #define SAB_GROUP_H

@@ -1,17 +1,12 @@
 /** @file memory.h
- * How much device memory a batch needs: measured, modelled, and kept true while training.
+ * How much device memory a batch needs: measured, modelled, and checked while training.
  *
- *     sab_probe             how much memory is held now, and the most since a reset
- *        |
- *     sab_collect_peak      runs batches of known shape and records their peaks            ->
- * sab_peaks
- *        |
- *     sab_memory_model      predicts the peak of a shape, with a margin                    -> the
- * cost of a sab_plan sab_find_max_batch    the largest batch that fits, by prediction or by search
- *        |
+ *     sab_probe             reads how much memory is held now, and the most since a reset
+ *     sab_collect_peak      runs batches of known shapes and records their peaks in sab_peaks
+ *     sab_memory_model      predicts the peak of a shape, with a margin: the cost of a sab_plan
+ *     sab_find_max_batch    finds the largest batch that fits, by prediction or by search
  *     sab_plan_verify       runs the worst batches of a plan before training
- *     sab_memory_guard      watches real steps, lowers the budget in time, survives out-of-memory
- * errors
+ *     sab_memory_guard      watches real steps and lowers the budget before memory runs out
  *
  * Work is the caller's: a callback that runs one step. It returns 0, SAB_OUT_OF_MEMORY when the
  * device's memory did not suffice, or any other code, which ends the call as SAB_E_CALLBACK and
@@ -22,12 +17,16 @@
  * the probe as it says.
  *
  * All amounts of memory are bytes.
+ *
+ * Tier: stable.
  */
 #ifndef SAB_MEMORY_H
 #define SAB_MEMORY_H
 
 #include "sab/base.h"
+#include "sab/cost.h"
 #include "sab/plan.h"
+#include "sab/ranks.h"
 #include "sab/sampler.h"
 
 #ifdef __cplusplus
@@ -540,16 +539,6 @@ SAB_API void sab_memory_model_free(sab_memory_model *model) SAB_NOEXCEPT;
 
 /* ---- The largest batch ---- */
 
-/** Leaves in each of `values` the least of what the ranks put there. Called on every rank the same
- * number of times.
- *
- * @param ctx     the pointer given with the callback
- * @param values  read and written
- * @param count   number of `values`
- * @return 0; anything else is a failure
- */
-typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
-
 /** Runs one training step on a batch of a stated shape.
  *
  * @param ctx     the pointer given with the callback
@@ -670,117 +659,7 @@ SAB_API sab_status sab_find_max_batch(sab_probe *probe, sab_trial_fn trial, void
                                       const sab_find_max_batch_options *options,
                                       uint64_t *batch_sizes, sab_max_batch *result) SAB_NOEXCEPT;
 
-/** Says by how much the batch grows.
- *
- * @param ctx       the pointer given with the callback
- * @param epoch     the epoch that begins
- * @param current   batch size until now
- * @param increase  to be filled with what is to be added; 0 for nothing
- * @return 0; anything else is a failure
- */
-typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current,
-                                         int64_t *increase);
-
-/** Grows the batch at the beginning of an epoch, by the rule of the torchtune proposal: an increase
- * that would go past the maximum is not made.
- *
- * @param increase    says by how much
- * @param ctx         handed to `increase`
- * @param epoch       the epoch that begins
- * @param current     batch size until now; at least 1
- * @param maximum     largest batch size, as sab_find_max_batch() finds it
- * @param batch_size  filled with the batch size of this epoch
- * @return SAB_OK; SAB_E_CALLBACK; SAB_E_ARGUMENT for an increase below zero
- */
-SAB_API sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch,
-                                  uint64_t current, uint64_t maximum, uint64_t *batch_size)
-    SAB_NOEXCEPT;
-
-/** Ready-made schedule: the batch size of an epoch that grows by `amount` every `period` epochs.
- *
- * @param epoch       any epoch
- * @param start       batch size of epoch 0; at least 1
- * @param amount      what is added
- * @param period      every so many epochs; at least 1
- * @param maximum     never larger than this; at least `start`
- * @param batch_size  filled
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period,
-                                   uint64_t maximum, uint64_t *batch_size) SAB_NOEXCEPT;
-
-/** Ready-made schedule: the batch size doubles at each milestone.
- *
- * @param epoch            any epoch
- * @param start            batch size of epoch 0; at least 1
- * @param milestones       epochs at which it doubles, in any order
- * @param milestone_count  number of `milestones`
- * @param maximum          never larger than this; at least `start`
- * @param batch_size       filled
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t *milestones,
-                                     size_t milestone_count, uint64_t maximum, uint64_t *batch_size)
-    SAB_NOEXCEPT;
-
-/* ---- Steps that do not fail ---- */
-
-/** Runs forward and backward on a part of a batch, its loss multiplied by `weight`; gradients add
- * up over the parts.
- *
- * @param ctx     the pointer given with the callback
- * @param first   first sample of the part, from 0
- * @param count   samples of the part
- * @param weight  its share of the batch: 1 for a whole batch
- * @return 0; SAB_OUT_OF_MEMORY (or what the probe takes for it); anything else is a failure
- */
-typedef int32_t (*sab_chunk_fn)(void *ctx, uint64_t first, uint64_t count, double weight);
-
-/** How to run a step in parts. */
-typedef struct sab_chunked_step_options {
-    /** set by SAB_CHUNKED_STEP_OPTIONS_INIT */
-    size_t struct_size;
-    /** runs a part. Must be given */
-    sab_chunk_fn chunk;
-    /** before each try: set the gradients to zero. NULL: nothing adds up over parts; where
-     *  something does, the parts that fitted before one ran out would count twice */
-    int32_t (*begin)(void *ctx);
-    /** handed to both */
-    void *ctx;
-    /** what each sample counts in the loss, such as its tokens: a part weighs its share of their
-     *  sum; positive sum, none negative. A part that weighs nothing is not run. NULL: all the
-     *  same */
-    const double *sample_weights;
-    /** largest part of the first try; 0: the whole batch */
-    uint64_t chunk_size;
-} sab_chunked_step_options;
-#define SAB_CHUNKED_STEP_OPTIONS_INIT {sizeof(sab_chunked_step_options), NULL, NULL, NULL, NULL, 0}
-
-/** Sets the defaults, the same as SAB_CHUNKED_STEP_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_chunked_step_options), as the caller knows it: so many bytes are
- *     written
- */
-SAB_API void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
-
-/** Runs a batch in parts that fit: halves the parts until none runs out of memory, each time from
- * the same random state.
- *
- * Each time it runs out a line goes to the log. The step of the optimizer is the caller's, after
- * this.
- *
- * @param probe       the device: what it takes for out of memory, its random generators and cache
- * @param count       samples in the batch; at least 1
- * @param options     what to run; NULL is refused, since `chunk` must be given
- * @param chunk_size  filled on SAB_OK with the size of part that fitted: begin with it next time.
- *     NULL: not wanted
- * @return SAB_OK; SAB_E_DEVICE_MEMORY when not even one sample fits; SAB_E_CALLBACK
- */
-SAB_API sab_status sab_chunked_step(sab_probe *probe, uint64_t count,
-                                    const sab_chunked_step_options *options, uint64_t *chunk_size)
-    SAB_NOEXCEPT;
+/* ---- Before and while training ---- */
 
 /** Runs one batch of a plan.
  *
@@ -887,24 +766,6 @@ typedef struct sab_memory_guard_info {
 SAB_API sab_status sab_memory_guard_new(sab_probe *probe, sab_sampler *sampler,
                                         const sab_memory_guard_options *options,
                                         sab_memory_guard **guard) SAB_NOEXCEPT;
-
-/** Runs a step under the guard: resets the peak, runs the batch in parts (sab_chunked_step(), the
- * whole batch first), and looks at the peak.
- *
- * A step that runs out of memory is run again in halves and reported once. Peaks of steps in parts
- * (`chunk_size`) are shown, but say nothing of whole batches: the budget is not judged by them. All
- * ranks call this for every step. A step that fails is counted, too, and the rank takes part in the
- * judgement, so that no rank waits for it: do not call this again for the same step.
- *
- * @param guard    a handle
- * @param batch    the batch, as its sampler showed it; a batch of 0 samples is not run, a padded
- *     length that is negative or not finite is refused
- * @param options  what to run; NULL is refused
- * @return SAB_OK; SAB_E_DEVICE_MEMORY when not even one sample fits; SAB_E_CALLBACK; SAB_E_MISMATCH
- *     when another rank could not lower its budget: then it stays on all ranks
- */
-SAB_API sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch,
-                                         const sab_chunked_step_options *options) SAB_NOEXCEPT;
 
 /** For callers that run their own steps: begins one.
  *

@@ -16,6 +16,8 @@
  * `padded_total` are both the capacity, what a row of fixed size takes; `cu_seqlens`; and with
  * `split`, `starts`. A last step that is split between ranks deals out the sequences of its bins.
  * The sequences of a bin stand longest first.
+ *
+ * Tier: stable.
  */
 #ifndef SAB_PACK_H
 #define SAB_PACK_H

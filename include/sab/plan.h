@@ -9,11 +9,14 @@
  * A batch of `count` samples, the longest of length `longest`, is padded to `padded_length`:
  * `longest` rounded up to a multiple of `length_multiple`. Its cost is cost(count, padded_length);
  * its padding is count * padded_length minus the sum of its sizes.
+ *
+ * Tier: stable.
  */
 #ifndef SAB_PLAN_H
 #define SAB_PLAN_H
 
 #include "sab/base.h"
+#include "sab/cost.h"
 #include "sab/sizes.h"
 
 #ifdef __cplusplus
@@ -37,32 +40,6 @@ typedef int32_t sab_buckets;
  *  bucket of the shortest samples */
 #define SAB_BUCKETS_RANK 3
 
-/** What a batch costs. `length` is the padded length. Never decreasing in either argument. */
-typedef int32_t sab_cost;
-/** count * length: padded tokens */
-#define SAB_COST_PADDED 0
-/** count * length^2: attention */
-#define SAB_COST_QUADRATIC 1
-/** c[0] + count * (c[1] + c[2] * length + c[3] * length^2 + ...) with `coefficients` c, none
- *  negative */
-#define SAB_COST_POLYNOMIAL 2
-/** `cost_fn`, called only while the plan is made */
-#define SAB_COST_CALLBACK 3
-/** the sum of `cost_terms`, which must not fall with the count; the cost of a memory model, see
- *  sab_memory_model_cost_terms() */
-#define SAB_COST_TERMS 4
-
-/** One term of a cost: coefficient * count^count_power * length^length_power. */
-typedef struct sab_cost_term {
-    /** finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no length
-     *  of the plan is so short that its cost falls with the count */
-    double coefficient;
-    /** at most 8 */
-    uint32_t count_power;
-    /** at most 8 */
-    uint32_t length_power;
-} sab_cost_term;
-
 /** What becomes of the samples of a bucket that do not fill a last batch. */
 typedef int32_t sab_tail;
 /** a smaller last batch */
@@ -85,17 +62,6 @@ typedef int32_t sab_oversize;
 /** each alone in a batch, the only batches that may cost more than the budget; padded to its own
  *  length, or, under `max_shapes`, to one of the lengths chosen for such samples */
 #define SAB_OVERSIZE_SINGLE 2
-
-/** Says what a batch costs.
- *
- * @param ctx     the pointer given with the callback
- * @param count   samples in the batch, at least 1
- * @param length  padded length of the batch
- * @param cost    to be filled, in the unit of the budget; finite, not negative, never decreasing in
- *     `count` or `length`
- * @return 0; anything else is a failure and comes back unchanged through sab_last_callback_code()
- */
-typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, double length, double *cost);
 
 /** How to make a plan. Either `budget` or `batch_sizes` must be given; with both, the smaller batch
  * wins.
@@ -243,31 +209,6 @@ typedef struct sab_plan_info {
     double budget;
 } sab_plan_info;
 #define SAB_PLAN_INFO_INIT {sizeof(sab_plan_info), 0, 0, 0, 0, 0, 0, 0, 0}
-
-/** Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each,
- * none wider than `max_width`.
- *
- * Starting at the smallest size, an interval grows by one distinct size at a time until it holds
- * `min_bucket_count` samples or would become wider than `max_width`; a gap wider than `max_width`
- * gives empty intervals of exactly `max_width`. The intervals are [boundaries[i], boundaries[i +
- * 1]). This is `create_buckets` of bionemo-size-aware-batching 1.0.0.
- *
- * Call it with NULL arrays and a capacity of 0 to learn the count, then again.
- *
- * @param sizes             an integer dtype; at least one sample
- * @param max_width         widest interval, at least 1
- * @param min_bucket_count  samples an interval should hold, at least 1
- * @param boundaries        room for `capacity` + 1 numbers: the edges, ascending
- * @param bucket_sizes      room for `capacity` numbers: the samples in each interval
- * @param capacity          number of intervals there is room for
- * @param bucket_count      always filled with the number of intervals, on SAB_OK
- * @return SAB_OK (nothing is written to the arrays when `capacity` is smaller than the count);
- *     SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width,
-                                      int64_t min_bucket_count, int64_t *boundaries,
-                                      int64_t *bucket_sizes, size_t capacity, size_t *bucket_count)
-    SAB_NOEXCEPT;
 
 /** Makes a plan. Time: about that of sorting the sizes by counting.
  *

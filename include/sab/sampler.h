@@ -11,6 +11,8 @@
  * In the native order (sab_bucket_sampler_new) a batch is a pure function of plan, seed, epoch and
  * position: seeking costs what stepping costs, and the saved state is a few dozen bytes, the same
  * on all ranks, which goes on from the same sample with any other number of ranks.
+ *
+ * Tier: stable.
  */
 #ifndef SAB_SAMPLER_H
 #define SAB_SAMPLER_H
@@ -158,143 +160,6 @@ SAB_API sab_status sab_sequential_sampler_new(const sab_plan *plan,
  */
 SAB_API sab_status sab_plan_worst_batches(const sab_plan *plan, uint64_t count,
                                           sab_sampler **sampler) SAB_NOEXCEPT;
-
-/** Greedy batches in the order of the indices: a batch closes before its total would exceed
- * `max_total_size`.
- *
- * A sample over the maximum alone is skipped, counted, and said on the log. The rule of
- * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The batch boundaries are found when
- * the sampler is made: one pass, 24 bytes a batch.
- *
- * @param indices         order of the samples, copied; NULL: 0, 1, 2, ...
- * @param count           number of `indices`; with NULL indices at most the number of sizes
- * @param sizes           sizes of the samples; may be freed before the sampler, borrowed memory
- *     under it must live on
- * @param max_total_size  largest total of a batch; finite, at least 0
- * @param options         `seed` and `worst_first` are not used
- * @param sampler         the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
- */
-SAB_API sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count,
-                                              const sab_sizes *sizes, double max_total_size,
-                                              const sab_sampler_options *options,
-                                              sab_sampler **sampler) SAB_NOEXCEPT;
-
-/** Gives the next index and its size, in any order, of any number of samples.
- *
- * @param ctx       the pointer given with the callback
- * @param epoch     the epoch that is walked
- * @param position  0 when the epoch begins (again), then one more each time
- * @param index     to be filled; any number, handed back in batches
- * @param size      to be filled; finite, at least 0
- * @return 0; 1 (SAB_END) when there are no more; anything else is a failure and comes back
- *     unchanged through sab_last_callback_code()
- */
-typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
-                                double *size);
-
-/** Greedy batches over an index source that is read as the batches are: one rank, length unknown.
- *
- * The same rule as sab_size_aware_sampler_new(). sab_sampler_batch_count(), sab_sampler_seek() (but
- * to step 0), sab_sampler_at() and the state functions answer SAB_E_UNSUPPORTED.
- *
- * @param source          called by sab_next_batch(), in its thread
- * @param ctx             handed to `source`
- * @param release         called once with `ctx` by sab_sampler_free(), in its thread, and not when
- *     this call fails; NULL for none
- * @param max_total_size  largest total of a batch; finite, at least 0
- * @param sampler         the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx,
-                                                     void (*release)(void *ctx),
-                                                     double max_total_size, sab_sampler **sampler)
-    SAB_NOEXCEPT;
-
-/** buckets ascending, samples of a bucket by index */
-#define SAB_TORCH_SHUFFLE_NONE 0
-/** samples of each bucket permuted, the bucket of each batch drawn */
-#define SAB_TORCH_SHUFFLE_ALL 1
-/** samples of a bucket by index, the bucket of each batch drawn: for callers who permute
- *  themselves */
-#define SAB_TORCH_SHUFFLE_BUCKETS 2
-
-/** How the torch-generator order forms and shuffles batches. */
-typedef struct sab_torch_sampler_options {
-    /** set by SAB_TORCH_SAMPLER_OPTIONS_INIT */
-    size_t struct_size;
-    /** as torch.Generator().manual_seed(seed). 0 */
-    uint64_t seed;
-    /** SAB_TORCH_SHUFFLE_ALL */
-    int32_t shuffle;
-    /** greedy batches by `sizes` or `size` instead of the plan's batch sizes; negative (default):
-     *  the plan's */
-    double max_total_size;
-    /** with max_total_size: what each sample counts there; borrowed memory under it must live on.
-     *  NULL: ask `size` */
-    const sab_sizes *sizes;
-    /** with max_total_size, without `sizes`: asked once for each sample of an epoch, as batches are
-     *  formed */
-    sab_size_fn size;
-    /** handed to `size`, until the sampler is freed */
-    void *size_ctx;
-    /** called once with `size_ctx` by sab_sampler_free(), in its thread, and not when the
-     *  constructor fails; NULL */
-    void (*release)(void *ctx);
-} sab_torch_sampler_options;
-#define SAB_TORCH_SAMPLER_OPTIONS_INIT \
-    {sizeof(sab_torch_sampler_options), 0, 1, -1.0, NULL, NULL, NULL, NULL}
-
-/** Sets the defaults, the same as SAB_TORCH_SAMPLER_OPTIONS_INIT: for languages without C's macros.
- *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_torch_sampler_options), as the caller knows it: so many bytes are
- *     written
- */
-SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size)
-    SAB_NOEXCEPT;
-
-/** The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without
- * torch.
- *
- * Mersenne twister, torch.randperm inside each bucket, torch.multinomial (as built with MKL, which
- * the published outputs come from) for the bucket of each batch. One rank. Each epoch goes on from
- * the generator and the order that the epoch before left, so there is no random access: the
- * functions that sab_size_aware_stream_sampler_new() lists are not supported here either, but for
- * sab_sampler_batch_count(), which is when the plan's batch sizes are used. Keeps 8 bytes a sample.
- *
- * @param plan     made with SAB_BUCKETS_BOUNDARIES and SAB_TAIL_KEEP or SAB_TAIL_DROP; may be freed
- *     before the sampler
- * @param options  NULL: seed 0, shuffled, the plan's batch sizes
- * @param sampler  the new handle; free with sab_sampler_free()
- * @return SAB_OK; SAB_E_ARGUMENT
- */
-SAB_API sab_status sab_torch_sampler_new(const sab_plan *plan,
-                                         const sab_torch_sampler_options *options,
-                                         sab_sampler **sampler) SAB_NOEXCEPT;
-
-/** Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
- * were made (0 to 624).
- */
-#define SAB_TORCH_GENERATOR_WORDS 625
-
-/** Reads the generator of a torch-order sampler, to carry on with it elsewhere.
- *
- * @param sampler  made by sab_torch_sampler_new()
- * @param words    room for SAB_TORCH_GENERATOR_WORDS words
- * @return SAB_OK; SAB_E_ARGUMENT for another sampler
- */
-SAB_API sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words)
-    SAB_NOEXCEPT;
-
-/** Sets the generator of a torch-order sampler.
- *
- * @param sampler  made by sab_torch_sampler_new()
- * @param words    SAB_TORCH_GENERATOR_WORDS words; the last at most 624
- * @return SAB_OK; SAB_E_ARGUMENT for another sampler or a number of used words out of range
- */
-SAB_API sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words)
-    SAB_NOEXCEPT;
 
 /** Moves to the next batch and shows it in `*batch`.
  *

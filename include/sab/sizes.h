@@ -2,8 +2,8 @@
  * sab_sizes: where the size of each sample comes from.
  *
  * A size is what makes a sample long or heavy: tokens, residues, frames, seconds, nodes. Any finite
- * number from 0 to 2^53. One rule each, checked when the sizes are read (by sab_plan_new,
- * sab_create_buckets, a sampler over sizes):
+ * number from 0 to 2^53. One rule each, checked when the sizes are read (by sab_plan_new, a
+ * sampler over sizes):
  *
  * - NaN        refused
  * - infinity   refused
@@ -13,6 +13,8 @@
  * - over 2^53  refused, since it has no exact double
  *
  * Every refusal names the index and the value. At most 4,294,967,295 samples.
+ *
+ * Tier: stable.
  */
 #ifndef SAB_SIZES_H
 #define SAB_SIZES_H
@@ -73,33 +75,6 @@ SAB_API void sab_sizes_options_init(sab_sizes_options *options, size_t struct_si
  */
 SAB_API sab_status sab_sizes_new(const void *data, size_t count, sab_dtype dtype,
                                  const sab_sizes_options *options, sab_sizes **sizes) SAB_NOEXCEPT;
-
-/** Maps a NumPy `.npy` file (format 1.0 to 3.0, one dimension, any dtype above, little-endian or
- * one byte wide).
- *
- * The file is mapped, not read. While the handle or a sampler on it lives, do not truncate the
- * file: a read behind its end stops the process with SIGBUS. Do not overwrite it either: plans and
- * samplers then use a mixture of old and new sizes, or fail. To replace it, write a new file and
- * rename it over the old one. sab_sizes_npy_read() copies instead. Big-endian files are refused
- * with a message that says how to convert them.
- *
- * @param path   file name, in the system's encoding
- * @param sizes  the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_IO when the file cannot be opened or mapped; SAB_E_FORMAT when it is
- *     truncated or not such a file
- */
-SAB_API sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes) SAB_NOEXCEPT;
-
-/** Takes sizes from the bytes of a `.npy` file, as sab_sizes_npy_new() does from the file. The
- * sizes are copied.
- *
- * @param data   the bytes of the file
- * @param size   number of bytes
- * @param sizes  the new handle; free with sab_sizes_free()
- * @return SAB_OK; SAB_E_FORMAT when the bytes are truncated or not such a file
- */
-SAB_API sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes)
-    SAB_NOEXCEPT;
 
 /** Says the size of one sample.
  *

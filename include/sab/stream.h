@@ -25,6 +25,8 @@
  *
  * The stages are those of infinibatch, and with the same seed their orders are the same: random
  * choices are those of CPython's `random.Random`.
+ *
+ * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
 #ifndef SAB_STREAM_H
 #define SAB_STREAM_H

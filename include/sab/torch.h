@@ -5,6 +5,8 @@
  *
  * libsab itself does not link LibTorch. A second library, `libsab_torch.so.0`, does; it is built
  * for one version of LibTorch and loaded on demand, once, for the life of the process.
+ *
+ * Tier: provisional. Functions and structs here may change or be removed in a minor release.
  */
 #ifndef SAB_TORCH_H
 #define SAB_TORCH_H

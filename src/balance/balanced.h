@@ -5,7 +5,7 @@
 
 #include "balance/partition.h"
 #include "base/progress.h"
-#include "plan/cost.h"
+#include "cost/cost.h"
 #include "plan/sorted.h"
 #include "sab/balance.h"
 #include "sampler/permutation.h"

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/bits.h"
-#include "plan/cost.h"
+#include "base/python_random.h"
+#include "cost/cost.h"
 #include "plan/least_cuts.h"
 #include "plan/sorted.h"
-#include "stream/python_random.h"
 
 namespace sab {
 namespace {

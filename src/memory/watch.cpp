@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/guard.h"
-#include "memory/search.h"
 
 namespace sab {
 namespace {
@@ -72,17 +71,14 @@ void MemoryWatch::begin() {
     span_ = std::make_unique<Probe::Span>(*probe_);
 }
 
-void MemoryWatch::step(const sab_batch& batch, const sab_chunked_step_options& options) {
+void MemoryWatch::step(const sab_batch& batch, const std::function<Outcome(Probe&)>& work) {
     Outcome outcome = Outcome::failed;
     std::exception_ptr failure;
     try {
         check_shape(batch);
         if (batch.count > 0) {
             begin();
-            const ChunkedStep done = chunked_step(*probe_, batch.count, options);
-            outcome = done.out_of_memory > 0          ? Outcome::ran_out
-                      : done.chunk_size < batch.count ? Outcome::in_parts
-                                                      : Outcome::whole;
+            outcome = work(*probe_);
         }
     } catch (const Error& error) {
         failure = std::current_exception();

@@ -3,11 +3,12 @@
 /// sampler in time.
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "cost/cost.h"
 #include "memory/probe.h"
-#include "plan/cost.h"
 #include "sampler/sampler.h"
 
 namespace sab {
@@ -17,7 +18,10 @@ public:
     MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler,
                 const sab_memory_guard_options& options);
 
-    void step(const sab_batch& batch, const sab_chunked_step_options& options);
+    enum class Outcome { whole, in_parts, ran_out, failed };
+    /// Runs a step of at least one sample by `work`, from begin() to end(). A step that fails is
+    /// counted, too.
+    void step(const sab_batch& batch, const std::function<Outcome(Probe&)>& work);
     void begin();
     void end(const sab_batch& batch, bool ran_out);
     sab_memory_guard_info info() const;
@@ -30,7 +34,6 @@ private:
     struct Refit {
         double constant, slope, creep;
     };
-    enum class Outcome { whole, in_parts, ran_out, failed };
     void finish(const sab_batch& batch, Outcome outcome, std::exception_ptr failure);
     void record(const sab_batch& batch, Outcome outcome);
     bool lower(double budget);

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/cost.h"
+#include "cost/cost.h"
 #include "plan/sorted.h"
 #include "sab/plan.h"
 
@@ -107,11 +107,6 @@ double round_up(double length, double multiple);
 /// The size that a sample of size zero is priced at: the smallest above zero among the distinct
 /// sizes, ascending; 1 when there is none.
 double price_of_zero(std::span<const double> level_size);
-
-/// Writes the buckets where they fit, and says how many there are. `boundaries` has room for one
-/// more than `bucket_sizes`.
-std::size_t create_buckets(const Sizes& sizes, int64_t max_width, int64_t min_bucket_count,
-                           std::span<int64_t> boundaries, std::span<int64_t> bucket_sizes);
 
 }  // namespace sab
 

@@ -1,31 +1,11 @@
-#include <cmath>
-
 #include "base/guard.h"
 #include "plan/plan.h"
-
-namespace {}  // namespace
 
 extern "C" {
 
 void sab_plan_options_init(sab_plan_options* options, size_t struct_size) noexcept {
     static constexpr sab_plan_options defaults = SAB_PLAN_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
-}
-
-sab_status sab_create_buckets(const sab_sizes* sizes, int64_t max_width, int64_t min_bucket_count,
-                              int64_t* boundaries, int64_t* bucket_sizes, size_t capacity,
-                              size_t* bucket_count) noexcept {
-    return sab::guard([&] {
-        sab::require(sizes, "sizes");
-        sab::require(bucket_count, "bucket_count");
-        if (capacity > 0) {
-            sab::require(boundaries, "boundaries");
-            sab::require(bucket_sizes, "bucket_sizes");
-        }
-        *bucket_count = sab::create_buckets(sizes->impl, max_width, min_bucket_count,
-                                            {boundaries, capacity > 0 ? capacity + 1 : 0},
-                                            {bucket_sizes, capacity});
-    });
 }
 
 sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options,

@@ -3,8 +3,6 @@
 #include "base/guard.h"
 #include "sampler/cursor.h"
 #include "sampler/report.h"
-#include "sampler/size_aware_stream.h"
-#include "sampler/torch_order.h"
 
 namespace {
 
@@ -12,33 +10,14 @@ sab_sampler_options read_options(const sab_sampler_options* options) {
     return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
 }
 
-void check_max_total_size(double max_total_size) {
-    sab::check(max_total_size >= 0 && std::isfinite(max_total_size), "max_total_size",
-               max_total_size, "must be finite and at least 0");
-}
-
 sab_sampler* new_cursor(std::unique_ptr<sab::Sequence> sequence,
                         const sab_sampler_options& options) {
     return new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), options), {}};
 }
 
-const sab::TorchOrder& torch_order(const sab_sampler* sampler) {
-    sab::require(sampler, "sampler");
-    const auto* torch = dynamic_cast<const sab::TorchOrder*>(sampler->impl.get());
-    if (torch == nullptr)
-        sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_torch_sampler_new");
-    return *torch;
-}
-
 }  // namespace
 
 extern "C" {
-
-void sab_torch_sampler_options_init(sab_torch_sampler_options* options,
-                                    size_t struct_size) noexcept {
-    static constexpr sab_torch_sampler_options defaults = SAB_TORCH_SAMPLER_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
 
 void sab_sampler_options_init(sab_sampler_options* options, size_t struct_size) noexcept {
     static constexpr sab_sampler_options defaults = SAB_SAMPLER_OPTIONS_INIT;
@@ -71,67 +50,6 @@ sab_status sab_plan_worst_batches(const sab_plan* plan, uint64_t count,
         sab::require(plan, "plan");
         sab::check(count >= 1, "count", count, "must be at least 1");
         return new_cursor(sab::make_worst_sequence(plan->impl, count), SAB_SAMPLER_OPTIONS_INIT);
-    });
-}
-
-sab_status sab_size_aware_sampler_new(const int64_t* indices, size_t count, const sab_sizes* sizes,
-                                      double max_total_size, const sab_sampler_options* options,
-                                      sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        sab::require(sizes, "sizes");
-        check_max_total_size(max_total_size);
-        const auto given = read_options(options);
-        sab::check_sampler_options(given);
-        return new_cursor(
-            sab::make_size_aware_sequence(indices, count, sizes->impl, max_total_size), given);
-    });
-}
-
-sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void* ctx,
-                                             void (*release)(void* ctx), double max_total_size,
-                                             sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        sab::require(reinterpret_cast<const void*>(source), "source");
-        check_max_total_size(max_total_size);
-        auto stream = std::make_unique<sab::SizeAwareStream>(source, ctx, max_total_size);
-        auto* const impl = stream.get();
-        auto* const handle = new sab_sampler{std::move(stream), {}};
-        impl->own(release);
-        return handle;
-    });
-}
-
-sab_status sab_torch_sampler_new(const sab_plan* plan, const sab_torch_sampler_options* options,
-                                 sab_sampler** sampler) noexcept {
-    return sab::guard_new(sampler, "sampler", [&] {
-        sab::require(plan, "plan");
-        const auto given =
-            sab::read_options(options, sab_torch_sampler_options SAB_TORCH_SAMPLER_OPTIONS_INIT);
-        auto order = std::make_unique<sab::TorchOrder>(plan->impl, given);
-        auto* const impl = order.get();
-        auto* const handle = new sab_sampler{std::move(order), {}};
-        impl->own();
-        return handle;
-    });
-}
-
-sab_status sab_torch_sampler_get_generator(const sab_sampler* sampler, uint32_t* words) noexcept {
-    return sab::guard([&] {
-        const sab::TorchOrder& torch = torch_order(sampler);
-        sab::require(words, "words");
-        torch.generator().save(
-            std::span<uint32_t, SAB_TORCH_GENERATOR_WORDS>(words, SAB_TORCH_GENERATOR_WORDS));
-    });
-}
-
-sab_status sab_torch_sampler_set_generator(sab_sampler* sampler, const uint32_t* words) noexcept {
-    return sab::guard([&] {
-        torch_order(sampler);
-        sab::require(words, "words");
-        static_cast<sab::TorchOrder&>(*sampler->impl)
-            .generator()
-            .load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS>(words,
-                                                                       SAB_TORCH_GENERATOR_WORDS));
     });
 }
 

@@ -118,8 +118,5 @@ std::unique_ptr<Sequence> make_bucket_sequence(std::shared_ptr<const Plan> plan)
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan);
 /// The costliest batches that there can be.
 std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, uint64_t count);
-/// Greedy batches of `indices` (all samples in turn when null).
-std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
-                                                   const Sizes& sizes, double max_total_size);
 
 }  // namespace sab

@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <cmath>
 
-#include "base/guard.h"
-#include "base/xxhash.h"
 #include "sampler/sequence.h"
 
 namespace sab {
@@ -57,92 +54,6 @@ private:
     mutable std::vector<uint32_t> places_;
 };
 
-class SizeAwareSequence : public Sequence {
-public:
-    SizeAwareSequence(const int64_t* indices, std::size_t count, const Sizes& sizes,
-                      double max_total_size)
-        : sizes_(sizes),
-          indices_(indices, indices == nullptr ? nullptr : indices + count),
-          max_total_size_(max_total_size) {
-        check(indices != nullptr || count <= sizes.count(), "count", count,
-              "must be at most the number of sizes, ", sizes.count());
-        Group group{0, 0, 0};
-        sizes.visit([&](auto view) {
-            for (std::size_t i = 0; i < count; ++i) {
-                const int64_t index = at(i);
-                if (index < 0 || static_cast<uint64_t>(index) >= sizes.count())
-                    fail(SAB_E_ARGUMENT, "indices[", i, "] = ", index,
-                         ": must be from 0 to below the number of sizes, ", sizes.count());
-                const double size = checked_size(view[static_cast<std::size_t>(index)],
-                                                 static_cast<std::size_t>(index));
-                if (size > max_total_size) {
-                    ++skipped_;
-                    continue;
-                }
-                if (group.count > 0 && size + group.total > max_total_size) {
-                    groups_.push_back(group);
-                    group = {i, 0, 0};
-                }
-                ++group.count;
-                group.total += size;
-            }
-        });
-        if (group.count > 0) groups_.push_back(group);
-        XXH3_state_t state;
-        XXH3_64bits_reset(&state);
-        XXH3_64bits_update(&state, &max_total_size, sizeof max_total_size);
-        XXH3_64bits_update(&state, indices_.data(), indices_.size() * sizeof(int64_t));
-        for (const Group& each : groups_) XXH3_64bits_update(&state, &each, sizeof each);
-        fingerprint_ = XXH3_64bits_digest(&state);
-        if (skipped_ > 0)
-            log(SAB_LOG_WARNING, "skipped ", skipped_, " of ", count,
-                " samples: each over max_total_size = ", max_total_size, " alone");
-    }
-
-    Order order() const override { return Order::size_aware; }
-    uint64_t fingerprint() const override { return fingerprint_; }
-    uint64_t skipped() const override { return skipped_; }
-    uint64_t batches() const override { return groups_.size(); }
-    uint64_t samples(uint64_t position) const override { return groups_[position].count; }
-    double cost(uint64_t position) const override { return groups_[position].total; }
-    double total(uint64_t position) const override { return groups_[position].total; }
-    void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
-        int64_t* out = batch.room(count).data();
-        batch.longest = batch.total = 0;
-        batch.bucket = -1;
-        sizes_.visit([&](auto view) {
-            const uint64_t end = indices_.empty() ? sizes_.count() : indices_.size();
-            for (uint64_t i = groups_[position].begin, seen = 0; seen < first + count; ++i) {
-                if (i >= end) fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
-                const int64_t index = at(i);
-                const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
-                if (size > max_total_size_ || seen++ < first) continue;
-                *out++ = index;
-                batch.longest = std::max(batch.longest, size);
-                batch.total += size;
-            }
-        });
-        batch.padded_length = batch.longest;
-    }
-
-private:
-    struct Group {
-        uint64_t begin;  ///< place of its first sample, or of samples skipped before it
-        uint64_t count;
-        double total;
-    };
-    int64_t at(std::size_t i) const {
-        return indices_.empty() ? static_cast<int64_t>(i) : indices_[i];
-    }
-
-    Sizes sizes_;
-    std::vector<int64_t> indices_;
-    double max_total_size_;
-    std::vector<Group> groups_;
-    uint64_t skipped_ = 0;
-    uint64_t fingerprint_ = 0;
-};
-
 }  // namespace
 
 std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> plan) {
@@ -181,11 +92,6 @@ std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, 
             stretches.push_back({b, end < size ? 0 : end - size, size});
         }
     return std::make_unique<StretchSequence>(std::move(plan), Order::worst, std::move(stretches));
-}
-
-std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
-                                                   const Sizes& sizes, double max_total_size) {
-    return std::make_unique<SizeAwareSequence>(indices, count, sizes, max_total_size);
 }
 
 }  // namespace sab

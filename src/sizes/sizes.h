@@ -76,8 +76,6 @@ public:
 
     static Sizes from_memory(const void* data, std::size_t count, sab_dtype dtype,
                              const sab_sizes_options& options);
-    static Sizes from_npy(const char* path);                  // mapped
-    static Sizes read_npy(std::span<const std::byte> image);  // copied
     static Sizes from_callback(std::size_t count, sab_size_fn size, void* ctx,
                                const Progress& progress);
 
@@ -121,9 +119,6 @@ public:
     }
 
 private:
-    static Sizes from_npy_image(std::span<const std::byte> image, std::shared_ptr<const void> owner,
-                                std::string_view name);
-
     template <class Number, class Body>
     decltype(auto) with(Body& body) const {
         if (stride_ == static_cast<std::ptrdiff_t>(sizeof(Number)) &&

@@ -1,8 +1,6 @@
 #include "base/guard.h"
 #include "sizes/sizes.h"
 
-namespace {}
-
 extern "C" {
 
 void sab_sizes_options_init(sab_sizes_options* options, size_t struct_size) noexcept {
@@ -15,20 +13,6 @@ sab_status sab_sizes_new(const void* data, size_t count, sab_dtype dtype,
     return sab::guard_new(sizes, "sizes", [&] {
         const auto given = sab::read_options(options, sab_sizes_options SAB_SIZES_OPTIONS_INIT);
         return new sab_sizes{sab::Sizes::from_memory(data, count, dtype, given)};
-    });
-}
-
-sab_status sab_sizes_npy_new(const char* path, sab_sizes** sizes) noexcept {
-    return sab::guard_new(sizes, "sizes", [&] {
-        sab::require(path, "path");
-        return new sab_sizes{sab::Sizes::from_npy(path)};
-    });
-}
-
-sab_status sab_sizes_npy_read(const void* data, size_t size, sab_sizes** sizes) noexcept {
-    return sab::guard_new(sizes, "sizes", [&] {
-        if (size > 0) sab::require(data, "data");
-        return new sab_sizes{sab::Sizes::read_npy({static_cast<const std::byte*>(data), size})};
     });
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/bits.h"
 #include "base/error.h"
-#include "stream/python_random.h"
+#include "base/python_random.h"
 #include "stream/stream.h"
 
 namespace sab {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/guard.h"
+#include "base/python_random.h"
 #include "base/xxhash.h"
-#include "stream/python_random.h"
 #include "stream/stream.h"
 
 namespace sab {

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "base/guard.h"
-#include "stream/python_random.h"
+#include "base/python_random.h"
 #include "stream/stream.h"
 
 struct sab_random {

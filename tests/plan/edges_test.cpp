@@ -1,6 +1,6 @@
 /// The cuts of a sorted order against slow and obvious ways to find them.
 #include "plan/edges.h"
-#include "plan/cost.h"
+#include "cost/cost.h"
 #include "plan/least_cuts.h"
 #include "plan/plan.h"
 

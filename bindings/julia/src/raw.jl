@@ -69,10 +69,6 @@ sab_sizes_options_init(options, struct_size) = ccall(_sab_sizes_options_init[], 
 init(options::sab_sizes_options) = sab_sizes_options_init(options, sizeof(options))
 const _sab_sizes_new = Ref(C_NULL)
 sab_sizes_new(data, count, dtype, options, sizes) = ccall(_sab_sizes_new[], sab_status, (Ptr{Cvoid}, Csize_t, sab_dtype, Ptr{sab_sizes_options}, Ptr{Ptr{sab_sizes}}), data, count, dtype, options, sizes)
-const _sab_sizes_npy_new = Ref(C_NULL)
-sab_sizes_npy_new(path, sizes) = ccall(_sab_sizes_npy_new[], sab_status, (Cstring, Ptr{Ptr{sab_sizes}}), path, sizes)
-const _sab_sizes_npy_read = Ref(C_NULL)
-sab_sizes_npy_read(data, size, sizes) = ccall(_sab_sizes_npy_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_sizes}}), data, size, sizes)
 const _sab_sizes_callback_new = Ref(C_NULL)
 sab_sizes_callback_new(count, size, ctx, progress, progress_ctx, sizes) = ccall(_sab_sizes_callback_new[], sab_status, (Csize_t, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Ptr{sab_sizes}}), count, size, ctx, progress, progress_ctx, sizes)
 const _sab_sizes_count = Ref(C_NULL)
@@ -81,15 +77,23 @@ const _sab_sizes_get = Ref(C_NULL)
 sab_sizes_get(sizes, index, size) = ccall(_sab_sizes_get[], sab_status, (Ptr{sab_sizes}, Csize_t, Ptr{Float64}), sizes, index, size)
 const _sab_sizes_free = Ref(C_NULL)
 sab_sizes_free(sizes) = ccall(_sab_sizes_free[], Cvoid, (Ptr{sab_sizes},), sizes)
-const SAB_BUCKETS_AUTO = 0
-const SAB_BUCKETS_BOUNDARIES = 1
-const SAB_BUCKETS_OPTIMAL = 2
-const SAB_BUCKETS_RANK = 3
 const SAB_COST_PADDED = 0
 const SAB_COST_QUADRATIC = 1
 const SAB_COST_POLYNOMIAL = 2
 const SAB_COST_CALLBACK = 3
 const SAB_COST_TERMS = 4
+const sab_cost = Int32
+
+struct sab_cost_term
+    coefficient::Float64
+    count_power::UInt32
+    length_power::UInt32
+end
+
+const SAB_BUCKETS_AUTO = 0
+const SAB_BUCKETS_BOUNDARIES = 1
+const SAB_BUCKETS_OPTIMAL = 2
+const SAB_BUCKETS_RANK = 3
 const SAB_TAIL_KEEP = 0
 const SAB_TAIL_MERGE = 1
 const SAB_TAIL_DROP = 2
@@ -99,14 +103,6 @@ const SAB_OVERSIZE_ERROR = 1
 const SAB_OVERSIZE_SINGLE = 2
 struct sab_plan end
 const sab_buckets = Int32
-const sab_cost = Int32
-
-struct sab_cost_term
-    coefficient::Float64
-    count_power::UInt32
-    length_power::UInt32
-end
-
 const sab_tail = Int32
 const sab_oversize = Int32
 
@@ -172,8 +168,6 @@ mutable struct sab_plan_info <: Struct
     sab_plan_info() = new()
 end
 
-const _sab_create_buckets = Ref(C_NULL)
-sab_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count) = ccall(_sab_create_buckets[], sab_status, (Ptr{sab_sizes}, Int64, Int64, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count)
 const _sab_plan_new = Ref(C_NULL)
 sab_plan_new(sizes, options, plan) = ccall(_sab_plan_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_plan_options}, Ptr{Ptr{sab_plan}}), sizes, options, plan)
 const _sab_plan_get_info = Ref(C_NULL)
@@ -195,10 +189,6 @@ sab_plan_free(plan) = ccall(_sab_plan_free[], Cvoid, (Ptr{sab_plan},), plan)
 const SAB_LAST_STEP_SPLIT = 0
 const SAB_LAST_STEP_DROP = 1
 const SAB_LAST_STEP_WRAP = 2
-const SAB_TORCH_SHUFFLE_NONE = 0
-const SAB_TORCH_SHUFFLE_ALL = 1
-const SAB_TORCH_SHUFFLE_BUCKETS = 2
-const SAB_TORCH_GENERATOR_WORDS = 625
 const SAB_STATE_SIZE = 136
 struct sab_sampler end
 
@@ -245,32 +235,6 @@ const _sab_sequential_sampler_new = Ref(C_NULL)
 sab_sequential_sampler_new(plan, options, sampler) = ccall(_sab_sequential_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
 const _sab_plan_worst_batches = Ref(C_NULL)
 sab_plan_worst_batches(plan, count, sampler) = ccall(_sab_plan_worst_batches[], sab_status, (Ptr{sab_plan}, UInt64, Ptr{Ptr{sab_sampler}}), plan, count, sampler)
-const _sab_size_aware_sampler_new = Ref(C_NULL)
-sab_size_aware_sampler_new(indices, count, sizes, max_total_size, options, sampler) = ccall(_sab_size_aware_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, max_total_size, options, sampler)
-const _sab_size_aware_stream_sampler_new = Ref(C_NULL)
-sab_size_aware_stream_sampler_new(source, ctx, release, max_total_size, sampler) = ccall(_sab_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, max_total_size, sampler)
-
-mutable struct sab_torch_sampler_options <: Struct
-    struct_size::Csize_t
-    seed::UInt64
-    shuffle::Int32
-    max_total_size::Float64
-    sizes::Ptr{sab_sizes}
-    size::Ptr{Cvoid}
-    size_ctx::Ptr{Cvoid}
-    release::Ptr{Cvoid}
-    sab_torch_sampler_options() = new()
-end
-
-const _sab_torch_sampler_options_init = Ref(C_NULL)
-sab_torch_sampler_options_init(options, struct_size) = ccall(_sab_torch_sampler_options_init[], Cvoid, (Ptr{sab_torch_sampler_options}, Csize_t), options, struct_size)
-init(options::sab_torch_sampler_options) = sab_torch_sampler_options_init(options, sizeof(options))
-const _sab_torch_sampler_new = Ref(C_NULL)
-sab_torch_sampler_new(plan, options, sampler) = ccall(_sab_torch_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_torch_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
-const _sab_torch_sampler_get_generator = Ref(C_NULL)
-sab_torch_sampler_get_generator(sampler, words) = ccall(_sab_torch_sampler_get_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
-const _sab_torch_sampler_set_generator = Ref(C_NULL)
-sab_torch_sampler_set_generator(sampler, words) = ccall(_sab_torch_sampler_set_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
 const _sab_next_batch = Ref(C_NULL)
 sab_next_batch(sampler, batch) = ccall(_sab_next_batch[], sab_status, (Ptr{sab_sampler}, Ptr{sab_batch}), sampler, batch)
 const _sab_next_batches = Ref(C_NULL)
@@ -323,98 +287,6 @@ end
 
 const _sab_plan_report = Ref(C_NULL)
 sab_plan_report(plan, options, progress, progress_ctx, report) = ccall(_sab_plan_report[], sab_status, (Ptr{sab_plan}, Ptr{sab_sampler_options}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_report}), plan, options, progress, progress_ctx, report)
-const SAB_PARTITION_KARMARKAR_KARP = 0
-const SAB_PARTITION_LONGEST_FIRST = 1
-const sab_partition_method = Int32
-
-mutable struct sab_partition_options <: Struct
-    struct_size::Csize_t
-    method::sab_partition_method
-    equal_counts::Int32
-    weights::Ptr{Float64}
-    capacity::Float64
-    progress::Ptr{Cvoid}
-    progress_ctx::Ptr{Cvoid}
-    sab_partition_options() = new()
-end
-
-const _sab_partition_options_init = Ref(C_NULL)
-sab_partition_options_init(options, struct_size) = ccall(_sab_partition_options_init[], Cvoid, (Ptr{sab_partition_options}, Csize_t), options, struct_size)
-init(options::sab_partition_options) = sab_partition_options_init(options, sizeof(options))
-const _sab_partition = Ref(C_NULL)
-sab_partition(costs, count, parts, options, part_of) = ccall(_sab_partition[], sab_status, (Ptr{Float64}, Csize_t, UInt64, Ptr{sab_partition_options}, Ptr{UInt32}), costs, count, parts, options, part_of)
-struct sab_batches end
-const _sab_batches_add = Ref(C_NULL)
-sab_batches_add(batches, indices, count) = ccall(_sab_batches_add[], sab_status, (Ptr{sab_batches}, Ptr{Int64}, Csize_t), batches, indices, count)
-
-mutable struct sab_load_balancing_options <: Struct
-    struct_size::Csize_t
-    shuffle::Int32
-    drop_last::Int32
-    random_level::Float64
-    batch_size::UInt64
-    max_total::Float64
-    make_batches::Ptr{Cvoid}
-    make_batches_ctx::Ptr{Cvoid}
-    release::Ptr{Cvoid}
-    sab_load_balancing_options() = new()
-end
-
-const _sab_load_balancing_options_init = Ref(C_NULL)
-sab_load_balancing_options_init(options, struct_size) = ccall(_sab_load_balancing_options_init[], Cvoid, (Ptr{sab_load_balancing_options}, Csize_t), options, struct_size)
-init(options::sab_load_balancing_options) = sab_load_balancing_options_init(options, sizeof(options))
-const _sab_load_balancing_sampler_new = Ref(C_NULL)
-sab_load_balancing_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_load_balancing_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_load_balancing_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
-const _sab_load_balancing_batch_sampler_new = Ref(C_NULL)
-sab_load_balancing_batch_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_load_balancing_batch_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_load_balancing_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
-
-mutable struct sab_balanced_options <: Struct
-    struct_size::Csize_t
-    micro_batches::UInt64
-    samples::UInt64
-    max_total::Float64
-    memory_terms::Ptr{sab_cost_term}
-    memory_term_count::Csize_t
-    memory_budget::Float64
-    fill::Float64
-    cost::sab_cost
-    coefficients::Ptr{Float64}
-    coefficient_count::Csize_t
-    cost_terms::Ptr{sab_cost_term}
-    cost_term_count::Csize_t
-    cost_fn::Ptr{Cvoid}
-    cost_ctx::Ptr{Cvoid}
-    method::sab_partition_method
-    oversize::sab_oversize
-    progress::Ptr{Cvoid}
-    progress_ctx::Ptr{Cvoid}
-    sab_balanced_options() = new()
-end
-
-const _sab_balanced_options_init = Ref(C_NULL)
-sab_balanced_options_init(options, struct_size) = ccall(_sab_balanced_options_init[], Cvoid, (Ptr{sab_balanced_options}, Csize_t), options, struct_size)
-init(options::sab_balanced_options) = sab_balanced_options_init(options, sizeof(options))
-const _sab_balanced_sampler_new = Ref(C_NULL)
-sab_balanced_sampler_new(sizes, balanced, options, sampler) = ccall(_sab_balanced_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_balanced_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), sizes, balanced, options, sampler)
-
-mutable struct sab_balance_report <: Struct
-    struct_size::Csize_t
-    samples::UInt64
-    skipped::UInt64
-    dropped::UInt64
-    steps::UInt64
-    total::Float64
-    fill::Float64
-    rank_imbalance::Float64
-    largest_rank_imbalance::Float64
-    micro_batch_imbalance::Float64
-    time::Float64
-    least_time::Float64
-    sab_balance_report() = new()
-end
-
-const _sab_sampler_balance_report = Ref(C_NULL)
-sab_sampler_balance_report(sampler, progress, progress_ctx, report) = ccall(_sab_sampler_balance_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balance_report}), sampler, progress, progress_ctx, report)
 const _sab_ranks_from_environment = Ref(C_NULL)
 sab_ranks_from_environment(rank, world_size) = ccall(_sab_ranks_from_environment[], sab_status, (Ptr{UInt64}, Ptr{UInt64}), rank, world_size)
 const _sab_data_rank = Ref(C_NULL)
@@ -678,28 +550,6 @@ end
 
 const _sab_find_max_batch = Ref(C_NULL)
 sab_find_max_batch(probe, trial, ctx, options, batch_sizes, result) = ccall(_sab_find_max_batch[], sab_status, (Ptr{sab_probe}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_find_max_batch_options}, Ptr{UInt64}, Ptr{sab_max_batch}), probe, trial, ctx, options, batch_sizes, result)
-const _sab_grow_batch = Ref(C_NULL)
-sab_grow_batch(increase, ctx, epoch, current, maximum, batch_size) = ccall(_sab_grow_batch[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, maximum, batch_size)
-const _sab_grow_linear = Ref(C_NULL)
-sab_grow_linear(epoch, start, amount, period, maximum, batch_size) = ccall(_sab_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, maximum, batch_size)
-const _sab_grow_doubling = Ref(C_NULL)
-sab_grow_doubling(epoch, start, milestones, milestone_count, maximum, batch_size) = ccall(_sab_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, maximum, batch_size)
-
-mutable struct sab_chunked_step_options <: Struct
-    struct_size::Csize_t
-    chunk::Ptr{Cvoid}
-    begin_::Ptr{Cvoid}
-    ctx::Ptr{Cvoid}
-    sample_weights::Ptr{Float64}
-    chunk_size::UInt64
-    sab_chunked_step_options() = new()
-end
-
-const _sab_chunked_step_options_init = Ref(C_NULL)
-sab_chunked_step_options_init(options, struct_size) = ccall(_sab_chunked_step_options_init[], Cvoid, (Ptr{sab_chunked_step_options}, Csize_t), options, struct_size)
-init(options::sab_chunked_step_options) = sab_chunked_step_options_init(options, sizeof(options))
-const _sab_chunked_step = Ref(C_NULL)
-sab_chunked_step(probe, count, options, chunk_size) = ccall(_sab_chunked_step[], sab_status, (Ptr{sab_probe}, UInt64, Ptr{sab_chunked_step_options}, Ptr{UInt64}), probe, count, options, chunk_size)
 
 mutable struct sab_verification <: Struct
     struct_size::Csize_t
@@ -741,8 +591,6 @@ end
 
 const _sab_memory_guard_new = Ref(C_NULL)
 sab_memory_guard_new(probe, sampler, options, guard) = ccall(_sab_memory_guard_new[], sab_status, (Ptr{sab_probe}, Ptr{sab_sampler}, Ptr{sab_memory_guard_options}, Ptr{Ptr{sab_memory_guard}}), probe, sampler, options, guard)
-const _sab_memory_guard_step = Ref(C_NULL)
-sab_memory_guard_step(guard, batch, options) = ccall(_sab_memory_guard_step[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Ptr{sab_chunked_step_options}), guard, batch, options)
 const _sab_memory_guard_begin = Ref(C_NULL)
 sab_memory_guard_begin(guard) = ccall(_sab_memory_guard_begin[], sab_status, (Ptr{sab_memory_guard},), guard)
 const _sab_memory_guard_end = Ref(C_NULL)
@@ -751,6 +599,158 @@ const _sab_memory_guard_get_info = Ref(C_NULL)
 sab_memory_guard_get_info(guard, info) = ccall(_sab_memory_guard_get_info[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_memory_guard_info}), guard, info)
 const _sab_memory_guard_free = Ref(C_NULL)
 sab_memory_guard_free(guard) = ccall(_sab_memory_guard_free[], Cvoid, (Ptr{sab_memory_guard},), guard)
+const SAB_TORCH_SHUFFLE_NONE = 0
+const SAB_TORCH_SHUFFLE_ALL = 1
+const SAB_TORCH_SHUFFLE_BUCKETS = 2
+const SAB_TORCH_GENERATOR_WORDS = 625
+const _sab_create_buckets = Ref(C_NULL)
+sab_create_buckets(sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count) = ccall(_sab_create_buckets[], sab_status, (Ptr{sab_sizes}, Int64, Int64, Ptr{Int64}, Ptr{Int64}, Csize_t, Ptr{Csize_t}), sizes, max_width, min_bucket_count, boundaries, bucket_sizes, capacity, bucket_count)
+const _sab_size_aware_sampler_new = Ref(C_NULL)
+sab_size_aware_sampler_new(indices, count, sizes, max_total_size, options, sampler) = ccall(_sab_size_aware_sampler_new[], sab_status, (Ptr{Int64}, Csize_t, Ptr{sab_sizes}, Float64, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), indices, count, sizes, max_total_size, options, sampler)
+const _sab_size_aware_stream_sampler_new = Ref(C_NULL)
+sab_size_aware_stream_sampler_new(source, ctx, release, max_total_size, sampler) = ccall(_sab_size_aware_stream_sampler_new[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Float64, Ptr{Ptr{sab_sampler}}), source, ctx, release, max_total_size, sampler)
+
+mutable struct sab_torch_sampler_options <: Struct
+    struct_size::Csize_t
+    seed::UInt64
+    shuffle::Int32
+    max_total_size::Float64
+    sizes::Ptr{sab_sizes}
+    size::Ptr{Cvoid}
+    size_ctx::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    sab_torch_sampler_options() = new()
+end
+
+const _sab_torch_sampler_options_init = Ref(C_NULL)
+sab_torch_sampler_options_init(options, struct_size) = ccall(_sab_torch_sampler_options_init[], Cvoid, (Ptr{sab_torch_sampler_options}, Csize_t), options, struct_size)
+init(options::sab_torch_sampler_options) = sab_torch_sampler_options_init(options, sizeof(options))
+const _sab_torch_sampler_new = Ref(C_NULL)
+sab_torch_sampler_new(plan, options, sampler) = ccall(_sab_torch_sampler_new[], sab_status, (Ptr{sab_plan}, Ptr{sab_torch_sampler_options}, Ptr{Ptr{sab_sampler}}), plan, options, sampler)
+const _sab_torch_sampler_get_generator = Ref(C_NULL)
+sab_torch_sampler_get_generator(sampler, words) = ccall(_sab_torch_sampler_get_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
+const _sab_torch_sampler_set_generator = Ref(C_NULL)
+sab_torch_sampler_set_generator(sampler, words) = ccall(_sab_torch_sampler_set_generator[], sab_status, (Ptr{sab_sampler}, Ptr{UInt32}), sampler, words)
+struct sab_batches end
+const _sab_batches_add = Ref(C_NULL)
+sab_batches_add(batches, indices, count) = ccall(_sab_batches_add[], sab_status, (Ptr{sab_batches}, Ptr{Int64}, Csize_t), batches, indices, count)
+
+mutable struct sab_load_balancing_options <: Struct
+    struct_size::Csize_t
+    shuffle::Int32
+    drop_last::Int32
+    random_level::Float64
+    batch_size::UInt64
+    max_total::Float64
+    make_batches::Ptr{Cvoid}
+    make_batches_ctx::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+    sab_load_balancing_options() = new()
+end
+
+const _sab_load_balancing_options_init = Ref(C_NULL)
+sab_load_balancing_options_init(options, struct_size) = ccall(_sab_load_balancing_options_init[], Cvoid, (Ptr{sab_load_balancing_options}, Csize_t), options, struct_size)
+init(options::sab_load_balancing_options) = sab_load_balancing_options_init(options, sizeof(options))
+const _sab_load_balancing_sampler_new = Ref(C_NULL)
+sab_load_balancing_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_load_balancing_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_load_balancing_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
+const _sab_load_balancing_batch_sampler_new = Ref(C_NULL)
+sab_load_balancing_batch_sampler_new(complexity, balancing, options, sampler) = ccall(_sab_load_balancing_batch_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_load_balancing_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), complexity, balancing, options, sampler)
+const _sab_sizes_npy_new = Ref(C_NULL)
+sab_sizes_npy_new(path, sizes) = ccall(_sab_sizes_npy_new[], sab_status, (Cstring, Ptr{Ptr{sab_sizes}}), path, sizes)
+const _sab_sizes_npy_read = Ref(C_NULL)
+sab_sizes_npy_read(data, size, sizes) = ccall(_sab_sizes_npy_read[], sab_status, (Ptr{Cvoid}, Csize_t, Ptr{Ptr{sab_sizes}}), data, size, sizes)
+const SAB_PARTITION_KARMARKAR_KARP = 0
+const SAB_PARTITION_LONGEST_FIRST = 1
+const sab_partition_method = Int32
+
+mutable struct sab_partition_options <: Struct
+    struct_size::Csize_t
+    method::sab_partition_method
+    equal_counts::Int32
+    weights::Ptr{Float64}
+    capacity::Float64
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_partition_options() = new()
+end
+
+const _sab_partition_options_init = Ref(C_NULL)
+sab_partition_options_init(options, struct_size) = ccall(_sab_partition_options_init[], Cvoid, (Ptr{sab_partition_options}, Csize_t), options, struct_size)
+init(options::sab_partition_options) = sab_partition_options_init(options, sizeof(options))
+const _sab_partition = Ref(C_NULL)
+sab_partition(costs, count, parts, options, part_of) = ccall(_sab_partition[], sab_status, (Ptr{Float64}, Csize_t, UInt64, Ptr{sab_partition_options}, Ptr{UInt32}), costs, count, parts, options, part_of)
+
+mutable struct sab_balanced_options <: Struct
+    struct_size::Csize_t
+    micro_batches::UInt64
+    samples::UInt64
+    max_total::Float64
+    memory_terms::Ptr{sab_cost_term}
+    memory_term_count::Csize_t
+    memory_budget::Float64
+    fill::Float64
+    cost::sab_cost
+    coefficients::Ptr{Float64}
+    coefficient_count::Csize_t
+    cost_terms::Ptr{sab_cost_term}
+    cost_term_count::Csize_t
+    cost_fn::Ptr{Cvoid}
+    cost_ctx::Ptr{Cvoid}
+    method::sab_partition_method
+    oversize::sab_oversize
+    progress::Ptr{Cvoid}
+    progress_ctx::Ptr{Cvoid}
+    sab_balanced_options() = new()
+end
+
+const _sab_balanced_options_init = Ref(C_NULL)
+sab_balanced_options_init(options, struct_size) = ccall(_sab_balanced_options_init[], Cvoid, (Ptr{sab_balanced_options}, Csize_t), options, struct_size)
+init(options::sab_balanced_options) = sab_balanced_options_init(options, sizeof(options))
+const _sab_balanced_sampler_new = Ref(C_NULL)
+sab_balanced_sampler_new(sizes, balanced, options, sampler) = ccall(_sab_balanced_sampler_new[], sab_status, (Ptr{sab_sizes}, Ptr{sab_balanced_options}, Ptr{sab_sampler_options}, Ptr{Ptr{sab_sampler}}), sizes, balanced, options, sampler)
+
+mutable struct sab_balance_report <: Struct
+    struct_size::Csize_t
+    samples::UInt64
+    skipped::UInt64
+    dropped::UInt64
+    steps::UInt64
+    total::Float64
+    fill::Float64
+    rank_imbalance::Float64
+    largest_rank_imbalance::Float64
+    micro_batch_imbalance::Float64
+    time::Float64
+    least_time::Float64
+    sab_balance_report() = new()
+end
+
+const _sab_sampler_balance_report = Ref(C_NULL)
+sab_sampler_balance_report(sampler, progress, progress_ctx, report) = ccall(_sab_sampler_balance_report[], sab_status, (Ptr{sab_sampler}, Ptr{Cvoid}, Ptr{Cvoid}, Ptr{sab_balance_report}), sampler, progress, progress_ctx, report)
+const _sab_grow_batch = Ref(C_NULL)
+sab_grow_batch(increase, ctx, epoch, current, maximum, batch_size) = ccall(_sab_grow_batch[], sab_status, (Ptr{Cvoid}, Ptr{Cvoid}, UInt64, UInt64, UInt64, Ptr{UInt64}), increase, ctx, epoch, current, maximum, batch_size)
+const _sab_grow_linear = Ref(C_NULL)
+sab_grow_linear(epoch, start, amount, period, maximum, batch_size) = ccall(_sab_grow_linear[], sab_status, (UInt64, UInt64, UInt64, UInt64, UInt64, Ptr{UInt64}), epoch, start, amount, period, maximum, batch_size)
+const _sab_grow_doubling = Ref(C_NULL)
+sab_grow_doubling(epoch, start, milestones, milestone_count, maximum, batch_size) = ccall(_sab_grow_doubling[], sab_status, (UInt64, UInt64, Ptr{UInt64}, Csize_t, UInt64, Ptr{UInt64}), epoch, start, milestones, milestone_count, maximum, batch_size)
+
+mutable struct sab_chunked_step_options <: Struct
+    struct_size::Csize_t
+    chunk::Ptr{Cvoid}
+    begin_::Ptr{Cvoid}
+    ctx::Ptr{Cvoid}
+    sample_weights::Ptr{Float64}
+    chunk_size::UInt64
+    sab_chunked_step_options() = new()
+end
+
+const _sab_chunked_step_options_init = Ref(C_NULL)
+sab_chunked_step_options_init(options, struct_size) = ccall(_sab_chunked_step_options_init[], Cvoid, (Ptr{sab_chunked_step_options}, Csize_t), options, struct_size)
+init(options::sab_chunked_step_options) = sab_chunked_step_options_init(options, sizeof(options))
+const _sab_chunked_step = Ref(C_NULL)
+sab_chunked_step(probe, count, options, chunk_size) = ccall(_sab_chunked_step[], sab_status, (Ptr{sab_probe}, UInt64, Ptr{sab_chunked_step_options}, Ptr{UInt64}), probe, count, options, chunk_size)
+const _sab_memory_guard_step = Ref(C_NULL)
+sab_memory_guard_step(guard, batch, options) = ccall(_sab_memory_guard_step[], sab_status, (Ptr{sab_memory_guard}, Ptr{sab_batch}, Ptr{sab_chunked_step_options}), guard, batch, options)
 const SAB_RECORD_BYTES = 0
 const SAB_RECORD_LIST = 1
 const SAB_RECORD_OBJECT = 2
@@ -1199,14 +1199,11 @@ function load(library)
     _sab_set_log_callback[] = dlsym(library, :sab_set_log_callback)
     _sab_sizes_options_init[] = dlsym(library, :sab_sizes_options_init)
     _sab_sizes_new[] = dlsym(library, :sab_sizes_new)
-    _sab_sizes_npy_new[] = dlsym(library, :sab_sizes_npy_new)
-    _sab_sizes_npy_read[] = dlsym(library, :sab_sizes_npy_read)
     _sab_sizes_callback_new[] = dlsym(library, :sab_sizes_callback_new)
     _sab_sizes_count[] = dlsym(library, :sab_sizes_count)
     _sab_sizes_get[] = dlsym(library, :sab_sizes_get)
     _sab_sizes_free[] = dlsym(library, :sab_sizes_free)
     _sab_plan_options_init[] = dlsym(library, :sab_plan_options_init)
-    _sab_create_buckets[] = dlsym(library, :sab_create_buckets)
     _sab_plan_new[] = dlsym(library, :sab_plan_new)
     _sab_plan_get_info[] = dlsym(library, :sab_plan_get_info)
     _sab_plan_get_bucket[] = dlsym(library, :sab_plan_get_bucket)
@@ -1220,12 +1217,6 @@ function load(library)
     _sab_bucket_sampler_new[] = dlsym(library, :sab_bucket_sampler_new)
     _sab_sequential_sampler_new[] = dlsym(library, :sab_sequential_sampler_new)
     _sab_plan_worst_batches[] = dlsym(library, :sab_plan_worst_batches)
-    _sab_size_aware_sampler_new[] = dlsym(library, :sab_size_aware_sampler_new)
-    _sab_size_aware_stream_sampler_new[] = dlsym(library, :sab_size_aware_stream_sampler_new)
-    _sab_torch_sampler_options_init[] = dlsym(library, :sab_torch_sampler_options_init)
-    _sab_torch_sampler_new[] = dlsym(library, :sab_torch_sampler_new)
-    _sab_torch_sampler_get_generator[] = dlsym(library, :sab_torch_sampler_get_generator)
-    _sab_torch_sampler_set_generator[] = dlsym(library, :sab_torch_sampler_set_generator)
     _sab_next_batch[] = dlsym(library, :sab_next_batch)
     _sab_next_batches[] = dlsym(library, :sab_next_batches)
     _sab_sampler_at[] = dlsym(library, :sab_sampler_at)
@@ -1240,15 +1231,6 @@ function load(library)
     _sab_sampler_state_restore[] = dlsym(library, :sab_sampler_state_restore)
     _sab_sampler_free[] = dlsym(library, :sab_sampler_free)
     _sab_plan_report[] = dlsym(library, :sab_plan_report)
-    _sab_partition_options_init[] = dlsym(library, :sab_partition_options_init)
-    _sab_partition[] = dlsym(library, :sab_partition)
-    _sab_batches_add[] = dlsym(library, :sab_batches_add)
-    _sab_load_balancing_options_init[] = dlsym(library, :sab_load_balancing_options_init)
-    _sab_load_balancing_sampler_new[] = dlsym(library, :sab_load_balancing_sampler_new)
-    _sab_load_balancing_batch_sampler_new[] = dlsym(library, :sab_load_balancing_batch_sampler_new)
-    _sab_balanced_options_init[] = dlsym(library, :sab_balanced_options_init)
-    _sab_balanced_sampler_new[] = dlsym(library, :sab_balanced_sampler_new)
-    _sab_sampler_balance_report[] = dlsym(library, :sab_sampler_balance_report)
     _sab_ranks_from_environment[] = dlsym(library, :sab_ranks_from_environment)
     _sab_data_rank[] = dlsym(library, :sab_data_rank)
     _sab_sampler_check_ranks[] = dlsym(library, :sab_sampler_check_ranks)
@@ -1285,19 +1267,37 @@ function load(library)
     _sab_memory_model_free[] = dlsym(library, :sab_memory_model_free)
     _sab_find_max_batch_options_init[] = dlsym(library, :sab_find_max_batch_options_init)
     _sab_find_max_batch[] = dlsym(library, :sab_find_max_batch)
+    _sab_plan_verify[] = dlsym(library, :sab_plan_verify)
+    _sab_memory_guard_options_init[] = dlsym(library, :sab_memory_guard_options_init)
+    _sab_memory_guard_new[] = dlsym(library, :sab_memory_guard_new)
+    _sab_memory_guard_begin[] = dlsym(library, :sab_memory_guard_begin)
+    _sab_memory_guard_end[] = dlsym(library, :sab_memory_guard_end)
+    _sab_memory_guard_get_info[] = dlsym(library, :sab_memory_guard_get_info)
+    _sab_memory_guard_free[] = dlsym(library, :sab_memory_guard_free)
+    _sab_create_buckets[] = dlsym(library, :sab_create_buckets)
+    _sab_size_aware_sampler_new[] = dlsym(library, :sab_size_aware_sampler_new)
+    _sab_size_aware_stream_sampler_new[] = dlsym(library, :sab_size_aware_stream_sampler_new)
+    _sab_torch_sampler_options_init[] = dlsym(library, :sab_torch_sampler_options_init)
+    _sab_torch_sampler_new[] = dlsym(library, :sab_torch_sampler_new)
+    _sab_torch_sampler_get_generator[] = dlsym(library, :sab_torch_sampler_get_generator)
+    _sab_torch_sampler_set_generator[] = dlsym(library, :sab_torch_sampler_set_generator)
+    _sab_batches_add[] = dlsym(library, :sab_batches_add)
+    _sab_load_balancing_options_init[] = dlsym(library, :sab_load_balancing_options_init)
+    _sab_load_balancing_sampler_new[] = dlsym(library, :sab_load_balancing_sampler_new)
+    _sab_load_balancing_batch_sampler_new[] = dlsym(library, :sab_load_balancing_batch_sampler_new)
+    _sab_sizes_npy_new[] = dlsym(library, :sab_sizes_npy_new)
+    _sab_sizes_npy_read[] = dlsym(library, :sab_sizes_npy_read)
+    _sab_partition_options_init[] = dlsym(library, :sab_partition_options_init)
+    _sab_partition[] = dlsym(library, :sab_partition)
+    _sab_balanced_options_init[] = dlsym(library, :sab_balanced_options_init)
+    _sab_balanced_sampler_new[] = dlsym(library, :sab_balanced_sampler_new)
+    _sab_sampler_balance_report[] = dlsym(library, :sab_sampler_balance_report)
     _sab_grow_batch[] = dlsym(library, :sab_grow_batch)
     _sab_grow_linear[] = dlsym(library, :sab_grow_linear)
     _sab_grow_doubling[] = dlsym(library, :sab_grow_doubling)
     _sab_chunked_step_options_init[] = dlsym(library, :sab_chunked_step_options_init)
     _sab_chunked_step[] = dlsym(library, :sab_chunked_step)
-    _sab_plan_verify[] = dlsym(library, :sab_plan_verify)
-    _sab_memory_guard_options_init[] = dlsym(library, :sab_memory_guard_options_init)
-    _sab_memory_guard_new[] = dlsym(library, :sab_memory_guard_new)
     _sab_memory_guard_step[] = dlsym(library, :sab_memory_guard_step)
-    _sab_memory_guard_begin[] = dlsym(library, :sab_memory_guard_begin)
-    _sab_memory_guard_end[] = dlsym(library, :sab_memory_guard_end)
-    _sab_memory_guard_get_info[] = dlsym(library, :sab_memory_guard_get_info)
-    _sab_memory_guard_free[] = dlsym(library, :sab_memory_guard_free)
     _sab_object_functions_init[] = dlsym(library, :sab_object_functions_init)
     _sab_stream_next[] = dlsym(library, :sab_stream_next)
     _sab_stream_set_progress[] = dlsym(library, :sab_stream_set_progress)

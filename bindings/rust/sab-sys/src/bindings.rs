@@ -27,15 +27,15 @@ pub const SAB_UINT32: i32 = 7;
 pub const SAB_UINT64: i32 = 8;
 pub const SAB_FLOAT32: i32 = 9;
 pub const SAB_FLOAT64: i32 = 10;
-pub const SAB_BUCKETS_AUTO: i32 = 0;
-pub const SAB_BUCKETS_BOUNDARIES: i32 = 1;
-pub const SAB_BUCKETS_OPTIMAL: i32 = 2;
-pub const SAB_BUCKETS_RANK: i32 = 3;
 pub const SAB_COST_PADDED: i32 = 0;
 pub const SAB_COST_QUADRATIC: i32 = 1;
 pub const SAB_COST_POLYNOMIAL: i32 = 2;
 pub const SAB_COST_CALLBACK: i32 = 3;
 pub const SAB_COST_TERMS: i32 = 4;
+pub const SAB_BUCKETS_AUTO: i32 = 0;
+pub const SAB_BUCKETS_BOUNDARIES: i32 = 1;
+pub const SAB_BUCKETS_OPTIMAL: i32 = 2;
+pub const SAB_BUCKETS_RANK: i32 = 3;
 pub const SAB_TAIL_KEEP: i32 = 0;
 pub const SAB_TAIL_MERGE: i32 = 1;
 pub const SAB_TAIL_DROP: i32 = 2;
@@ -46,13 +46,7 @@ pub const SAB_OVERSIZE_SINGLE: i32 = 2;
 pub const SAB_LAST_STEP_SPLIT: i32 = 0;
 pub const SAB_LAST_STEP_DROP: i32 = 1;
 pub const SAB_LAST_STEP_WRAP: i32 = 2;
-pub const SAB_TORCH_SHUFFLE_NONE: i32 = 0;
-pub const SAB_TORCH_SHUFFLE_ALL: i32 = 1;
-pub const SAB_TORCH_SHUFFLE_BUCKETS: i32 = 2;
-pub const SAB_TORCH_GENERATOR_WORDS: i32 = 625;
 pub const SAB_STATE_SIZE: i32 = 136;
-pub const SAB_PARTITION_KARMARKAR_KARP: i32 = 0;
-pub const SAB_PARTITION_LONGEST_FIRST: i32 = 1;
 pub const SAB_PACK_BEST_FIT: i32 = 0;
 pub const SAB_PACK_HISTOGRAM: i32 = 1;
 pub const SAB_PACK_FIRST_FIT: i32 = 2;
@@ -66,13 +60,12 @@ pub const SAB_SEARCH_HALVE: i32 = 3;
 pub const SAB_ROUND_NONE: i32 = 0;
 pub const SAB_ROUND_POWER_OF_TWO: i32 = 1;
 pub const SAB_ROUND_MULTIPLE: i32 = 2;
-pub const SAB_THRESHOLDS_LEAST_TOTAL: i32 = 0;
-pub const SAB_THRESHOLDS_LEAST_WORST: i32 = 1;
-pub const SAB_THRESHOLDS_RANDOMISED: i32 = 2;
-pub const SAB_PADDING_CONSTANT: i32 = 0;
-pub const SAB_PADDING_REPEAT: i32 = 1;
-pub const SAB_MASK_ALL: i32 = 0;
-pub const SAB_MASK_ANY: i32 = 1;
+pub const SAB_TORCH_SHUFFLE_NONE: i32 = 0;
+pub const SAB_TORCH_SHUFFLE_ALL: i32 = 1;
+pub const SAB_TORCH_SHUFFLE_BUCKETS: i32 = 2;
+pub const SAB_TORCH_GENERATOR_WORDS: i32 = 625;
+pub const SAB_PARTITION_KARMARKAR_KARP: i32 = 0;
+pub const SAB_PARTITION_LONGEST_FIRST: i32 = 1;
 pub const SAB_RECORD_BYTES: i32 = 0;
 pub const SAB_RECORD_LIST: i32 = 1;
 pub const SAB_RECORD_OBJECT: i32 = 2;
@@ -80,6 +73,13 @@ pub const SAB_FRAMING_LINES: i32 = 0;
 pub const SAB_FRAMING_LENGTH: i32 = 1;
 pub const SAB_ON_ERROR_STOP: i32 = 0;
 pub const SAB_ON_ERROR_SKIP: i32 = 1;
+pub const SAB_THRESHOLDS_LEAST_TOTAL: i32 = 0;
+pub const SAB_THRESHOLDS_LEAST_WORST: i32 = 1;
+pub const SAB_THRESHOLDS_RANDOMISED: i32 = 2;
+pub const SAB_PADDING_CONSTANT: i32 = 0;
+pub const SAB_PADDING_REPEAT: i32 = 1;
+pub const SAB_MASK_ALL: i32 = 0;
+pub const SAB_MASK_ANY: i32 = 1;
 pub const SAB_CACHE_DEGRADE: i32 = 0;
 pub const SAB_CACHE_ERROR: i32 = 1;
 pub type sab_status = i32;
@@ -157,19 +157,6 @@ extern "C" {
         sizes: *mut *mut sab_sizes,
     ) -> sab_status;
 }
-extern "C" {
-    pub fn sab_sizes_npy_new(
-        path: *const ::core::ffi::c_char,
-        sizes: *mut *mut sab_sizes,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_sizes_npy_read(
-        data: *const ::core::ffi::c_void,
-        size: usize,
-        sizes: *mut *mut sab_sizes,
-    ) -> sab_status;
-}
 pub type sab_size_fn = ::core::option::Option<
     unsafe extern "C" fn(
         ctx: *mut ::core::ffi::c_void,
@@ -200,12 +187,6 @@ extern "C" {
 extern "C" {
     pub fn sab_sizes_free(sizes: *mut sab_sizes);
 }
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_plan {
-    _unused: [u8; 0],
-}
-pub type sab_buckets = i32;
 pub type sab_cost = i32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -228,8 +209,6 @@ const _: () = {
         "Offset of field: sab_cost_term::length_power",
     ][::core::mem::offset_of!(sab_cost_term, length_power) - 12usize];
 };
-pub type sab_tail = i32;
-pub type sab_oversize = i32;
 pub type sab_cost_fn = ::core::option::Option<
     unsafe extern "C" fn(
         ctx: *mut ::core::ffi::c_void,
@@ -238,6 +217,14 @@ pub type sab_cost_fn = ::core::option::Option<
         cost: *mut f64,
     ) -> i32,
 >;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_plan {
+    _unused: [u8; 0],
+}
+pub type sab_buckets = i32;
+pub type sab_tail = i32;
+pub type sab_oversize = i32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct sab_plan_options {
@@ -451,17 +438,6 @@ const _: () = {
     ][::core::mem::offset_of!(sab_plan_info, budget) - 64usize];
 };
 extern "C" {
-    pub fn sab_create_buckets(
-        sizes: *const sab_sizes,
-        max_width: i64,
-        min_bucket_count: i64,
-        boundaries: *mut i64,
-        bucket_sizes: *mut i64,
-        capacity: usize,
-        bucket_count: *mut usize,
-    ) -> sab_status;
-}
-extern "C" {
     pub fn sab_plan_new(
         sizes: *const sab_sizes,
         options: *const sab_plan_options,
@@ -671,108 +647,6 @@ extern "C" {
     ) -> sab_status;
 }
 extern "C" {
-    pub fn sab_size_aware_sampler_new(
-        indices: *const i64,
-        count: usize,
-        sizes: *const sab_sizes,
-        max_total_size: f64,
-        options: *const sab_sampler_options,
-        sampler: *mut *mut sab_sampler,
-    ) -> sab_status;
-}
-pub type sab_index_fn = ::core::option::Option<
-    unsafe extern "C" fn(
-        ctx: *mut ::core::ffi::c_void,
-        epoch: u64,
-        position: u64,
-        index: *mut i64,
-        size: *mut f64,
-    ) -> i32,
->;
-extern "C" {
-    pub fn sab_size_aware_stream_sampler_new(
-        source: sab_index_fn,
-        ctx: *mut ::core::ffi::c_void,
-        release: ::core::option::Option<
-            unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
-        >,
-        max_total_size: f64,
-        sampler: *mut *mut sab_sampler,
-    ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_torch_sampler_options {
-    pub struct_size: usize,
-    pub seed: u64,
-    pub shuffle: i32,
-    pub max_total_size: f64,
-    pub sizes: *const sab_sizes,
-    pub size: sab_size_fn,
-    pub size_ctx: *mut ::core::ffi::c_void,
-    pub release: ::core::option::Option<
-        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
-    >,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_torch_sampler_options",
-    ][::core::mem::size_of::<sab_torch_sampler_options>() - 64usize];
-    [
-        "Alignment of sab_torch_sampler_options",
-    ][::core::mem::align_of::<sab_torch_sampler_options>() - 8usize];
-    [
-        "Offset of field: sab_torch_sampler_options::struct_size",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, struct_size) - 0usize];
-    [
-        "Offset of field: sab_torch_sampler_options::seed",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, seed) - 8usize];
-    [
-        "Offset of field: sab_torch_sampler_options::shuffle",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, shuffle) - 16usize];
-    [
-        "Offset of field: sab_torch_sampler_options::max_total_size",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, max_total_size) - 24usize];
-    [
-        "Offset of field: sab_torch_sampler_options::sizes",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, sizes) - 32usize];
-    [
-        "Offset of field: sab_torch_sampler_options::size",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, size) - 40usize];
-    [
-        "Offset of field: sab_torch_sampler_options::size_ctx",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, size_ctx) - 48usize];
-    [
-        "Offset of field: sab_torch_sampler_options::release",
-    ][::core::mem::offset_of!(sab_torch_sampler_options, release) - 56usize];
-};
-extern "C" {
-    pub fn sab_torch_sampler_options_init(
-        options: *mut sab_torch_sampler_options,
-        struct_size: usize,
-    );
-}
-extern "C" {
-    pub fn sab_torch_sampler_new(
-        plan: *const sab_plan,
-        options: *const sab_torch_sampler_options,
-        sampler: *mut *mut sab_sampler,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_sampler_get_generator(
-        sampler: *const sab_sampler,
-        words: *mut u32,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_sampler_set_generator(
-        sampler: *mut sab_sampler,
-        words: *const u32,
-    ) -> sab_status;
-}
-extern "C" {
     pub fn sab_next_batch(
         sampler: *mut sab_sampler,
         batch: *mut sab_batch,
@@ -939,328 +813,6 @@ extern "C" {
         report: *mut sab_report,
     ) -> sab_status;
 }
-pub type sab_partition_method = i32;
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_partition_options {
-    pub struct_size: usize,
-    pub method: sab_partition_method,
-    pub equal_counts: i32,
-    pub weights: *const f64,
-    pub capacity: f64,
-    pub progress: sab_progress_fn,
-    pub progress_ctx: *mut ::core::ffi::c_void,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_partition_options",
-    ][::core::mem::size_of::<sab_partition_options>() - 48usize];
-    [
-        "Alignment of sab_partition_options",
-    ][::core::mem::align_of::<sab_partition_options>() - 8usize];
-    [
-        "Offset of field: sab_partition_options::struct_size",
-    ][::core::mem::offset_of!(sab_partition_options, struct_size) - 0usize];
-    [
-        "Offset of field: sab_partition_options::method",
-    ][::core::mem::offset_of!(sab_partition_options, method) - 8usize];
-    [
-        "Offset of field: sab_partition_options::equal_counts",
-    ][::core::mem::offset_of!(sab_partition_options, equal_counts) - 12usize];
-    [
-        "Offset of field: sab_partition_options::weights",
-    ][::core::mem::offset_of!(sab_partition_options, weights) - 16usize];
-    [
-        "Offset of field: sab_partition_options::capacity",
-    ][::core::mem::offset_of!(sab_partition_options, capacity) - 24usize];
-    [
-        "Offset of field: sab_partition_options::progress",
-    ][::core::mem::offset_of!(sab_partition_options, progress) - 32usize];
-    [
-        "Offset of field: sab_partition_options::progress_ctx",
-    ][::core::mem::offset_of!(sab_partition_options, progress_ctx) - 40usize];
-};
-extern "C" {
-    pub fn sab_partition_options_init(
-        options: *mut sab_partition_options,
-        struct_size: usize,
-    );
-}
-extern "C" {
-    pub fn sab_partition(
-        costs: *const f64,
-        count: usize,
-        parts: u64,
-        options: *const sab_partition_options,
-        part_of: *mut u32,
-    ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_batches {
-    _unused: [u8; 0],
-}
-extern "C" {
-    pub fn sab_batches_add(
-        batches: *mut sab_batches,
-        indices: *const i64,
-        count: usize,
-    ) -> sab_status;
-}
-pub type sab_make_batches_fn = ::core::option::Option<
-    unsafe extern "C" fn(
-        ctx: *mut ::core::ffi::c_void,
-        indices: *const i64,
-        count: usize,
-        batches: *mut sab_batches,
-    ) -> i32,
->;
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_load_balancing_options {
-    pub struct_size: usize,
-    pub shuffle: i32,
-    pub drop_last: i32,
-    pub random_level: f64,
-    pub batch_size: u64,
-    pub max_total: f64,
-    pub make_batches: sab_make_batches_fn,
-    pub make_batches_ctx: *mut ::core::ffi::c_void,
-    pub release: ::core::option::Option<
-        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
-    >,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_load_balancing_options",
-    ][::core::mem::size_of::<sab_load_balancing_options>() - 64usize];
-    [
-        "Alignment of sab_load_balancing_options",
-    ][::core::mem::align_of::<sab_load_balancing_options>() - 8usize];
-    [
-        "Offset of field: sab_load_balancing_options::struct_size",
-    ][::core::mem::offset_of!(sab_load_balancing_options, struct_size) - 0usize];
-    [
-        "Offset of field: sab_load_balancing_options::shuffle",
-    ][::core::mem::offset_of!(sab_load_balancing_options, shuffle) - 8usize];
-    [
-        "Offset of field: sab_load_balancing_options::drop_last",
-    ][::core::mem::offset_of!(sab_load_balancing_options, drop_last) - 12usize];
-    [
-        "Offset of field: sab_load_balancing_options::random_level",
-    ][::core::mem::offset_of!(sab_load_balancing_options, random_level) - 16usize];
-    [
-        "Offset of field: sab_load_balancing_options::batch_size",
-    ][::core::mem::offset_of!(sab_load_balancing_options, batch_size) - 24usize];
-    [
-        "Offset of field: sab_load_balancing_options::max_total",
-    ][::core::mem::offset_of!(sab_load_balancing_options, max_total) - 32usize];
-    [
-        "Offset of field: sab_load_balancing_options::make_batches",
-    ][::core::mem::offset_of!(sab_load_balancing_options, make_batches) - 40usize];
-    [
-        "Offset of field: sab_load_balancing_options::make_batches_ctx",
-    ][::core::mem::offset_of!(sab_load_balancing_options, make_batches_ctx) - 48usize];
-    [
-        "Offset of field: sab_load_balancing_options::release",
-    ][::core::mem::offset_of!(sab_load_balancing_options, release) - 56usize];
-};
-extern "C" {
-    pub fn sab_load_balancing_options_init(
-        options: *mut sab_load_balancing_options,
-        struct_size: usize,
-    );
-}
-extern "C" {
-    pub fn sab_load_balancing_sampler_new(
-        complexity: *const sab_sizes,
-        balancing: *const sab_load_balancing_options,
-        options: *const sab_sampler_options,
-        sampler: *mut *mut sab_sampler,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_load_balancing_batch_sampler_new(
-        complexity: *const sab_sizes,
-        balancing: *const sab_load_balancing_options,
-        options: *const sab_sampler_options,
-        sampler: *mut *mut sab_sampler,
-    ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_balanced_options {
-    pub struct_size: usize,
-    pub micro_batches: u64,
-    pub samples: u64,
-    pub max_total: f64,
-    pub memory_terms: *const sab_cost_term,
-    pub memory_term_count: usize,
-    pub memory_budget: f64,
-    pub fill: f64,
-    pub cost: sab_cost,
-    pub coefficients: *const f64,
-    pub coefficient_count: usize,
-    pub cost_terms: *const sab_cost_term,
-    pub cost_term_count: usize,
-    pub cost_fn: sab_cost_fn,
-    pub cost_ctx: *mut ::core::ffi::c_void,
-    pub method: sab_partition_method,
-    pub oversize: sab_oversize,
-    pub progress: sab_progress_fn,
-    pub progress_ctx: *mut ::core::ffi::c_void,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_balanced_options",
-    ][::core::mem::size_of::<sab_balanced_options>() - 144usize];
-    [
-        "Alignment of sab_balanced_options",
-    ][::core::mem::align_of::<sab_balanced_options>() - 8usize];
-    [
-        "Offset of field: sab_balanced_options::struct_size",
-    ][::core::mem::offset_of!(sab_balanced_options, struct_size) - 0usize];
-    [
-        "Offset of field: sab_balanced_options::micro_batches",
-    ][::core::mem::offset_of!(sab_balanced_options, micro_batches) - 8usize];
-    [
-        "Offset of field: sab_balanced_options::samples",
-    ][::core::mem::offset_of!(sab_balanced_options, samples) - 16usize];
-    [
-        "Offset of field: sab_balanced_options::max_total",
-    ][::core::mem::offset_of!(sab_balanced_options, max_total) - 24usize];
-    [
-        "Offset of field: sab_balanced_options::memory_terms",
-    ][::core::mem::offset_of!(sab_balanced_options, memory_terms) - 32usize];
-    [
-        "Offset of field: sab_balanced_options::memory_term_count",
-    ][::core::mem::offset_of!(sab_balanced_options, memory_term_count) - 40usize];
-    [
-        "Offset of field: sab_balanced_options::memory_budget",
-    ][::core::mem::offset_of!(sab_balanced_options, memory_budget) - 48usize];
-    [
-        "Offset of field: sab_balanced_options::fill",
-    ][::core::mem::offset_of!(sab_balanced_options, fill) - 56usize];
-    [
-        "Offset of field: sab_balanced_options::cost",
-    ][::core::mem::offset_of!(sab_balanced_options, cost) - 64usize];
-    [
-        "Offset of field: sab_balanced_options::coefficients",
-    ][::core::mem::offset_of!(sab_balanced_options, coefficients) - 72usize];
-    [
-        "Offset of field: sab_balanced_options::coefficient_count",
-    ][::core::mem::offset_of!(sab_balanced_options, coefficient_count) - 80usize];
-    [
-        "Offset of field: sab_balanced_options::cost_terms",
-    ][::core::mem::offset_of!(sab_balanced_options, cost_terms) - 88usize];
-    [
-        "Offset of field: sab_balanced_options::cost_term_count",
-    ][::core::mem::offset_of!(sab_balanced_options, cost_term_count) - 96usize];
-    [
-        "Offset of field: sab_balanced_options::cost_fn",
-    ][::core::mem::offset_of!(sab_balanced_options, cost_fn) - 104usize];
-    [
-        "Offset of field: sab_balanced_options::cost_ctx",
-    ][::core::mem::offset_of!(sab_balanced_options, cost_ctx) - 112usize];
-    [
-        "Offset of field: sab_balanced_options::method",
-    ][::core::mem::offset_of!(sab_balanced_options, method) - 120usize];
-    [
-        "Offset of field: sab_balanced_options::oversize",
-    ][::core::mem::offset_of!(sab_balanced_options, oversize) - 124usize];
-    [
-        "Offset of field: sab_balanced_options::progress",
-    ][::core::mem::offset_of!(sab_balanced_options, progress) - 128usize];
-    [
-        "Offset of field: sab_balanced_options::progress_ctx",
-    ][::core::mem::offset_of!(sab_balanced_options, progress_ctx) - 136usize];
-};
-extern "C" {
-    pub fn sab_balanced_options_init(
-        options: *mut sab_balanced_options,
-        struct_size: usize,
-    );
-}
-extern "C" {
-    pub fn sab_balanced_sampler_new(
-        sizes: *const sab_sizes,
-        balanced: *const sab_balanced_options,
-        options: *const sab_sampler_options,
-        sampler: *mut *mut sab_sampler,
-    ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_balance_report {
-    pub struct_size: usize,
-    pub samples: u64,
-    pub skipped: u64,
-    pub dropped: u64,
-    pub steps: u64,
-    pub total: f64,
-    pub fill: f64,
-    pub rank_imbalance: f64,
-    pub largest_rank_imbalance: f64,
-    pub micro_batch_imbalance: f64,
-    pub time: f64,
-    pub least_time: f64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_balance_report",
-    ][::core::mem::size_of::<sab_balance_report>() - 96usize];
-    [
-        "Alignment of sab_balance_report",
-    ][::core::mem::align_of::<sab_balance_report>() - 8usize];
-    [
-        "Offset of field: sab_balance_report::struct_size",
-    ][::core::mem::offset_of!(sab_balance_report, struct_size) - 0usize];
-    [
-        "Offset of field: sab_balance_report::samples",
-    ][::core::mem::offset_of!(sab_balance_report, samples) - 8usize];
-    [
-        "Offset of field: sab_balance_report::skipped",
-    ][::core::mem::offset_of!(sab_balance_report, skipped) - 16usize];
-    [
-        "Offset of field: sab_balance_report::dropped",
-    ][::core::mem::offset_of!(sab_balance_report, dropped) - 24usize];
-    [
-        "Offset of field: sab_balance_report::steps",
-    ][::core::mem::offset_of!(sab_balance_report, steps) - 32usize];
-    [
-        "Offset of field: sab_balance_report::total",
-    ][::core::mem::offset_of!(sab_balance_report, total) - 40usize];
-    [
-        "Offset of field: sab_balance_report::fill",
-    ][::core::mem::offset_of!(sab_balance_report, fill) - 48usize];
-    [
-        "Offset of field: sab_balance_report::rank_imbalance",
-    ][::core::mem::offset_of!(sab_balance_report, rank_imbalance) - 56usize];
-    [
-        "Offset of field: sab_balance_report::largest_rank_imbalance",
-    ][::core::mem::offset_of!(sab_balance_report, largest_rank_imbalance) - 64usize];
-    [
-        "Offset of field: sab_balance_report::micro_batch_imbalance",
-    ][::core::mem::offset_of!(sab_balance_report, micro_batch_imbalance) - 72usize];
-    [
-        "Offset of field: sab_balance_report::time",
-    ][::core::mem::offset_of!(sab_balance_report, time) - 80usize];
-    [
-        "Offset of field: sab_balance_report::least_time",
-    ][::core::mem::offset_of!(sab_balance_report, least_time) - 88usize];
-};
-extern "C" {
-    pub fn sab_sampler_balance_report(
-        sampler: *mut sab_sampler,
-        progress: sab_progress_fn,
-        progress_ctx: *mut ::core::ffi::c_void,
-        report: *mut sab_balance_report,
-    ) -> sab_status;
-}
 extern "C" {
     pub fn sab_ranks_from_environment(
         rank: *mut u64,
@@ -1283,6 +835,13 @@ pub type sab_all_gather_fn = ::core::option::Option<
         mine: *const ::core::ffi::c_void,
         size: usize,
         all: *mut ::core::ffi::c_void,
+    ) -> i32,
+>;
+pub type sab_reduce_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        values: *mut i64,
+        count: usize,
     ) -> i32,
 >;
 extern "C" {
@@ -1996,13 +1555,6 @@ extern "C" {
 extern "C" {
     pub fn sab_memory_model_free(model: *mut sab_memory_model);
 }
-pub type sab_reduce_fn = ::core::option::Option<
-    unsafe extern "C" fn(
-        ctx: *mut ::core::ffi::c_void,
-        values: *mut i64,
-        count: usize,
-    ) -> i32,
->;
 pub type sab_trial_fn = ::core::option::Option<
     unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, count: u64, length: f64) -> i32,
 >;
@@ -2116,105 +1668,6 @@ extern "C" {
         options: *const sab_find_max_batch_options,
         batch_sizes: *mut u64,
         result: *mut sab_max_batch,
-    ) -> sab_status;
-}
-pub type sab_batch_increase_fn = ::core::option::Option<
-    unsafe extern "C" fn(
-        ctx: *mut ::core::ffi::c_void,
-        epoch: u64,
-        current: u64,
-        increase: *mut i64,
-    ) -> i32,
->;
-extern "C" {
-    pub fn sab_grow_batch(
-        increase: sab_batch_increase_fn,
-        ctx: *mut ::core::ffi::c_void,
-        epoch: u64,
-        current: u64,
-        maximum: u64,
-        batch_size: *mut u64,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_grow_linear(
-        epoch: u64,
-        start: u64,
-        amount: u64,
-        period: u64,
-        maximum: u64,
-        batch_size: *mut u64,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_grow_doubling(
-        epoch: u64,
-        start: u64,
-        milestones: *const u64,
-        milestone_count: usize,
-        maximum: u64,
-        batch_size: *mut u64,
-    ) -> sab_status;
-}
-pub type sab_chunk_fn = ::core::option::Option<
-    unsafe extern "C" fn(
-        ctx: *mut ::core::ffi::c_void,
-        first: u64,
-        count: u64,
-        weight: f64,
-    ) -> i32,
->;
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_chunked_step_options {
-    pub struct_size: usize,
-    pub chunk: sab_chunk_fn,
-    pub begin: ::core::option::Option<
-        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void) -> i32,
-    >,
-    pub ctx: *mut ::core::ffi::c_void,
-    pub sample_weights: *const f64,
-    pub chunk_size: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_chunked_step_options",
-    ][::core::mem::size_of::<sab_chunked_step_options>() - 48usize];
-    [
-        "Alignment of sab_chunked_step_options",
-    ][::core::mem::align_of::<sab_chunked_step_options>() - 8usize];
-    [
-        "Offset of field: sab_chunked_step_options::struct_size",
-    ][::core::mem::offset_of!(sab_chunked_step_options, struct_size) - 0usize];
-    [
-        "Offset of field: sab_chunked_step_options::chunk",
-    ][::core::mem::offset_of!(sab_chunked_step_options, chunk) - 8usize];
-    [
-        "Offset of field: sab_chunked_step_options::begin",
-    ][::core::mem::offset_of!(sab_chunked_step_options, begin) - 16usize];
-    [
-        "Offset of field: sab_chunked_step_options::ctx",
-    ][::core::mem::offset_of!(sab_chunked_step_options, ctx) - 24usize];
-    [
-        "Offset of field: sab_chunked_step_options::sample_weights",
-    ][::core::mem::offset_of!(sab_chunked_step_options, sample_weights) - 32usize];
-    [
-        "Offset of field: sab_chunked_step_options::chunk_size",
-    ][::core::mem::offset_of!(sab_chunked_step_options, chunk_size) - 40usize];
-};
-extern "C" {
-    pub fn sab_chunked_step_options_init(
-        options: *mut sab_chunked_step_options,
-        struct_size: usize,
-    );
-}
-extern "C" {
-    pub fn sab_chunked_step(
-        probe: *mut sab_probe,
-        count: u64,
-        options: *const sab_chunked_step_options,
-        chunk_size: *mut u64,
     ) -> sab_status;
 }
 pub type sab_batch_fn = ::core::option::Option<
@@ -2361,13 +1814,6 @@ extern "C" {
     ) -> sab_status;
 }
 extern "C" {
-    pub fn sab_memory_guard_step(
-        guard: *mut sab_memory_guard,
-        batch: *const sab_batch,
-        options: *const sab_chunked_step_options,
-    ) -> sab_status;
-}
-extern "C" {
     pub fn sab_memory_guard_begin(guard: *mut sab_memory_guard) -> sab_status;
 }
 extern "C" {
@@ -2386,628 +1832,559 @@ extern "C" {
 extern "C" {
     pub fn sab_memory_guard_free(guard: *mut sab_memory_guard);
 }
-pub type sab_thresholds_method = i32;
+extern "C" {
+    pub fn sab_create_buckets(
+        sizes: *const sab_sizes,
+        max_width: i64,
+        min_bucket_count: i64,
+        boundaries: *mut i64,
+        bucket_sizes: *mut i64,
+        capacity: usize,
+        bucket_count: *mut usize,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_size_aware_sampler_new(
+        indices: *const i64,
+        count: usize,
+        sizes: *const sab_sizes,
+        max_total_size: f64,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+pub type sab_index_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        epoch: u64,
+        position: u64,
+        index: *mut i64,
+        size: *mut f64,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_size_aware_stream_sampler_new(
+        source: sab_index_fn,
+        ctx: *mut ::core::ffi::c_void,
+        release: ::core::option::Option<
+            unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+        >,
+        max_total_size: f64,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct sab_thresholds_options {
+pub struct sab_torch_sampler_options {
     pub struct_size: usize,
-    pub method: sab_thresholds_method,
-    pub cost: sab_cost,
-    pub cost_per_sample: i32,
-    pub num_trials: u32,
-    pub tolerate: i64,
     pub seed: u64,
-    pub starts: *const u64,
-    pub coefficients: *const f64,
-    pub coefficient_count: usize,
-    pub cost_terms: *const sab_cost_term,
-    pub cost_term_count: usize,
-    pub cost_fn: sab_cost_fn,
-    pub cost_ctx: *mut ::core::ffi::c_void,
+    pub shuffle: i32,
+    pub max_total_size: f64,
+    pub sizes: *const sab_sizes,
+    pub size: sab_size_fn,
+    pub size_ctx: *mut ::core::ffi::c_void,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_torch_sampler_options",
+    ][::core::mem::size_of::<sab_torch_sampler_options>() - 64usize];
+    [
+        "Alignment of sab_torch_sampler_options",
+    ][::core::mem::align_of::<sab_torch_sampler_options>() - 8usize];
+    [
+        "Offset of field: sab_torch_sampler_options::struct_size",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_torch_sampler_options::seed",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, seed) - 8usize];
+    [
+        "Offset of field: sab_torch_sampler_options::shuffle",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, shuffle) - 16usize];
+    [
+        "Offset of field: sab_torch_sampler_options::max_total_size",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, max_total_size) - 24usize];
+    [
+        "Offset of field: sab_torch_sampler_options::sizes",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, sizes) - 32usize];
+    [
+        "Offset of field: sab_torch_sampler_options::size",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, size) - 40usize];
+    [
+        "Offset of field: sab_torch_sampler_options::size_ctx",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, size_ctx) - 48usize];
+    [
+        "Offset of field: sab_torch_sampler_options::release",
+    ][::core::mem::offset_of!(sab_torch_sampler_options, release) - 56usize];
+};
+extern "C" {
+    pub fn sab_torch_sampler_options_init(
+        options: *mut sab_torch_sampler_options,
+        struct_size: usize,
+    );
+}
+extern "C" {
+    pub fn sab_torch_sampler_new(
+        plan: *const sab_plan,
+        options: *const sab_torch_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_sampler_get_generator(
+        sampler: *const sab_sampler,
+        words: *mut u32,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_sampler_set_generator(
+        sampler: *mut sab_sampler,
+        words: *const u32,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_batches {
+    _unused: [u8; 0],
+}
+extern "C" {
+    pub fn sab_batches_add(
+        batches: *mut sab_batches,
+        indices: *const i64,
+        count: usize,
+    ) -> sab_status;
+}
+pub type sab_make_batches_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        indices: *const i64,
+        count: usize,
+        batches: *mut sab_batches,
+    ) -> i32,
+>;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_load_balancing_options {
+    pub struct_size: usize,
+    pub shuffle: i32,
+    pub drop_last: i32,
+    pub random_level: f64,
+    pub batch_size: u64,
+    pub max_total: f64,
+    pub make_batches: sab_make_batches_fn,
+    pub make_batches_ctx: *mut ::core::ffi::c_void,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void),
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_load_balancing_options",
+    ][::core::mem::size_of::<sab_load_balancing_options>() - 64usize];
+    [
+        "Alignment of sab_load_balancing_options",
+    ][::core::mem::align_of::<sab_load_balancing_options>() - 8usize];
+    [
+        "Offset of field: sab_load_balancing_options::struct_size",
+    ][::core::mem::offset_of!(sab_load_balancing_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_load_balancing_options::shuffle",
+    ][::core::mem::offset_of!(sab_load_balancing_options, shuffle) - 8usize];
+    [
+        "Offset of field: sab_load_balancing_options::drop_last",
+    ][::core::mem::offset_of!(sab_load_balancing_options, drop_last) - 12usize];
+    [
+        "Offset of field: sab_load_balancing_options::random_level",
+    ][::core::mem::offset_of!(sab_load_balancing_options, random_level) - 16usize];
+    [
+        "Offset of field: sab_load_balancing_options::batch_size",
+    ][::core::mem::offset_of!(sab_load_balancing_options, batch_size) - 24usize];
+    [
+        "Offset of field: sab_load_balancing_options::max_total",
+    ][::core::mem::offset_of!(sab_load_balancing_options, max_total) - 32usize];
+    [
+        "Offset of field: sab_load_balancing_options::make_batches",
+    ][::core::mem::offset_of!(sab_load_balancing_options, make_batches) - 40usize];
+    [
+        "Offset of field: sab_load_balancing_options::make_batches_ctx",
+    ][::core::mem::offset_of!(sab_load_balancing_options, make_batches_ctx) - 48usize];
+    [
+        "Offset of field: sab_load_balancing_options::release",
+    ][::core::mem::offset_of!(sab_load_balancing_options, release) - 56usize];
+};
+extern "C" {
+    pub fn sab_load_balancing_options_init(
+        options: *mut sab_load_balancing_options,
+        struct_size: usize,
+    );
+}
+extern "C" {
+    pub fn sab_load_balancing_sampler_new(
+        complexity: *const sab_sizes,
+        balancing: *const sab_load_balancing_options,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_load_balancing_batch_sampler_new(
+        complexity: *const sab_sizes,
+        balancing: *const sab_load_balancing_options,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_sizes_npy_new(
+        path: *const ::core::ffi::c_char,
+        sizes: *mut *mut sab_sizes,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_sizes_npy_read(
+        data: *const ::core::ffi::c_void,
+        size: usize,
+        sizes: *mut *mut sab_sizes,
+    ) -> sab_status;
+}
+pub type sab_partition_method = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_partition_options {
+    pub struct_size: usize,
+    pub method: sab_partition_method,
+    pub equal_counts: i32,
+    pub weights: *const f64,
+    pub capacity: f64,
     pub progress: sab_progress_fn,
     pub progress_ctx: *mut ::core::ffi::c_void,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
-        "Size of sab_thresholds_options",
-    ][::core::mem::size_of::<sab_thresholds_options>() - 112usize];
+        "Size of sab_partition_options",
+    ][::core::mem::size_of::<sab_partition_options>() - 48usize];
     [
-        "Alignment of sab_thresholds_options",
-    ][::core::mem::align_of::<sab_thresholds_options>() - 8usize];
+        "Alignment of sab_partition_options",
+    ][::core::mem::align_of::<sab_partition_options>() - 8usize];
     [
-        "Offset of field: sab_thresholds_options::struct_size",
-    ][::core::mem::offset_of!(sab_thresholds_options, struct_size) - 0usize];
+        "Offset of field: sab_partition_options::struct_size",
+    ][::core::mem::offset_of!(sab_partition_options, struct_size) - 0usize];
     [
-        "Offset of field: sab_thresholds_options::method",
-    ][::core::mem::offset_of!(sab_thresholds_options, method) - 8usize];
+        "Offset of field: sab_partition_options::method",
+    ][::core::mem::offset_of!(sab_partition_options, method) - 8usize];
     [
-        "Offset of field: sab_thresholds_options::cost",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost) - 12usize];
+        "Offset of field: sab_partition_options::equal_counts",
+    ][::core::mem::offset_of!(sab_partition_options, equal_counts) - 12usize];
     [
-        "Offset of field: sab_thresholds_options::cost_per_sample",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_per_sample) - 16usize];
+        "Offset of field: sab_partition_options::weights",
+    ][::core::mem::offset_of!(sab_partition_options, weights) - 16usize];
     [
-        "Offset of field: sab_thresholds_options::num_trials",
-    ][::core::mem::offset_of!(sab_thresholds_options, num_trials) - 20usize];
+        "Offset of field: sab_partition_options::capacity",
+    ][::core::mem::offset_of!(sab_partition_options, capacity) - 24usize];
     [
-        "Offset of field: sab_thresholds_options::tolerate",
-    ][::core::mem::offset_of!(sab_thresholds_options, tolerate) - 24usize];
+        "Offset of field: sab_partition_options::progress",
+    ][::core::mem::offset_of!(sab_partition_options, progress) - 32usize];
     [
-        "Offset of field: sab_thresholds_options::seed",
-    ][::core::mem::offset_of!(sab_thresholds_options, seed) - 32usize];
-    [
-        "Offset of field: sab_thresholds_options::starts",
-    ][::core::mem::offset_of!(sab_thresholds_options, starts) - 40usize];
-    [
-        "Offset of field: sab_thresholds_options::coefficients",
-    ][::core::mem::offset_of!(sab_thresholds_options, coefficients) - 48usize];
-    [
-        "Offset of field: sab_thresholds_options::coefficient_count",
-    ][::core::mem::offset_of!(sab_thresholds_options, coefficient_count) - 56usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_terms",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_terms) - 64usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_term_count",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_term_count) - 72usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_fn",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_fn) - 80usize];
-    [
-        "Offset of field: sab_thresholds_options::cost_ctx",
-    ][::core::mem::offset_of!(sab_thresholds_options, cost_ctx) - 88usize];
-    [
-        "Offset of field: sab_thresholds_options::progress",
-    ][::core::mem::offset_of!(sab_thresholds_options, progress) - 96usize];
-    [
-        "Offset of field: sab_thresholds_options::progress_ctx",
-    ][::core::mem::offset_of!(sab_thresholds_options, progress_ctx) - 104usize];
+        "Offset of field: sab_partition_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_partition_options, progress_ctx) - 40usize];
 };
 extern "C" {
-    pub fn sab_thresholds_options_init(
-        options: *mut sab_thresholds_options,
+    pub fn sab_partition_options_init(
+        options: *mut sab_partition_options,
         struct_size: usize,
     );
 }
+extern "C" {
+    pub fn sab_partition(
+        costs: *const f64,
+        count: usize,
+        parts: u64,
+        options: *const sab_partition_options,
+        part_of: *mut u32,
+    ) -> sab_status;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct sab_thresholds_info {
+pub struct sab_balanced_options {
     pub struct_size: usize,
+    pub micro_batches: u64,
+    pub samples: u64,
+    pub max_total: f64,
+    pub memory_terms: *const sab_cost_term,
+    pub memory_term_count: usize,
+    pub memory_budget: f64,
+    pub fill: f64,
+    pub cost: sab_cost,
+    pub coefficients: *const f64,
+    pub coefficient_count: usize,
+    pub cost_terms: *const sab_cost_term,
+    pub cost_term_count: usize,
+    pub cost_fn: sab_cost_fn,
+    pub cost_ctx: *mut ::core::ffi::c_void,
+    pub method: sab_partition_method,
+    pub oversize: sab_oversize,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_balanced_options",
+    ][::core::mem::size_of::<sab_balanced_options>() - 144usize];
+    [
+        "Alignment of sab_balanced_options",
+    ][::core::mem::align_of::<sab_balanced_options>() - 8usize];
+    [
+        "Offset of field: sab_balanced_options::struct_size",
+    ][::core::mem::offset_of!(sab_balanced_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_balanced_options::micro_batches",
+    ][::core::mem::offset_of!(sab_balanced_options, micro_batches) - 8usize];
+    [
+        "Offset of field: sab_balanced_options::samples",
+    ][::core::mem::offset_of!(sab_balanced_options, samples) - 16usize];
+    [
+        "Offset of field: sab_balanced_options::max_total",
+    ][::core::mem::offset_of!(sab_balanced_options, max_total) - 24usize];
+    [
+        "Offset of field: sab_balanced_options::memory_terms",
+    ][::core::mem::offset_of!(sab_balanced_options, memory_terms) - 32usize];
+    [
+        "Offset of field: sab_balanced_options::memory_term_count",
+    ][::core::mem::offset_of!(sab_balanced_options, memory_term_count) - 40usize];
+    [
+        "Offset of field: sab_balanced_options::memory_budget",
+    ][::core::mem::offset_of!(sab_balanced_options, memory_budget) - 48usize];
+    [
+        "Offset of field: sab_balanced_options::fill",
+    ][::core::mem::offset_of!(sab_balanced_options, fill) - 56usize];
+    [
+        "Offset of field: sab_balanced_options::cost",
+    ][::core::mem::offset_of!(sab_balanced_options, cost) - 64usize];
+    [
+        "Offset of field: sab_balanced_options::coefficients",
+    ][::core::mem::offset_of!(sab_balanced_options, coefficients) - 72usize];
+    [
+        "Offset of field: sab_balanced_options::coefficient_count",
+    ][::core::mem::offset_of!(sab_balanced_options, coefficient_count) - 80usize];
+    [
+        "Offset of field: sab_balanced_options::cost_terms",
+    ][::core::mem::offset_of!(sab_balanced_options, cost_terms) - 88usize];
+    [
+        "Offset of field: sab_balanced_options::cost_term_count",
+    ][::core::mem::offset_of!(sab_balanced_options, cost_term_count) - 96usize];
+    [
+        "Offset of field: sab_balanced_options::cost_fn",
+    ][::core::mem::offset_of!(sab_balanced_options, cost_fn) - 104usize];
+    [
+        "Offset of field: sab_balanced_options::cost_ctx",
+    ][::core::mem::offset_of!(sab_balanced_options, cost_ctx) - 112usize];
+    [
+        "Offset of field: sab_balanced_options::method",
+    ][::core::mem::offset_of!(sab_balanced_options, method) - 120usize];
+    [
+        "Offset of field: sab_balanced_options::oversize",
+    ][::core::mem::offset_of!(sab_balanced_options, oversize) - 124usize];
+    [
+        "Offset of field: sab_balanced_options::progress",
+    ][::core::mem::offset_of!(sab_balanced_options, progress) - 128usize];
+    [
+        "Offset of field: sab_balanced_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_balanced_options, progress_ctx) - 136usize];
+};
+extern "C" {
+    pub fn sab_balanced_options_init(
+        options: *mut sab_balanced_options,
+        struct_size: usize,
+    );
+}
+extern "C" {
+    pub fn sab_balanced_sampler_new(
+        sizes: *const sab_sizes,
+        balanced: *const sab_balanced_options,
+        options: *const sab_sampler_options,
+        sampler: *mut *mut sab_sampler,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_balance_report {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub skipped: u64,
+    pub dropped: u64,
+    pub steps: u64,
     pub total: f64,
-    pub worst: f64,
-    pub largest_difference: f64,
-    pub even: u64,
-    pub repeated: u64,
-    pub not_tolerated: u64,
-    pub extreme: u64,
-    pub narrow: u64,
+    pub fill: f64,
+    pub rank_imbalance: f64,
+    pub largest_rank_imbalance: f64,
+    pub micro_batch_imbalance: f64,
+    pub time: f64,
+    pub least_time: f64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
-        "Size of sab_thresholds_info",
-    ][::core::mem::size_of::<sab_thresholds_info>() - 72usize];
+        "Size of sab_balance_report",
+    ][::core::mem::size_of::<sab_balance_report>() - 96usize];
     [
-        "Alignment of sab_thresholds_info",
-    ][::core::mem::align_of::<sab_thresholds_info>() - 8usize];
+        "Alignment of sab_balance_report",
+    ][::core::mem::align_of::<sab_balance_report>() - 8usize];
     [
-        "Offset of field: sab_thresholds_info::struct_size",
-    ][::core::mem::offset_of!(sab_thresholds_info, struct_size) - 0usize];
+        "Offset of field: sab_balance_report::struct_size",
+    ][::core::mem::offset_of!(sab_balance_report, struct_size) - 0usize];
     [
-        "Offset of field: sab_thresholds_info::total",
-    ][::core::mem::offset_of!(sab_thresholds_info, total) - 8usize];
+        "Offset of field: sab_balance_report::samples",
+    ][::core::mem::offset_of!(sab_balance_report, samples) - 8usize];
     [
-        "Offset of field: sab_thresholds_info::worst",
-    ][::core::mem::offset_of!(sab_thresholds_info, worst) - 16usize];
+        "Offset of field: sab_balance_report::skipped",
+    ][::core::mem::offset_of!(sab_balance_report, skipped) - 16usize];
     [
-        "Offset of field: sab_thresholds_info::largest_difference",
-    ][::core::mem::offset_of!(sab_thresholds_info, largest_difference) - 24usize];
+        "Offset of field: sab_balance_report::dropped",
+    ][::core::mem::offset_of!(sab_balance_report, dropped) - 24usize];
     [
-        "Offset of field: sab_thresholds_info::even",
-    ][::core::mem::offset_of!(sab_thresholds_info, even) - 32usize];
+        "Offset of field: sab_balance_report::steps",
+    ][::core::mem::offset_of!(sab_balance_report, steps) - 32usize];
     [
-        "Offset of field: sab_thresholds_info::repeated",
-    ][::core::mem::offset_of!(sab_thresholds_info, repeated) - 40usize];
+        "Offset of field: sab_balance_report::total",
+    ][::core::mem::offset_of!(sab_balance_report, total) - 40usize];
     [
-        "Offset of field: sab_thresholds_info::not_tolerated",
-    ][::core::mem::offset_of!(sab_thresholds_info, not_tolerated) - 48usize];
+        "Offset of field: sab_balance_report::fill",
+    ][::core::mem::offset_of!(sab_balance_report, fill) - 48usize];
     [
-        "Offset of field: sab_thresholds_info::extreme",
-    ][::core::mem::offset_of!(sab_thresholds_info, extreme) - 56usize];
+        "Offset of field: sab_balance_report::rank_imbalance",
+    ][::core::mem::offset_of!(sab_balance_report, rank_imbalance) - 56usize];
     [
-        "Offset of field: sab_thresholds_info::narrow",
-    ][::core::mem::offset_of!(sab_thresholds_info, narrow) - 64usize];
+        "Offset of field: sab_balance_report::largest_rank_imbalance",
+    ][::core::mem::offset_of!(sab_balance_report, largest_rank_imbalance) - 64usize];
+    [
+        "Offset of field: sab_balance_report::micro_batch_imbalance",
+    ][::core::mem::offset_of!(sab_balance_report, micro_batch_imbalance) - 72usize];
+    [
+        "Offset of field: sab_balance_report::time",
+    ][::core::mem::offset_of!(sab_balance_report, time) - 80usize];
+    [
+        "Offset of field: sab_balance_report::least_time",
+    ][::core::mem::offset_of!(sab_balance_report, least_time) - 88usize];
 };
 extern "C" {
-    pub fn sab_find_thresholds(
-        lengths: *const sab_sizes,
-        k: u64,
-        options: *const sab_thresholds_options,
-        thresholds: *mut f64,
-        info: *mut sab_thresholds_info,
+    pub fn sab_sampler_balance_report(
+        sampler: *mut sab_sampler,
+        progress: sab_progress_fn,
+        progress_ctx: *mut ::core::ffi::c_void,
+        report: *mut sab_balance_report,
     ) -> sab_status;
 }
+pub type sab_batch_increase_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        epoch: u64,
+        current: u64,
+        increase: *mut i64,
+    ) -> i32,
+>;
+extern "C" {
+    pub fn sab_grow_batch(
+        increase: sab_batch_increase_fn,
+        ctx: *mut ::core::ffi::c_void,
+        epoch: u64,
+        current: u64,
+        maximum: u64,
+        batch_size: *mut u64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grow_linear(
+        epoch: u64,
+        start: u64,
+        amount: u64,
+        period: u64,
+        maximum: u64,
+        batch_size: *mut u64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grow_doubling(
+        epoch: u64,
+        start: u64,
+        milestones: *const u64,
+        milestone_count: usize,
+        maximum: u64,
+        batch_size: *mut u64,
+    ) -> sab_status;
+}
+pub type sab_chunk_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        ctx: *mut ::core::ffi::c_void,
+        first: u64,
+        count: u64,
+        weight: f64,
+    ) -> i32,
+>;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct sab_grouping {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_grouping_dimension {
-    pub lengths: *const sab_sizes,
-    pub thresholds: *const f64,
-    pub threshold_count: usize,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_grouping_dimension",
-    ][::core::mem::size_of::<sab_grouping_dimension>() - 24usize];
-    [
-        "Alignment of sab_grouping_dimension",
-    ][::core::mem::align_of::<sab_grouping_dimension>() - 8usize];
-    [
-        "Offset of field: sab_grouping_dimension::lengths",
-    ][::core::mem::offset_of!(sab_grouping_dimension, lengths) - 0usize];
-    [
-        "Offset of field: sab_grouping_dimension::thresholds",
-    ][::core::mem::offset_of!(sab_grouping_dimension, thresholds) - 8usize];
-    [
-        "Offset of field: sab_grouping_dimension::threshold_count",
-    ][::core::mem::offset_of!(sab_grouping_dimension, threshold_count) - 16usize];
-};
-extern "C" {
-    pub fn sab_grouping_thresholds_new(
-        dimensions: *const sab_grouping_dimension,
-        count: usize,
-        grouping: *mut *mut sab_grouping,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_grouping_uni_new(
-        samples: usize,
-        grouping: *mut *mut sab_grouping,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_grouping_predefined_new(
-        group_of: *const i64,
-        samples: usize,
-        groups: usize,
-        grouping: *mut *mut sab_grouping,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_grouping_partition_new(
-        indices: *const i64,
-        counts: *const u64,
-        groups: usize,
-        grouping: *mut *mut sab_grouping,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_grouping_consecutive_new(
-        counts: *const u64,
-        groups: usize,
-        grouping: *mut *mut sab_grouping,
-    ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_groups {
+pub struct sab_chunked_step_options {
     pub struct_size: usize,
-    pub samples: u64,
-    pub groups: u64,
-    pub dimensions: u64,
-    pub offsets: *const i64,
-    pub permutation: *const i64,
-    pub inverse: *const i64,
-    pub group_of: *const i64,
-    pub intervals: *const i64,
+    pub chunk: sab_chunk_fn,
+    pub begin: ::core::option::Option<
+        unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void) -> i32,
+    >,
+    pub ctx: *mut ::core::ffi::c_void,
+    pub sample_weights: *const f64,
+    pub chunk_size: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of sab_groups"][::core::mem::size_of::<sab_groups>() - 72usize];
-    ["Alignment of sab_groups"][::core::mem::align_of::<sab_groups>() - 8usize];
     [
-        "Offset of field: sab_groups::struct_size",
-    ][::core::mem::offset_of!(sab_groups, struct_size) - 0usize];
+        "Size of sab_chunked_step_options",
+    ][::core::mem::size_of::<sab_chunked_step_options>() - 48usize];
     [
-        "Offset of field: sab_groups::samples",
-    ][::core::mem::offset_of!(sab_groups, samples) - 8usize];
+        "Alignment of sab_chunked_step_options",
+    ][::core::mem::align_of::<sab_chunked_step_options>() - 8usize];
     [
-        "Offset of field: sab_groups::groups",
-    ][::core::mem::offset_of!(sab_groups, groups) - 16usize];
+        "Offset of field: sab_chunked_step_options::struct_size",
+    ][::core::mem::offset_of!(sab_chunked_step_options, struct_size) - 0usize];
     [
-        "Offset of field: sab_groups::dimensions",
-    ][::core::mem::offset_of!(sab_groups, dimensions) - 24usize];
+        "Offset of field: sab_chunked_step_options::chunk",
+    ][::core::mem::offset_of!(sab_chunked_step_options, chunk) - 8usize];
     [
-        "Offset of field: sab_groups::offsets",
-    ][::core::mem::offset_of!(sab_groups, offsets) - 32usize];
+        "Offset of field: sab_chunked_step_options::begin",
+    ][::core::mem::offset_of!(sab_chunked_step_options, begin) - 16usize];
     [
-        "Offset of field: sab_groups::permutation",
-    ][::core::mem::offset_of!(sab_groups, permutation) - 40usize];
+        "Offset of field: sab_chunked_step_options::ctx",
+    ][::core::mem::offset_of!(sab_chunked_step_options, ctx) - 24usize];
     [
-        "Offset of field: sab_groups::inverse",
-    ][::core::mem::offset_of!(sab_groups, inverse) - 48usize];
+        "Offset of field: sab_chunked_step_options::sample_weights",
+    ][::core::mem::offset_of!(sab_chunked_step_options, sample_weights) - 32usize];
     [
-        "Offset of field: sab_groups::group_of",
-    ][::core::mem::offset_of!(sab_groups, group_of) - 56usize];
-    [
-        "Offset of field: sab_groups::intervals",
-    ][::core::mem::offset_of!(sab_groups, intervals) - 64usize];
+        "Offset of field: sab_chunked_step_options::chunk_size",
+    ][::core::mem::offset_of!(sab_chunked_step_options, chunk_size) - 40usize];
 };
 extern "C" {
-    pub fn sab_grouping_get(
-        grouping: *const sab_grouping,
-        groups: *mut sab_groups,
+    pub fn sab_chunked_step_options_init(
+        options: *mut sab_chunked_step_options,
+        struct_size: usize,
+    );
+}
+extern "C" {
+    pub fn sab_chunked_step(
+        probe: *mut sab_probe,
+        count: u64,
+        options: *const sab_chunked_step_options,
+        chunk_size: *mut u64,
     ) -> sab_status;
 }
 extern "C" {
-    pub fn sab_grouping_free(grouping: *mut sab_grouping);
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_ragged {
-    pub struct_size: usize,
-    pub samples: u64,
-    pub rank: u64,
-    pub element_size: u64,
-    pub shapes: *const i64,
-    pub strides: *const i64,
-    pub values: *mut ::core::ffi::c_void,
-    pub offsets: *const i64,
-    pub data: *const *mut ::core::ffi::c_void,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of sab_ragged"][::core::mem::size_of::<sab_ragged>() - 72usize];
-    ["Alignment of sab_ragged"][::core::mem::align_of::<sab_ragged>() - 8usize];
-    [
-        "Offset of field: sab_ragged::struct_size",
-    ][::core::mem::offset_of!(sab_ragged, struct_size) - 0usize];
-    [
-        "Offset of field: sab_ragged::samples",
-    ][::core::mem::offset_of!(sab_ragged, samples) - 8usize];
-    [
-        "Offset of field: sab_ragged::rank",
-    ][::core::mem::offset_of!(sab_ragged, rank) - 16usize];
-    [
-        "Offset of field: sab_ragged::element_size",
-    ][::core::mem::offset_of!(sab_ragged, element_size) - 24usize];
-    [
-        "Offset of field: sab_ragged::shapes",
-    ][::core::mem::offset_of!(sab_ragged, shapes) - 32usize];
-    [
-        "Offset of field: sab_ragged::strides",
-    ][::core::mem::offset_of!(sab_ragged, strides) - 40usize];
-    [
-        "Offset of field: sab_ragged::values",
-    ][::core::mem::offset_of!(sab_ragged, values) - 48usize];
-    [
-        "Offset of field: sab_ragged::offsets",
-    ][::core::mem::offset_of!(sab_ragged, offsets) - 56usize];
-    [
-        "Offset of field: sab_ragged::data",
-    ][::core::mem::offset_of!(sab_ragged, data) - 64usize];
-};
-pub type sab_padding = i32;
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_pad_options {
-    pub struct_size: usize,
-    pub batch_dim: u64,
-    pub padding: sab_padding,
-    pub value: *const ::core::ffi::c_void,
-    pub value_dims: u64,
-    pub threads: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of sab_pad_options"][::core::mem::size_of::<sab_pad_options>() - 48usize];
-    [
-        "Alignment of sab_pad_options",
-    ][::core::mem::align_of::<sab_pad_options>() - 8usize];
-    [
-        "Offset of field: sab_pad_options::struct_size",
-    ][::core::mem::offset_of!(sab_pad_options, struct_size) - 0usize];
-    [
-        "Offset of field: sab_pad_options::batch_dim",
-    ][::core::mem::offset_of!(sab_pad_options, batch_dim) - 8usize];
-    [
-        "Offset of field: sab_pad_options::padding",
-    ][::core::mem::offset_of!(sab_pad_options, padding) - 16usize];
-    [
-        "Offset of field: sab_pad_options::value",
-    ][::core::mem::offset_of!(sab_pad_options, value) - 24usize];
-    [
-        "Offset of field: sab_pad_options::value_dims",
-    ][::core::mem::offset_of!(sab_pad_options, value_dims) - 32usize];
-    [
-        "Offset of field: sab_pad_options::threads",
-    ][::core::mem::offset_of!(sab_pad_options, threads) - 40usize];
-};
-extern "C" {
-    pub fn sab_pad_options_init(options: *mut sab_pad_options, struct_size: usize);
-}
-extern "C" {
-    pub fn sab_padded_shape(
-        samples: *const sab_ragged,
-        indices: *const i64,
-        count: usize,
-        shape: *mut i64,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_pad(
-        samples: *const sab_ragged,
-        indices: *const i64,
-        count: usize,
-        shape: *const i64,
-        options: *const sab_pad_options,
-        padded: *mut ::core::ffi::c_void,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_unpad(
-        padded: *const ::core::ffi::c_void,
-        shape: *const i64,
-        indices: *const i64,
-        count: usize,
-        options: *const sab_pad_options,
-        samples: *const sab_ragged,
-    ) -> sab_status;
-}
-pub type sab_mask_rule = i32;
-extern "C" {
-    pub fn sab_length_mask(
-        lengths: *const i64,
-        count: usize,
-        shape: *const i64,
-        dimensions: usize,
-        rule: sab_mask_rule,
-        mask: *mut u8,
-    ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct DLManagedTensor {
-    _unused: [u8; 0],
-}
-extern "C" {
-    pub fn sab_torch_open(path: *const ::core::ffi::c_char) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_torch_info {
-    pub struct_size: usize,
-    pub torch_version: *const ::core::ffi::c_char,
-    pub component_path: *const ::core::ffi::c_char,
-    pub cuda_devices: i32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of sab_torch_info"][::core::mem::size_of::<sab_torch_info>() - 32usize];
-    ["Alignment of sab_torch_info"][::core::mem::align_of::<sab_torch_info>() - 8usize];
-    [
-        "Offset of field: sab_torch_info::struct_size",
-    ][::core::mem::offset_of!(sab_torch_info, struct_size) - 0usize];
-    [
-        "Offset of field: sab_torch_info::torch_version",
-    ][::core::mem::offset_of!(sab_torch_info, torch_version) - 8usize];
-    [
-        "Offset of field: sab_torch_info::component_path",
-    ][::core::mem::offset_of!(sab_torch_info, component_path) - 16usize];
-    [
-        "Offset of field: sab_torch_info::cuda_devices",
-    ][::core::mem::offset_of!(sab_torch_info, cuda_devices) - 24usize];
-};
-extern "C" {
-    pub fn sab_torch_get_info(info: *mut sab_torch_info) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_sizes_new(
-        tensor: *mut DLManagedTensor,
-        sizes: *mut *mut sab_sizes,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_batch_indices(
+    pub fn sab_memory_guard_step(
+        guard: *mut sab_memory_guard,
         batch: *const sab_batch,
-        device: *const ::core::ffi::c_char,
-        tensor: *mut *mut DLManagedTensor,
+        options: *const sab_chunked_step_options,
     ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_torch_store {
-    _unused: [u8; 0],
-}
-extern "C" {
-    pub fn sab_torch_store_new(
-        host: *const ::core::ffi::c_char,
-        port: u16,
-        rank: u64,
-        world_size: u64,
-        timeout: f64,
-        store: *mut *mut sab_torch_store,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_store_all_gather(
-        store: *mut ::core::ffi::c_void,
-        mine: *const ::core::ffi::c_void,
-        size: usize,
-        all: *mut ::core::ffi::c_void,
-    ) -> i32;
-}
-extern "C" {
-    pub fn sab_torch_store_free(store: *mut sab_torch_store);
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_torch_collection {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_torch_tensor {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_torch_leaf {
-    pub struct_size: usize,
-    pub path: *const ::core::ffi::c_char,
-    pub signature: *const ::core::ffi::c_char,
-    pub dlpack: *const *mut DLManagedTensor,
-    pub tensors: *const *mut sab_torch_tensor,
-    pub padding: sab_padding,
-    pub value: f64,
-    pub value_dlpack: *mut DLManagedTensor,
-    pub value_tensor: *mut sab_torch_tensor,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of sab_torch_leaf"][::core::mem::size_of::<sab_torch_leaf>() - 72usize];
-    ["Alignment of sab_torch_leaf"][::core::mem::align_of::<sab_torch_leaf>() - 8usize];
-    [
-        "Offset of field: sab_torch_leaf::struct_size",
-    ][::core::mem::offset_of!(sab_torch_leaf, struct_size) - 0usize];
-    [
-        "Offset of field: sab_torch_leaf::path",
-    ][::core::mem::offset_of!(sab_torch_leaf, path) - 8usize];
-    [
-        "Offset of field: sab_torch_leaf::signature",
-    ][::core::mem::offset_of!(sab_torch_leaf, signature) - 16usize];
-    [
-        "Offset of field: sab_torch_leaf::dlpack",
-    ][::core::mem::offset_of!(sab_torch_leaf, dlpack) - 24usize];
-    [
-        "Offset of field: sab_torch_leaf::tensors",
-    ][::core::mem::offset_of!(sab_torch_leaf, tensors) - 32usize];
-    [
-        "Offset of field: sab_torch_leaf::padding",
-    ][::core::mem::offset_of!(sab_torch_leaf, padding) - 40usize];
-    [
-        "Offset of field: sab_torch_leaf::value",
-    ][::core::mem::offset_of!(sab_torch_leaf, value) - 48usize];
-    [
-        "Offset of field: sab_torch_leaf::value_dlpack",
-    ][::core::mem::offset_of!(sab_torch_leaf, value_dlpack) - 56usize];
-    [
-        "Offset of field: sab_torch_leaf::value_tensor",
-    ][::core::mem::offset_of!(sab_torch_leaf, value_tensor) - 64usize];
-};
-extern "C" {
-    pub fn sab_torch_collection_new(
-        leaves: *const sab_torch_leaf,
-        leaf_count: usize,
-        samples: usize,
-        collection: *mut *mut sab_torch_collection,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_lengths(
-        collection: *const sab_torch_collection,
-        name: *const ::core::ffi::c_char,
-        lengths: *mut *mut sab_sizes,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_group(
-        collection: *const sab_torch_collection,
-        grouping: *const sab_grouping,
-        grouped: *mut *mut sab_torch_collection,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_ungroup(
-        collection: *const sab_torch_collection,
-        samples: *mut *mut sab_torch_collection,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_outputs(
-        collection: *const sab_torch_collection,
-        leaves: *const sab_torch_leaf,
-        leaf_count: usize,
-        outputs: *mut *mut sab_torch_collection,
-    ) -> sab_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct sab_torch_collection_info {
-    pub struct_size: usize,
-    pub samples: u64,
-    pub groups: u64,
-    pub leaves: u64,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of sab_torch_collection_info",
-    ][::core::mem::size_of::<sab_torch_collection_info>() - 32usize];
-    [
-        "Alignment of sab_torch_collection_info",
-    ][::core::mem::align_of::<sab_torch_collection_info>() - 8usize];
-    [
-        "Offset of field: sab_torch_collection_info::struct_size",
-    ][::core::mem::offset_of!(sab_torch_collection_info, struct_size) - 0usize];
-    [
-        "Offset of field: sab_torch_collection_info::samples",
-    ][::core::mem::offset_of!(sab_torch_collection_info, samples) - 8usize];
-    [
-        "Offset of field: sab_torch_collection_info::groups",
-    ][::core::mem::offset_of!(sab_torch_collection_info, groups) - 16usize];
-    [
-        "Offset of field: sab_torch_collection_info::leaves",
-    ][::core::mem::offset_of!(sab_torch_collection_info, leaves) - 24usize];
-};
-extern "C" {
-    pub fn sab_torch_collection_get_info(
-        collection: *const sab_torch_collection,
-        info: *mut sab_torch_collection_info,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_get_dlpack(
-        collection: *const sab_torch_collection,
-        leaf: usize,
-        index: usize,
-        tensor: *mut *mut DLManagedTensor,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_get_tensor(
-        collection: *const sab_torch_collection,
-        leaf: usize,
-        index: usize,
-        tensor: *mut sab_torch_tensor,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_get_mask(
-        collection: *const sab_torch_collection,
-        group: usize,
-        names: *const ::core::ffi::c_char,
-        leaf: usize,
-        mask: *mut sab_torch_tensor,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_get_mask_dlpack(
-        collection: *const sab_torch_collection,
-        group: usize,
-        names: *const ::core::ffi::c_char,
-        leaf: usize,
-        mask: *mut *mut DLManagedTensor,
-    ) -> sab_status;
-}
-extern "C" {
-    pub fn sab_torch_collection_free(collection: *mut sab_torch_collection);
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3676,6 +3053,391 @@ extern "C" {
         stream: *mut *mut sab_stream,
     ) -> sab_status;
 }
+pub type sab_thresholds_method = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_thresholds_options {
+    pub struct_size: usize,
+    pub method: sab_thresholds_method,
+    pub cost: sab_cost,
+    pub cost_per_sample: i32,
+    pub num_trials: u32,
+    pub tolerate: i64,
+    pub seed: u64,
+    pub starts: *const u64,
+    pub coefficients: *const f64,
+    pub coefficient_count: usize,
+    pub cost_terms: *const sab_cost_term,
+    pub cost_term_count: usize,
+    pub cost_fn: sab_cost_fn,
+    pub cost_ctx: *mut ::core::ffi::c_void,
+    pub progress: sab_progress_fn,
+    pub progress_ctx: *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_thresholds_options",
+    ][::core::mem::size_of::<sab_thresholds_options>() - 112usize];
+    [
+        "Alignment of sab_thresholds_options",
+    ][::core::mem::align_of::<sab_thresholds_options>() - 8usize];
+    [
+        "Offset of field: sab_thresholds_options::struct_size",
+    ][::core::mem::offset_of!(sab_thresholds_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_thresholds_options::method",
+    ][::core::mem::offset_of!(sab_thresholds_options, method) - 8usize];
+    [
+        "Offset of field: sab_thresholds_options::cost",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost) - 12usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_per_sample",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_per_sample) - 16usize];
+    [
+        "Offset of field: sab_thresholds_options::num_trials",
+    ][::core::mem::offset_of!(sab_thresholds_options, num_trials) - 20usize];
+    [
+        "Offset of field: sab_thresholds_options::tolerate",
+    ][::core::mem::offset_of!(sab_thresholds_options, tolerate) - 24usize];
+    [
+        "Offset of field: sab_thresholds_options::seed",
+    ][::core::mem::offset_of!(sab_thresholds_options, seed) - 32usize];
+    [
+        "Offset of field: sab_thresholds_options::starts",
+    ][::core::mem::offset_of!(sab_thresholds_options, starts) - 40usize];
+    [
+        "Offset of field: sab_thresholds_options::coefficients",
+    ][::core::mem::offset_of!(sab_thresholds_options, coefficients) - 48usize];
+    [
+        "Offset of field: sab_thresholds_options::coefficient_count",
+    ][::core::mem::offset_of!(sab_thresholds_options, coefficient_count) - 56usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_terms",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_terms) - 64usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_term_count",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_term_count) - 72usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_fn",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_fn) - 80usize];
+    [
+        "Offset of field: sab_thresholds_options::cost_ctx",
+    ][::core::mem::offset_of!(sab_thresholds_options, cost_ctx) - 88usize];
+    [
+        "Offset of field: sab_thresholds_options::progress",
+    ][::core::mem::offset_of!(sab_thresholds_options, progress) - 96usize];
+    [
+        "Offset of field: sab_thresholds_options::progress_ctx",
+    ][::core::mem::offset_of!(sab_thresholds_options, progress_ctx) - 104usize];
+};
+extern "C" {
+    pub fn sab_thresholds_options_init(
+        options: *mut sab_thresholds_options,
+        struct_size: usize,
+    );
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_thresholds_info {
+    pub struct_size: usize,
+    pub total: f64,
+    pub worst: f64,
+    pub largest_difference: f64,
+    pub even: u64,
+    pub repeated: u64,
+    pub not_tolerated: u64,
+    pub extreme: u64,
+    pub narrow: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_thresholds_info",
+    ][::core::mem::size_of::<sab_thresholds_info>() - 72usize];
+    [
+        "Alignment of sab_thresholds_info",
+    ][::core::mem::align_of::<sab_thresholds_info>() - 8usize];
+    [
+        "Offset of field: sab_thresholds_info::struct_size",
+    ][::core::mem::offset_of!(sab_thresholds_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_thresholds_info::total",
+    ][::core::mem::offset_of!(sab_thresholds_info, total) - 8usize];
+    [
+        "Offset of field: sab_thresholds_info::worst",
+    ][::core::mem::offset_of!(sab_thresholds_info, worst) - 16usize];
+    [
+        "Offset of field: sab_thresholds_info::largest_difference",
+    ][::core::mem::offset_of!(sab_thresholds_info, largest_difference) - 24usize];
+    [
+        "Offset of field: sab_thresholds_info::even",
+    ][::core::mem::offset_of!(sab_thresholds_info, even) - 32usize];
+    [
+        "Offset of field: sab_thresholds_info::repeated",
+    ][::core::mem::offset_of!(sab_thresholds_info, repeated) - 40usize];
+    [
+        "Offset of field: sab_thresholds_info::not_tolerated",
+    ][::core::mem::offset_of!(sab_thresholds_info, not_tolerated) - 48usize];
+    [
+        "Offset of field: sab_thresholds_info::extreme",
+    ][::core::mem::offset_of!(sab_thresholds_info, extreme) - 56usize];
+    [
+        "Offset of field: sab_thresholds_info::narrow",
+    ][::core::mem::offset_of!(sab_thresholds_info, narrow) - 64usize];
+};
+extern "C" {
+    pub fn sab_find_thresholds(
+        lengths: *const sab_sizes,
+        k: u64,
+        options: *const sab_thresholds_options,
+        thresholds: *mut f64,
+        info: *mut sab_thresholds_info,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_grouping {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_grouping_dimension {
+    pub lengths: *const sab_sizes,
+    pub thresholds: *const f64,
+    pub threshold_count: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_grouping_dimension",
+    ][::core::mem::size_of::<sab_grouping_dimension>() - 24usize];
+    [
+        "Alignment of sab_grouping_dimension",
+    ][::core::mem::align_of::<sab_grouping_dimension>() - 8usize];
+    [
+        "Offset of field: sab_grouping_dimension::lengths",
+    ][::core::mem::offset_of!(sab_grouping_dimension, lengths) - 0usize];
+    [
+        "Offset of field: sab_grouping_dimension::thresholds",
+    ][::core::mem::offset_of!(sab_grouping_dimension, thresholds) - 8usize];
+    [
+        "Offset of field: sab_grouping_dimension::threshold_count",
+    ][::core::mem::offset_of!(sab_grouping_dimension, threshold_count) - 16usize];
+};
+extern "C" {
+    pub fn sab_grouping_thresholds_new(
+        dimensions: *const sab_grouping_dimension,
+        count: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_uni_new(
+        samples: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_predefined_new(
+        group_of: *const i64,
+        samples: usize,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_partition_new(
+        indices: *const i64,
+        counts: *const u64,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_consecutive_new(
+        counts: *const u64,
+        groups: usize,
+        grouping: *mut *mut sab_grouping,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_groups {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub groups: u64,
+    pub dimensions: u64,
+    pub offsets: *const i64,
+    pub permutation: *const i64,
+    pub inverse: *const i64,
+    pub group_of: *const i64,
+    pub intervals: *const i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_groups"][::core::mem::size_of::<sab_groups>() - 72usize];
+    ["Alignment of sab_groups"][::core::mem::align_of::<sab_groups>() - 8usize];
+    [
+        "Offset of field: sab_groups::struct_size",
+    ][::core::mem::offset_of!(sab_groups, struct_size) - 0usize];
+    [
+        "Offset of field: sab_groups::samples",
+    ][::core::mem::offset_of!(sab_groups, samples) - 8usize];
+    [
+        "Offset of field: sab_groups::groups",
+    ][::core::mem::offset_of!(sab_groups, groups) - 16usize];
+    [
+        "Offset of field: sab_groups::dimensions",
+    ][::core::mem::offset_of!(sab_groups, dimensions) - 24usize];
+    [
+        "Offset of field: sab_groups::offsets",
+    ][::core::mem::offset_of!(sab_groups, offsets) - 32usize];
+    [
+        "Offset of field: sab_groups::permutation",
+    ][::core::mem::offset_of!(sab_groups, permutation) - 40usize];
+    [
+        "Offset of field: sab_groups::inverse",
+    ][::core::mem::offset_of!(sab_groups, inverse) - 48usize];
+    [
+        "Offset of field: sab_groups::group_of",
+    ][::core::mem::offset_of!(sab_groups, group_of) - 56usize];
+    [
+        "Offset of field: sab_groups::intervals",
+    ][::core::mem::offset_of!(sab_groups, intervals) - 64usize];
+};
+extern "C" {
+    pub fn sab_grouping_get(
+        grouping: *const sab_grouping,
+        groups: *mut sab_groups,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_grouping_free(grouping: *mut sab_grouping);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_ragged {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub rank: u64,
+    pub element_size: u64,
+    pub shapes: *const i64,
+    pub strides: *const i64,
+    pub values: *mut ::core::ffi::c_void,
+    pub offsets: *const i64,
+    pub data: *const *mut ::core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_ragged"][::core::mem::size_of::<sab_ragged>() - 72usize];
+    ["Alignment of sab_ragged"][::core::mem::align_of::<sab_ragged>() - 8usize];
+    [
+        "Offset of field: sab_ragged::struct_size",
+    ][::core::mem::offset_of!(sab_ragged, struct_size) - 0usize];
+    [
+        "Offset of field: sab_ragged::samples",
+    ][::core::mem::offset_of!(sab_ragged, samples) - 8usize];
+    [
+        "Offset of field: sab_ragged::rank",
+    ][::core::mem::offset_of!(sab_ragged, rank) - 16usize];
+    [
+        "Offset of field: sab_ragged::element_size",
+    ][::core::mem::offset_of!(sab_ragged, element_size) - 24usize];
+    [
+        "Offset of field: sab_ragged::shapes",
+    ][::core::mem::offset_of!(sab_ragged, shapes) - 32usize];
+    [
+        "Offset of field: sab_ragged::strides",
+    ][::core::mem::offset_of!(sab_ragged, strides) - 40usize];
+    [
+        "Offset of field: sab_ragged::values",
+    ][::core::mem::offset_of!(sab_ragged, values) - 48usize];
+    [
+        "Offset of field: sab_ragged::offsets",
+    ][::core::mem::offset_of!(sab_ragged, offsets) - 56usize];
+    [
+        "Offset of field: sab_ragged::data",
+    ][::core::mem::offset_of!(sab_ragged, data) - 64usize];
+};
+pub type sab_padding = i32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_pad_options {
+    pub struct_size: usize,
+    pub batch_dim: u64,
+    pub padding: sab_padding,
+    pub value: *const ::core::ffi::c_void,
+    pub value_dims: u64,
+    pub threads: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_pad_options"][::core::mem::size_of::<sab_pad_options>() - 48usize];
+    [
+        "Alignment of sab_pad_options",
+    ][::core::mem::align_of::<sab_pad_options>() - 8usize];
+    [
+        "Offset of field: sab_pad_options::struct_size",
+    ][::core::mem::offset_of!(sab_pad_options, struct_size) - 0usize];
+    [
+        "Offset of field: sab_pad_options::batch_dim",
+    ][::core::mem::offset_of!(sab_pad_options, batch_dim) - 8usize];
+    [
+        "Offset of field: sab_pad_options::padding",
+    ][::core::mem::offset_of!(sab_pad_options, padding) - 16usize];
+    [
+        "Offset of field: sab_pad_options::value",
+    ][::core::mem::offset_of!(sab_pad_options, value) - 24usize];
+    [
+        "Offset of field: sab_pad_options::value_dims",
+    ][::core::mem::offset_of!(sab_pad_options, value_dims) - 32usize];
+    [
+        "Offset of field: sab_pad_options::threads",
+    ][::core::mem::offset_of!(sab_pad_options, threads) - 40usize];
+};
+extern "C" {
+    pub fn sab_pad_options_init(options: *mut sab_pad_options, struct_size: usize);
+}
+extern "C" {
+    pub fn sab_padded_shape(
+        samples: *const sab_ragged,
+        indices: *const i64,
+        count: usize,
+        shape: *mut i64,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_pad(
+        samples: *const sab_ragged,
+        indices: *const i64,
+        count: usize,
+        shape: *const i64,
+        options: *const sab_pad_options,
+        padded: *mut ::core::ffi::c_void,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_unpad(
+        padded: *const ::core::ffi::c_void,
+        shape: *const i64,
+        indices: *const i64,
+        count: usize,
+        options: *const sab_pad_options,
+        samples: *const sab_ragged,
+    ) -> sab_status;
+}
+pub type sab_mask_rule = i32;
+extern "C" {
+    pub fn sab_length_mask(
+        lengths: *const i64,
+        count: usize,
+        shape: *const i64,
+        dimensions: usize,
+        rule: sab_mask_rule,
+        mask: *mut u8,
+    ) -> sab_status;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct sab_cache {
@@ -3918,4 +3680,242 @@ extern "C" {
 }
 extern "C" {
     pub fn sab_cache_free(cache: *mut sab_cache);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct DLManagedTensor {
+    _unused: [u8; 0],
+}
+extern "C" {
+    pub fn sab_torch_open(path: *const ::core::ffi::c_char) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_info {
+    pub struct_size: usize,
+    pub torch_version: *const ::core::ffi::c_char,
+    pub component_path: *const ::core::ffi::c_char,
+    pub cuda_devices: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_torch_info"][::core::mem::size_of::<sab_torch_info>() - 32usize];
+    ["Alignment of sab_torch_info"][::core::mem::align_of::<sab_torch_info>() - 8usize];
+    [
+        "Offset of field: sab_torch_info::struct_size",
+    ][::core::mem::offset_of!(sab_torch_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_torch_info::torch_version",
+    ][::core::mem::offset_of!(sab_torch_info, torch_version) - 8usize];
+    [
+        "Offset of field: sab_torch_info::component_path",
+    ][::core::mem::offset_of!(sab_torch_info, component_path) - 16usize];
+    [
+        "Offset of field: sab_torch_info::cuda_devices",
+    ][::core::mem::offset_of!(sab_torch_info, cuda_devices) - 24usize];
+};
+extern "C" {
+    pub fn sab_torch_get_info(info: *mut sab_torch_info) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_sizes_new(
+        tensor: *mut DLManagedTensor,
+        sizes: *mut *mut sab_sizes,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_batch_indices(
+        batch: *const sab_batch,
+        device: *const ::core::ffi::c_char,
+        tensor: *mut *mut DLManagedTensor,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_store {
+    _unused: [u8; 0],
+}
+extern "C" {
+    pub fn sab_torch_store_new(
+        host: *const ::core::ffi::c_char,
+        port: u16,
+        rank: u64,
+        world_size: u64,
+        timeout: f64,
+        store: *mut *mut sab_torch_store,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_store_all_gather(
+        store: *mut ::core::ffi::c_void,
+        mine: *const ::core::ffi::c_void,
+        size: usize,
+        all: *mut ::core::ffi::c_void,
+    ) -> i32;
+}
+extern "C" {
+    pub fn sab_torch_store_free(store: *mut sab_torch_store);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_collection {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_tensor {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_leaf {
+    pub struct_size: usize,
+    pub path: *const ::core::ffi::c_char,
+    pub signature: *const ::core::ffi::c_char,
+    pub dlpack: *const *mut DLManagedTensor,
+    pub tensors: *const *mut sab_torch_tensor,
+    pub padding: sab_padding,
+    pub value: f64,
+    pub value_dlpack: *mut DLManagedTensor,
+    pub value_tensor: *mut sab_torch_tensor,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of sab_torch_leaf"][::core::mem::size_of::<sab_torch_leaf>() - 72usize];
+    ["Alignment of sab_torch_leaf"][::core::mem::align_of::<sab_torch_leaf>() - 8usize];
+    [
+        "Offset of field: sab_torch_leaf::struct_size",
+    ][::core::mem::offset_of!(sab_torch_leaf, struct_size) - 0usize];
+    [
+        "Offset of field: sab_torch_leaf::path",
+    ][::core::mem::offset_of!(sab_torch_leaf, path) - 8usize];
+    [
+        "Offset of field: sab_torch_leaf::signature",
+    ][::core::mem::offset_of!(sab_torch_leaf, signature) - 16usize];
+    [
+        "Offset of field: sab_torch_leaf::dlpack",
+    ][::core::mem::offset_of!(sab_torch_leaf, dlpack) - 24usize];
+    [
+        "Offset of field: sab_torch_leaf::tensors",
+    ][::core::mem::offset_of!(sab_torch_leaf, tensors) - 32usize];
+    [
+        "Offset of field: sab_torch_leaf::padding",
+    ][::core::mem::offset_of!(sab_torch_leaf, padding) - 40usize];
+    [
+        "Offset of field: sab_torch_leaf::value",
+    ][::core::mem::offset_of!(sab_torch_leaf, value) - 48usize];
+    [
+        "Offset of field: sab_torch_leaf::value_dlpack",
+    ][::core::mem::offset_of!(sab_torch_leaf, value_dlpack) - 56usize];
+    [
+        "Offset of field: sab_torch_leaf::value_tensor",
+    ][::core::mem::offset_of!(sab_torch_leaf, value_tensor) - 64usize];
+};
+extern "C" {
+    pub fn sab_torch_collection_new(
+        leaves: *const sab_torch_leaf,
+        leaf_count: usize,
+        samples: usize,
+        collection: *mut *mut sab_torch_collection,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_lengths(
+        collection: *const sab_torch_collection,
+        name: *const ::core::ffi::c_char,
+        lengths: *mut *mut sab_sizes,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_group(
+        collection: *const sab_torch_collection,
+        grouping: *const sab_grouping,
+        grouped: *mut *mut sab_torch_collection,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_ungroup(
+        collection: *const sab_torch_collection,
+        samples: *mut *mut sab_torch_collection,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_outputs(
+        collection: *const sab_torch_collection,
+        leaves: *const sab_torch_leaf,
+        leaf_count: usize,
+        outputs: *mut *mut sab_torch_collection,
+    ) -> sab_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct sab_torch_collection_info {
+    pub struct_size: usize,
+    pub samples: u64,
+    pub groups: u64,
+    pub leaves: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of sab_torch_collection_info",
+    ][::core::mem::size_of::<sab_torch_collection_info>() - 32usize];
+    [
+        "Alignment of sab_torch_collection_info",
+    ][::core::mem::align_of::<sab_torch_collection_info>() - 8usize];
+    [
+        "Offset of field: sab_torch_collection_info::struct_size",
+    ][::core::mem::offset_of!(sab_torch_collection_info, struct_size) - 0usize];
+    [
+        "Offset of field: sab_torch_collection_info::samples",
+    ][::core::mem::offset_of!(sab_torch_collection_info, samples) - 8usize];
+    [
+        "Offset of field: sab_torch_collection_info::groups",
+    ][::core::mem::offset_of!(sab_torch_collection_info, groups) - 16usize];
+    [
+        "Offset of field: sab_torch_collection_info::leaves",
+    ][::core::mem::offset_of!(sab_torch_collection_info, leaves) - 24usize];
+};
+extern "C" {
+    pub fn sab_torch_collection_get_info(
+        collection: *const sab_torch_collection,
+        info: *mut sab_torch_collection_info,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_get_dlpack(
+        collection: *const sab_torch_collection,
+        leaf: usize,
+        index: usize,
+        tensor: *mut *mut DLManagedTensor,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_get_tensor(
+        collection: *const sab_torch_collection,
+        leaf: usize,
+        index: usize,
+        tensor: *mut sab_torch_tensor,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_get_mask(
+        collection: *const sab_torch_collection,
+        group: usize,
+        names: *const ::core::ffi::c_char,
+        leaf: usize,
+        mask: *mut sab_torch_tensor,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_get_mask_dlpack(
+        collection: *const sab_torch_collection,
+        group: usize,
+        names: *const ::core::ffi::c_char,
+        leaf: usize,
+        mask: *mut *mut DLManagedTensor,
+    ) -> sab_status;
+}
+extern "C" {
+    pub fn sab_torch_collection_free(collection: *mut sab_torch_collection);
 }

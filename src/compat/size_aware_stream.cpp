@@ -1,4 +1,4 @@
-#include "sampler/size_aware_stream.h"
+#include "compat/size_aware_stream.h"
 
 #include <algorithm>
 

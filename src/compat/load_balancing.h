@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/mersenne_twister.h"
-#include "sab/balance.h"
+#include "sab/compat.h"
 #include "sampler/sequence.h"
 #include "sizes/sizes.h"
 

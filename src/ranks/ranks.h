@@ -11,10 +11,13 @@
 #include "base/callback.h"
 #include "base/guard.h"
 #include "plan/plan.h"
-#include "sab/balance.h"
+#include "sab/ranks.h"
 #include "sampler/sampler.h"
 
 namespace sab {
+
+/// Where all ranks take part in one call.
+inline constexpr uint64_t most_ranks = uint64_t{1} << 20;
 
 /// The caller's way to all ranks.
 struct Ranks {

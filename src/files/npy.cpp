@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/files.h"
-#include "sizes/sizes.h"
+#include "files/npy.h"
 
 namespace sab {
 namespace {
@@ -91,22 +91,8 @@ Header parse(std::span<const std::byte> file, std::string_view name) {
             parse_shape(value_of(header, "shape", name), name), start + length};
 }
 
-}  // namespace
-
-Sizes Sizes::from_npy(const char* path) {
-    auto file = map_file(path);
-    const std::span<const std::byte> image = *file;
-    return from_npy_image(image, std::move(file), text("\"", path, "\""));
-}
-
-Sizes Sizes::read_npy(std::span<const std::byte> image) {
-    const Sizes borrowed = from_npy_image(image, nullptr, "data");
-    return from_memory(borrowed.data_, borrowed.count_, borrowed.dtype_,
-                       {sizeof(sab_sizes_options), 0, 1, 1});
-}
-
-Sizes Sizes::from_npy_image(std::span<const std::byte> image, std::shared_ptr<const void> owner,
-                            std::string_view name) {
+Sizes sizes_in(std::span<const std::byte> image, std::shared_ptr<const void> owner,
+               std::string_view name) {
     const Header header = parse(image, name);
     const std::size_t item = dtype_size(header.dtype);
     const std::size_t room = (image.size() - header.data_offset) / item;
@@ -115,6 +101,18 @@ Sizes Sizes::from_npy_image(std::span<const std::byte> image, std::shared_ptr<co
              " sizes are promised, ", room, " are there");
     return Sizes(image.data() + header.data_offset, header.count, header.dtype,
                  static_cast<std::ptrdiff_t>(item), std::move(owner));
+}
+
+}  // namespace
+
+Sizes map_npy(const char* path) {
+    auto file = map_file(path);
+    const std::span<const std::byte> image = *file;
+    return sizes_in(image, std::move(file), text("\"", path, "\""));
+}
+
+Sizes read_npy(std::span<const std::byte> image) {
+    return sizes_in(image, nullptr, "data").dense();
 }
 
 }  // namespace sab

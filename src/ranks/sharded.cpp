@@ -5,9 +5,9 @@
 #include <exception>
 #include <map>
 
-#include "balance/ranks.h"
 #include "base/guard.h"
 #include "base/xxhash.h"
+#include "ranks/ranks.h"
 #include "sampler/cursor.h"
 #include "sampler/permutation.h"
 #include "sampler/state.h"

@@ -1,5 +1,7 @@
 /// create_buckets of bionemo-size-aware-batching 1.0.0, after its documentation.
-#include "plan/plan.h"
+#include "compat/create_buckets.h"
+
+#include "plan/sorted.h"
 
 namespace sab {
 

@@ -1,4 +1,4 @@
-#include "sampler/torch_order.h"
+#include "compat/torch_order.h"
 
 #include <algorithm>
 #include <cmath>

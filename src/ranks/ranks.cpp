@@ -1,4 +1,4 @@
-#include "balance/ranks.h"
+#include "ranks/ranks.h"
 
 #include <algorithm>
 #include <array>

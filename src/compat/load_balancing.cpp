@@ -1,11 +1,11 @@
-#include "balance/load_balancing.h"
+#include "compat/load_balancing.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "balance/partition.h"
 #include "base/callback.h"
 #include "base/xxhash.h"
+#include "ranks/ranks.h"
 
 namespace sab {
 
@@ -56,8 +56,8 @@ LoadBalancing::~LoadBalancing() {
 std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arrangement) const {
     if (now_.arrangement == arrangement) return nullptr;
     const uint64_t ranks = arrangement.group, count = complexity_.size();
-    check(ranks <= most_parts, "options.world_size", ranks, "load is balanced over at most ",
-          most_parts, " ranks");
+    check(ranks <= most_ranks, "options.world_size", ranks, "load is balanced over at most ",
+          most_ranks, " ranks");
     const bool drops_samples = order_ == Order::load_balancing && options_.drop_last != 0;
     Dealt dealt;
     dealt.arrangement = arrangement;

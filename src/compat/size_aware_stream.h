@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "sab/compat.h"
 #include "sampler/sampler.h"
 
 namespace sab {

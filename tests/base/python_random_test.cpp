@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "stream/python_random.h"
+#include "base/python_random.h"
 
 /// Numbers of CPython 3.11.
 TEST(PythonRandom, DrawsAsCPython) {

@@ -1,4 +1,4 @@
-#include "stream/python_random.h"
+#include "base/python_random.h"
 
 #include <array>
 #include <bit>

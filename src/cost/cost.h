@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "sab/plan.h"
+#include "sab/cost.h"
 
 namespace sab {
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/mersenne_twister.h"
+#include "sab/compat.h"
 #include "sampler/sampler.h"
 #include "sizes/sizes.h"
 

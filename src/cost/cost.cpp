@@ -1,4 +1,4 @@
-#include "plan/cost.h"
+#include "cost/cost.h"
 
 #include <algorithm>
 #include <cmath>

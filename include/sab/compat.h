@@ -1,0 +1,310 @@
+/** @file compat.h
+ * The orders and rules of other packages, reproduced exactly: the same input and seed give the same
+ * batches.
+ *
+ * - bionemo-size-aware-batching 1.0.0: sab_create_buckets(), sab_size_aware_sampler_new(),
+ *   sab_torch_sampler_new().
+ * - Bagua's contrib package: sab_load_balancing_sampler_new(). Samples are sorted by complexity,
+ *   successive ones go to the ranks of one step, and the steps are shuffled.
+ *
+ * New programs that need none of these orders use sab_bucket_sampler_new().
+ *
+ * Tier: stable.
+ */
+#ifndef SAB_COMPAT_H
+#define SAB_COMPAT_H
+
+#include "sab/base.h"
+#include "sab/plan.h"
+#include "sab/sampler.h"
+#include "sab/sizes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each,
+ * none wider than `max_width`.
+ *
+ * Starting at the smallest size, an interval grows by one distinct size at a time until it holds
+ * `min_bucket_count` samples or would become wider than `max_width`; a gap wider than `max_width`
+ * gives empty intervals of exactly `max_width`. The intervals are [boundaries[i], boundaries[i +
+ * 1]). This is `create_buckets` of bionemo-size-aware-batching 1.0.0.
+ *
+ * Call it with NULL arrays and a capacity of 0 to learn the count, then again.
+ *
+ * @param sizes             an integer dtype; at least one sample
+ * @param max_width         widest interval, at least 1
+ * @param min_bucket_count  samples an interval should hold, at least 1
+ * @param boundaries        room for `capacity` + 1 numbers: the edges, ascending
+ * @param bucket_sizes      room for `capacity` numbers: the samples in each interval
+ * @param capacity          number of intervals there is room for
+ * @param bucket_count      always filled with the number of intervals, on SAB_OK
+ * @return SAB_OK (nothing is written to the arrays when `capacity` is smaller than the count);
+ *     SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_create_buckets(const sab_sizes *sizes, int64_t max_width,
+                                      int64_t min_bucket_count, int64_t *boundaries,
+                                      int64_t *bucket_sizes, size_t capacity, size_t *bucket_count)
+    SAB_NOEXCEPT;
+
+/** Greedy batches in the order of the indices: a batch closes before its total would exceed
+ * `max_total_size`.
+ *
+ * A sample over the maximum alone is skipped, counted, and said on the log. The rule of
+ * `SizeAwareBatchSampler` of bionemo-size-aware-batching 1.0.0. The batch boundaries are found when
+ * the sampler is made: one pass, 24 bytes a batch.
+ *
+ * @param indices         order of the samples, copied; NULL: 0, 1, 2, ...
+ * @param count           number of `indices`; with NULL indices at most the number of sizes
+ * @param sizes           sizes of the samples; may be freed before the sampler, borrowed memory
+ *     under it must live on
+ * @param max_total_size  largest total of a batch; finite, at least 0
+ * @param options         `seed` and `worst_first` are not used
+ * @param sampler         the new handle; free with sab_sampler_free()
+ * @return SAB_OK; SAB_E_ARGUMENT, also for an index outside the sizes
+ */
+SAB_API sab_status sab_size_aware_sampler_new(const int64_t *indices, size_t count,
+                                              const sab_sizes *sizes, double max_total_size,
+                                              const sab_sampler_options *options,
+                                              sab_sampler **sampler) SAB_NOEXCEPT;
+
+/** Gives the next index and its size, in any order, of any number of samples.
+ *
+ * @param ctx       the pointer given with the callback
+ * @param epoch     the epoch that is walked
+ * @param position  0 when the epoch begins (again), then one more each time
+ * @param index     to be filled; any number, handed back in batches
+ * @param size      to be filled; finite, at least 0
+ * @return 0; 1 (SAB_END) when there are no more; anything else is a failure and comes back
+ *     unchanged through sab_last_callback_code()
+ */
+typedef int32_t (*sab_index_fn)(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                                double *size);
+
+/** Greedy batches over an index source that is read as the batches are: one rank, length unknown.
+ *
+ * The same rule as sab_size_aware_sampler_new(). sab_sampler_batch_count(), sab_sampler_seek() (but
+ * to step 0), sab_sampler_at() and the state functions answer SAB_E_UNSUPPORTED.
+ *
+ * @param source          called by sab_next_batch(), in its thread
+ * @param ctx             handed to `source`
+ * @param release         called once with `ctx` by sab_sampler_free(), in its thread, and not when
+ *     this call fails; NULL for none
+ * @param max_total_size  largest total of a batch; finite, at least 0
+ * @param sampler         the new handle; free with sab_sampler_free()
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void *ctx,
+                                                     void (*release)(void *ctx),
+                                                     double max_total_size, sab_sampler **sampler)
+    SAB_NOEXCEPT;
+
+/** buckets ascending, samples of a bucket by index */
+#define SAB_TORCH_SHUFFLE_NONE 0
+/** samples of each bucket permuted, the bucket of each batch drawn */
+#define SAB_TORCH_SHUFFLE_ALL 1
+/** samples of a bucket by index, the bucket of each batch drawn: for callers who permute
+ *  themselves */
+#define SAB_TORCH_SHUFFLE_BUCKETS 2
+
+/** How the torch-generator order forms and shuffles batches. */
+typedef struct sab_torch_sampler_options {
+    /** set by SAB_TORCH_SAMPLER_OPTIONS_INIT */
+    size_t struct_size;
+    /** as torch.Generator().manual_seed(seed). 0 */
+    uint64_t seed;
+    /** SAB_TORCH_SHUFFLE_ALL */
+    int32_t shuffle;
+    /** greedy batches by `sizes` or `size` instead of the plan's batch sizes; negative (default):
+     *  the plan's */
+    double max_total_size;
+    /** with max_total_size: what each sample counts there; borrowed memory under it must live on.
+     *  NULL: ask `size` */
+    const sab_sizes *sizes;
+    /** with max_total_size, without `sizes`: asked once for each sample of an epoch, as batches are
+     *  formed */
+    sab_size_fn size;
+    /** handed to `size`, until the sampler is freed */
+    void *size_ctx;
+    /** called once with `size_ctx` by sab_sampler_free(), in its thread, and not when the
+     *  constructor fails; NULL */
+    void (*release)(void *ctx);
+} sab_torch_sampler_options;
+#define SAB_TORCH_SAMPLER_OPTIONS_INIT \
+    {sizeof(sab_torch_sampler_options), 0, 1, -1.0, NULL, NULL, NULL, NULL}
+
+/** Sets the defaults, the same as SAB_TORCH_SAMPLER_OPTIONS_INIT: for languages without C's macros.
+ *
+ * @param options      filled; NULL is let be
+ * @param struct_size  sizeof(sab_torch_sampler_options), as the caller knows it: so many bytes are
+ *     written
+ */
+SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size)
+    SAB_NOEXCEPT;
+
+/** The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without
+ * torch.
+ *
+ * Mersenne twister, torch.randperm inside each bucket, torch.multinomial (as built with MKL, which
+ * the published outputs come from) for the bucket of each batch. One rank. Each epoch goes on from
+ * the generator and the order that the epoch before left, so there is no random access: the
+ * functions that sab_size_aware_stream_sampler_new() lists are not supported here either, but for
+ * sab_sampler_batch_count(), which is when the plan's batch sizes are used. Keeps 8 bytes a sample.
+ *
+ * @param plan     made with SAB_BUCKETS_BOUNDARIES and SAB_TAIL_KEEP or SAB_TAIL_DROP; may be freed
+ *     before the sampler
+ * @param options  NULL: seed 0, shuffled, the plan's batch sizes
+ * @param sampler  the new handle; free with sab_sampler_free()
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_torch_sampler_new(const sab_plan *plan,
+                                         const sab_torch_sampler_options *options,
+                                         sab_sampler **sampler) SAB_NOEXCEPT;
+
+/** Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
+ * were made (0 to 624).
+ */
+#define SAB_TORCH_GENERATOR_WORDS 625
+
+/** Reads the generator of a torch-order sampler, to carry on with it elsewhere.
+ *
+ * @param sampler  made by sab_torch_sampler_new()
+ * @param words    room for SAB_TORCH_GENERATOR_WORDS words
+ * @return SAB_OK; SAB_E_ARGUMENT for another sampler
+ */
+SAB_API sab_status sab_torch_sampler_get_generator(const sab_sampler *sampler, uint32_t *words)
+    SAB_NOEXCEPT;
+
+/** Sets the generator of a torch-order sampler.
+ *
+ * @param sampler  made by sab_torch_sampler_new()
+ * @param words    SAB_TORCH_GENERATOR_WORDS words; the last at most 624
+ * @return SAB_OK; SAB_E_ARGUMENT for another sampler or a number of used words out of range
+ */
+SAB_API sab_status sab_torch_sampler_set_generator(sab_sampler *sampler, const uint32_t *words)
+    SAB_NOEXCEPT;
+
+/** Collects the batches that a callback makes. */
+typedef struct sab_batches sab_batches;
+
+/** Adds a batch.
+ *
+ * What is refused here fails the call that runs the callback too, also when the callback takes no
+ * notice.
+ *
+ * @param batches  the collector handed to the callback
+ * @param indices  the samples of the batch, each from 0 to below the number of samples; copied
+ * @param count    number of `indices`, at least 1
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_batches_add(sab_batches *batches, const int64_t *indices, size_t count)
+    SAB_NOEXCEPT;
+
+/** Makes batches of the samples of one rank.
+ *
+ * Must give the same batches whenever it is given the same indices, since every rank makes those of
+ * all ranks. A batch without samples fails the call, as sab_batches_add() says; no batch at all is
+ * none for that rank.
+ *
+ * @param ctx      the pointer given with the callback
+ * @param indices  the samples of a rank in the order of the epoch; dies when the callback returns
+ * @param count    number of `indices`
+ * @param batches  takes the batches in order, by sab_batches_add()
+ * @return 0; anything else is a failure and comes back unchanged through sab_last_callback_code()
+ */
+typedef int32_t (*sab_make_batches_fn)(void *ctx, const int64_t *indices, size_t count,
+                                       sab_batches *batches);
+
+/** How load is balanced. */
+typedef struct sab_load_balancing_options {
+    /** set by SAB_LOAD_BALANCING_OPTIONS_INIT */
+    size_t struct_size;
+    /** 1 (default): steps in another order each epoch; 0: by complexity, the least complex first */
+    int32_t shuffle;
+    /** 1: samples, or in the batch sampler batches, that not all ranks have are left out; 0
+     *  (default): ranks that lack some see their, or the data's, first ones again */
+    int32_t drop_last;
+    /** with `shuffle`: noise added to the complexities before they are sorted, as a share of their
+     *  range. 0 (default): the best balance, 1: the most random order */
+    double random_level;
+    /** successive samples of a rank in a batch, at least 1. 1. Not used by the batch sampler */
+    uint64_t batch_size;
+    /** batch sampler without `make_batches`: a batch closes before its complexities would sum to
+     *  more; finite, above 0. 0: not set */
+    double max_total;
+    /** batch sampler: makes the batches; called once for each rank by the constructor, and whenever
+     *  an epoch or another number of ranks begins (sab_sampler_set_epoch(),
+     *  sab_sampler_state_restore()). NULL: `max_total` does */
+    sab_make_batches_fn make_batches;
+    /** handed to `make_batches`, until the sampler is freed */
+    void *make_batches_ctx;
+    /** called once with `make_batches_ctx` by sab_sampler_free(), in its thread, and not when the
+     *  constructor fails; NULL */
+    void (*release)(void *ctx);
+} sab_load_balancing_options;
+#define SAB_LOAD_BALANCING_OPTIONS_INIT \
+    {sizeof(sab_load_balancing_options), 1, 0, 0, 1, 0, NULL, NULL, NULL}
+
+/** Sets the defaults, the same as SAB_LOAD_BALANCING_OPTIONS_INIT: for languages without C's
+ * macros.
+ *
+ * @param options      filled; NULL is let be
+ * @param struct_size  sizeof(sab_load_balancing_options), as the caller knows it: so many bytes are
+ *     written
+ */
+SAB_API void sab_load_balancing_options_init(sab_load_balancing_options *options,
+                                             size_t struct_size) SAB_NOEXCEPT;
+
+/** The order of Bagua's `LoadBalancingDistributedSampler`, seed for seed, without torch.
+ *
+ * Samples sorted by complexity (and noise) are cut into chunks of `world_size`: a chunk is a step,
+ * in which each rank gets one of nearly equal complexity. The chunks are shuffled by torch's
+ * generator, seeded with seed + epoch. The last chunk is filled up with the least complex samples
+ * once more, or left out (`drop_last`). All ranks take the same number of steps, so `last_step`
+ * matters only when another number of ranks goes on in the middle of an epoch.
+ *
+ * The batches of an epoch are known when it begins, so there is random access. Keeps 16 bytes a
+ * sample. Noise of a range of 2^28 or more is drawn as current versions of torch do; 1.13 and
+ * others before drew it otherwise up to 2^32.
+ *
+ * @param complexity  work that each sample makes; read here, and not needed afterwards
+ * @param balancing   NULL: the defaults. What is the batch sampler's is not used
+ * @param options     seed, epoch, ranks; NULL: as for all samplers. `worst_first` is not used. At
+ *     most 2^20 ranks
+ * @param sampler     the new handle; free with sab_sampler_free()
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity,
+                                                  const sab_load_balancing_options *balancing,
+                                                  const sab_sampler_options *options,
+                                                  sab_sampler **sampler) SAB_NOEXCEPT;
+
+/** The batches of Bagua's `LoadBalancingDistributedBatchSampler`: of variable size, as many on each
+ * rank.
+ *
+ * The samples of each rank, as sab_load_balancing_sampler_new() deals them out without `drop_last`,
+ * are made into batches. Ranks with fewer batches than others then see their first ones again; with
+ * `drop_last` the others leave out their last ones. Two things differ from what the original does
+ * (not from what its document says): its `drop_last` leaves out nothing but lengthens the ranks,
+ * and a rank that lacks more batches than it has stays short there, while here it goes round again.
+ *
+ * Keeps 32 bytes a batch besides.
+ *
+ * @param complexity  work that each sample makes; read here, and not needed afterwards
+ * @param balancing   either `make_batches` or `max_total` must be set; `batch_size` is not used
+ * @param options     as for sab_load_balancing_sampler_new()
+ * @param sampler     the new handle; free with sab_sampler_free()
+ * @return SAB_OK; SAB_E_ARGUMENT, also for a rank that gets no batch while others do;
+ *     SAB_E_CALLBACK when `make_batches` failed
+ */
+SAB_API sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity,
+                                                        const sab_load_balancing_options *balancing,
+                                                        const sab_sampler_options *options,
+                                                        sab_sampler **sampler) SAB_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,135 @@
+/** @file ranks.h
+ * Ranks: which one this process is, whether all ranks hold the same, and samples that are spread
+ * over them.
+ *
+ * Samplers need no communication. The functions here that communicate do so through callbacks of
+ * the caller, when training begins.
+ *
+ * Tier: stable.
+ */
+#ifndef SAB_RANKS_H
+#define SAB_RANKS_H
+
+#include "sab/base.h"
+#include "sab/plan.h"
+#include "sab/sampler.h"
+#include "sab/sizes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Which rank this is ---- */
+
+/** Reads rank and world size from the environment that a launcher set: RANK and WORLD_SIZE
+ * (torchrun), SLURM_PROCID and SLURM_NTASKS, OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE,
+ * PMI_RANK and PMI_SIZE (MPICH, Intel MPI), in this order; the first pair of which one is set
+ * counts.
+ *
+ * @param rank        filled; 0 where no launcher set anything
+ * @param world_size  filled; 1 where no launcher set anything
+ * @return SAB_OK; SAB_E_ARGUMENT where one of a pair is missing or no number, or the rank is not
+ *     below the world size
+ */
+SAB_API sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size) SAB_NOEXCEPT;
+
+/** The data-parallel rank of a process in a mesh of parallelisms: processes that share the same
+ * samples (tensor, context, pipeline parallel) get the same one.
+ *
+ * Processes are numbered along the mesh with the last axis fastest, as torch's DeviceMesh does. For
+ * pipeline 2, data 4, tensor 8: shape {2, 4, 8}, is_data {0, 1, 0}.
+ *
+ * @param shape       length of each axis, at least 1
+ * @param is_data     1 for an axis along which processes take different samples (data parallel,
+ *     sharded or not), 0 for one along which they share them
+ * @param axes        number of axes, at least 1
+ * @param rank        of the process, below the product of the lengths
+ * @param data_rank   filled: what samplers take as `rank`
+ * @param data_world_size  filled: what samplers take as `world_size`
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, size_t axes,
+                                 uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size)
+    SAB_NOEXCEPT;
+
+/* ---- Ranks that talk to each other: at the start only ---- */
+
+/** Gathers bytes from all ranks; every rank calls it at the same time with the same `size`. For
+ * native callers sab_torch_store_all_gather() is one.
+ *
+ * @param ctx   the pointer given with the callback
+ * @param mine  `size` bytes of this rank
+ * @param size  bytes of each rank
+ * @param all   room for world size times `size` bytes, to be filled in the order of the ranks. What
+ *     no rank can have given is refused with SAB_E_MISMATCH
+ * @return 0; anything else is a failure, such as a rank that never came, and comes back unchanged
+ *     through sab_last_callback_code()
+ */
+typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
+
+/** Leaves in each of `values` the least of what the ranks put there. Called on every rank the same
+ * number of times.
+ *
+ * @param ctx     the pointer given with the callback
+ * @param values  read and written
+ * @param count   number of `values`
+ * @return 0; anything else is a failure
+ */
+typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
+
+/** Checks that all ranks hold the same: library order version, kind and contents of what is
+ * sampled, seed, epoch, step, world size, policies; and that each rank is there once. To be called
+ * on all ranks after their samplers are made or restored.
+ *
+ * @param sampler     a sampler with random access
+ * @param rank        of this process among those that `all_gather` joins
+ * @param world_size  number of them, 1 to 2^20
+ * @param all_gather  called twice, with 16 and with some 200 bytes. A rank that fails gives its
+ *     status in the first call, so that no rank waits for it. A rank without memory for the answers
+ *     does so among at most 2,700 ranks; among more, the others wait until `all_gather` gives up
+ * @param ctx         handed to `all_gather`
+ * @return SAB_OK, on all ranks; SAB_E_MISMATCH, on all ranks, with a message that names the ranks
+ *     that differ from most, what in, and both values; SAB_E_CALLBACK; SAB_E_UNSUPPORTED
+ */
+SAB_API sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank,
+                                           uint64_t world_size, sab_all_gather_fn all_gather,
+                                           void *ctx) SAB_NOEXCEPT;
+
+/** The batches of samples that are spread over the ranks, each of which knows and takes only those
+ * of its own shard.
+ *
+ * The ranks gather the histograms of their sizes, not the sizes; from the sum of them every rank
+ * makes the same plan. At each step all ranks take a batch of the same bucket, so that the batches
+ * of a step cost nearly the same. A bucket takes as many steps as the rank with most samples in it
+ * needs; the others split theirs as evenly: all take the same number of steps, nothing is lost or
+ * repeated, the budget is kept. Indices are those of the own shard. `step_samples` counts all
+ * ranks' samples; `step_total` is -1 on more than one rank, since their sizes are not known here.
+ *
+ * A state goes on with the same shards only.
+ *
+ * @param sizes       of this rank's samples, maybe none; read during the call only
+ * @param plan        `tail` must be SAB_TAIL_KEEP and `oversize` not SAB_OVERSIZE_SINGLE; the same
+ *     on all ranks
+ * @param options     rank and world size (at most 2^20) are those of the shards; `seed` and `epoch`
+ *     must be the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used
+ * @param all_gather  called four times, with 24 bytes, 8 bytes, the distinct sizes and their
+ *     counts, and 16 bytes; not kept. A rank that fails reports it in the next call. A rank without
+ *     memory for the answers does so among at most 2,700 ranks; among more, the others wait until
+ *     `all_gather` gives up
+ * @param ctx         handed to `all_gather`
+ * @param sampler     the new handle; free with sab_sampler_free()
+ * @return SAB_OK, on all ranks; SAB_E_ARGUMENT, on all ranks where the sizes of one break a rule:
+ *     the message names the rank; SAB_E_MISMATCH where the options differ or a rank failed
+ *     otherwise; SAB_E_CALLBACK. A rank whose handles or structs are refused (NULL, struct_size)
+ *     does not take part
+ */
+SAB_API sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan,
+                                           const sab_sampler_options *options,
+                                           sab_all_gather_fn all_gather, void *ctx,
+                                           sab_sampler **sampler) SAB_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

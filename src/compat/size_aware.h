@@ -1,0 +1,16 @@
+#pragma once
+/// Greedy batches in the order of the indices, known from the beginning.
+
+#include <memory>
+
+#include "sab/compat.h"
+#include "sampler/sequence.h"
+#include "sizes/sizes.h"
+
+namespace sab {
+
+/// Greedy batches of `indices` (all samples in turn when null).
+std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
+                                                   const Sizes& sizes, double max_total_size);
+
+}  // namespace sab

@@ -1,0 +1,15 @@
+#pragma once
+/// Sizes in NumPy's `.npy` format.
+
+#include <cstddef>
+#include <span>
+
+#include "sab/files.h"
+#include "sizes/sizes.h"
+
+namespace sab {
+
+Sizes map_npy(const char* path);
+Sizes read_npy(std::span<const std::byte> image);  // copied
+
+}  // namespace sab

@@ -1,0 +1,22 @@
+#pragma once
+/// Steps in parts that are halved until they fit.
+
+#include <cstdint>
+
+#include "memory/watch.h"
+#include "sab/steps.h"
+
+namespace sab {
+
+/// The size of part that fitted, and how often the step ran out of memory.
+struct ChunkedStep {
+    uint64_t chunk_size;
+    uint64_t out_of_memory;
+};
+ChunkedStep chunked_step(Probe& probe, uint64_t count, const sab_chunked_step_options& options);
+
+/// A step in parts that the guard watches.
+void guarded_step(MemoryWatch& watch, const sab_batch& batch,
+                  const sab_chunked_step_options& options);
+
+}  // namespace sab

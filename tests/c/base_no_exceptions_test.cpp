@@ -2,12 +2,17 @@
 #include <sab/balance.h>
 #include <sab/base.h>
 #include <sab/cache.h>
+#include <sab/compat.h>
+#include <sab/cost.h>
+#include <sab/files.h>
 #include <sab/group.h>
 #include <sab/memory.h>
 #include <sab/pack.h>
 #include <sab/plan.h>
+#include <sab/ranks.h>
 #include <sab/sampler.h>
 #include <sab/sizes.h>
+#include <sab/steps.h>
 #include <sab/stream.h>
 #include <sab/torch.h>
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Installs what is missing (Debian), builds libsab, compares batches on WordNet's glosses, and trains a small model with both kinds.
+# Installs what is missing (Debian), builds libsab, compares batches on WordNet's glosses, and trains
+# a small model with both kinds.
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
-need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev python3-venv python3-dev python3-numpy python3-torch wordnet-base
+need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev \
+  python3-venv python3-dev python3-numpy python3-torch wordnet-base
 make_venv build/venv
 build/venv/bin/pip install -q -c bindings/python/constraints.txt "./bindings/python[cli]"
 

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # Makes the site: docs/build.sh PREFIX VENV OUT
-# PREFIX: an installed libsab with its LibTorch component; VENV: an environment with the Python package, its extra `cli` and torch. Needs doxygen, cargo and WordNet, and
-# what the examples say that they need; SAB_DOCS_PARTIAL=1 leaves out those that cannot run.
+# PREFIX: an installed libsab with its LibTorch component.
+# VENV: an environment with the Python package, its extra `cli` and torch.
+# Needs doxygen, cargo and WordNet, and what the examples name; SAB_DOCS_PARTIAL=1 skips examples
+# whose needs are missing.
 set -euo pipefail
 prefix=$(realpath -e "$1") venv=$(realpath -e "$2") out=$(realpath -m "$3")
 cd "$(dirname "$0")"
 libdir=$(dirname "$(find "$prefix" -name libsab.so)")
-export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir SAB_LIBRARY=$libdir/libsab.so.0 SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0 PATH=$venv/bin:$PATH
+export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir PATH=$venv/bin:$PATH
+export SAB_LIBRARY=$libdir/libsab.so.0 SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/generated/cargo} SAB_NO_BUNDLED=1
 mkdir -p generated/extra "$out"
 
 pip install -q -r requirements.txt
-(cat Doxyfile; echo "INPUT = $PWD/../include"; echo "OUTPUT_DIRECTORY = $PWD/generated/doxygen") > generated/Doxyfile
+cp Doxyfile generated/Doxyfile
+printf '%s\n' "INPUT = $PWD/../include" "OUTPUT_DIRECTORY = $PWD/generated/doxygen" >> generated/Doxyfile
 doxygen generated/Doxyfile
 (cd ../bindings/rust && RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --locked)
 rm -rf generated/extra/rust

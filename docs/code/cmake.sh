@@ -1,6 +1,7 @@
 # Builds and runs examples/c/first.c by CMake.
 # needs: cmake
-mkdir first && cd first
+mkdir first
+cd first || exit
 cp "$REPOSITORY"/examples/c/first.c "$REPOSITORY"/docs/code/cmake/CMakeLists.txt .
 export HOME=$PWD
 ln -s "$(realpath "$(pkg-config --variable=prefix sab)")" libsab

@@ -12,6 +12,7 @@ echo
 sab pack glosses.txt --capacity 2048
 # [end]
 # [json]
-sab plan glosses.txt --budget 1024 --json | python -c "import json, sys; assert json.load(sys.stdin)['padding'] < 0.01"
+sab plan glosses.txt --budget 1024 --json |
+  python -c "import json, sys; assert json.load(sys.stdin)['padding'] < 0.01"
 # [end]
 test -s glosses.plan

@@ -15,7 +15,7 @@ check() { # check WHAT COMMAND...
   if "$@" > "$scratch/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $what" && tail -30 "$scratch/log"; fi
 }
 same() { abidiff --suppressions "$here/allowed.suppr" --no-added-syms "$@"; }
-differs() { same "$@"; [ $? -ne 0 ]; }
+differs() { ! same "$@"; }
 
 symbols() { grep -oE "elf-symbol name='sab_[a-z0-9_]+' version='$2'" "$1" | sort; } # symbols FILE NODE
 same_symbols() { diff <(symbols "$1" "$3") <(symbols "$2" "$3"); }

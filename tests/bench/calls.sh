@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# What a call of sab_next_batch costs from each language: calls.sh PREFIX [PYTHON]. Columns are nanoseconds: of the raw call, whose batch is looked at; of a batch as the language
-# has it; and of one of which the indices alone are wanted. The least of three rounds, taken in turn. What is not on the machine, or has no sab, is left out, and said.
+# The cost of a call of sab_next_batch from each language: calls.sh PREFIX [PYTHON]. Columns are
+# nanoseconds: of the raw call; of a batch as the language represents it; and of its indices alone.
+# The minimum of three rounds, taken in turn. Languages that are not installed, or have no sab, are
+# left out with a message.
 set -euo pipefail
 prefix=$(cd "$1" && pwd) python=${2:-python3}
 here=$(cd "$(dirname "$0")" && pwd)
 repository=$(cd "$here/../.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -r "$scratch"' EXIT
-export PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sab.pc | head -1)")
-export LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name libsab.so.0 | head -1)")
-export LUA_PATH="$repository/examples/luajit/?.lua"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sab.pc | head -1)")
+LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name libsab.so.0 | head -1)")
+export PKG_CONFIG_PATH LD_LIBRARY_PATH LUA_PATH="$repository/examples/luajit/?.lua"
 
 names=() commands=()
 language() { # language NAME NEEDS COMMAND...: takes part where the command that it needs is there
@@ -25,18 +27,21 @@ language() { # language NAME NEEDS COMMAND...: takes part where the command that
 cc -O2 "$here/call.c" $(pkg-config --cflags --libs sab) -o "$scratch/call"
 language C true "$scratch/call"
 if command -v cargo > /dev/null; then
-  (cd "$repository/bindings/rust" && cargo build --quiet --release --locked -p libsab --features system --example call)
+  (cd "$repository/bindings/rust" &&
+    cargo build --quiet --release --locked -p libsab --features system --example call)
 fi
 rust=${CARGO_TARGET_DIR:-$repository/bindings/rust/target}/release/examples/call
 language Rust "test -x $rust" "$rust"
 language LuaJIT 'command -v luajit' luajit "$here/call.lua"
 julia=${JULIA:-julia}
-language Julia "command -v $julia && test -f $here/call.jl" env SAB_LIBRARY="$LD_LIBRARY_PATH/libsab.so.0" JULIA_LOAD_PATH=@:@stdlib "$julia" \
+language Julia "command -v $julia && test -f $here/call.jl" \
+  env SAB_LIBRARY="$LD_LIBRARY_PATH/libsab.so.0" JULIA_LOAD_PATH=@:@stdlib "$julia" \
   "--project=$repository/bindings/julia" --startup-file=no "$here/call.jl"
-language Node "command -v node && test -d $repository/examples/node/node_modules" node "$here/call.mjs" "$repository/examples/node/sab.mjs"
+language Node "command -v node && test -d $repository/examples/node/node_modules" \
+  node "$here/call.mjs" "$repository/examples/node/sab.mjs"
 language Python "$python -c 'import sab'" "$python" "$here/call.py"
 
-for round in 1 2 3; do
+for _ in 1 2 3; do
   for i in "${!names[@]}"; do
     eval "${commands[$i]}" | sed "s/^/${names[$i]} /"
   done
@@ -48,5 +53,7 @@ awk '{ column = $2 ~ /-batches$/ ? 2 : $2 ~ /-indices$/ ? 3 : 1
        if (!(($1, column) in least) || $3 < least[$1, column]) least[$1, column] = $3 }
      END { for (i = 1; i <= count; ++i) {
              printf "| %s |", order[i]
-             for (column = 1; column <= 3; ++column) printf " %s |", (order[i], column) in least ? sprintf("%.0f", least[order[i], column]) : ""
+             for (column = 1; column <= 3; ++column)
+               if ((order[i], column) in least) printf " %.0f |", least[order[i], column]
+               else printf "  |"
              print "" } }' "$scratch/rounds"

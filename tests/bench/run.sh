@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Builds and runs the benches; prints their tables in Markdown, as README.md holds them. Peers are installed where they can be had.
-# run.sh [COPIES]: lengths drawn COPIES times over (9: ten million, 86: a hundred million), without the peers.
+# Builds and runs the benches and prints their tables in Markdown, as in README.md. Peers are
+# installed if possible. run.sh [COPIES]: lengths drawn COPIES times over (9: ten million, 86: a
+# hundred million), without the peers.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . cmake/setup.sh
 copies=${1:-1}
-need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev redis-server python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base
+need_packages g++ cmake ninja-build libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev \
+  redis-server python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base
 need_packages gcc-12-locales gimp-data git # message catalogues for plans.py
 make_venv build/venv-bench
 python=build/venv-bench/bin/python
-cmake -S . -B build/bench -G Ninja -DSAB_BUILD_TESTS=OFF -DSAB_BUILD_BENCH=ON -DSAB_BUILD_TORCH=ON > /dev/null
+cmake -S . -B build/bench -G Ninja -DSAB_BUILD_BENCH=ON -DSAB_BUILD_TORCH=ON \
+  -DSAB_BUILD_TESTS=OFF > /dev/null
 ninja -C build/bench --quiet
 $python tests/bench/lengths.py build/lengths.npy "$copies"
 
@@ -21,11 +24,14 @@ for line in sys.stdin:
     row = json.loads(line)
     value, limit, unit = row["value"], row["limit"], row["unit"]
     aim = "" if not limit else f"≥ {limit:g}" if unit == "at least" else f"≤ {limit:g} {unit}"
-    print("|", row["figure"], "|", f"{value:.4g}", "" if unit == "at least" else unit, "|", aim, "|")'
+    unit = "" if unit == "at least" else unit
+    print("|", row["figure"], "|", f"{value:.4g}", unit, "|", aim, "|")'
 [ "$copies" = 1 ] || exit 0
 
 $python -m pip install -q -c bindings/python/constraints.txt ./bindings/python
-$python -m pip install -q --no-deps bionemo-size-aware-batching==1.0.0 infinibatch==0.1.1 redis==5.2.1 || echo "(peers could not be installed)" >&2
+$python -m pip install -q --no-deps \
+  bionemo-size-aware-batching==1.0.0 infinibatch==0.1.1 redis==5.2.1 ||
+  echo "(peers could not be installed)" >&2
 echo
 PYTHONPATH=${FAIRSEQ_MODULE:-build} $python tests/bench/peers.py build/lengths.npy
 echo

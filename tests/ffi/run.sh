@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The LuaJIT and Node examples, and their tests, against an installed libsab: run.sh PREFIX. What is not on the machine is skipped, and said.
+# The LuaJIT and Node examples and their tests against an installed libsab: run.sh PREFIX. A
+# language that is not installed is skipped with a message.
 set -euo pipefail
 prefix=$1
 here=$(cd "$(dirname "$0")" && pwd)
 examples=$here/../../examples
-export PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sab.pc | head -1)")
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sab.pc | head -1)")
+export PKG_CONFIG_PATH
 expected='padded to 12: 3 1 9 4 0
 padded to 31: 2 5
 padded to 29: 8 7

@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets with clang and runs each: run.sh SCRATCH SECONDS. A finding is left in SCRATCH and fails the run.
+# Builds the fuzz targets with clang and runs each: run.sh SCRATCH SECONDS. A finding is left in
+# SCRATCH and fails the run.
 set -euo pipefail
 scratch=$1 seconds=$2
 here=$(cd "$(dirname "$0")" && pwd)
 cmake -S "$here" -B "$scratch" -G Ninja -DCMAKE_CXX_COMPILER="${FUZZ_CXX:-clang++}" > /dev/null
 ninja -C "$scratch" --quiet
 cd "$scratch"
-targets=(state plan_file npy options plan memory_model stream_state packing partition group padding cache)
+targets=(state plan_file npy options plan memory_model stream_state packing partition group padding
+  cache)
 fuzz() { # fuzz TARGET
   mkdir -p "corpus_$1"
-  "./fuzz_$1" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=600 -print_final_stats=0 -verbosity=0 "corpus_$1" 2> "$1.log" && return
+  "./fuzz_$1" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=600 \
+    -print_final_stats=0 -verbosity=0 "corpus_$1" 2> "$1.log" && return
   tail -30 "$1.log"
   touch "$1.failed"
 }
 export -f fuzz
 export seconds
 rm -f ./*.failed
-printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}' # as many at once as there are cores
+# as many at once as there are cores
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
 failed=$(find . -maxdepth 1 -name '*.failed' | wc -l)
 echo "$((${#targets[@]} - failed)) passed, $failed failed"
 [ "$failed" = 0 ]

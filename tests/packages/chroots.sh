@@ -1,11 +1,11 @@
 # Sourced by the scripts beside it: Debian in a folder, for root. Needs debootstrap. `repo` is the checkout, `scratch` is where they are kept.
-. "$repo/cmake/setup.sh"
+. "${repo:?}/cmake/setup.sh"
 mirror=$(debian_mirror)
 [ -n "$mirror" ] || { echo "no Debian source in /etc/apt" >&2; exit 1; }
 
 # fresh_chroot SUITE DIRECTORY: a minimal system; what debootstrap makes is kept for the next time.
 fresh_chroot() {
-  local kept=$scratch/$1.tar
+  local kept=${scratch:?}/$1.tar
   if [ ! -f "$kept" ]; then
     rm -rf "$scratch/$1.new"
     debootstrap --variant=minbase "$1" "$scratch/$1.new" "${mirror%/}" > "$scratch/$1.log"

@@ -1,25 +1,58 @@
 """
     SAB
 
-Which samples go into which batch, when samples differ in size: `libsab` for Julia.
+Decides which samples go into which batch when samples differ in size: `libsab` for Julia.
 
-    plan = SAB.Plan(lengths; budget = 4096)                # padded tokens a batch
+    using SAB
+    plan = Plan(lengths; budget = 4096)                # padded tokens a batch
     println(SAB.report(plan))
-    sampler = SAB.BucketSampler(plan; seed = 0)
+    sampler = BucketSampler(plan; seed = 0)
     for batch in sampler
         train(data[batch.indices], batch.padded_length)
     end
 
-What points into an array counts from 1: samples, buckets, groups, `sampler[step]`. What says how much went before counts from 0: epochs, steps, ranks, offsets.
-The manual is the C headers (`include/sab.h`), whose functions stand in [`SAB.Raw`](@ref) by their own names.
+Types are exported, and functions whose name is a verb or has several words. Functions with the name
+of an ordinary noun, such as `SAB.report` and `SAB.state`, are not exported, so that programs can use
+these names for variables. Functions of Julia's own are extended: `read`, `write`, `seek`, `close`.
 
-Threads: plans, sizes, models and caches may be used by any number of threads at once, a sampler or stream by one task at a time. A function that is handed to the library runs in the
-task whose call runs it, never in a thread of the library, which older Julia does not allow: where the library would, [`prefetch_stream`](@ref), the call is refused.
+Numbers that index an array count from 1: samples, buckets, groups, `sampler[step]`. Numbers of what
+came before count from 0: epochs, steps, ranks, offsets. The C headers (`include/sab.h`) are the
+manual. [`SAB.Raw`](@ref) has their functions under their own names.
+
+Threads: any number of threads may use plans, sizes, models and caches at once. A sampler or stream
+is for one task at a time. A function that the library calls runs in the task that made the call.
+It never runs in a thread of the library, which older versions of Julia do not allow; where the
+library would do so, in [`prefetch_stream`](@ref), the call is refused.
 """
 module SAB
 
 using Libdl: Libdl
 using Serialization: serialize, deserialize
+
+export SABError
+# Sizes, plans
+export Sizes, Plan, Report, create_buckets, worst_batches
+# Samplers
+export Batch, Sampler, BucketSampler, SequentialSampler, SizeAwareSampler, SizeAwareStream,
+    TorchSampler, PackedSampler, BalancedSampler, ShardedSampler, LoadBalancingSampler,
+    LoadBalancingBatchSampler, ReadaheadSampler
+export next_batch!, batch_count, skipped_count, set_epoch!, set_budget!, restore!, set_generator!,
+    data_rank, check_ranks
+# Memory
+export Probe, Device, MemoryModel, MemoryGuard, reset!, release_cache!, torch_open, collect_peak,
+    measurement_points, predict, predict_upper, find_max_batch, chunked_step, verify, step!, watch!,
+    grow_batch, grow_linear, grow_doubling
+# Streams
+export Stream, StreamRandom, next!, set_progress!, list_stream, array_stream, random_stream,
+    iterable_stream, files_stream, map_stream, size_stream, select_stream, flatten_stream,
+    recurrent_stream, random_map_stream, zip_stream, multiplex_stream, rank_stream, batch_stream,
+    window_stream, block_shuffle_stream, buffered_shuffle_stream, readahead_stream, pack_stream,
+    prefetch_stream
+# Groups, padding
+export Grouping, find_thresholds, predefined_grouping, partition_grouping, consecutive_grouping, pad,
+    unpad, length_mask
+# Cache
+export Cache, get_many, put_many!, num_keys
 
 include("raw.jl")
 include("library.jl")

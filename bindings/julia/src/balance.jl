@@ -1,12 +1,15 @@
-# Work dealt out evenly: items to parts, samples to ranks.
+# Even distribution: items to parts, samples to ranks.
 
 const PARTITION_METHODS = (karmarkar_karp = Raw.SAB_PARTITION_KARMARKAR_KARP, longest_first = Raw.SAB_PARTITION_LONGEST_FIRST)
 
 """
-    partition(costs, parts; method = :karmarkar_karp, equal_counts = false, weights, capacity, progress)
+    partition(costs, parts; method = :karmarkar_karp, equal_counts = false, weights, capacity,
+              progress)
 
-The part, from 1, of each item, so that the largest sum of costs is small. `equal_counts`: as many items in every part. The `weights` of no part sum to more than `capacity`.
-`method = :longest_first` is faster and less even. `progress(done, total)` follows, and stops the call if it returns `false`.
+The part of each item, from 1, such that the largest sum of costs is small. `equal_counts`: the same
+number of items in every part. The `weights` of no part sum to more than `capacity`.
+`method = :longest_first` is faster and less even. `progress(done, total)` is called during the call,
+and stops it by returning `false`.
 """
 function partition(costs, parts::Integer; method = nothing, equal_counts = nothing, weights = nothing, capacity = nothing, progress = nothing)
     costs, calls = dense(Float64, costs), Calls(; progress = progress)
@@ -25,9 +28,11 @@ end
 
 
 """
-    LoadBalancingSampler(complexity; batch_size = 1, shuffle = true, drop_last = false, random_level = 0, seed = 0, rank = 0, world_size = 1, epoch = 0)
+    LoadBalancingSampler(complexity; batch_size = 1, shuffle = true, drop_last = false,
+                         random_level = 0, seed = 0, rank = 0, world_size = 1, epoch = 0)
 
-The order of Bagua's `LoadBalancingDistributedSampler`, seed for seed: samples of like complexity go to the ranks of a step.
+The order of Bagua's `LoadBalancingDistributedSampler` for the same seed: the samples of a step have
+similar complexity on all ranks.
 """
 function LoadBalancingSampler(complexity; batch_size = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
     complexity = read_sizes(complexity)
@@ -45,9 +50,12 @@ make_batches_callback(ctx, indices, count, batches) = guard(ctx) do calls
 end
 
 """
-    LoadBalancingBatchSampler(complexity; make_batches, max_total, shuffle = true, drop_last = false, random_level = 0, seed = 0, rank = 0, world_size = 1, epoch = 0)
+    LoadBalancingBatchSampler(complexity; make_batches, max_total, shuffle = true,
+                              drop_last = false, random_level = 0, seed = 0, rank = 0,
+                              world_size = 1, epoch = 0)
 
-The batches of Bagua's `LoadBalancingDistributedBatchSampler`: `make_batches(indices)` makes batches of the samples of a rank, the same ones whenever it is asked about the same; or a batch
+The batches of Bagua's `LoadBalancingDistributedBatchSampler`. `make_batches(indices)` makes batches
+of the samples of a rank; it must return the same batches for the same samples. Without it a batch
 closes before its complexities would sum to more than `max_total`.
 """
 function LoadBalancingBatchSampler(complexity; make_batches = nothing, max_total = nothing, shuffle = nothing, drop_last = nothing, random_level = nothing, given...)
@@ -63,22 +71,26 @@ function LoadBalancingBatchSampler(complexity; make_batches = nothing, max_total
 end
 
 """
-    BalancedSampler(sizes; samples, max_total, memory, memory_budget, micro_batches = 1, fill = 0.95, cost = :linear, method = :karmarkar_karp, oversize = :error, progress, seed = 0, ...)
+    BalancedSampler(sizes; samples, max_total, memory, memory_budget, micro_batches = 1,
+                    fill = 0.95, cost = :linear, method = :karmarkar_karp, oversize = :error,
+                    progress, seed = 0, ...)
 
-Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens (`max_total`) or memory (`memory`, a [`MemoryModel`](@ref) of packed
-batches, with `memory_budget`). For batches without padding. `cost`: of a sample: `:linear`, `:quadratic`, coefficients, a model or a function of its length. The rest is as for a
-[`BucketSampler`](@ref); positions count micro-batches.
+Steps of samples in random order whose micro-batches cost the same on all ranks. A micro-batch has at
+most `max_total` tokens, or fits `memory_budget` by `memory`, a [`MemoryModel`](@ref) of packed
+batches. For batches without padding. `cost` of a sample: `:linear`, `:quadratic`, coefficients, a
+model, or a function of its length. The other options are those of a [`BucketSampler`](@ref);
+positions count micro-batches.
 """
 function BalancedSampler(sizes; samples = nothing, max_total = nothing, memory = nothing, memory_budget = nothing, micro_batches = nothing, fill = nothing, cost = :linear,
                          method = nothing, oversize = nothing, progress = nothing, given...)
     (memory === nothing) == (memory_budget === nothing) || throw(ArgumentError("memory and memory_budget: must be given together"))
     walk = sampler_options(; given...)
-    calls = Calls(; progress = progress)
+    of_sample = cost_function(cost) === nothing ? cost : (count, length) -> cost(length)
+    calls = Calls(cost_function(of_sample); progress = progress)
     balanced = options(Raw.sab_balanced_options; samples = samples, max_total = max_total, memory_budget = memory_budget, micro_batches = micro_batches, fill = fill,
         method = choice(:method, method, PARTITION_METHODS), oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
     terms = memory === nothing ? nothing : cost_terms(memory)
     terms === nothing || (balanced.memory_terms = pointer(terms); balanced.memory_term_count = length(terms))
-    of_sample = cost isa Union{Symbol,AbstractString,AbstractVector,MemoryModel} ? cost : (count, length) -> cost(length)
     kept = set_cost!(balanced, of_sample, calls, (linear = Raw.SAB_COST_PADDED, quadratic = Raw.SAB_COST_QUADRATIC))
     sizes = read_sizes(sizes, calls.main, progress)
     pointer_ = GC.@preserve calls kept terms created(out -> Raw.sab_balanced_sampler_new(sizes, balanced, walk, out), Raw.sab_sampler, calls)
@@ -88,8 +100,9 @@ end
 """
     report(sampler::BalancedSampler; progress)
 
-How even the current epoch is on all ranks, before any training: `samples`, `skipped`, `dropped`, `steps`, `total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`,
-`micro_batch_imbalance`, `time`, `least_time`.
+How even the current epoch is on all ranks, before any training: `samples`, `skipped`, `dropped`,
+`steps`, `total`, `fill`, `rank_imbalance`, `largest_rank_imbalance`, `micro_batch_imbalance`,
+`time`, `least_time`.
 """
 function report(sampler::BalancedSampler; progress = nothing)
     calls = Calls(; progress = progress)
@@ -101,7 +114,8 @@ end
 """
     ranks()
 
-`(rank, world_size)` by the environment that a launcher set (torchrun, SLURM, Open MPI, MPICH); `(0, 1)` without one.
+`(rank, world_size)` from the environment of a launcher (torchrun, SLURM, Open MPI, MPICH); `(0, 1)`
+without one.
 """
 function ranks()
     rank, world_size = Ref{UInt64}(0), Ref{UInt64}(0)
@@ -112,8 +126,9 @@ end
 """
     data_rank(shape, is_data, rank)
 
-`(rank, world_size)` among those that take different samples, of a process in a mesh of parallelisms: `shape` has the length of each axis, the last one fastest, `is_data` whether samples
-differ along it.
+`(rank, world_size)` of a process among those that read different samples, in a mesh of
+parallelisms. `shape` has the length of each axis, the last one fastest; `is_data` tells whether
+samples differ along it.
 """
 function data_rank(shape, is_data, rank::Integer)
     shape, is_data = dense(UInt64, shape), Int32[each for each in is_data]
@@ -139,8 +154,9 @@ all_gather_pointer() = @cfunction(all_gather_callback, Int32, (Ptr{Cvoid}, Ptr{C
 """
     check_ranks(sampler, gather; rank, world_size)
 
-Checks that all ranks hold the same data, seed, epoch, step and options; to be called on all of them at the start. `gather(bytes)` gives the bytes of all ranks, as a vector of
-`Vector{UInt8}` in their order. Where ranks differ, all throw an [`SABError`](@ref) that names those that do, what in, and both values.
+Checks that all ranks have the same data, seed, epoch, step and options. Call it on all ranks at the
+start. `gather(bytes)` returns the bytes of all ranks, a vector of `Vector{UInt8}` in their order. If
+ranks differ, all throw an [`SABError`](@ref) that names these ranks, the difference and both values.
 """
 function check_ranks(sampler::Sampler, gather; rank::Integer, world_size::Integer)
     calls = Calls((gather, world_size))
@@ -151,8 +167,9 @@ end
 """
     ShardedSampler(sizes, gather; rank, world_size, seed = 0, epoch = 0, plan options...)
 
-The batches of samples that are spread over the ranks, each of which knows and takes those of its own shard: `sizes` and indices are of the shard. `gather` as for [`check_ranks`](@ref), the
-options of the plan as for [`Plan`](@ref).
+Batches of samples that are spread over the ranks. Each rank knows and reads only its own shard:
+`sizes` and indices are those of the shard. `gather` is as for [`check_ranks`](@ref), the options of
+the plan are as for [`Plan`](@ref).
 """
 function ShardedSampler(sizes, gather; rank::Integer, world_size::Integer, seed = nothing, epoch = nothing, given...)
     sizes = read_sizes(sizes, gather)

@@ -1,25 +1,31 @@
-# Values that are expensive to make, made once and kept.
+# Caches.
 
 """
-    Cache(url; serializer = :julia, dataset_name, writer_buffer_size = 1, flush_interval = 1, capacity, on_failure = :degrade, is_cluster = false, timeout = 1, load_wait = 60, call_timeout, file_mode = 0o600)
+    Cache(url; serializer = :julia, dataset_name, writer_buffer_size = 1, flush_interval = 1,
+          capacity, on_failure = :degrade, is_cluster = false, timeout = 1, load_wait = 60,
+          call_timeout, file_mode = 0o600)
 
-A cache in files (`"lmdb:PATH"`), on Redis servers (`"redis://HOST:PORT,..."`, `"redis-server:"` starts one) or in this process (`"memory:"`), for any number of threads and processes:
+A cache in files (`"lmdb:PATH"`), on Redis servers (`"redis://HOST:PORT,..."`; `"redis-server:"`
+starts one) or in this process (`"memory:"`), for any number of threads and processes:
 
-    get!(() -> preprocess(sample), cache, key)       # made once, also when several ask at the same time
+    get!(() -> preprocess(sample), cache, key)   # made once, also for simultaneous requests
     cache[key] = value; get(cache, key, default); get_many(cache, keys); put_many!(cache, pairs)
-    flush(cache); num_keys(cache); empty!(cache); stats(cache)
+    flush(cache); num_keys(cache); empty!(cache); SAB.stats(cache)
 
-Keys are strings, bytes or whole numbers. Values are serialized by Julia's `Serialization`; with `serializer = :bytes` they are `Vector{UInt8}`, which other languages read too.
+Keys are strings, bytes or whole numbers. Values are serialized by Julia's `Serialization`. With
+`serializer = :bytes` they are `Vector{UInt8}`, which other languages can read.
 
-Security: values are read with `Serialization.deserialize`, which can run any code. Whoever can write to the files or the server can run code in every process that reads them. Use
-`serializer = :bytes` unless you trust all of them.
-Files are created for their owner only (`file_mode`, less the umask). `call_timeout` bounds one request to Redis servers, in seconds; by default it is 10 times `timeout`.
+Security: values are read with `Serialization.deserialize`, which can run any code. Whoever can write
+to the files or the server can run code in every process that reads them. Use `serializer = :bytes`
+unless you trust all of them. Files are created for their owner only (`file_mode`, less the umask).
+
+`call_timeout` limits one request to Redis servers, in seconds; by default 10 times `timeout`.
 """
 mutable struct Cache <: Handle{Raw.sab_cache}
     pointer::Ptr{Raw.sab_cache}
     is_serialized::Bool
     making::Threads.Atomic{Int} # values that get! is making
-    Cache(pointer::Ptr{Raw.sab_cache}, is_serialized) = finalizer(release, new(pointer, is_serialized, Threads.Atomic{Int}(0)))
+    Cache(pointer::Ptr{Raw.sab_cache}, is_serialized) = finalizer(finish, new(pointer, is_serialized, Threads.Atomic{Int}(0)))
 end
 free(cache::Ptr{Raw.sab_cache}) = Raw.sab_cache_free(cache)
 
@@ -41,7 +47,8 @@ function Cache(url::AbstractString; serializer = :julia, dataset_name = nothing,
 end
 
 key_bytes(key::AbstractString) = Vector{UInt8}(codeunits(String(key)))
-key_bytes(key::Vector{UInt8}) = copy(key) # a function that makes the value could resize the caller's
+# A copy, because a function that makes the value could resize the caller's vector.
+key_bytes(key::Vector{UInt8}) = copy(key)
 key_bytes(key::Integer) = key_bytes(string(key))
 
 function value_bytes(cache::Cache, value)
@@ -54,7 +61,7 @@ function value_bytes(cache::Cache, value)
     return take!(io)
 end
 
-# What the library gave, which is given back.
+# The value of a handle, which is freed.
 function taken(cache::Cache, value::Ptr{Raw.sab_cache_value})
     try
         size = Ref{Csize_t}(0)
@@ -84,19 +91,29 @@ function Base.setindex!(cache::Cache, value, key)
     return cache
 end
 
+# A value that get! is making: what `load` returned, and its bytes, which the library reads.
+mutable struct Loading{F}
+    load::F
+    cache::Cache
+    made::Union{Nothing,Some{Any}}
+    bytes::Vector{UInt8}
+    Loading(load::F, cache) where {F} = new{F}(load, cache, nothing, UInt8[])
+end
+
 load_callback(ctx, key, key_size, data, size) = guard(ctx) do calls
-    load, cache = calls.main
-    made = load()
-    bytes = value_bytes(cache, made)
-    calls.held = (made, bytes)
-    unsafe_store!(data, Ptr{Cvoid}(pointer(bytes)))
-    unsafe_store!(size, length(bytes))
+    loading = calls.main
+    made = loading.load()
+    loading.made = Some{Any}(made)
+    loading.bytes = value_bytes(loading.cache, made)
+    unsafe_store!(data, Ptr{Cvoid}(pointer(loading.bytes)))
+    unsafe_store!(size, length(loading.bytes))
     0
 end
 
 function Base.get!(load::Base.Callable, cache::Cache, key)
-    # Somebody who makes the value in another thread may need garbage collected meanwhile, which waits for all threads.
-    calls = Calls((load, cache); progress = (done, total) -> (GC.safepoint(); true))
+    # Another thread that makes the value may collect garbage, which waits for all threads.
+    loading = Loading(load, cache)
+    calls = Calls(loading; progress = (done, total) -> (GC.safepoint(); true))
     name = key_bytes(key)
     callback = @cfunction(load_callback, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{Cvoid}}, Ptr{Csize_t}))
     Threads.atomic_add!(cache.making, 1)
@@ -105,16 +122,16 @@ function Base.get!(load::Base.Callable, cache::Cache, key)
     finally
         Threads.atomic_sub!(cache.making, 1)
     end
-    calls.held === nothing && return taken(cache, value)
+    loading.made === nothing && return taken(cache, value)
     Raw.sab_cache_value_free(value)
-    return calls.held[1]
+    return something(loading.made)
 end
 
 """
     get_many(cache, keys, default = nothing)
     put_many!(cache, pairs)
 
-Many keys at once: by one request to each server, or one transaction.
+Many keys at once: with one request to each server, or one transaction.
 """
 function get_many(cache::Cache, keys, default = nothing)
     names = [key_bytes(key) for key in keys]
@@ -129,7 +146,7 @@ function get_many(cache::Cache, keys, default = nothing)
             value == C_NULL ? default : taken(cache, value)
         end
     finally
-        foreach(Raw.sab_cache_value_free, values) # those after one that cannot be read
+        foreach(Raw.sab_cache_value_free, values) # the values after one that cannot be read
     end
 end
 function put_many!(cache::Cache, pairs)
@@ -148,7 +165,7 @@ Base.empty!(cache::Cache) = (check(Raw.sab_cache_clear(cache)); cache)
 """
     num_keys(cache)
 
-How many keys the cache's dataset name has.
+Number of keys with the cache's dataset name.
 """
 function num_keys(cache::Cache)
     keys = Ref{UInt64}(0)
@@ -159,7 +176,7 @@ end
 """
     stats(cache)
 
-What a [`Cache`](@ref) has done since it was opened: the fields of `sab_cache_stats`.
+Statistics of a [`Cache`](@ref) since it was opened: the fields of `sab_cache_stats`.
 """
 stats(cache::Cache) = fields(filled(out -> Raw.sab_cache_get_stats(cache, out), Raw.sab_cache_stats))
 Base.show(io::IO, cache::Cache) = print(io, "Cache(", isopen(cache) ? replace(url(cache), r"^redis://.*@" => "redis://...@") : "closed", ")")

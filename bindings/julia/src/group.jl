@@ -1,13 +1,16 @@
-# Batches cut into groups of like lengths, and padding.
+# Groups of samples of similar length; padding.
 
 """
-    find_thresholds(lengths, k; cost = :padded, method = :least_total, cost_per_sample = false, num_trials, tolerate, seed, progress)
+    find_thresholds(lengths, k; cost = :padded, method = :least_total, cost_per_sample = false,
+                    num_trials, tolerate, seed, progress)
 
-The `k` thresholds that cut lengths into groups which cost least in sum, or (`method = :least_worst`) whose costliest costs least; `:randomised` is asym's search. `thresholds`, and what the
-groups cost: `total`, `worst`, `largest_difference`, and how the searches ended. `cost` as for a [`Plan`](@ref).
+The `k` thresholds that cut lengths into groups with the least total cost, or with
+`method = :least_worst` the least cost of the costliest group; `:randomised` is the search of asym.
+Returns `thresholds`, the costs `total`, `worst` and `largest_difference`, and how the searches
+ended. `cost` is as for a [`Plan`](@ref).
 """
 function find_thresholds(lengths, k::Integer; cost = :padded, method = nothing, cost_per_sample = nothing, num_trials = nothing, tolerate = nothing, seed = nothing, progress = nothing)
-    calls = Calls(; progress = progress)
+    calls = Calls(cost_function(cost); progress = progress)
     methods = (least_total = Raw.SAB_THRESHOLDS_LEAST_TOTAL, least_worst = Raw.SAB_THRESHOLDS_LEAST_WORST, randomised = Raw.SAB_THRESHOLDS_RANDOMISED)
     given = options(Raw.sab_thresholds_options; method = choice(:method, method, methods), cost_per_sample = cost_per_sample, num_trials = num_trials, tolerate = tolerate, seed = seed,
         progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
@@ -21,21 +24,24 @@ function find_thresholds(lengths, k::Integer; cost = :padded, method = nothing, 
 end
 
 """
-Samples in groups: `groups(grouping)` are their indices, `group_of` the group of each sample, `permutation` the samples group by group, `inverse` where each stands there. Immutable.
+Samples in groups. Immutable. Iterates vectors of indices; `grouping[i]` is the i-th of them.
+
+`group_of` is the group of each sample, `permutation` the samples group by group, `inverse` the
+position of each sample there, `intervals` the interval of each group (a column) in each dimension.
 
     Grouping(lengths => thresholds, ...)      # by one or several lengths
-    Grouping(count)                           # all samples in one
+    Grouping(count)                           # all samples in one group
     predefined_grouping(group_of; groups); partition_grouping(parts); consecutive_grouping(counts)
 """
 mutable struct Grouping <: Handle{Raw.sab_grouping}
     pointer::Ptr{Raw.sab_grouping}
-    offsets::Vector{Int64} # from 0: what stands before each group
+    offsets::Vector{Int64} # from 0: number of samples before each group
     permutation::OneBased
     inverse::OneBased
     group_of::OneBased
     intervals::Matrix{Int64} # of each group, a column, in each dimension, from 1
     function Grouping(pointer::Ptr{Raw.sab_grouping})
-        grouping = finalizer(release, new(pointer))
+        grouping = finalizer(finish, new(pointer))
         seen = filled(out -> Raw.sab_grouping_get(grouping, out), Raw.sab_groups)
         one_based(numbers) = OneBased(shown(numbers, seen.samples))
         grouping.offsets = shown(seen.offsets, seen.groups + 1)
@@ -61,7 +67,8 @@ Grouping(samples::Integer) = Grouping(created(out -> Raw.sab_grouping_uni_new(co
     partition_grouping(parts)
     consecutive_grouping(counts)
 
-A [`Grouping`](@ref) out of the group of each sample, of the samples of each group, or of how many consecutive samples each has.
+A [`Grouping`](@ref) from the group of each sample, from the samples of each group, or from the
+number of consecutive samples in each group.
 """
 function predefined_grouping(group_of; groups::Integer = isempty(group_of) ? 0 : maximum(group_of))
     numbers = Int64[group - 1 for group in group_of]
@@ -86,7 +93,7 @@ Base.show(io::IO, grouping::Grouping) = print(io, "Grouping($(length(grouping.pe
 
 # ---- Padding ----
 
-# Arrays of the library's are row-major: the dimensions of Julia's are theirs backwards.
+# The library's arrays are row-major: the dimensions of Julia's in reverse order.
 function ragged(samples::Vector{Array{T,N}}) where {T,N}
     isbitstype(T) || throw(ArgumentError("samples: must be of plain bits, not $T"))
     shapes = Int64[size(sample, N + 1 - dimension) for sample in samples for dimension in 1:N]
@@ -101,8 +108,9 @@ end
 """
     pad(samples; value = 0, repeat = false, threads)
 
-Stacks arrays of the same number of dimensions along a last one, each padded at its ends to the longest: by `value`, or with `repeat` by its last element. [`unpad`](@ref) undoes it.
-`threads`: at most so many; by default as many as there are processors.
+Stacks arrays with the same number of dimensions along a new last one. Each array is padded at its
+ends to the longest: with `value`, or with `repeat` by its last element. [`unpad`](@ref) is the
+inverse. `threads`: the maximum number of threads; by default the number of processors.
 """
 function pad(samples::AbstractVector{Array{T,N}}; value = zero(T), repeat::Bool = false, threads = nothing) where {T,N}
     given, kept = ragged(Vector{Array{T,N}}(samples))
@@ -121,7 +129,8 @@ end
 """
     unpad(padded, sizes; threads)
 
-The samples of a padded array, whose last dimension counts them: `sizes` are their sizes, numbers for vectors, tuples otherwise.
+The samples of a padded array, along its last dimension. `sizes` are their sizes: numbers for
+vectors, otherwise tuples.
 """
 function unpad(padded::Array{T,M}, sizes; threads = nothing) where {T,M}
     samples = [Array{T,M - 1}(undef, size...) for size in sizes]
@@ -136,8 +145,9 @@ end
 """
     length_mask(lengths; shape, rule = :all)
 
-Which places of padded samples are valid: an array of `Bool` whose last dimension counts samples. `lengths`: a column for each sample, or a vector where there is one dimension. `rule = :any`:
-within the length along at least one dimension.
+Which positions of padded samples are valid: an array of `Bool` with the samples along the last
+dimension. `lengths` has a column for each sample, or is a vector if there is one dimension.
+`rule = :any`: within the length along at least one dimension.
 """
 function length_mask(lengths::AbstractMatrix; shape = vec(maximum(lengths; dims = 2)), rule = :all)
     rank, count = size(lengths)

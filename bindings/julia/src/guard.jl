@@ -1,21 +1,21 @@
-# Keeps a run within its memory.
+# The memory guard.
 
 """
     MemoryGuard(sampler, probe; limit, interval = 16, window = 64, reduce)
 
-Watches real steps: lowers the sampler's budget before memory runs out, on all ranks alike by `reduce(values)`, which gives the least over them, and brings a step that runs out through in
-halves. For the task of its sampler.
+Watches the memory of real steps, and lowers the budget of the sampler before memory runs out.
+`reduce(values)` returns the minimum over all ranks, so that they lower alike. A step that runs out
+is run again in halves. For the task of its sampler.
 """
-mutable struct MemoryGuard <: Handle{Raw.sab_memory_guard}
+mutable struct MemoryGuard{S<:Sampler,P<:Probe,C<:Calls} <: Handle{Raw.sab_memory_guard}
     pointer::Ptr{Raw.sab_memory_guard}
-    sampler::Sampler
-    probe::Probe
-    calls::Calls
-    running::Vector{Calls} # of the step that is under way
-    MemoryGuard(pointer::Ptr{Raw.sab_memory_guard}, sampler, probe, calls) = finalizer(release, new(pointer, sampler, probe, calls, Calls[]))
+    sampler::S
+    probe::P
+    calls::C
+    MemoryGuard(pointer::Ptr{Raw.sab_memory_guard}, sampler::S, probe::P, calls::C) where {S,P,C} = finalizer(finish, new{S,P,C}(pointer, sampler, probe, calls))
 end
 free(guard::Ptr{Raw.sab_memory_guard}) = Raw.sab_memory_guard_free(guard)
-is_busy(guard::MemoryGuard) = any(calls -> calls.depth > 0, guard.running)
+is_busy(guard::MemoryGuard) = is_running(guard.sampler.guarded)
 
 function MemoryGuard(sampler::Sampler, probe::Probe; limit = nothing, interval = nothing, window = nothing, reduce = nothing)
     calls = Calls(Work(nothing, probe, reduce))
@@ -25,7 +25,7 @@ function MemoryGuard(sampler::Sampler, probe::Probe; limit = nothing, interval =
     return MemoryGuard(pointer, sampler, probe, calls)
 end
 
-# What the library looks at of a batch.
+# The fields of a batch that the library reads.
 function shape(batch::Batch)
     raw = Raw.sab_batch()
     raw.struct_size = sizeof(Raw.sab_batch)
@@ -36,24 +36,23 @@ function shape(batch::Batch)
     return raw
 end
 
-# The guard goes on using its sampler.
+# A call on a guard, which uses its sampler.
 guarding(run, guard::MemoryGuard, functions::Calls...) = GC.@preserve guard begin
     isopen(guard.sampler) || throw(ArgumentError("the sampler of the MemoryGuard is closed"))
     refuse_busy(guard)
-    append!(guard.running, filter(calls -> calls !== nothing, [guard.probe.calls, guard.calls, functions...]))
-    guard.sampler.guard = guard
+    called = (guard.probe.calls, guard.calls, functions...)
+    append!(guard.sampler.guarded, filter(calls -> calls !== nothing, collect(Any, called)))
     try
-        check(calling(run), guard.probe.calls, guard.calls, functions...)
+        check(calling(run), called...)
     finally
-        empty!(guard.running)
-        guard.sampler.guard = nothing
+        empty!(guard.sampler.guarded)
     end
 end
 
 """
     step!(chunk, guard, batch; prepare, weights, chunk_size)
 
-Runs a step under the guard, the whole batch first: see [`chunked_step`](@ref).
+Runs a step under the guard, first with the whole batch: see [`chunked_step`](@ref).
 """
 function step!(chunk, guard::MemoryGuard, batch::Batch; given...)
     values, calls, kept = step_options(chunk, guard.probe; given...)
@@ -65,7 +64,8 @@ end
 """
     watch!(run, guard, batch)
 
-Runs `run()`, a step of the caller's own, under the guard. What it throws is thrown on, after the guard has seen whether memory ran out.
+Runs `run()`, a step of the caller's own, under the guard. Its exception is thrown again after the
+guard has checked whether memory ran out.
 """
 function watch!(run, guard::MemoryGuard, batch::Batch)
     seen = shape(batch)
@@ -85,7 +85,8 @@ end
 """
     info(guard)
 
-What a [`MemoryGuard`](@ref) has seen and done: `steps`, `out_of_memory`, `lowered`, `budget`, `peak`, `mean_peak`, `creep`.
+Statistics of a [`MemoryGuard`](@ref): `steps`, `out_of_memory`, `lowered`, `budget`, `peak`,
+`mean_peak`, `creep`.
 """
 info(guard::MemoryGuard) = fields(filled(out -> Raw.sab_memory_guard_get_info(guard, out), Raw.sab_memory_guard_info))
 Base.show(io::IO, guard::MemoryGuard) = print(io, "MemoryGuard(", isopen(guard) ? "$(info(guard).steps) steps" : "closed", ")")

@@ -1,4 +1,4 @@
-# How the library is found, its handles, errors and callbacks.
+# Finding the library; handles, errors and callbacks.
 
 const LIBRARY_NAME = "libsab.so.0"
 const ABI_VERSION = 1 # of the headers that raw.jl was made from
@@ -6,7 +6,8 @@ const ABI_VERSION = 1 # of the headers that raw.jl was made from
 function open_library()
     name = get(ENV, "SAB_LIBRARY", LIBRARY_NAME)
     library = try
-        # Without the default's RTLD_DEEPBIND: the library must unwind its exceptions by the same unwinder as the C++ runtime that Julia has loaded.
+        # Without the default's RTLD_DEEPBIND: the library's exceptions need the unwinder of the C++
+        # runtime that Julia has loaded.
         Libdl.dlopen(name, Libdl.RTLD_NOW | Libdl.RTLD_LOCAL)
     catch exception
         error("""libsab is not found: $(sprint(showerror, exception))
@@ -25,7 +26,8 @@ version() = VersionNumber(unsafe_string(Raw.sab_version_string()))
 """
     SABError(status, message)
 
-A failure of the library: `status` is one of `SAB.Raw.SAB_E_...`, `message` names argument, value and rule. What a function of the caller's throws is not wrapped, but thrown again as it is.
+An error of the library. `status` is one of `SAB.Raw.SAB_E_...`; `message` names argument, value and
+rule. An exception of the caller's own function is not wrapped but thrown again unchanged.
 """
 struct SABError <: Exception
     status::Int32
@@ -36,36 +38,38 @@ Base.showerror(io::IO, error::SABError) = print(io, "SABError: ", error.message,
 # ---- Functions that a call runs ----
 
 """
-What the library hands back to callbacks: the functions that a call may run, and what one of them threw. `held` keeps alive what the library was given by them.
+The functions that a call may run, and the exception that one of them threw.
 
-Its address is the `ctx` of the call, so it must be reachable from where it is needed: by the arguments of a call, or by the handle that goes on calling.
+Its address is the `ctx` of the call. It must stay reachable as long as the library may call: from
+the arguments of a call, or from the handle that continues to call.
 """
-mutable struct Calls
-    main::Any
-    progress::Any
-    exception::Union{Nothing,Some}
-    held::Any
-    depth::Int # of its functions that are running
-    Calls(main = nothing; progress = nothing, held = nothing) = new(main, progress, nothing, held, 0)
+mutable struct Calls{F,P}
+    main::F
+    progress::P
+    exception::Union{Nothing,Some{Any}}
+    depth::Int # number of its functions that are running
+    Calls(main::F = nothing; progress::P = nothing) where {F,P} = new{F,P}(main, progress, nothing, 0)
 end
 Base.cconvert(::Type{Ptr{Cvoid}}, calls::Calls) = calls
 Base.unsafe_convert(::Type{Ptr{Cvoid}}, calls::Calls) = pointer_from_objref(calls)
 
-# Runs a callback's body, whose result is the code for the library. Nothing may be thrown through C++ frames, Ctrl-C included.
+# Runs the body of a callback; its result is the code for the library. Nothing may be thrown through
+# C++ frames, Ctrl-C included.
 function guard(body, ctx::Ptr{Cvoid})::Int32
     calls = unsafe_pointer_to_objref(ctx)::Calls
     calls.depth += 1
     try
         return reenable_sigint(() -> body(calls)::Integer)
     catch exception
-        calls.exception === nothing && (calls.exception = Some(exception))
+        calls.exception === nothing && (calls.exception = Some{Any}(exception))
         return -1
     finally
         calls.depth -= 1
     end
 end
 
-# Makes a call that may run functions. The task stays in its thread until the call is over: the library's frames are on that thread's stack.
+# Makes a call that may run functions. The task stays in its thread until the call returns, because
+# the library's frames are on the stack of that thread.
 function calling(call)
     task, storage = current_task(), task_local_storage()
     sticky, is_outermost = task.sticky, !haskey(storage, CLOSED)
@@ -79,10 +83,11 @@ function calling(call)
     end
 end
 
-# Where a task keeps the handles that functions closed during a call. They are freed after the outermost call, which may still be using them.
+# Where a task keeps the handles that functions closed during a call. They are freed after the
+# outermost call, which may still use them.
 const CLOSED = :SAB_closed
 
-# Throws what a function threw, or the library's failure; gives a status that is none.
+# Throws the exception of a function, or the library's failure. Returns any other status.
 function check(status::Integer, functions::Union{Nothing,Calls}...)
     message = status < 0 ? unsafe_string(Raw.sab_last_error_message()) : ""
     for calls in functions
@@ -102,8 +107,10 @@ progress_pointer() = @cfunction(progress_callback, Int32, (Ptr{Cvoid}, UInt64, U
 # ---- Handles ----
 
 """
-A handle of the library, freed when it is closed or collected. A closed handle is refused. `close` frees at once; within a function that a call runs, when that call is over. What was made from
-a handle lives on.
+A handle of the library, freed by `close` or by the garbage collector.
+
+A closed handle is refused. `close` frees at once, but inside a function that a call runs only after
+that call. Handles that were made from a closed handle stay valid.
 """
 abstract type Handle{T} end
 Base.cconvert(::Type{Ptr{T}}, handle::Handle{T}) where {T} = handle
@@ -114,9 +121,11 @@ function Base.unsafe_convert(::Type{Ptr{T}}, handle::Handle{T}) where {T}
     return pointer
 end
 
-# Whether a function that the handle calls is running: it must not use the handle, or close it.
+# Whether a function that the handle calls is running. It must not use or close the handle.
 is_busy(::Handle) = false
-refuse_busy(handle::Handle) = is_busy(handle) && throw(ArgumentError("$(nameof(typeof(handle))) is used by one of the functions that it calls"))
+is_running(functions) = any(calls -> calls.depth > 0, functions)
+busy_message(type) = "$(nameof(type)) is used by one of the functions that it calls"
+refuse_busy(handle::Handle) = is_busy(handle) && throw(ArgumentError(busy_message(typeof(handle))))
 Base.isopen(handle::Handle) = handle.pointer != C_NULL
 function Base.close(handle::Handle{T}) where {T}
     pointer = handle.pointer
@@ -132,16 +141,25 @@ function Base.close(handle::Handle{T}) where {T}
     return nothing
 end
 
-# Frees at once: a handle that nothing uses, such as one that is collected.
+# Frees at once a handle that nothing uses.
 function release(handle::Handle{T}) where {T}
     pointer = handle.pointer
     pointer == C_NULL && return nothing
     handle.pointer = Ptr{T}(C_NULL)
-    GC.@preserve handle free(pointer) # what it holds may be used until it is freed
+    GC.@preserve handle free(pointer) # its fields may be used until it is freed
     return nothing
 end
 
-# Makes a handle: `make` gets where its pointer goes and gives a status.
+# Releases a handle that is collected. A finalizer must not throw, and has no caller to report to.
+function finish(handle::Handle)
+    try
+        release(handle)
+    catch
+    end
+    return nothing
+end
+
+# Makes a handle: `make` gets the address for its pointer and returns a status.
 function created(make, ::Type{T}, functions::Union{Nothing,Calls}...) where {T}
     pointer = Ref(Ptr{T}(C_NULL))
     check(isempty(functions) ? make(pointer) : calling(() -> make(pointer)), functions...)
@@ -158,11 +176,11 @@ function filled(fill, ::Type{T}) where {T<:Raw.Struct}
     return value
 end
 
-# Its fields but the first; counts as Int.
+# The fields after the first; counts as Int.
 fields(value::T) where {T<:Raw.Struct} = NamedTuple{fieldnames(T)[2:end]}(ntuple(i -> plain(fieldname(T, i + 1), getfield(value, i + 1)), fieldcount(T) - 1))
 plain(name, value) = value isa Integer && name !== :fingerprint ? Int(value) : value
 
-# Options: the library's defaults, and over them what is given and not `nothing`.
+# Options: the library's defaults, replaced by the given values that are not `nothing`.
 function options(::Type{T}; given...) where {T<:Raw.Struct}
     value = T()
     Raw.init(value)
@@ -185,7 +203,7 @@ function choice(name, value, words::NamedTuple)
 end
 choice(name, ::Nothing, words::NamedTuple) = nothing
 
-# Bytes of which the library knows the number: asked for first, then written.
+# Bytes whose number the library gives first.
 function written(write)
     size = Ref{Csize_t}(0)
     check(write(C_NULL, 0, size))
@@ -194,6 +212,7 @@ function written(write)
     return bytes
 end
 
-# The numbers as the library takes them. A copy: a function that runs during the call could resize the caller's vector.
+# The numbers as the library takes them. A copy, because a function that runs during the call could
+# resize the caller's vector.
 dense(::Type{T}, values::Vector{T}) where {T} = copy(values)
 dense(::Type{T}, values) where {T} = T[converted(T, "a number", value) for value in values]

@@ -1,39 +1,39 @@
-# How much device memory a batch needs: measured, modelled, and kept true while training.
+# Device memory of batches: measured, modelled, limited.
 
 """
-    Device(; reset, current, peak, reserved, total, release_cache, is_out_of_memory, rng_save, rng_restore)
+    Device(; reset, current, peak, reserved, total, release_cache, is_out_of_memory, rng_save,
+           rng_restore)
 
-The memory of a device as functions of the caller's see it, for a [`Probe`](@ref), such as CUDA.jl's. `reset()`, `current()` and `peak()` must be given; the last two give bytes.
-`reserved()`: `(reserved_peak, largest_free)`; `total()`: bytes of the device; `release_cache()` gives cached blocks back; `is_out_of_memory(exception)`: whether what work threw means
-that (default: an `OutOfMemoryError`); `rng_save(depth)` and `rng_restore(depth)` keep the state of random generators.
+The memory of a device through functions of the caller's, such as those of CUDA.jl, for a
+[`Probe`](@ref). `reset()`, `current()` and `peak()` are required; the last two return bytes.
+
+- `reserved()`: `(reserved_peak, largest_free)`. `total()`: bytes of the device.
+- `release_cache()` returns cached blocks to the device.
+- `is_out_of_memory(exception)`: whether an exception of the work is an out-of-memory error; by
+  default an `OutOfMemoryError`.
+- `rng_save(depth)` and `rng_restore(depth)` keep the state of random generators.
 """
-struct Device
-    reset::Any
-    current::Any
-    peak::Any
-    reserved::Any
-    total::Any
-    release_cache::Any
-    is_out_of_memory::Any
-    rng_save::Any
-    rng_restore::Any
+struct Device{F<:NamedTuple}
+    functions::F
 end
 function Device(; reset, current, peak, reserved = nothing, total = nothing, release_cache = nothing, is_out_of_memory = exception -> exception isa OutOfMemoryError,
                 rng_save = nothing, rng_restore = nothing)
-    return Device(reset, current, peak, reserved, total, release_cache, is_out_of_memory, rng_save, rng_restore)
+    return Device((reset = reset, current = current, peak = peak, reserved = reserved, total = total, release_cache = release_cache, is_out_of_memory = is_out_of_memory,
+        rng_save = rng_save, rng_restore = rng_restore))
 end
 
 """
     Probe("host"; total_bytes)
     Probe(device::Device)
 
-Sees the memory of a device: `"host"`, the resident memory of this process, or a [`Device`](@ref). For one task at a time. With [`torch_open`](@ref) also `"cpu"` and `"cuda:N"`, of LibTorch's
-tensors; `total_bytes` emulates a device of so many bytes there.
+Reads the memory of a device: `"host"`, the resident memory of this process, or a [`Device`](@ref).
+For one task at a time. After [`torch_open`](@ref) also `"cpu"` and `"cuda:N"`, the tensors of
+LibTorch; there `total_bytes` emulates a device of that size.
 """
-mutable struct Probe <: Handle{Raw.sab_probe}
+mutable struct Probe{C} <: Handle{Raw.sab_probe}
     pointer::Ptr{Raw.sab_probe}
-    calls::Union{Nothing,Calls}
-    Probe(pointer::Ptr{Raw.sab_probe}, calls) = finalizer(release, new(pointer, calls))
+    calls::C # functions of a device
+    Probe(pointer::Ptr{Raw.sab_probe}, calls::C) where {C} = finalizer(finish, new{C}(pointer, calls))
 end
 free(probe::Ptr{Raw.sab_probe}) = Raw.sab_probe_free(probe)
 
@@ -56,7 +56,8 @@ device_reserved(ctx, peak, free) = guard(ctx) do calls
     0
 end
 
-function Probe(device::Device)
+function Probe(description::Device)
+    device = description.functions
     calls = Calls(device)
     given = options(Raw.sab_probe_callbacks; ctx = pointer_from_objref(calls), reset = @cfunction(device_reset, Int32, (Ptr{Cvoid},)),
         current = @cfunction(device_current, Int32, (Ptr{Cvoid}, Ptr{Int64})), peak = @cfunction(device_peak, Int32, (Ptr{Cvoid}, Ptr{Int64})),
@@ -72,17 +73,20 @@ Probe(probe::Probe) = probe
 """
     torch_open(path = nothing)
 
-Loads libsab's LibTorch component, which the probes `"cpu"` and `"cuda:N"` need; by default the one that the environment's SAB_TORCH_LIBRARY names, or that lies beside libsab.
+Loads libsab's LibTorch component, which the probes `"cpu"` and `"cuda:N"` need. By default it is the
+file that the environment variable SAB_TORCH_LIBRARY names, or the one beside libsab.
 """
 torch_open(path = nothing) = (check(Raw.sab_torch_open(path === nothing ? C_NULL : path)); nothing)
 
-# Calls that use a probe throw what its functions threw.
+# Calls that use a probe throw the exceptions of its functions.
 probing(run, probe::Probe, functions::Calls...) = check(calling(run), probe.calls, functions...)
 
 """
     reset!(probe); stats(probe); release_cache!(probe)
 
-The peak begins again at what is held now; what the probe sees (`current`, `peak`, `reserved_peak`, `largest_free`, `total`, -1 where it cannot); cached blocks go back to the device.
+`reset!` begins a new peak at the memory in use. `stats` returns `current`, `peak`, `reserved_peak`,
+`largest_free` and `total`, each -1 if not known. `release_cache!` returns cached blocks to the
+device.
 """
 reset!(probe::Probe) = (probing(() -> Raw.sab_probe_reset(probe), probe); probe)
 stats(probe::Probe) = fields(filled(out -> probing(() -> Raw.sab_probe_read(probe, out), probe), Raw.sab_memory_stats))
@@ -90,13 +94,13 @@ release_cache!(probe::Probe) = (probing(() -> Raw.sab_probe_release_cache(probe)
 @doc (@doc reset!) stats
 @doc (@doc reset!) release_cache!
 
-# Work of the caller's that may run out of memory.
-struct Work
-    run::Any
-    probe::Union{Nothing,Calls}
-    more::Any
+# Work of the caller that may run out of memory.
+struct Work{R,C,M}
+    run::R
+    probe::C
+    more::M
+    Work(run::R, probe::Probe{C}, more::M = nothing) where {R,C,M} = new{R,C,M}(run, probe.calls, more)
 end
-Work(run, probe::Probe, more = nothing) = Work(run, probe.calls, more)
 
 function worked(work::Work, arguments...)
     try
@@ -129,9 +133,11 @@ collect_garbage_callback(ctx) = guard(calls -> (GC.gc(); 0), ctx)
 """
     collect_peak(work, inputs, probe; cleanup, warm_up = 0, release_cache = true, progress)
 
-Runs `work(input)` for each of `inputs`, which gives the features of the input, numbers such as count and padded length, and records the peak of each: `items` (which inputs, from 1),
-`features` (a column each), `before`, `peaks`, `reserved_peaks`, `largest_free`, and `out_of_memory`, the inputs that ran out, which are no failure. `probe` is a [`Probe`](@ref).
-`cleanup()` and Julia's garbage collection run after each.
+Runs `work(input)` for each of `inputs` and records its peak. `work` returns the features of the
+input: numbers such as count and padded length. The result has `items` (which inputs, from 1),
+`features` (a column each), `before`, `peaks`, `reserved_peaks`, `largest_free`, and `out_of_memory`,
+the inputs that ran out of memory, which is no failure. `probe` is a [`Probe`](@ref). `cleanup()` and
+Julia's garbage collection run after each input.
 """
 function collect_peak(work, inputs, probe::Probe; cleanup = nothing, warm_up = nothing, release_cache = nothing, progress = nothing)
     function run(input, values)
@@ -162,12 +168,15 @@ end
 """
     MemoryModel(features, peaks; kind = :batch, degree = 2, coverage = 0.95, select_terms = true)
 
-Predicts the peak of a batch, with a margin: fitted to `features`, a column for each measurement (of kind `:batch` count and padded length; `:polynomial` anything), and `peaks` in bytes, as
-[`collect_peak`](@ref) gives them. `model(count, length)` is the upper prediction. The cost of a [`Plan`](@ref) whose budget is in bytes. Immutable, to be shared by threads.
+Predicts the peak memory of a batch, with a margin. It is fitted to `features`, a column for each
+measurement, and `peaks` in bytes, as [`collect_peak`](@ref) returns them. The features of kind
+`:batch` are count and padded length; those of `:polynomial` are free. `model(count, length)` is the
+upper prediction. A model can be the cost of a [`Plan`](@ref) whose budget is in bytes. Immutable;
+threads may share it.
 """
 mutable struct MemoryModel <: Handle{Raw.sab_memory_model}
     pointer::Ptr{Raw.sab_memory_model}
-    MemoryModel(pointer::Ptr{Raw.sab_memory_model}) = finalizer(release, new(pointer))
+    MemoryModel(pointer::Ptr{Raw.sab_memory_model}) = finalizer(finish, new(pointer))
 end
 free(model::Ptr{Raw.sab_memory_model}) = Raw.sab_memory_model_free(model)
 
@@ -183,7 +192,8 @@ end
 """
     info(model)
 
-Facts of a [`MemoryModel`](@ref): `kind`, `degree`, `feature_count`, `term_count`, `measurements`, `constant`, `margin`, `coverage`, `residual`, `held_out_residual`, `largest_residual`.
+Facts of a [`MemoryModel`](@ref): `kind`, `degree`, `feature_count`, `term_count`, `measurements`,
+`constant`, `margin`, `coverage`, `residual`, `held_out_residual`, `largest_residual`.
 """
 info(model::MemoryModel) = fields(filled(out -> Raw.sab_memory_model_get_info(model, out), Raw.sab_memory_model_info))
 
@@ -205,7 +215,7 @@ end
     predict(model, features)
     predict_upper(model, features)
 
-The expected peaks, and those with the margin, of batches whose features are the columns.
+The expected peaks of batches, and those with the margin. The features of each batch are a column.
 """
 predict(model::MemoryModel, features::AbstractMatrix) = predicted(model, features, false)
 predict_upper(model::MemoryModel, features::AbstractMatrix) = predicted(model, features, true)
@@ -228,17 +238,6 @@ function cost_terms(model::MemoryModel)
     return terms
 end
 
-"""
-    save(model, path); open_model(path); bytes(model); read_model(bytes)
-
-Keeps a [`MemoryModel`](@ref) in a file or in bytes.
-"""
-save(model::MemoryModel, path::AbstractString) = (check(Raw.sab_memory_model_save(model, path)); nothing)
-open_model(path::AbstractString) = MemoryModel(created(out -> Raw.sab_memory_model_open(path, out), Raw.sab_memory_model))
-bytes(model::MemoryModel) = written((buffer, room, size) -> Raw.sab_memory_model_write(model, buffer, room, size))
-read_model(image::Vector{UInt8}) = MemoryModel(created(out -> Raw.sab_memory_model_read(image, length(image), out), Raw.sab_memory_model))
-@doc (@doc save) open_model
-@doc (@doc save) read_model
 function Base.show(io::IO, model::MemoryModel)
     isopen(model) || return print(io, "MemoryModel(closed)")
     facts = info(model)
@@ -246,9 +245,11 @@ function Base.show(io::IO, model::MemoryModel)
 end
 
 """
-    measurement_points(shortest, longest, points; max_count, max_padded_total, degree = 2, model, budget)
+    measurement_points(shortest, longest, points; max_count, max_padded_total, degree = 2, model,
+                       budget)
 
-The `(count, length)` whose measurements say most about a model of batches. With a first `model` only those that lie near `budget`.
+The `(count, length)` whose measurements improve a model of batches most. With a first `model`, only
+points near `budget`.
 """
 function measurement_points(shortest::Real, longest::Real, points::Integer; max_count = 1 << 20, max_padded_total = nothing, degree = nothing, model = nothing, budget = nothing)
     given = options(Raw.sab_measurement_options; shortest = shortest, longest = longest, max_count = max_count, max_padded_total = max_padded_total, degree = degree, budget = budget)
@@ -259,7 +260,7 @@ function measurement_points(shortest::Real, longest::Real, points::Integer; max_
     return collect(zip(Int.(counts), lengths))
 end
 
-# ---- The largest batch, and steps that do not fail ----
+# ---- The largest batch, and steps in parts ----
 
 trial_callback(ctx, count, length) = guard(calls -> worked(calls.main, Int(count), length), ctx)
 reduce_callback(ctx, values, count) = guard(ctx) do calls
@@ -270,10 +271,13 @@ end
 reduce_pointer() = @cfunction(reduce_callback, Int32, (Ptr{Cvoid}, Ptr{Int64}, Csize_t))
 
 """
-    find_max_batch(step, probe; lengths, search = :predict, maximum = 100_000, budget, rounding, multiple, reduce, progress)
+    find_max_batch(step, probe; lengths, search = :predict, maximum = 100_000, budget, rounding,
+                   multiple, reduce, progress)
 
-The largest batch whose `step(count, length)` fits the device, for each of `lengths`: `batch_sizes`, `batch_size` (of the longest), `trials`, `out_of_memory`, `peak`, `budget`.
-`search`: `:predict`, `:difference`, `:binary` or `:halve`. `rounding`: `:power_of_two`, or a `multiple`. `reduce(values)` gives the least over all ranks.
+The largest batch whose `step(count, length)` fits the device, for each of `lengths`: `batch_sizes`,
+`batch_size` (of the longest), `trials`, `out_of_memory`, `peak`, `budget`. `search`: `:predict`,
+`:difference`, `:binary` or `:halve`. `rounding`: `:power_of_two`; or a `multiple`. `reduce(values)`
+returns the minimum over all ranks.
 """
 function find_max_batch(step, probe::Probe; lengths = nothing, search = nothing, maximum = nothing, budget = nothing, rounding = nothing, multiple = nothing, reduce = nothing,
                         progress = nothing)
@@ -303,7 +307,8 @@ end
     grow_linear(epoch, start, amount, period, maximum)
     grow_doubling(epoch, start, milestones, maximum)
 
-The batch size of an epoch: larger by `increase(epoch, current)`, unless that went past the maximum; by `amount` every `period` epochs; or doubled at each milestone.
+The batch size of an epoch: larger by `increase(epoch, current)` if that is at most the maximum, by
+`amount` every `period` epochs, or doubled at each milestone.
 """
 function grow_batch(increase, epoch::Integer, current::Integer, maximum::Integer)
     calls, result = Calls(increase), Ref{UInt64}(0)
@@ -328,7 +333,7 @@ end
 chunk_callback(ctx, first, count, weight) = guard(calls -> worked(calls.main, Int(first) + 1:Int(first + count), weight), ctx)
 begin_callback(ctx) = guard(calls -> (calls.main.more(); 0), ctx)
 
-# Options of a step in parts, its functions, and what must be kept.
+# Options of a step in parts, its functions, and the weights that must be kept.
 function step_options(chunk, probe::Probe; prepare = nothing, weights = nothing, chunk_size = nothing)
     calls = Calls(Work(chunk, probe, prepare))
     weights = weights === nothing ? nothing : dense(Float64, weights)
@@ -341,8 +346,10 @@ end
 """
     chunked_step(chunk, count, probe; prepare, weights, chunk_size)
 
-Runs a batch of `count` samples in parts that fit: `chunk(samples, weight)` runs forward and backward on a range of them, its loss multiplied by `weight`. Parts that run out of memory are
-halved, and all begin again after `prepare()`, which sets gradients to zero. Gives the size of the parts that fitted. `weights`: what each sample counts in the loss.
+Runs a batch of `count` samples in parts that fit. `chunk(samples, weight)` runs forward and backward
+on a range of samples, with the loss multiplied by `weight`. When a part runs out of memory, parts
+are halved, `prepare()` sets the gradients to zero, and all parts run again. Returns the size of the
+parts that fit. `weights`: the weight of each sample in the loss.
 """
 function chunked_step(chunk, count::Integer, probe::Probe; prepare = nothing, weights = nothing, chunk_size = nothing)
     weights === nothing || length(weights) == count || throw(ArgumentError("weights: must be $count, not $(length(weights))"))
@@ -357,8 +364,9 @@ batch_callback(ctx, batch) = guard(calls -> worked(calls.main, Batch(unsafe_load
 """
     verify(run, plan, probe; count = 16, progress)
 
-Runs the worst batches of a plan before training, `run(batch)` each, costliest first: `batches` run, their largest `peak`, `total` of the device. An [`SABError`](@ref) of status
-`SAB_E_DEVICE_MEMORY` when one runs out.
+Runs the worst batches of a plan before training: `run(batch)` for each, costliest first. Returns
+`batches`, the number of batches run, their largest `peak`, and the `total` of the device. Throws an
+[`SABError`](@ref) of status `SAB_E_DEVICE_MEMORY` if one runs out of memory.
 """
 function verify(run, plan::Handle{Raw.sab_plan}, probe::Probe; count::Integer = 16, progress = nothing)
     calls = Calls(Work(run, probe); progress = progress)

@@ -1,14 +1,14 @@
-# Plans: which batches there are.
+# Plans.
 
 const COSTS = (padded = Raw.SAB_COST_PADDED, quadratic = Raw.SAB_COST_QUADRATIC)
 const TAILS = (keep = Raw.SAB_TAIL_KEEP, merge = Raw.SAB_TAIL_MERGE, drop = Raw.SAB_TAIL_DROP, wrap = Raw.SAB_TAIL_WRAP)
 const OVERSIZE = (skip = Raw.SAB_OVERSIZE_SKIP, error = Raw.SAB_OVERSIZE_ERROR, single = Raw.SAB_OVERSIZE_SINGLE)
 const LAST_STEPS = (split = Raw.SAB_LAST_STEP_SPLIT, drop = Raw.SAB_LAST_STEP_DROP, wrap = Raw.SAB_LAST_STEP_WRAP)
 
-"A plan: batches, decided. Immutable, to be shared by threads. See [`Plan(sizes)`](@ref)."
+"The batches of samples. Immutable; threads may share it. See [`Plan(sizes)`](@ref)."
 mutable struct Plan <: Handle{Raw.sab_plan}
     pointer::Ptr{Raw.sab_plan}
-    Plan(pointer::Ptr{Raw.sab_plan}) = finalizer(release, new(pointer))
+    Plan(pointer::Ptr{Raw.sab_plan}) = finalizer(finish, new(pointer))
 end
 free(plan::Ptr{Raw.sab_plan}) = Raw.sab_plan_free(plan)
 
@@ -18,7 +18,11 @@ cost_callback(ctx, count, length, cost) = guard(ctx) do calls
 end
 cost_pointer() = @cfunction(cost_callback, Int32, (Ptr{Cvoid}, UInt64, Float64, Ptr{Float64}))
 
-# Sets the cost of any options that have one; gives what they then point to.
+# The function among the kinds of cost.
+cost_function(cost) = cost
+cost_function(::Union{Nothing,Symbol,AbstractString,AbstractVector,MemoryModel}) = nothing
+
+# Sets the cost of options, whose function is that of `calls`. Returns what they then point to.
 function set_cost!(given, cost, calls::Calls, words::NamedTuple = COSTS)
     if cost isa Union{Symbol,AbstractString}
         given.cost = choice(:cost, cost, words)
@@ -33,17 +37,16 @@ function set_cost!(given, cost, calls::Calls, words::NamedTuple = COSTS)
         return coefficients
     end
     given.cost, given.cost_fn, given.cost_ctx = Raw.SAB_COST_CALLBACK, cost_pointer(), pointer_from_objref(calls)
-    calls.main = cost
     return nothing
 end
 
-# The options of a plan, the functions among them, and what they point to.
+# The options of a plan, their functions, and the memory that they point to.
 function plan_options(; budget = nothing, padding = nothing, boundaries = nothing, buckets = nothing, bucket_batches = nothing, batch_size = nothing, cost = :padded,
                       max_batch_size = nothing, batch_size_multiple = nothing, length_multiple = nothing, tail = nothing, drop_last = false, oversize = nothing,
                       max_shapes = nothing, progress = nothing)
     boundaries === nothing || buckets === nothing || throw(ArgumentError("boundaries and buckets: only one may be given"))
     drop_last && tail !== nothing && throw(ArgumentError("drop_last and tail: only one may be given"))
-    calls = Calls(; progress = progress)
+    calls = Calls(cost_function(cost); progress = progress)
     given = options(Raw.sab_plan_options; budget = budget, padding_target = padding, bucket_batches = bucket_batches, max_batch_size = max_batch_size,
         batch_size_multiple = batch_size_multiple, length_multiple = length_multiple, max_shapes = max_shapes, tail = choice(:tail, drop_last ? :drop : tail, TAILS),
         oversize = choice(:oversize, oversize, OVERSIZE), progress = progress_pointer(), progress_ctx = pointer_from_objref(calls))
@@ -67,17 +70,25 @@ function plan_options(; budget = nothing, padding = nothing, boundaries = nothin
 end
 
 """
-    Plan(sizes; budget, padding = 0.01, boundaries, buckets, bucket_batches, batch_size, cost = :padded, max_batch_size, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
+    Plan(sizes; budget, padding = 0.01, boundaries, buckets, bucket_batches, batch_size,
+         cost = :padded, max_batch_size, batch_size_multiple = 1, length_multiple = 0, tail = :keep,
          drop_last = false, oversize = :skip, max_shapes, progress)
 
-Decides the batches of samples: buckets of like sizes, and how many samples of a bucket make a batch, so that no batch costs more than `budget`. `sizes` is whatever [`Sizes`](@ref) takes.
+Puts samples of similar size into buckets, and decides how many samples of a bucket make a batch, so
+that no batch costs more than `budget`. `sizes` is anything that [`Sizes`](@ref) takes.
 
-- `budget`: largest cost of a batch; or, or besides, `batch_size`: a number of samples, or with `boundaries` one for each bucket.
-- `cost`: `:padded` (count × length), `:quadratic`, a vector of coefficients (`c[1] + count * (c[2] + c[3] * length + ...)`), a [`MemoryModel`](@ref) with a budget in bytes, or a
-  function `cost(count, length)`.
-- `boundaries`: edges of the buckets; or `buckets`: a number of them, placed best, or `:rank`. Neither: buckets as large as possible whose padding stays under `padding`.
-- `tail`: what becomes of samples that fill no batch, `:keep`, `:merge`, `:drop` (`drop_last`) or `:wrap`. `oversize`: of those over the budget, `:skip` (with a warning), `:error` or `:single`.
-- `progress(done, total)` follows, and stops the call by giving `false`.
+- `budget`: largest cost of a batch. Instead or in addition `batch_size`: a number of samples, or
+  with `boundaries` one number for each bucket.
+- `cost`: `:padded` (count × length), `:quadratic`, a vector of coefficients
+  (`c[1] + count * (c[2] + c[3] * length + ...)`), a [`MemoryModel`](@ref) with a budget in bytes, or
+  a function `cost(count, length)`.
+- `boundaries`: edges of the buckets. Or `buckets`: a number of buckets with the best edges, or
+  `:rank`. By default buckets are as large as possible with less than `padding` of padding.
+- `tail`: how samples that fill no batch are treated: `:keep`, `:merge`, `:drop` (`drop_last`) or
+  `:wrap`.
+- `oversize`: how samples over the budget are treated: `:skip` (with a warning), `:error` or
+  `:single`.
+- `progress(done, total)`: called during the call; stops it by returning `false`.
 
 The others are those of `sab_plan_options`.
 """
@@ -93,7 +104,8 @@ end
 """
     info(plan)
 
-Facts that no order changes: `samples`, `skipped`, `buckets`, `batches` of an epoch on one rank, `lower_bound` of their number, `fingerprint`, which only equal plans share, `total` of the
+Facts that are the same in every epoch: `samples`, `skipped`, `buckets`, `batches` of an epoch on one
+rank, `lower_bound` of their number, `fingerprint` (equal only for equal plans), `total` of the
 sizes, `budget`.
 """
 info(plan::Plan) = fields(filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sab_plan_info))
@@ -101,11 +113,12 @@ info(plan::Plan) = fields(filled(out -> Raw.sab_plan_get_info(plan, out), Raw.sa
 """
     buckets(plan)
 
-The buckets by ascending size, each with the fields of `sab_bucket`: `lower`, `upper`, `shortest`, `longest`, `padded_length`, `total`, `cost`, `samples`, `batch_size`, `batches`.
+The buckets by ascending size, each with the fields of `sab_bucket`: `lower`, `upper`, `shortest`,
+`longest`, `padded_length`, `total`, `cost`, `samples`, `batch_size`, `batches`.
 """
 buckets(plan::Plan) = [fields(filled(out -> Raw.sab_plan_get_bucket(plan, index - 1, out), Raw.sab_bucket)) for index in 1:info(plan).buckets]
 
-# Samples that were left out, as `skipped` functions of the library give them.
+# Samples that are left out, as the `skipped` functions of the library write them.
 function skipped_samples(write, count)
     samples = Vector{Int64}(undef, count)
     check(write(samples, length(samples), Ref{Csize_t}(0)))
@@ -115,11 +128,11 @@ end
 """
     skipped(plan)
 
-The samples that were left out as outside the boundaries or over the budget, by ascending size.
+The samples outside the boundaries or over the budget, which are in no batch, by ascending size.
 """
 skipped(plan::Plan) = skipped_samples((samples, room, count) -> Raw.sab_plan_skipped(plan, samples, room, count), info(plan).skipped)
 
-"What an epoch of a plan is like, before any training: the fields of `sab_report`. Prints as a table."
+"Statistics of an epoch before any training: the fields of `sab_report`. Prints as a table."
 struct Report
     samples::Int
     skipped::Int
@@ -173,7 +186,8 @@ end
 """
     report(plan; seed = 0, epoch = 0, world_size = 1, last_step = :split, worst_first = 0, progress)
 
-Walks an epoch of a [`BucketSampler`](@ref) with these options, and the next, and says what it is like: a [`Report`](@ref).
+The [`Report`](@ref) of an epoch of a [`BucketSampler`](@ref) with these options. Walks this epoch and
+the next.
 """
 function report(plan::Plan; progress = nothing, given...)
     calls = Calls(; progress = progress)
@@ -182,26 +196,34 @@ function report(plan::Plan; progress = nothing, given...)
     return Report(fields(value)...)
 end
 
-"""
-    save(plan, path)
-    open_plan(path)
+# Files of plans and of memory models.
+for (type, name) in ((:Plan, :sab_plan), (:MemoryModel, :sab_memory_model))
+    raw(verb) = Symbol(name, verb)
+    @eval begin
+        """
+            write(path, handle)
+            write(io, handle)
+            read(path, $($type))
+            read(io, $($type))
 
-`save` writes a plan to a file, which it replaces in one step. `open_plan` maps such a file; all processes that open it share its memory. A file that is mapped must not be truncated or
-overwritten in place: replace it as `save` does.
-"""
-save(plan::Plan, path::AbstractString) = (check(Raw.sab_plan_save(plan, path)); nothing)
-open_plan(path::AbstractString) = Plan(created(out -> Raw.sab_plan_open(path, out), Raw.sab_plan))
-@doc (@doc save) open_plan
+        Writes a [`Plan`](@ref) or [`MemoryModel`](@ref) to a file or a stream, and reads it again.
 
-"""
-    bytes(plan)
-    read_plan(bytes)
-
-The file image of a plan, and a plan of such an image.
-"""
-bytes(plan::Plan) = written((buffer, room, size) -> Raw.sab_plan_write(plan, buffer, room, size))
-read_plan(image::Vector{UInt8}) = Plan(created(out -> Raw.sab_plan_read(image, length(image), out), Raw.sab_plan))
-@doc (@doc bytes) read_plan
+        `write(path, ...)` replaces the file in one step and returns its size. `read(path, Plan)` maps
+        the file, and all processes that map it share its memory. Do not truncate or overwrite a
+        mapped file in place; `write(path, ...)` replaces it safely.
+        """
+        function Base.write(path::AbstractString, handle::$type)
+            check(Raw.$(raw(:_save))(handle, path))
+            return filesize(path)
+        end
+        Base.write(io::IO, handle::$type) = write(io, written((buffer, room, size) -> Raw.$(raw(:_write))(handle, buffer, room, size)))
+        Base.read(path::AbstractString, ::Type{$type}) = $type(created(out -> Raw.$(raw(:_open))(path, out), Raw.$name))
+        function Base.read(io::IO, ::Type{$type})
+            image = read(io)
+            return $type(created(out -> Raw.$(raw(:_read))(image, length(image), out), Raw.$name))
+        end
+    end
+end
 
 function Base.show(io::IO, plan::Plan)
     isopen(plan) || return print(io, "Plan(closed)")
@@ -212,7 +234,8 @@ end
 """
     create_buckets(sizes, max_width, min_bucket_count)
 
-Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each, none wider than `max_width`: `(boundaries, bucket_sizes)`.
+Cuts whole-number sizes into the narrowest intervals with at least `min_bucket_count` samples each,
+none wider than `max_width`. Returns `(boundaries, bucket_sizes)`.
 """
 function create_buckets(sizes, max_width::Integer, min_bucket_count::Integer)
     sizes = read_sizes(sizes)

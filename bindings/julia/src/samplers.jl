@@ -1,7 +1,7 @@
 # Samplers: cursors over the batches of an epoch, for one rank.
 
 """
-A view from 1 of numbers that count from 0: what the library says of samples, to index with. `parent` gives the numbers as the library has them.
+Indices that count from 1, a view of the library's, which count from 0. `parent` returns the latter.
 """
 struct OneBased <: AbstractVector{Int64}
     parent::Vector{Int64}
@@ -14,10 +14,14 @@ Base.@propagate_inbounds Base.getindex(numbers::OneBased, index::Int) = numbers.
 """
 A batch: the fields of `sab_batch`.
 
-`indices` are its samples, from 1 (`parent(batch.indices)`: from 0). `longest`, `total`, `padded_length` and `padded_total` speak of sizes; `bucket` is its bucket in the plan, 0 where there
-are none. `epoch` and `step` say where it stands, `step` being the number of steps before it. `step_samples` and `step_total` are those of all ranks together, for weights of a loss.
-`micro_batch` of `micro_batches`: of a balanced sampler. `cu_seqlens`: cumulative lengths, of packed and balanced samplers, `starts`: where each piece begins in its sample, of a packed one
-that splits; otherwise `nothing`.
+- `indices`: its samples, from 1 (`parent(batch.indices)`: from 0).
+- `longest`, `total`, `padded_length`, `padded_total`: of the sizes.
+- `bucket`: its bucket in the plan, 0 if there are none.
+- `epoch`, `step`: its position; `step` is the number of steps before it.
+- `step_samples`, `step_total`: of all ranks together, for the weights of a loss.
+- `micro_batch`, `micro_batches`: of balanced samplers.
+- `cu_seqlens`: cumulative lengths, of packed and balanced samplers; otherwise `nothing`.
+- `starts`: where each piece begins in its sample, of packed samplers that split; otherwise `nothing`.
 """
 struct Batch
     indices::OneBased
@@ -36,7 +40,7 @@ struct Batch
     starts::Union{Nothing,Vector{Int64}}
 end
 
-# A copy of numbers that the library shows.
+# A copy of numbers in the library's memory.
 shown(pointer::Ptr{T}, count) where {T} = shown!(Vector{T}(undef, count), pointer)
 function shown!(numbers::Vector{T}, pointer::Ptr{T}) where {T}
     GC.@preserve numbers unsafe_copyto!(Base.pointer(numbers), pointer, length(numbers))
@@ -53,7 +57,7 @@ function resized(numbers::Vector{T}, count) where {T}
     end
 end
 
-# The arrays of a sampler's batches with `copy = false`, each of which overwrites those of the one before.
+# The arrays of a sampler's batches with `copy = false`. Each batch overwrites those before it.
 mutable struct Buffers
     indices::Vector{Int64}
     cu_seqlens::Vector{Int32}
@@ -81,34 +85,35 @@ Base.show(io::IO, batch::Batch) = print(io, "Batch($(length(batch)) samples, pad
 """
 A cursor over the batches of an epoch, for one task at a time.
 
-    for batch in sampler ... end      # the batches from where the cursor stands to the end of the epoch
-    next_batch!(sampler)              # the next one, or nothing
-    sampler[step], length(sampler)    # any batch of the epoch, and how many there are, where that is known
-    set_epoch!(sampler, epoch)        # begins an epoch; without it a loop after the end has no batches
+    for batch in sampler ... end        # the batches from the cursor to the end of the epoch
+    next_batch!(sampler)                # the next batch, or nothing
+    sampler[step], batch_count(sampler) # any batch of the epoch, and their number
+    set_epoch!(sampler, epoch)          # begins an epoch; a loop at the end has no batches
     seek(sampler, steps); position(sampler)
-    state(sampler); restore!(sampler, state)      # on any number of ranks
+    saved = SAB.state(sampler); restore!(sampler, saved)     # on any number of ranks
 """
 abstract type Sampler <: Handle{Raw.sab_sampler} end
 free(sampler::Ptr{Raw.sab_sampler}) = Raw.sab_sampler_free(sampler)
 is_busy(sampler::Sampler) = sampler.calls !== nothing && sampler.calls.depth > 0
 function Base.close(sampler::Sampler)
-    sampler.guard === nothing || refuse_busy(sampler.guard) # which goes on with it
+    # The guard continues to use the sampler.
+    is_running(sampler.guarded) && throw(ArgumentError(busy_message(MemoryGuard)))
     invoke(close, Tuple{Handle{Raw.sab_sampler}}, sampler)
 end
 
 for name in (:BucketSampler, :SequentialSampler, :SizeAwareSampler, :SizeAwareStream, :TorchSampler, :PackedSampler, :BalancedSampler, :ShardedSampler, :LoadBalancingSampler,
              :LoadBalancingBatchSampler, :ReadaheadSampler, :WorstBatches)
-    @eval mutable struct $name <: Sampler
+    @eval mutable struct $name{C,K} <: Sampler
         pointer::Ptr{Raw.sab_sampler}
-        calls::Union{Nothing,Calls} # functions that the sampler goes on calling
-        kept::Any                   # what the library borrows
-        raw::Raw.sab_batch          # where it shows batches
-        buffers::Buffers            # of next_batch!(...; copy = false)
-        guard::Any                  # a MemoryGuard whose step is under way
-        function $name(pointer::Ptr{Raw.sab_sampler}, calls = nothing, kept = nothing)
+        calls::C           # functions that the sampler continues to call
+        kept::K            # what the library borrows
+        raw::Raw.sab_batch # where the library shows batches
+        buffers::Buffers   # of next_batch!(...; copy = false)
+        guarded::Vector{Calls} # functions of a MemoryGuard whose step is running
+        function $name(pointer::Ptr{Raw.sab_sampler}, calls::C = nothing, kept::K = nothing) where {C,K}
             raw = Raw.sab_batch()
             raw.struct_size = sizeof(Raw.sab_batch)
-            return finalizer(release, new(pointer, calls, kept, raw, Buffers(), nothing))
+            return finalizer(finish, new{C,K}(pointer, calls, kept, raw, Buffers(), Calls[]))
         end
     end
 end
@@ -119,8 +124,8 @@ call(run, sampler::Sampler) = sampler.calls === nothing ? check(run()) : check(c
 """
     next_batch!(sampler; copy = true)
 
-Moves to the next [`Batch`](@ref); `nothing` at the end of the epoch. With `copy = false` the sampler uses the same arrays for each batch, which saves their allocation: the next call with
-`copy = false` on this sampler overwrites them.
+Moves to the next [`Batch`](@ref). Returns `nothing` at the end of the epoch. With `copy = false` all
+batches share the same arrays: the next call with `copy = false` overwrites them.
 """
 function next_batch!(sampler::Sampler; copy::Bool = true)
     raw = sampler.raw
@@ -134,18 +139,27 @@ function Base.iterate(sampler::Sampler, state = nothing)
     batch = next_batch!(sampler)
     return batch === nothing ? nothing : (batch, nothing)
 end
-Base.IteratorSize(::Type{<:Sampler}) = Base.SizeUnknown() # a loop may begin in the middle
+# A cursor has no `length`: a loop begins at the cursor, and a budget that is lowered during the
+# loop
+# makes more batches of the epoch. `collect` would write beyond an array with the earlier length.
+Base.IteratorSize(::Type{<:Sampler}) = Base.SizeUnknown()
 Base.eltype(::Type{<:Sampler}) = Batch
 
-function Base.length(sampler::Sampler)
+"""
+    batch_count(sampler)
+
+Number of batches of the current epoch on this rank, under the current budget. A sampler without
+random access that does not know it throws an [`SABError`](@ref) of status `SAB_E_UNSUPPORTED`.
+"""
+function batch_count(sampler::Sampler)
     count = Ref{UInt64}(0)
     check(Raw.sab_sampler_batch_count(sampler, count))
     return Int(count[])
 end
 Base.firstindex(sampler::Sampler) = 1
-Base.lastindex(sampler::Sampler) = length(sampler)
+Base.lastindex(sampler::Sampler) = batch_count(sampler)
 function Base.getindex(sampler::Sampler, step::Integer)
-    1 <= step <= length(sampler) || throw(BoundsError(sampler, step))
+    1 <= step <= batch_count(sampler) || throw(BoundsError(sampler, step))
     call(() -> Raw.sab_sampler_at(sampler, step - 1, sampler.raw), sampler)
     return Batch(sampler.raw)
 end
@@ -153,7 +167,7 @@ end
 """
     set_epoch!(sampler, epoch)
 
-Begins an epoch at its first step; the same on all ranks.
+Begins an epoch at its first step. Use the same epoch on all ranks.
 """
 function set_epoch!(sampler::Sampler, epoch::Integer)
     number = converted(UInt64, :epoch, epoch)
@@ -161,7 +175,7 @@ function set_epoch!(sampler::Sampler, epoch::Integer)
     return sampler
 end
 
-"Moves the cursor of a [`Sampler`](@ref) in its epoch: `steps` batches stand before it then."
+"Moves the cursor of a [`Sampler`](@ref) to the batch after the first `steps` of the epoch."
 function Base.seek(sampler::Sampler, steps::Integer)
     number = converted(UInt64, :steps, steps)
     call(() -> Raw.sab_sampler_seek(sampler, number), sampler)
@@ -173,20 +187,22 @@ function tell(sampler::Sampler)
     check(Raw.sab_sampler_tell(sampler, epoch, position))
     return epoch[], position[]
 end
-"How many batches of the epoch stand before the cursor of a [`Sampler`](@ref)."
+"Number of batches of the epoch before the cursor of a [`Sampler`](@ref)."
 Base.position(sampler::Sampler) = Int(tell(sampler)[2])
 
 """
     epoch(sampler)
 
-The epoch that the cursor stands in.
+The epoch of the cursor.
 """
 epoch(sampler::Sampler) = tell(sampler)[1]
 
 """
     skipped_count(sampler)
+    skipped_count(stream)
 
-How many samples the sampler leaves out because they are too large.
+Number of samples that the sampler leaves out because they are too large, or of damaged files that a
+[`files_stream`](@ref) did not read to their ends.
 """
 function skipped_count(sampler::Sampler)
     count = Ref{UInt64}(0)
@@ -198,7 +214,11 @@ end
     state(sampler)
     restore!(sampler, state)
 
-Where the cursor stands, as 136 bytes that all ranks save alike, and going on from there: by this or another number of ranks, no sample lost or repeated.
+`state` returns the position of the cursor, 136 bytes that are the same on all ranks. `restore!`
+continues there, on the same or another number of ranks; no sample is lost or repeated.
+
+    write("sampler.state", SAB.state(sampler))
+    restore!(sampler, read("sampler.state"))
 """
 function state(sampler::Sampler)
     bytes = Vector{UInt8}(undef, Raw.SAB_STATE_SIZE)
@@ -215,7 +235,8 @@ end
     budget(sampler)
     set_budget!(sampler, budget)
 
-The budget of the batches to come. A lower one makes several steps of one, on all ranks alike; 0 is the plan's own again.
+The budget of the batches to come. A lower budget makes several steps of one, on all ranks alike.
+0 is the budget of the plan.
 """
 function budget(sampler::Sampler)
     value = Ref(0.0)
@@ -233,10 +254,13 @@ end
 # ---- Kinds ----
 
 """
-    BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split, worst_first = 0, step_totals = true)
+    BucketSampler(plan; seed = 0, rank = 0, world_size = 1, epoch = 0, last_step = :split,
+                  worst_first = 0, step_totals = true)
 
-The native order: shuffled, with random access, a pure function of plan, seed, epoch and step. At each step all ranks take a batch of nearly the same cost. `last_step`: batches that do not
-fill the last step of all ranks are split (`:split`), left out (`:drop`), or others come again (`:wrap`).
+The batches in shuffled order with random access, a pure function of plan, seed, epoch and step. At
+each step the batches of all ranks have nearly the same cost. `last_step` is the treatment of batches
+that do not fill the last step of all ranks: they are split (`:split`), left out (`:drop`), or filled
+up with repeated batches (`:wrap`).
 """
 function BucketSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
@@ -244,9 +268,10 @@ function BucketSampler(plan::Plan; given...)
 end
 
 """
-    SequentialSampler(plan; rank = 0, world_size = 1, epoch = 0, last_step = :split, step_totals = true)
+    SequentialSampler(plan; rank = 0, world_size = 1, epoch = 0, last_step = :split,
+                      step_totals = true)
 
-The plan's batches unshuffled: by ascending size, then by index. For evaluation.
+The batches in the order of size, then index. For evaluation.
 """
 function SequentialSampler(plan::Plan; given...)
     walk = sampler_options(; given...)
@@ -256,14 +281,16 @@ end
 """
     worst_batches(plan, count = 1)
 
-The costliest batches that an epoch of the plan can have, costliest first: to run once before training.
+The costliest batches that an epoch of the plan can have, costliest first: to run before training.
 """
 worst_batches(plan::Plan, count::Integer = 1) = collect(WorstBatches(created(out -> Raw.sab_plan_worst_batches(plan, converted(UInt64, :count, count), out), Raw.sab_sampler)))
 
 """
-    SizeAwareSampler(sizes, max_total_size; indices, rank = 0, world_size = 1, epoch = 0, last_step = :split, step_totals = true)
+    SizeAwareSampler(sizes, max_total_size; indices, rank = 0, world_size = 1, epoch = 0,
+                     last_step = :split, step_totals = true)
 
-Greedy batches in the order of `indices` (default: of the samples): a batch closes before its total would exceed `max_total_size`. Samples that are larger alone are left out.
+Greedy batches in the order of `indices`, by default of the samples. A batch closes before its total
+would exceed `max_total_size`. Samples larger than that are left out.
 """
 function SizeAwareSampler(sizes, max_total_size::Real; indices = nothing, given...)
     sizes = Sizes(sizes)
@@ -284,8 +311,9 @@ end
 """
     SizeAwareStream(source, max_total_size)
 
-Greedy batches, as of a [`SizeAwareSampler`](@ref), of samples that come as they come: `source(epoch, position)` gives `(index, size)`, or `nothing` at the end. `position` is 0 when an epoch
-begins, then one more each time. One rank, no random access, no state.
+Greedy batches as of a [`SizeAwareSampler`](@ref), of samples from a function.
+`source(epoch, position)` returns `(index, size)`, or `nothing` at the end. `position` is 0 at the
+beginning of an epoch, then one more at each call. One rank; no random access, no state.
 """
 function SizeAwareStream(source, max_total_size::Real)
     calls = Calls(source)
@@ -294,20 +322,22 @@ function SizeAwareStream(source, max_total_size::Real)
 end
 
 """
-    TorchSampler(plan; seed = 0, shuffle = :all, max_total_size, size)
+    TorchSampler(plan; seed = 0, shuffle = :all, max_total_size, sizes)
 
-The order of `BucketBatchSampler` of bionemo-size-aware-batching, seed for seed, without torch; of a plan of `boundaries`. `shuffle`: `:all`, `:none` or `:buckets`. With `max_total_size`
-batches are formed greedily by `size`, a function of a sample or [`Sizes`](@ref). Epochs follow one another.
+The order of `BucketBatchSampler` of bionemo-size-aware-batching for the same seed, without torch.
+The plan must have `boundaries`. `shuffle`: `:all`, `:none` or `:buckets`. With `max_total_size`
+batches are formed greedily by `sizes`: [`Sizes`](@ref), a vector, or a function of a sample. Each
+pass is the next epoch.
 """
-function TorchSampler(plan::Plan; seed = nothing, shuffle = nothing, max_total_size = nothing, size = nothing)
+function TorchSampler(plan::Plan; seed = nothing, shuffle = nothing, max_total_size = nothing, sizes = nothing)
     words = (none = Raw.SAB_TORCH_SHUFFLE_NONE, all = Raw.SAB_TORCH_SHUFFLE_ALL, buckets = Raw.SAB_TORCH_SHUFFLE_BUCKETS)
     given = options(Raw.sab_torch_sampler_options; seed = seed, shuffle = choice(:shuffle, shuffle, words), max_total_size = max_total_size)
     calls, kept = nothing, nothing
-    if size isa Union{Sizes,AbstractVector}
-        kept = Sizes(size)
+    if sizes isa Union{Sizes,AbstractVector}
+        kept = Sizes(sizes)
         given.sizes = Base.unsafe_convert(Ptr{Raw.sab_sizes}, kept)
-    elseif size !== nothing
-        calls = Calls(size)
+    elseif sizes !== nothing
+        calls = Calls(sizes)
         given.size, given.size_ctx = size_pointer(), pointer_from_objref(calls)
     end
     return GC.@preserve kept calls TorchSampler(created(out -> Raw.sab_torch_sampler_new(plan, given, out), Raw.sab_sampler), calls, kept)
@@ -317,7 +347,7 @@ end
     generator(sampler)
     set_generator!(sampler, words)
 
-The Mersenne twister of a [`TorchSampler`](@ref), as 625 words: to carry on with it elsewhere.
+The Mersenne Twister of a [`TorchSampler`](@ref) as 625 words, to continue with it elsewhere.
 """
 function generator(sampler::TorchSampler)
     words = Vector{UInt32}(undef, Raw.SAB_TORCH_GENERATOR_WORDS)
@@ -332,10 +362,13 @@ end
 @doc (@doc generator) set_generator!
 
 """
-    PackedSampler(sizes, capacity; method = :best_fit, max_sequences, split = false, oversize = :error, window, progress, seed = 0, rank = 0, world_size = 1, ...)
+    PackedSampler(sizes, capacity; method = :best_fit, max_sequences, split = false,
+                  oversize = :error, window, progress, seed = 0, rank = 0, world_size = 1, ...)
 
-Samples end to end in rows of `capacity`, which are the batches, with `cu_seqlens`. `method`: `:best_fit`, `:histogram` or `:first_fit` (with `window` rows open at once). `split` cuts longer
-samples; otherwise `oversize` is `:error` or `:skip`. The rest is as for a [`BucketSampler`](@ref).
+Samples end to end in rows of `capacity`. Each row is a batch with `cu_seqlens`. `method`:
+`:best_fit`, `:histogram` or `:first_fit` (with `window` rows open at once). `split` cuts longer
+samples; otherwise `oversize` is `:error` or `:skip`. The other options are those of a
+[`BucketSampler`](@ref).
 """
 function PackedSampler(sizes, capacity::Integer; method = nothing, max_sequences = nothing, split = nothing, oversize = nothing, window = nothing, progress = nothing, given...)
     sizes = read_sizes(sizes, progress)
@@ -350,13 +383,14 @@ end
 """
     info(sampler::PackedSampler)
 
-Facts of the packing: `samples`, `skipped`, `split`, `sequences`, `bins`, `lower_bound`, `most_sequences`, `fingerprint`, `total`, `fill`.
+Facts of the packing: `samples`, `skipped`, `split`, `sequences`, `bins`, `lower_bound`,
+`most_sequences`, `fingerprint`, `total`, `fill`.
 """
 info(sampler::PackedSampler) = fields(filled(out -> Raw.sab_pack_get_info(sampler, out), Raw.sab_pack_info))
 
 """
     skipped(sampler::PackedSampler)
 
-The samples that were left out because they are longer than a row, by ascending size.
+The samples that are left out because they are longer than a row, by ascending size.
 """
 skipped(sampler::PackedSampler) = skipped_samples((samples, room, count) -> Raw.sab_pack_skipped(sampler, samples, room, count), info(sampler).skipped)

@@ -1,4 +1,4 @@
-# Where the size of each sample comes from.
+# The size of each sample.
 
 const DTYPES = Dict{DataType,Int}(Int8 => Raw.SAB_INT8, Int16 => Raw.SAB_INT16, Int32 => Raw.SAB_INT32, Int64 => Raw.SAB_INT64, UInt8 => Raw.SAB_UINT8, UInt16 => Raw.SAB_UINT16,
     UInt32 => Raw.SAB_UINT32, UInt64 => Raw.SAB_UINT64, Float32 => Raw.SAB_FLOAT32, Float64 => Raw.SAB_FLOAT64)
@@ -6,22 +6,26 @@ const Sized = Union{Int8,Int16,Int32,Int64,UInt8,UInt16,UInt32,UInt64,Float32,Fl
 
 """
     Sizes(values; copy = true)
-    Sizes(size, count; progress = nothing)
+    Sizes(size_of, count; progress = nothing)
     Sizes(path)
 
-The size of each sample: of a vector, of a function that is asked once for each of `1:count`, or of a NumPy file (`.npy`), which is mapped.
+The size of each sample: from a vector, from a function that is called once for each of `1:count`,
+or from a NumPy file (`.npy`), which is mapped.
 
-Vectors are copied. `copy = false` borrows a vector of integers or floats, strided ones included. A borrowed vector must not be resized or changed while the sizes, or a
-[`SizeAwareSampler`](@ref) or [`TorchSampler`](@ref) made from them, exist: the library reads its memory later. Plans and other samplers copy what they need.
+Vectors are copied. `copy = false` borrows a vector of integers or floats, also a strided one. Do not
+resize or change a borrowed vector while the sizes exist, or a [`SizeAwareSampler`](@ref) or
+[`TorchSampler`](@ref) made from them: the library reads its memory later. Plans and other samplers
+copy what they need.
 
-`progress(done, total)` follows, and stops the call if it returns `false`.
+`progress(done, total)` is called during the call, and stops it by returning `false`.
 
-A mapped file must not be truncated or overwritten in place while the sizes exist. Replace it by renaming a new file over it.
+Do not truncate or overwrite a mapped file in place while the sizes exist. Replace it by renaming a
+new file over it.
 """
-mutable struct Sizes <: Handle{Raw.sab_sizes}
+mutable struct Sizes{D} <: Handle{Raw.sab_sizes}
     pointer::Ptr{Raw.sab_sizes}
-    data::Any # borrowed by the library
-    Sizes(pointer::Ptr{Raw.sab_sizes}, data) = finalizer(release, new(pointer, data))
+    data::D # borrowed by the library
+    Sizes(pointer::Ptr{Raw.sab_sizes}, data::D) where {D} = finalizer(finish, new{D}(pointer, data))
 end
 free(sizes::Ptr{Raw.sab_sizes}) = Raw.sab_sizes_free(sizes)
 
@@ -31,12 +35,14 @@ function Sizes(values::StridedVector{T}; copy::Bool = true) where {T<:Sized}
 end
 function Sizes(values::AbstractVector; copy::Bool = true)
     copy || throw(ArgumentError("copy = false: values must be a strided vector of integers or floats of 8 to 64 bits, not a $(typeof(values))"))
-    return Sizes(collect(eltype(values) <: Sized ? eltype(values) : Float64, values); copy = false) # nothing else holds the new vector
+    # Nothing else refers to the new vector.
+    return Sizes(collect(eltype(values) <: Sized ? eltype(values) : Float64, values); copy = false)
 end
 Sizes(path::AbstractString) = Sizes(created(out -> Raw.sab_sizes_npy_new(path, out), Raw.sab_sizes), nothing)
 Sizes(sizes::Sizes) = sizes
 
-# Sizes that only the call at hand reads: a vector need not be copied, unless a function that the call runs could resize it.
+# Sizes that only the current call reads. A vector is copied only if a function that the call runs
+# could resize it.
 read_sizes(values::StridedVector{<:Sized}, functions...) = Sizes(values; copy = any(each -> each !== nothing, functions))
 read_sizes(values, functions...) = Sizes(values)
 
@@ -46,8 +52,8 @@ size_callback(ctx, index, size) = guard(ctx) do calls
 end
 size_pointer() = @cfunction(size_callback, Int32, (Ptr{Cvoid}, Int64, Ptr{Float64}))
 
-function Sizes(size, count::Integer; progress = nothing)
-    calls = Calls(size; progress = progress)
+function Sizes(size_of, count::Integer; progress = nothing)
+    calls = Calls(size_of; progress = progress)
     make(out) = Raw.sab_sizes_callback_new(converted(UInt64, :count, count), size_pointer(), calls, progress_pointer(), calls, out)
     return Sizes(created(make, Raw.sab_sizes, calls), nothing)
 end

@@ -1,46 +1,51 @@
-# Pipelines of records that can be stopped anywhere and go on at the next record.
+# Streams: pipelines of records with a state.
 
 """
-Records, one after the other, for one task at a time: `for record in stream`, or [`next!`](@ref). A source, such as [`list_stream`](@ref), and stages over it:
+Records, one after the other, for one task at a time: `for record in stream`, or [`next!`](@ref). A
+stream is a source, such as [`list_stream`](@ref), with stages over it:
 
-    stream = list_stream(file_names; infinite = true, shuffle = true, rank = rank, world_size = world_size)
+    stream = list_stream(names; infinite = true, shuffle = true, rank = rank, world_size = world_size)
     stream = prefetch_stream(files_stream(stream), 10_000)         # lines, read in a thread
     stream = map_stream(tokenize, block_shuffle_stream(stream, 100_000))
     for batch in readahead_stream(stream; budget = 16_384) ... end
 
-A stage takes its source, which is closed then. [`state`](@ref) and [`restore!`](@ref) stop the whole pipeline and let it go on.
+A stage takes its source over and closes it. `SAB.state` and [`restore!`](@ref) save the whole
+pipeline and let it continue.
 
-A record is a `String` (lines, strings of a list), `Vector{UInt8}`, a number of an array, a `Vector` of records, or whatever a Julia function has made of it, which counts its `length`, or 1
-where it has none, until [`size_stream`](@ref) or a key says otherwise. What functions make is serialized where a state must hold it, and `restore!` deserializes it: restore only states that you trust.
+A record is a `String` (lines, strings of a list), `Vector{UInt8}`, a number of an array, a `Vector`
+of records, or the result of a Julia function. Its size is its `length`, or 1 if it has none, unless
+[`size_stream`](@ref) or a keyword says otherwise. Results of functions are serialized in a state,
+and `restore!` deserializes them: restore only states that you trust.
 """
 mutable struct Stream <: Handle{Raw.sab_stream}
     pointer::Ptr{Raw.sab_stream}
-    type::Union{Nothing,Type} # what bytes are; nothing: there are none
-    stages::Vector{Calls}     # functions that run when a record is taken
+    type::Union{Nothing,DataType} # what bytes are; nothing: there are none
+    stages::Vector{Calls}         # functions that run when a record is taken
     progress::Vector{Calls}
-    Stream(pointer::Ptr{Raw.sab_stream}, type, stages = Calls[], progress = Calls[]) = finalizer(release, new(pointer, type, stages, progress))
+    Stream(pointer::Ptr{Raw.sab_stream}, type, stages = Calls[], progress = Calls[]) = finalizer(finish, new(pointer, type, stages, progress))
 end
 free(stream::Ptr{Raw.sab_stream}) = Raw.sab_stream_free(stream)
-is_busy(stream::Stream) = any(calls -> calls.depth > 0, stream.stages)
+is_busy(stream::Stream) = is_running(stream.stages)
 Base.show(io::IO, stream::Stream) = print(io, isopen(stream) ? "Stream($(length(stream.stages)) stages of Julia functions)" : "Stream(closed, or taken by another)")
 
 # ---- Records ----
 
-# What a Julia function made, where a record holds it. `home` keeps it alive until the library lets go of it.
-mutable struct Made
-    value::Any
+# The result of a Julia function in a record. `home` keeps it alive until the library releases it.
+mutable struct Made{V}
+    value::V
     home::IdDict{Any,Nothing}
 end
 
-# Of a stage: its function, the type of bytes that it sees, what sizes records, and where what it makes lives.
-mutable struct Stage
-    run::Any
-    type::Union{Nothing,Type}
-    size::Any
+# A stage: its function, the type of the bytes that it receives, the function that sizes records,
+# and the results that are alive.
+mutable struct Stage{R,S}
+    run::R
+    type::Union{Nothing,DataType}
+    size_of::S
     home::IdDict{Any,Nothing}
-    bytes::Any # lent to the library while it copies them
+    bytes::Union{String,Vector{UInt8}} # lent to the library while it copies them
+    Stage(run::R, type, size_of::S = nothing) where {R,S} = new{R,S}(run, type, size_of, IdDict{Any,Nothing}(), "")
 end
-Stage(run, type, size = nothing) = Stage(run, type, size, IdDict{Any,Nothing}(), nothing)
 
 made_pointer(made::Made) = (made.home[made] = nothing; pointer_from_objref(made))
 
@@ -61,17 +66,21 @@ end
 
 record_size(value) = applicable(length, value) ? Float64(length(value)) : 1.0
 
-# Fills a record with what a function made.
+# Fills a record with the result of a function.
 function give!(record::Ptr{Raw.sab_record}, value, stage::Stage)
-    size = stage.size === nothing ? record_size(value) : Float64(stage.size(value))
+    size = stage.size_of === nothing ? record_size(value) : Float64(stage.size_of(value))
     unsafe_store!(record, Raw.sab_record(Raw.SAB_RECORD_OBJECT, size, made_pointer(Made(value, stage.home)), 0))
     return 0
 end
 
-# The library's functions for what stages make. They run inside calls, and when a stream is freed, also by a finalizer: they must not wait.
+# The library's functions for results of stages. They run inside calls, and when a stream is freed,
+# also by a finalizer. They must not wait.
 function release_made(ctx, object)::Cvoid
-    made = unsafe_pointer_to_objref(object)::Made
-    delete!(made.home, made)
+    try
+        made = unsafe_pointer_to_objref(object)::Made
+        delete!(made.home, made)
+    catch # nothing may be thrown through the library's frames, and there is no status to return
+    end
     return nothing
 end
 save_made(ctx, object, buffer, capacity, size) = guard(ctx) do calls
@@ -87,9 +96,15 @@ load_made(ctx, data, size, object) = guard(ctx) do calls
     unsafe_store!(object, made_pointer(Made(value, calls.main.home)))
     0
 end
-object_functions(calls::Calls) = options(Raw.sab_object_functions; ctx = pointer_from_objref(calls), release = @cfunction(release_made, Cvoid, (Ptr{Cvoid}, Ptr{Cvoid})),
-    save = @cfunction(save_made, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t})),
-    load = @cfunction(load_made, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{Cvoid}})))
+object_functions(calls::Calls) = set_object_functions!(Raw.sab_object_functions(), calls)
+function set_object_functions!(functions::Raw.sab_object_functions, calls::Calls)
+    Raw.init(functions)
+    functions.ctx = pointer_from_objref(calls)
+    functions.release = @cfunction(release_made, Cvoid, (Ptr{Cvoid}, Ptr{Cvoid}))
+    functions.save = @cfunction(save_made, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Csize_t}))
+    functions.load = @cfunction(load_made, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Ptr{Ptr{Cvoid}}))
+    return functions
+end
 
 # ---- Reading ----
 
@@ -102,7 +117,8 @@ end
 """
     next!(stream)
 
-`Some` of the next record, or `nothing` at the end. What a source or a function failed with is thrown; the next call goes on where it failed.
+`Some` of the next record, or `nothing` at the end. Throws the failure of a source or a function; the
+next call continues there.
 """
 function next!(stream::Stream)
     record = Ref{Raw.sab_record}()
@@ -116,13 +132,14 @@ end
 Base.IteratorSize(::Type{Stream}) = Base.SizeUnknown()
 Base.eltype(::Type{Stream}) = Any
 
-"Goes back to the first record of a [`Stream`](@ref), of the first epoch."
+"Moves a [`Stream`](@ref) back to the first record of the first epoch."
 Base.seekstart(stream::Stream) = (streaming(() -> Raw.sab_stream_rewind(stream), stream); stream)
 
 """
     set_progress!(stream, progress)
 
-Lets long calls be followed: `progress(done, total)` is called now and then while a record is waited for, and stops the call by giving `false`.
+Calls `progress(done, total)` from time to time while a record is waited for. It stops the call by
+returning `false`.
 """
 function set_progress!(stream::Stream, progress)
     calls = Calls(; progress = progress)
@@ -141,10 +158,12 @@ end
     state(stream)
     restore!(stream, state)
 
-Where a [`Stream`](@ref) stands, sources and stages together, as bytes, and going on from there in a pipeline made alike.
+`state` returns the position of a [`Stream`](@ref), with its sources and stages, as bytes. `restore!`
+continues there in a pipeline that was made in the same way.
 
-Security: a state can hold values that Julia functions made (of a buffered shuffle, a recurrent stage and the like). `restore!` and the calls after it read them with `Serialization.deserialize`, which can
-run any code. Never restore a state from an untrusted source.
+Security: a state can hold results of Julia functions (of a buffered shuffle, a recurrent stage and
+others). `restore!` and later calls read them with `Serialization.deserialize`, which can run any
+code. Never restore a state from an untrusted source.
 """
 state(stream::Stream) = written((buffer, room, size) -> streaming(() -> Raw.sab_stream_state_save(stream, buffer, room, size), stream))
 restore!(stream::Stream, state::Vector{UInt8}) = (streaming(() -> Raw.sab_stream_state_restore(stream, state, length(state)), stream); stream)
@@ -158,7 +177,7 @@ end
 """
     list_stream(records; infinite = false, shuffle = false, seed = 0, rank = 0, world_size = 1)
 
-The strings, or vectors of bytes, of a vector, once or for ever; each rank its share.
+The strings, or vectors of bytes, of a vector, once or forever. Each rank gets its share.
 """
 function list_stream(records::AbstractVector{T}; given...) where {T<:Union{AbstractString,Vector{UInt8}}}
     type = T <: AbstractString ? String : Vector{UInt8}
@@ -184,39 +203,41 @@ end
 """
     random_stream(seed = 0)
 
-Random numbers in [0, 1) for ever, those of CPython's `random.Random(seed).random()`.
+Endless random numbers in [0, 1), those of CPython's `random.Random(seed).random()`.
 """
 random_stream(seed::Integer = 0) = Stream(created(out -> Raw.sab_random_stream_new(converted(UInt64, :seed, seed), out), Raw.sab_stream), Float64)
 
-mutable struct Walk
-    iterable::Any
-    next::Any # what iterate gave last; missing: nothing yet
+mutable struct Walk{I}
+    iterable::I
+    next::Union{Missing,Nothing,Some{Any}} # what iterate returned last; missing: not begun
 end
 
 source_next(ctx, record) = guard(ctx) do calls
     stage = calls.main
     walk = stage.run
     walk.next === nothing && return Raw.SAB_END
-    walk.next = walk.next === missing ? iterate(walk.iterable) : iterate(walk.iterable, walk.next[2])
-    walk.next === nothing && return Raw.SAB_END
-    stage.type === nothing && return give!(record, walk.next[1], stage)
-    stage.bytes = convert(stage.type, walk.next[1])
-    size = stage.size === nothing ? -1.0 : Float64(stage.size(stage.bytes))
+    next = walk.next === missing ? iterate(walk.iterable) : iterate(walk.iterable, something(walk.next)[2])
+    walk.next = next === nothing ? nothing : Some{Any}(next)
+    next === nothing && return Raw.SAB_END
+    stage.type === nothing && return give!(record, next[1], stage)
+    stage.bytes = convert(stage.type, next[1])
+    size = stage.size_of === nothing ? -1.0 : Float64(stage.size_of(stage.bytes))
     unsafe_store!(record, Raw.sab_record(Raw.SAB_RECORD_BYTES, size, pointer(stage.bytes), sizeof(stage.bytes)))
     0
 end
 source_rewind(ctx) = guard(calls -> (calls.main.run.next = missing; 0), ctx)
 
 """
-    iterable_stream(iterable; bytes = false, size)
+    iterable_stream(iterable; bytes = false, size_of)
 
-What a Julia iterable gives, the same ones each time it is walked. With `bytes` they are strings, kept as bytes, as [`files_stream`](@ref) wants them. `size(record)`: what it counts in batches.
+The items of a Julia iterable, which must be the same in each pass. With `bytes` they are strings,
+kept as bytes, as [`files_stream`](@ref) needs them. `size_of(record)`: its size in batches.
 """
-iterable_stream(iterable; bytes::Bool = false, size = nothing) = walking(iterable, bytes ? String : nothing, size)
+iterable_stream(iterable; bytes::Bool = false, size_of = nothing) = walking(iterable, bytes ? String : nothing, size_of)
 
-# `objects`: those of a select, which outlives the streams that it opens; `nothing`: its own.
-function walking(iterable, type, size = nothing, objects = nothing)
-    calls = Calls(Stage(Walk(iterable, missing), type, size))
+# `objects`: those of a select, which lives longer than the streams that it opens; `nothing`: own.
+function walking(iterable, type, size_of = nothing, objects = nothing)
+    calls = Calls(Stage(Walk(iterable, missing), type, size_of))
     objects === nothing && (objects = object_functions(calls))
     given = options(Raw.sab_source_functions; ctx = pointer_from_objref(calls), next = @cfunction(source_next, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record})),
         rewind = @cfunction(source_rewind, Int32, (Ptr{Cvoid},)), objects = Base.unsafe_convert(Ptr{Raw.sab_object_functions}, objects))
@@ -225,7 +246,7 @@ end
 
 # ---- Stages ----
 
-# A stage over sources, which it takes.
+# A stage over sources, which it takes over.
 function staged(make, sources::Vector{Stream}, type, functions::Calls...)
     pointer = GC.@preserve sources functions created(make, Raw.sab_stream)
     stream = Stream(pointer, type, Calls[functions...], Calls[])
@@ -241,8 +262,9 @@ staged(make, source::Stream, functions::Calls...; type = source.type) = staged(m
 """
     files_stream(source; framing = :lines, max_record, on_error = :stop, type = String)
 
-The records of the files that `source` names, plain, gzip or Zstandard: lines, or (`framing = :length`) records after their length in 4 bytes. `on_error = :skip` leaves out the rest of a
-file that cannot be read: see [`skipped_count`](@ref). `type`: `String` or `Vector{UInt8}`.
+The records of the files that `source` names, plain, gzip or Zstandard: lines, or with
+`framing = :length` records after their length in 4 bytes. `on_error = :skip` leaves out the rest of
+a file that cannot be read: see [`skipped_count`](@ref). `type`: `String` or `Vector{UInt8}`.
 """
 function files_stream(source::Stream; framing = nothing, max_record = nothing, on_error = nothing, type::Type{<:Union{String,Vector{UInt8}}} = String)
     given = options(Raw.sab_files_stream_options; framing = choice(:framing, framing, (lines = Raw.SAB_FRAMING_LINES, length = Raw.SAB_FRAMING_LENGTH)), max_record = max_record,
@@ -254,7 +276,7 @@ map_callback(ctx, record, made) = guard(ctx) do calls
     stage, given = calls.main, unsafe_load(record)
     before = record_value(given, stage.type)
     after = stage.run(before)
-    given.kind == Raw.SAB_RECORD_OBJECT && after === before && stage.size === nothing ? 0 : give!(made, after, stage)
+    given.kind == Raw.SAB_RECORD_OBJECT && after === before && stage.size_of === nothing ? 0 : give!(made, after, stage)
 end
 resize_callback(ctx, record, made) = guard(ctx) do calls
     given = unsafe_load(record)
@@ -271,30 +293,33 @@ function mapped(callback, source::Stream, stage::Stage, type)
 end
 
 """
-    map_stream(f, source; size)
+    map_stream(f, source; size_of)
 
-`f(record)` of each record; the same for the same record. `size(made)`: what it counts in batches. Functions run in the task that takes the records: put [`prefetch_stream`](@ref) before them.
+`f(record)` of each record; it must return the same for the same record. `size_of(result)`: its size
+in batches. Functions run in the task that takes the records; put [`prefetch_stream`](@ref) before
+them.
 """
-map_stream(f, source::Stream; size = nothing) = mapped(@cfunction(map_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record})), source, Stage(f, source.type, size), nothing)
+map_stream(f, source::Stream; size_of = nothing) = mapped(@cfunction(map_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record})), source, Stage(f, source.type, size_of), nothing)
 
 """
-    size_stream(size, source)
+    size_stream(size_of, source)
 
-The same records, of which `size(record)` says what they count in batches.
+The same records, with the sizes `size_of(record)`.
 """
-size_stream(size, source::Stream) = mapped(@cfunction(resize_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record})), source, Stage(size, source.type), source.type)
+size_stream(size_of, source::Stream) = mapped(@cfunction(resize_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record})), source, Stage(size_of, source.type), source.type)
 
 select_callback(ctx, record, made) = guard(ctx) do calls
     stage = calls.main
-    opened = stage.run(record_value(unsafe_load(record), stage.type))
-    opened isa Stream || (opened = walking(opened, nothing, nothing, calls.held.objects))
+    opened = stage.run.select(record_value(unsafe_load(record), stage.type))
+    opened isa Stream || (opened = walking(opened, nothing, nothing, stage.run.objects))
     isopen(opened) || throw(ArgumentError("select: gave a stream that is closed, or was taken before"))
     opened.type === nothing || throw(ArgumentError("select: must give an iterable, or a stream of what Julia functions made, not of bytes"))
     for inner in opened.stages
         inner.main.home = stage.home
     end
-    push!(calls.held.opened, opened.stages)
-    length(calls.held.opened) > 2 && popfirst!(calls.held.opened) # the stream before may still be open
+    push!(stage.run.opened, opened.stages)
+    # The stream before may still be open.
+    length(stage.run.opened) > 2 && popfirst!(stage.run.opened)
     unsafe_store!(made, opened.pointer)
     opened.pointer = C_NULL
     0
@@ -303,13 +328,15 @@ end
 """
     select_stream(f, source)
 
-The records of the iterables (or streams of what Julia functions make) that `f(record)` gives, one after the other. A state can hold those of iterables; those of streams only where no later
-stage keeps them back.
+The records of the iterables, or streams of results of Julia functions, that `f(record)` returns, one
+after the other. A state can hold records of iterables; records of streams only if no later stage
+holds them back.
 """
 function select_stream(f, source::Stream)
-    calls = Calls(Stage(f, source.type))
-    objects = object_functions(calls)
-    calls.held = (objects = objects, opened = Vector{Calls}[])
+    # The streams that `f` opens use this struct: it is made first and filled below.
+    objects = Raw.sab_object_functions()
+    calls = Calls(Stage((select = f, objects = objects, opened = Vector{Calls}[]), source.type))
+    set_object_functions!(objects, calls)
     callback = @cfunction(select_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_record}, Ptr{Ptr{Raw.sab_stream}}))
     return GC.@preserve objects staged(out -> Raw.sab_select_stream_new(source, callback, calls, C_NULL, objects, out), source, calls; type = nothing)
 end
@@ -332,7 +359,8 @@ end
 """
     recurrent_stream(f, source, initial)
 
-Steps that know a state: `f(state, record)` gives the next state and what the record becomes. The state is part of the saved one, serialized: see the security note of [`restore!`](@ref).
+Steps with a state: `f(state, record)` returns the next state and the result of the record. The state
+is serialized in a saved state: see the security note of [`restore!`](@ref).
 """
 function recurrent_stream(f, source::Stream, initial)
     calls = Calls(Stage(f, source.type))
@@ -346,7 +374,8 @@ function recurrent_stream(f, source::Stream, initial)
 end
 
 """
-The generator of a [`random_map_stream`](@ref), as CPython's `random.Random`: `rand(random)` in [0, 1), `rand(random, 1:n)`, `rand(random, UInt64)`. Lives while its function runs.
+The generator of a [`random_map_stream`](@ref), the same as CPython's `random.Random`:
+`rand(random)` in [0, 1), `rand(random, 1:n)`, `rand(random, UInt64)`. Valid while its function runs.
 """
 mutable struct StreamRandom
     pointer::Ptr{Raw.sab_random}
@@ -369,12 +398,13 @@ random_map_callback(ctx, random, record, made) = guard(ctx) do calls
 end
 
 """
-    random_map_stream(f, source; seed = 0, size)
+    random_map_stream(f, source; seed = 0, size_of)
 
-`f(random, record)` of each record, by chance: `random` is a [`StreamRandom`](@ref), the only source of chance, and part of the state.
+`f(random, record)` of each record. `random`, a [`StreamRandom`](@ref), must be the only source of
+randomness; it is part of the state.
 """
-function random_map_stream(f, source::Stream; seed::Integer = 0, size = nothing)
-    calls = Calls(Stage(f, source.type, size))
+function random_map_stream(f, source::Stream; seed::Integer = 0, size_of = nothing)
+    calls = Calls(Stage(f, source.type, size_of))
     objects = object_functions(calls)
     callback = @cfunction(random_map_callback, Int32, (Ptr{Cvoid}, Ptr{Raw.sab_random}, Ptr{Raw.sab_record}, Ptr{Raw.sab_record}))
     return GC.@preserve objects staged(out -> Raw.sab_random_map_stream_new(source, callback, calls, C_NULL, converted(UInt64, :seed, seed), objects, out), source, calls; type = nothing)
@@ -392,7 +422,7 @@ pointers(streams::Vector{Stream}) = [Base.unsafe_convert(Ptr{Raw.sab_stream}, st
 """
     zip_stream(sources...)
 
-Vectors of a record of each source; ends with the first that ends.
+Vectors of one record of each source. Ends with the first source that ends.
 """
 function zip_stream(sources::Stream...)
     streams = Stream[sources...]
@@ -402,7 +432,8 @@ end
 """
     multiplex_stream(control, sources...)
 
-Records of several sources, mixed: the size of the next record of `control` ([`size_stream`](@ref)), without its fraction, is the number of the source that is next, from 0.
+Mixes the records of several sources. The size of the next record of `control`
+([`size_stream`](@ref)), without its fraction, is the number of the next source, from 0.
 """
 function multiplex_stream(control::Stream, sources::Stream...)
     streams = Stream[sources...]
@@ -412,7 +443,8 @@ end
 """
     rank_stream(source, rank, world_size)
 
-Every world_size-th record, of a source that is the same on all ranks; where ranks go short they get an empty list. As the last stage, or under maps, its state may be restored on other ranks.
+Every `world_size`-th record of a source that is the same on all ranks. Ranks without a last record
+get an empty list. As the last stage, or under maps, its state can be restored on other ranks.
 """
 rank_stream(source::Stream, rank::Integer, world_size::Integer) = staged(out -> Raw.sab_rank_stream_new(source, converted(UInt64, :rank, rank), converted(UInt64, :world_size, world_size), out), source)
 
@@ -420,7 +452,7 @@ rank_stream(source::Stream, rank::Integer, world_size::Integer) = staged(out -> 
     batch_stream(source, batch_size)
     window_stream(source, width)
 
-Vectors of consecutive records: one after the other, or each one record further.
+Vectors of consecutive records. Batches follow each other; each window begins one record later.
 """
 batch_stream(source::Stream, batch_size::Integer) = staged(out -> Raw.sab_batch_stream_new(source, converted(UInt64, :batch_size, batch_size), out), source)
 window_stream(source::Stream, width::Integer) = staged(out -> Raw.sab_window_stream_new(source, converted(UInt64, :width, width), out), source)
@@ -430,7 +462,8 @@ window_stream(source::Stream, width::Integer) = staged(out -> Raw.sab_window_str
     block_shuffle_stream(source, block_size; seed = 0)
     buffered_shuffle_stream(source, buffer_size; seed = 0)
 
-Blocks of records, each shuffled; or each record takes a random place in a buffer, and what was there goes on.
+The first shuffles blocks of records. In the second each record takes a random place in a buffer and
+the record that was there is next.
 """
 block_shuffle_stream(source::Stream, block_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_block_shuffle_stream_new(source, converted(UInt64, :block_size, block_size), converted(UInt64, :seed, seed), out), source)
 buffered_shuffle_stream(source::Stream, buffer_size::Integer; seed::Integer = 0) = staged(out -> Raw.sab_buffered_shuffle_stream_new(source, converted(UInt64, :buffer_size, buffer_size), converted(UInt64, :seed, seed), out), source)
@@ -445,7 +478,7 @@ boundary_key_callback(ctx, record, key) = guard(ctx) do calls
     0
 end
 
-# Options of readahead, and the functions among them.
+# Options of readahead, and their functions.
 function readahead_options(source::Stream; read_ahead = nothing, budget = nothing, batch_size = nothing, boundary_key = nothing, shuffle = nothing, carry_over = nothing, seed = nothing)
     is_number = batch_size isa Integer
     given = options(Raw.sab_readahead_stream_options; read_ahead = read_ahead, budget = budget, batch_size = is_number ? batch_size : nothing, shuffle = shuffle, carry_over = carry_over,
@@ -461,10 +494,12 @@ function readahead_options(source::Stream; read_ahead = nothing, budget = nothin
 end
 
 """
-    readahead_stream(source; budget, batch_size, read_ahead = 10_000, boundary_key, shuffle = true, carry_over = false, seed = 0)
+    readahead_stream(source; budget, batch_size, read_ahead = 10_000, boundary_key, shuffle = true,
+                     carry_over = false, seed = 0)
 
-Batches of records of like size: a window is read, sorted, cut and shuffled. `budget`: count × largest size; `batch_size`: a number, or a function of the largest record. Records of different
-`boundary_key(record)` never share a batch. [`size_stream`](@ref) says what records count.
+Batches of records of similar size: a window is read, sorted, cut and shuffled. `budget`: count ×
+largest size. `batch_size`: a number, or a function of the largest record. Records with different
+`boundary_key(record)` never share a batch. [`size_stream`](@ref) sets the sizes.
 """
 function readahead_stream(source::Stream; given...)
     values, functions = readahead_options(source; given...)
@@ -474,7 +509,8 @@ end
 """
     ReadaheadSampler(source; budget, ...)
 
-The batches of [`readahead_stream`](@ref) as a [`Sampler`](@ref): indices count the records of the source in the order in which they were read. Its state is that of its stream.
+The batches of [`readahead_stream`](@ref) as a [`Sampler`](@ref). Indices count the records of the
+source in the order in which they were read. Its state is that of its stream.
 """
 function ReadaheadSampler(source::Stream; given...)
     values, functions = readahead_options(source; given...)
@@ -505,7 +541,8 @@ end
 """
     prefetch_stream(source, buffer_size = 1024)
 
-The same records, taken ahead of time by a thread of the library. Julia functions may not run in one: a source with such stages is refused. Put it right over the files, and maps over it.
+The same records, read ahead by a thread of the library. Julia functions cannot run there, so a
+source with such stages is refused. Put it directly over the files, and maps over it.
 """
 function prefetch_stream(source::Stream, buffer_size::Integer = 1024)
     isempty(source.stages) || throw(ArgumentError("source: has Julia functions, which may not run in a thread of the library; prefetch what comes before them"))

@@ -16,11 +16,13 @@
             @test SAB.num_keys(cache) == 6
             @test SAB.stats(cache).loads == 3
             @test thrown(() -> get!(() -> throw(Mine(5)), cache, "g")) == Mine(5)
-            @test get!(() -> get!(() -> 8, cache, "inner") + 1, cache, "outer") == 9 # a value that needs another
+            # A value that needs another.
+            @test get!(() -> get!(() -> 8, cache, "inner") + 1, cache, "outer") == 9
             @test occursin("makes a value", message(() -> get!(() -> close(cache), cache, "h")))
             @test startswith(repr(cache), "Cache(" * (url == "memory:" ? "memory:" : "lmdb:"))
             name = UInt8[1, 2, 3]
-            @test get!(() -> (fill!(name, 9); 7), cache, name) == 7 # the key is read before the function runs
+            # The key is read before the function runs.
+            @test get!(() -> (fill!(name, 9); 7), cache, name) == 7
             @test get(cache, UInt8[1, 2, 3], 0) == 7
             empty!(cache)
             @test SAB.num_keys(cache) == 0
@@ -34,7 +36,8 @@
         @test !occursin("secret", repr(SAB.Cache("redis://:secret@127.0.0.1:1")))
         url = "lmdb:" * joinpath(folder, "bytes")
         SAB.put_many!(SAB.Cache(url; serializer = :bytes), ["a" => UInt8[255, 255], "b" => UInt8[1]])
-        @test thrown(() -> SAB.get_many(SAB.Cache(url), ["a", "b"])) !== nothing # nothing that Julia has serialized
+        # Nothing that Julia has serialized.
+        @test thrown(() -> SAB.get_many(SAB.Cache(url), ["a", "b"])) !== nothing
         raw = SAB.Cache("memory:"; serializer = :bytes)
         raw["a"] = UInt8[1, 2]
         raw["empty"] = UInt8[]

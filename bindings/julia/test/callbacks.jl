@@ -18,7 +18,7 @@ many() = SAB.Sizes(i -> 1 + i % 40, 1000)
         () -> SAB.Plan(many(); budget = 100, progress = fail),
         () -> SAB.report(plan; progress = fail),
         () -> SAB.next_batch!(SAB.SizeAwareStream(fail, 10)),
-        () -> collect(SAB.TorchSampler(plan; max_total_size = 10, size = fail)),
+        () -> collect(SAB.TorchSampler(plan; max_total_size = 10, sizes = fail)),
         () -> SAB.PackedSampler([1, 2], 4; progress = fail),
         () -> SAB.BalancedSampler(many(); samples = 10, cost = fail),
         () -> SAB.partition(fill(1.5, 100_000), 7; progress = fail),
@@ -53,7 +53,8 @@ many() = SAB.Sizes(i -> 1 + i % 40, 1000)
     @test thrown(() -> SAB.reset!(broken)) == Mine(7)
     @test thrown(() -> SAB.Sizes(i -> "three", 3)) isa MethodError # what Julia itself throws
     @test thrown(() -> SAB.Sizes(i -> throw(InterruptException()), 3)) isa InterruptException
-    @test status(() -> SAB.Sizes(i -> NaN, 3)) == Raw.SAB_E_ARGUMENT # after failures, the library's own
+    # After failures, the library's own.
+    @test status(() -> SAB.Sizes(i -> NaN, 3)) == Raw.SAB_E_ARGUMENT
 end
 
 @testset "a handle that a function closes is freed after the call" begin
@@ -114,7 +115,8 @@ end
     for plan in plans
         @test sort(joined(walk(SAB.BucketSampler(plan)))) == 1:200
     end
-    # temporaries that only the library's handles know: sizes of a sampler, functions of a sampler and of a stream, what a stream's records hold
+    # temporaries that only the library's handles know: sizes of a sampler, functions of a sampler
+    # and of a stream, what a stream's records hold
     samplers = [SAB.SizeAwareSampler(fill(round, 100), 5round) for round in 1:50]
     streams = [SAB.SizeAwareStream(let count = round; (epoch, position) -> position < count ? (position, 1) : nothing end, 3) for round in 1:50]
     buffered = [SAB.buffered_shuffle_stream(SAB.map_stream(x -> (GC.gc(false); [x, round]), SAB.array_stream(1:20)), 8) for round in 1:3]
@@ -134,7 +136,8 @@ end
         GC.gc(false)
     end
     iterated = 0
-    for batch in SAB.BucketSampler(SAB.Plan(fill(1, 1000); budget = 10)) # nothing else holds the sampler
+    # Nothing else holds the sampler.
+    for batch in SAB.BucketSampler(SAB.Plan(fill(1, 1000); budget = 10))
         GC.gc(false)
         iterated += length(batch)
     end

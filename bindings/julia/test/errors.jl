@@ -11,10 +11,10 @@ message(call) = sprint(showerror, thrown(call))
     @test status(() -> SAB.Plan([1.0, NaN]; budget = 5)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.Plan([1, 99]; budget = 5, oversize = :error)) == Raw.SAB_E_ARGUMENT
     @test status(() -> SAB.BucketSampler(plan; rank = 3, world_size = 2)) == Raw.SAB_E_ARGUMENT
-    @test status(() -> SAB.open_plan("/nowhere/plan")) == Raw.SAB_E_IO
-    @test status(() -> SAB.save(plan, "/nowhere/plan")) == Raw.SAB_E_IO
+    @test status(() -> read("/nowhere/plan", SAB.Plan)) == Raw.SAB_E_IO
+    @test status(() -> write("/nowhere/plan", plan)) == Raw.SAB_E_IO
     @test status(() -> SAB.Sizes("/nowhere/sizes.npy")) == Raw.SAB_E_IO
-    @test status(() -> SAB.read_plan(SAB.bytes(plan)[1:(end - 1)])) == Raw.SAB_E_FORMAT
+    @test status(() -> read(IOBuffer(take!(image(plan))[1:(end - 1)]), SAB.Plan)) == Raw.SAB_E_FORMAT
     saved = SAB.state(sampler)
     @test status(() -> SAB.restore!(sampler, saved[1:10])) == Raw.SAB_E_FORMAT
     @test status(() -> SAB.restore!(SAB.BucketSampler(plan; seed = 1), saved)) == Raw.SAB_E_MISMATCH
@@ -74,9 +74,9 @@ end
         close(handle) # again
         @test !isopen(handle)
     end
-    @test length(sampler) == 1 # what was made from a handle lives on
+    @test SAB.batch_count(sampler) == 1 # what was made from a handle lives on
     close(sampler)
-    for call in (() -> SAB.info(plan), () -> SAB.BucketSampler(plan), () -> SAB.next_batch!(sampler), () -> length(sampler), () -> SAB.state(sampler), () -> SAB.next!(stream),
+    for call in (() -> SAB.info(plan), () -> SAB.BucketSampler(plan), () -> SAB.next_batch!(sampler), () -> SAB.batch_count(sampler), () -> SAB.state(sampler), () -> SAB.next!(stream),
                  () -> SAB.map_stream(identity, stream), () -> get(cache, "key", 0), () -> SAB.Plan(sizes; budget = 1))
         @test thrown(call) isa ArgumentError
     end

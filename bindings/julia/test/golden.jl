@@ -1,4 +1,5 @@
-# The golden vectors that every binding reads: tests/golden of the repository, whose README.md describes the format.
+# The golden vectors that every binding reads: tests/golden of the repository, whose README.md
+# describes the format.
 
 const GOLDEN = joinpath(@__DIR__, "..", "..", "..", "tests", "golden")
 
@@ -107,5 +108,6 @@ end
         @test differ == []
         @test cases > 10
     end
-    @test golden("case swapped\nsizes 3 1\nplan batch_size 2\nsampler sequential\nepoch 0\nbatch 0 1\nend\n") == (["swapped"], 1) # a wrong vector is noticed
+    # A wrong vector is noticed.
+    @test golden("case swapped\nsizes 3 1\nplan batch_size 2\nsampler sequential\nepoch 0\nbatch 0 1\nend\n") == (["swapped"], 1)
 end

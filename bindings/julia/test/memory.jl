@@ -36,7 +36,7 @@ end
     @test model(10, 20) >= SAB.predict(model, reshape([10, 20], 2, 1))[1] - 1e-6
     @test sort(map(last, SAB.terms(model))) == [[0, 0], [1, 1]]
     @test SAB.info(model).measurements == 20
-    for other in (SAB.read_model(SAB.bytes(model)), mktempdir(folder -> (SAB.save(model, joinpath(folder, "model")); SAB.open_model(joinpath(folder, "model")))))
+    for other in (read(image(model), SAB.MemoryModel), mktempdir(folder -> (write(joinpath(folder, "model"), model); read(joinpath(folder, "model"), SAB.MemoryModel))))
         @test SAB.terms(other) == SAB.terms(model)
     end
     @test occursin("2 terms", repr(model))
@@ -59,7 +59,7 @@ end
     for batch in sampler
         SAB.step!((samples, weight) -> run!(device, length(samples), batch.padded_length), guard, batch)
     end
-    @test SAB.info(guard).steps == length(sampler)
+    @test SAB.info(guard).steps == SAB.batch_count(sampler)
     batch = sampler[1]
     @test SAB.watch!(() -> 5, guard, batch) == 5
     @test thrown(() -> SAB.watch!(() -> throw(Mine(4)), guard, batch)) == Mine(4)

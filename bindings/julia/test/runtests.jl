@@ -24,10 +24,14 @@ function thrown(call)
 end
 status(call) = (exception = thrown(call); exception isa SABError ? exception.status : exception)
 
+# The file image of a plan or memory model.
+image(handle) = (io = IOBuffer(); write(io, handle); seekstart(io))
+
 quietly(call) = with_logger(call, NullLogger())
 
 @testset "SAB" begin
     include("golden.jl")
+    include("interface.jl")
     include("samplers.jl")
     include("errors.jl")
     include("callbacks.jl")

@@ -38,15 +38,16 @@ end
     @test repr(plan) == "Plan(5 samples in 2 batches, 2 buckets)"
     @test_logs (:warn, r"1 samples are outside") SAB.Plan([1, 99]; budget = 6)
     mktempdir() do folder
-        SAB.save(plan, joinpath(folder, "plan"))
-        for other in (SAB.open_plan(joinpath(folder, "plan")), SAB.read_plan(SAB.bytes(plan)))
+        @test write(joinpath(folder, "plan"), plan) == filesize(joinpath(folder, "plan")) == write(IOBuffer(), plan)
+        for other in (read(joinpath(folder, "plan"), SAB.Plan), read(image(plan), SAB.Plan))
             @test SAB.info(other).fingerprint == facts.fingerprint
             @test walk(SAB.BucketSampler(other; seed = 3)) == walk(SAB.BucketSampler(plan; seed = 3))
         end
     end
     @test SAB.create_buckets([1, 2, 3, 4, 5], 2, 2) == ([1, 3, 5, 6], [2, 2, 1])
     sizes = made_sizes(3000, 90)
-    @test SAB.report(SAB.Plan(sizes; budget = 512, cost = [10.0, 1.0, 1.0])).batches > SAB.report(SAB.Plan(sizes; budget = 512)).batches # a constant, 1 a sample, 1 a token
+    # A constant, 1 a sample, 1 a token.
+    @test SAB.report(SAB.Plan(sizes; budget = 512, cost = [10.0, 1.0, 1.0])).batches > SAB.report(SAB.Plan(sizes; budget = 512)).batches
     @test all(b -> b.cost <= 5000, SAB.buckets(quietly(() -> SAB.Plan(sizes; budget = 5000, cost = :quadratic))))
     @test SAB.report(SAB.Plan(sizes; budget = 512, max_shapes = 5)).shapes <= 6
     @test all(b -> b.batch_size <= 3, SAB.buckets(SAB.Plan(sizes; batch_size = 3)))
@@ -61,7 +62,7 @@ end
         batches = [collect(sampler) for sampler in samplers]
         @test sort(joined(b.indices for each in batches for b in each)) == 1:5000
         @test length(unique(map(length, batches))) == 1
-        @test length.(samplers) == length.(batches)
+        @test SAB.batch_count.(samplers) == length.(batches)
         @test all(b -> b.padded_total <= 2048 && b.padded_total == length(b) * b.padded_length, Iterators.flatten(batches))
         @test all(b -> b.total == sum(sizes[b.indices]) && b.longest == maximum(sizes[b.indices]), Iterators.filter(b -> length(b) > 0, Iterators.flatten(batches)))
         for step in 1:length(batches[1])
@@ -82,7 +83,8 @@ end
     @test walk(SAB.BucketSampler(plan; seed = 2)) != first
     @test walk(SAB.BucketSampler(plan; seed = 1, epoch = 1)) == second
     SAB.set_epoch!(sampler, 0)
-    @test [collect(sampler[step].indices) for step in 1:length(sampler)] == first # and the cursor has not moved
+    # And the cursor has not moved.
+    @test [collect(sampler[step].indices) for step in 1:SAB.batch_count(sampler)] == first
     @test (position(sampler), SAB.epoch(sampler)) == (0, 0)
     @test collect(sampler[end].indices) == first[end]
     seek(sampler, 4)
@@ -119,7 +121,7 @@ end
         values = ones(T, 10)
         sizes, borrowed = SAB.Sizes(values), SAB.Sizes(values; copy = false)
         samplers = [SAB.SizeAwareSampler(given, 5) for given in (values, view(values, 1:1:10), sizes)]
-        torch = SAB.TorchSampler(SAB.Plan(values; boundaries = [1, 2], batch_size = 10); max_total_size = 5, size = values)
+        torch = SAB.TorchSampler(SAB.Plan(values; boundaries = [1, 2], batch_size = 10); max_total_size = 5, sizes = values)
         fill!(values, 4)
         @test (sizes[10], borrowed[10]) == (1, 4) # copy = false shows later changes
         resize!(values, 1)
@@ -155,7 +157,8 @@ end
     shared, found, batch = Any[], Vector{Int}[], SAB.next_batch!(sampler; copy = false)
     while batch !== nothing
         push!(found, collect(batch.indices))
-        push!(shared, reshape(parent(batch.indices), 1, :)) # a vector that is shared cannot be resized
+        # A vector that is shared cannot be resized.
+        push!(shared, reshape(parent(batch.indices), 1, :))
         batch = SAB.next_batch!(sampler; copy = false)
     end
     @test found == expected
@@ -164,7 +167,7 @@ end
 @testset "resume on other numbers of ranks, three times" begin
     plan = SAB.Plan(made_sizes(4000, 150); budget = 1500)
     whole = SAB.BucketSampler(plan; seed = 9, world_size = 4)
-    for steps in (0, 1, 11, length(whole) - 1, length(whole))
+    for steps in (0, 1, 11, SAB.batch_count(whole) - 1, SAB.batch_count(whole))
         seen, saved, taken = Int[], nothing, 0
         for (world_size, more) in ((4, steps), (2, 5), (3, 7), (1, typemax(Int)))
             states = map(0:(world_size - 1)) do rank
@@ -195,9 +198,9 @@ end
     sampler = SAB.BucketSampler(SAB.Plan(made_sizes(1000, 50); budget = 1000))
     seen = collect(SAB.next_batch!(sampler).indices)
     @test SAB.budget(sampler) == 1000
-    steps = length(sampler)
+    steps = SAB.batch_count(sampler)
     SAB.set_budget!(sampler, 400)
-    @test length(sampler) > steps
+    @test SAB.batch_count(sampler) > steps
     for batch in sampler
         @test batch.padded_total <= 400
         append!(seen, batch.indices)
@@ -214,7 +217,7 @@ end
     stream = SAB.SizeAwareStream((epoch, position) -> position < 4 ? (10 + position, 3.0) : nothing, 7)
     @test walk(stream) == [[10, 11], [12, 13]]
     @test walk(SAB.set_epoch!(stream, 1)) == [[10, 11], [12, 13]]
-    @test status(() -> length(stream)) == Raw.SAB_E_UNSUPPORTED
+    @test status(() -> SAB.batch_count(stream)) == Raw.SAB_E_UNSUPPORTED
 end
 
 @testset "torch's order" begin
@@ -226,7 +229,7 @@ end
     other = SAB.TorchSampler(plan; seed = 3)
     @test walk(other) == first
     @test sort(joined(first)) == 1:6
-    @test walk(SAB.TorchSampler(plan; shuffle = :none, max_total_size = 5, size = i -> i)) == walk(SAB.TorchSampler(plan; shuffle = :none, max_total_size = 5, size = [1, 2, 3, 4, 5, 6]))
+    @test walk(SAB.TorchSampler(plan; shuffle = :none, max_total_size = 5, sizes = i -> i)) == walk(SAB.TorchSampler(plan; shuffle = :none, max_total_size = 5, sizes = [1, 2, 3, 4, 5, 6]))
 end
 
 @testset "packed rows" begin
@@ -249,13 +252,13 @@ end
 @testset "balanced steps" begin
     sizes = made_sizes(2000, 300)
     samplers = [SAB.BalancedSampler(sizes; max_total = 4096, micro_batches = 2, cost = :quadratic, seed = 4, rank = rank, world_size = 3) for rank in 0:2]
-    @test length(unique(length.(samplers))) == 1
+    @test length(unique(SAB.batch_count.(samplers))) == 1
     batches = [collect(sampler) for sampler in samplers]
     @test sort(joined(b.indices for each in batches for b in each)) == 1:2000
     @test all(b -> b.total <= 4096 && b.micro_batches == 2, Iterators.flatten(batches))
     report = SAB.report(samplers[1])
     @test report.samples == 2000 && 1 <= report.rank_imbalance < 1.1
-    @test length(SAB.BalancedSampler(sizes; samples = 64, cost = length -> length^1.5)) == cld(2000, 64)
+    @test SAB.batch_count(SAB.BalancedSampler(sizes; samples = 64, cost = length -> length^1.5)) == cld(2000, 64)
     parts = SAB.partition([4, 5, 6, 7, 8], 2)
     @test [sum([4, 5, 6, 7, 8][parts .== part]) for part in 1:2] == [15, 15]
     @test sort([count(==(part), SAB.partition(ones(6), 3; equal_counts = true)) for part in 1:3]) == [2, 2, 2]

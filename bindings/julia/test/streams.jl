@@ -68,7 +68,8 @@ mktempdir() do folder
             (() -> SAB.block_shuffle_stream(lines(), 30; seed = 1), 45),
             (() -> tokens(SAB.prefetch_stream(lines(), 16)), 33),
             (() -> SAB.readahead_stream(tokens(SAB.block_shuffle_stream(lines(), 50)); batch_size = 8, seed = 2), 7),
-            (() -> SAB.buffered_shuffle_stream(tokens(lines()), 20; seed = 3), 50), # its state holds what Julia made
+            # Its state holds what Julia made.
+            (() -> SAB.buffered_shuffle_stream(tokens(lines()), 20; seed = 3), 50),
             (() -> SAB.recurrent_stream((sum, x) -> (sum + x, (sum, x)), SAB.array_stream(1:20), 0), 9),
             (() -> SAB.random_map_stream((random, x) -> rand(random, 1:x), SAB.array_stream(1:20)), 9),
             (() -> SAB.select_stream(x -> 1:x, SAB.array_stream(1:8)), 12),

@@ -1,4 +1,5 @@
-//! Builds the bundled libsab, or finds the system's by pkg-config on request. The rules are in README.md.
+//! Builds the bundled libsab, or finds the system's by pkg-config on request. The rules are in
+//! README.md.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,11 +10,16 @@ fn is_set(name: &str) -> bool {
     env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
+/// Whether a feature of this crate is on.
+fn has(feature: &str) -> bool {
+    env::var_os(format!("CARGO_FEATURE_{feature}")).is_some()
+}
+
 fn main() {
     if is_set("DOCS_RS") {
         return; // documentation is made without linking
     }
-    if is_set("SAB_NO_BUNDLED") || env::var_os("CARGO_FEATURE_SYSTEM").is_some() {
+    if is_set("SAB_NO_BUNDLED") || has("SYSTEM") {
         link_system();
     } else {
         link_bundled();
@@ -45,22 +51,26 @@ fn link_bundled() {
     for part in ["CMakeLists.txt", "cmake", "include", "src"] {
         watch(&source.join(part));
     }
-    let prefix: PathBuf = cmake::Config::new(&source)
-        .profile("Release")
-        .define("SAB_BUILD_TESTS", "OFF")
-        .define("CMAKE_INSTALL_LIBDIR", "lib")
-        .build();
+    let mut build = cmake::Config::new(&source);
+    build.profile("Release").define("SAB_BUILD_TESTS", "OFF").define("CMAKE_INSTALL_LIBDIR", "lib");
+    for room in ["FILES", "STREAM", "CACHE"] {
+        build.define(format!("SAB_WITH_{room}"), if has(room) { "ON" } else { "OFF" });
+    }
+    let prefix: PathBuf = build.build();
     println!("cargo:rustc-link-search=native={}", prefix.join("lib").display());
     println!("cargo:rustc-link-lib=static=sab");
-    for library in ["isal", "zstd", "lmdb"] {
-        println!("cargo:rustc-link-lib={library}");
+    for (room, library) in [("STREAM", "isal"), ("STREAM", "zstd"), ("CACHE", "lmdb")] {
+        if has(room) {
+            println!("cargo:rustc-link-lib={library}");
+        }
     }
     let apple = env::var("CARGO_CFG_TARGET_VENDOR").is_ok_and(|vendor| vendor == "apple");
     println!("cargo:rustc-link-lib={}", if apple { "c++" } else { "stdc++" });
     println!("cargo:include={}", prefix.join("include").display());
 }
 
-/// Builds again when a file changes. Cargo looks into folders, but not through the links that lead there in a checkout.
+/// Builds again when a file changes. Cargo looks into folders, but not through the links that lead
+/// there in a checkout.
 fn watch(path: &Path) {
     let path = path.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     println!("cargo:rerun-if-changed={}", path.display());

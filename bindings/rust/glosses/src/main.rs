@@ -1,9 +1,11 @@
-//! Predicts the part of speech of a WordNet gloss, once with static batches and once with libsab's, and prints seconds, padding
-//! and accuracy of both. Both see the same glosses in nearly the same number of steps.
+//! Predicts the part of speech of a WordNet gloss, once with static batches and once with libsab's,
+//! and prints seconds, padding and accuracy of both. Both see the same glosses in nearly the same
+//! number of steps.
 //!
 //! In the documentation, with arguments: /usr/share/wordnet 50
 //!
-//! Usage: glosses [FOLDER [NUMBER]]    FOLDER holds data.noun, data.verb, data.adj and data.adv; /usr/share/wordnet by default. NUMBER: of glosses of each; all by default
+//! Usage: glosses [FOLDER [NUMBER]]    FOLDER holds data.noun, data.verb, data.adj and data.adv;
+//! /usr/share/wordnet by default. NUMBER: of glosses of each; all by default
 
 use std::collections::HashMap;
 use std::env;
@@ -99,7 +101,8 @@ fn tensors(glosses: &Glosses, batch: &BatchRef<'_>, device: &Device) -> Result<(
 }
 // [end]
 
-/// Each word is embedded and passed through one layer; the mean over the words of a gloss says its part of speech.
+/// Each word is embedded and passed through one layer; the mean over the words of a gloss says its
+/// part of speech.
 struct Model {
     embedding: Embedding,
     hidden: Linear,
@@ -146,7 +149,7 @@ fn train(
 
 /// Share of glosses whose part of speech is found.
 fn accuracy(model: &Model, glosses: &Glosses, device: &Device) -> Result<f64> {
-    let plan = Plan::new(&sizes(glosses)?, PlanOptions::new().budget(16_384.0))?;
+    let plan = Plan::new(&sizes(glosses)?, &PlanOptions::new().budget(16_384.0))?;
     let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
     let mut right = 0.0;
     while let Some(batch) = sampler.next_ref() {
@@ -174,7 +177,8 @@ fn main() -> Result<()> {
         test.parts.len()
     );
 
-    // Static batches are one bucket of everything. The budget of the other plan makes batches of as many words on average.
+    // Static batches are one bucket of everything. The budget of the other plan makes batches of as
+    // many words on average.
     let everything = Buckets::Boundaries(vec![0.0, longest as f64 + 1.0]);
     let mean_words = total as f64 / training.parts.len() as f64;
     let plans = [
@@ -187,7 +191,7 @@ fn main() -> Result<()> {
     ];
     println!("{:8} {:>8} {:>8} {:>9} {:>9}", "batches", "steps", "seconds", "padding", "accuracy");
     for (name, options) in plans {
-        let plan = Plan::new(&sizes, options)?;
+        let plan = Plan::new(&sizes, &options)?;
         let report = plan.report(&SamplerOptions::new().seed(1))?;
         let device = Device::Cpu;
         let variables = VarMap::new();

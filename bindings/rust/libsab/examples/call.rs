@@ -1,4 +1,5 @@
-//! What a batch costs in Rust beyond what it costs in C: batches of one sample in the plainest order, borrowed (`rust`) and owned (`rust-batches`). Prints "NAME NANOSECONDS".
+//! What a batch costs in Rust beyond what it costs in C: batches of one sample in the plainest
+//! order, borrowed (`rust`) and owned (`rust-batches`). Prints "NAME NANOSECONDS".
 //! tests/bench/calls.sh of the repository runs it beside the same in other languages.
 
 use std::time::Instant;
@@ -20,7 +21,7 @@ fn nanoseconds(mut pass: impl FnMut() -> Result<i64, Error>) -> Result<f64, Erro
 
 fn main() -> Result<(), Error> {
     let ones = vec![1u8; CALLS];
-    let plan = Plan::new(&Sizes::copied(&ones)?, PlanOptions::new().budget(1.0))?;
+    let plan = Plan::new(&Sizes::copied(&ones)?, &PlanOptions::new().budget(1.0))?;
     let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new().step_totals(false))?;
     let borrowed = nanoseconds(|| {
         let mut sum = 0;

@@ -2,16 +2,18 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
-    /// The samples. None only in the last step, when fewer samples than ranks are left (loss weight 0).
+    /// The samples. None only in the last step, when fewer samples than ranks are left (loss weight
+    /// 0).
     pub indices: I,
     /// Largest size in the batch.
     pub longest: f64,
     /// Sum of the sizes.
     pub total: f64,
-    /// Length to pad to: `longest` rounded up to the plan's length multiple, or the bucket's length under `max_shapes`.
-    /// Packed sampler: the capacity.
+    /// Length to pad to: `longest` rounded up to the plan's length multiple, or the bucket's length
+    /// under `max_shapes`. Packed sampler: the capacity.
     pub padded_length: f64,
-    /// Number of samples times `padded_length`. Packed sampler: the capacity, since the sequences share one row.
+    /// Number of samples times `padded_length`. Packed sampler: the capacity, since the sequences
+    /// share one row.
     pub padded_total: f64,
     /// The bucket of the plan; `None` where there are no buckets.
     pub bucket: Option<usize>,
@@ -19,17 +21,21 @@ pub struct Batch<I = Vec<i64>, L = Vec<i32>> {
     pub epoch: u64,
     /// Step of the batch in its epoch, from 0.
     pub step: u64,
-    /// Samples of this step over all ranks: `indices.len() / step_samples` is this rank's weight of a mean over samples. 0 when
+    /// Samples of this step over all ranks: `indices.len() / step_samples` is this rank's weight of
+    /// a mean over samples. 0 when
     /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off.
     pub step_samples: u64,
-    /// Sum of sizes of this step over all ranks: `total / step_total` is the weight of a mean over tokens. -1 when
-    /// [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off, and from a sharded sampler on more than one rank.
+    /// Sum of sizes of this step over all ranks: `total / step_total` is the weight of a mean over
+    /// tokens. -1 when [`SamplerOptions::step_totals`](crate::SamplerOptions::step_totals) is off,
+    /// and from a sharded sampler on more than one rank.
     pub step_total: f64,
-    /// Balanced sampler: which of the rank's micro-batches of the step this is, from 0; 0 elsewhere.
+    /// Balanced sampler: which of the rank's micro-batches of the step this is, from 0; 0
+    /// elsewhere.
     pub micro_batch: u64,
     /// Balanced sampler: micro-batches that each rank takes in a step; 1 elsewhere.
     pub micro_batches: u64,
-    /// Packed sampler: where each sequence begins in the row, and at last where the row ends: one more than there are indices.
+    /// Packed sampler: where each sequence begins in the row, and at last where the row ends: one
+    /// more than there are indices.
     pub cu_seqlens: Option<L>,
     /// Packed sampler that splits samples: where each sequence begins in its sample.
     pub starts: Option<I>,

@@ -5,120 +5,66 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use crate::error::{BoxError, Error};
-use crate::raw::{self, CacheHandle, CacheValueHandle};
+use crate::options::{constants, options, setters};
+use crate::raw::{CacheHandle, CacheValueHandle};
 
 /// What to do when the place where values are kept is out of reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CacheFailure {
-    /// Reads are misses and writes are dropped, both counted; a line of the log says so once, and once when it is over.
+    /// Reads are misses and writes are dropped, both counted; a line of the log says so once, and
+    /// once when it is over.
     #[default]
     Degrade,
     /// Calls fail with [`Error::Io`].
     Error,
 }
 
-/// How to keep values.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CacheOptions {
-    pub(crate) dataset_name: Option<String>,
-    pub(crate) options: CacheNumbers,
-}
-
-/// What crosses as it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct CacheNumbers {
-    pub(crate) writer_buffer_size: u64,
-    pub(crate) flush_interval: Duration,
-    pub(crate) capacity: u64,
-    pub(crate) on_failure: CacheFailure,
-    pub(crate) timeout: Duration,
-    pub(crate) load_wait: Duration,
-    pub(crate) call_timeout: Duration,
-    pub(crate) file_mode: u64,
-    pub(crate) is_cluster: bool,
-}
-
-impl Default for CacheOptions {
-    fn default() -> Self {
-        CacheOptions { dataset_name: None, options: raw::default_cache_options() }
+constants! {
+    CacheFailure {
+        Degrade = SAB_CACHE_DEGRADE,
+        Error = SAB_CACHE_ERROR,
     }
+}
+
+options! {
+/// How to keep values. By default every value is written at once, without a limit.
+pub struct CacheOptions: sab_cache_options {
+    dataset_name: Option<String>,
+}
 }
 
 impl CacheOptions {
-    /// The defaults: every value is written at once, without a bound.
-    pub fn new() -> Self {
-        Self::default()
+    setters! {
+        /// Values to collect before they are written together. They are also written by
+        /// [`Cache::flush`], when the cache is dropped, before a fork, and after
+        /// [`flush_interval`](Self::flush_interval).
+        writer_buffer_size(values: u64) => writer_buffer_size = values;
+        /// Time after which a call of the cache writes the values in the buffer.
+        flush_interval(interval: Duration) => flush_interval = interval.as_secs_f64();
+        /// Bytes to keep; when there are more, values are evicted at random. Not for Redis servers
+        /// that are running already.
+        capacity(bytes: u64) => capacity = bytes;
+        /// What to do when the store is unreachable; [`CacheFailure::Degrade`].
+        on_failure(on_failure: CacheFailure) => on_failure = on_failure.raw();
+        /// How long to wait for a Redis server.
+        timeout(timeout: Duration) => timeout = timeout.as_secs_f64();
+        /// How long to wait at most while another caller makes a value, before making it, too.
+        load_wait(wait: Duration) => load_wait = wait.as_secs_f64();
+        /// How long one request to the Redis servers may take in all, with all its answers and
+        /// redirections. Zero, the default, is 10 times [`timeout`](Self::timeout).
+        call_timeout(timeout: Duration) => call_timeout = timeout.as_secs_f64();
+        /// `lmdb:`: permissions of the files that are created, less the umask, from `0o600`, the
+        /// default, to `0o666`.
+        file_mode(mode: u32) => file_mode = mode.into();
+        /// Whether the servers are a Redis Cluster.
+        cluster(is_cluster: bool) => is_cluster = i32::from(is_cluster);
     }
 
-    /// Values are kept under `{name}_{key}`: caches of one name share and overwrite each other's. Without one, under the key as it is.
-    #[must_use]
+    /// Values are kept under `{name}_{key}`: caches of one name share and overwrite each other's.
+    /// Without a name, under the key as it is.
     pub fn dataset_name(mut self, name: impl Into<String>) -> Self {
         self.dataset_name = Some(name.into());
-        self
-    }
-
-    /// Values to collect before they are written together. They are also written by [`Cache::flush`], when the cache is dropped, before a fork, and as
-    /// [`flush_interval`](Self::flush_interval) says.
-    #[must_use]
-    pub fn writer_buffer_size(mut self, values: u64) -> Self {
-        self.options.writer_buffer_size = values;
-        self
-    }
-
-    /// After how long a call of the cache writes what is in the buffer.
-    #[must_use]
-    pub fn flush_interval(mut self, interval: Duration) -> Self {
-        self.options.flush_interval = interval;
-        self
-    }
-
-    /// Bytes to keep; when there are more, values are evicted at random. Not for Redis servers that are there already.
-    #[must_use]
-    pub fn capacity(mut self, bytes: u64) -> Self {
-        self.options.capacity = bytes;
-        self
-    }
-
-    /// What to do when the place is out of reach.
-    #[must_use]
-    pub fn on_failure(mut self, on_failure: CacheFailure) -> Self {
-        self.options.on_failure = on_failure;
-        self
-    }
-
-    /// How long to wait for a Redis server.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = timeout;
-        self
-    }
-
-    /// How long to wait at most while somebody else makes a value, before making it, too.
-    #[must_use]
-    pub fn load_wait(mut self, wait: Duration) -> Self {
-        self.options.load_wait = wait;
-        self
-    }
-
-    /// How long one request to the Redis servers may take in all, with all its answers and redirections. Zero, the default, is 10 times [`timeout`](Self::timeout).
-    #[must_use]
-    pub fn call_timeout(mut self, timeout: Duration) -> Self {
-        self.options.call_timeout = timeout;
-        self
-    }
-
-    /// `lmdb:`: permissions of the files that are created, less the umask, from `0o600`, the default, to `0o666`.
-    #[must_use]
-    pub fn file_mode(mut self, mode: u32) -> Self {
-        self.options.file_mode = mode.into();
-        self
-    }
-
-    /// The servers are a Redis Cluster.
-    #[must_use]
-    pub fn cluster(mut self, is_cluster: bool) -> Self {
-        self.options.is_cluster = is_cluster;
         self
     }
 }
@@ -174,7 +120,8 @@ impl fmt::Debug for CacheValue {
 ///
 /// # Security
 ///
-/// A cache trusts everyone who can write to its file or its servers: they can replace any value. Decode values as input from those users. Files are created for their owner only
+/// A cache trusts everyone who can write to its file or its servers: they can replace any value.
+/// Decode values as input from those users. Files are created for their owner only
 /// ([`CacheOptions::file_mode`]).
 ///
 /// ```
@@ -193,7 +140,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens `lmdb:PATH`, `redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]`, `redis-server:[PROGRAM][@ADDRESS]`, which starts a server that ends with this process, or `memory:`.
+    /// Opens `lmdb:PATH`, `redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]`,
+    /// `redis-server:[PROGRAM][@ADDRESS]`, which starts a server that ends with this process, or
+    /// `memory:`.
     ///
     /// # Errors
     ///
@@ -202,7 +151,8 @@ impl Cache {
         Ok(Cache { handle: CacheHandle::open(url, options)? })
     }
 
-    /// Where the cache is, with passwords; for `redis-server:` that of the server which was started.
+    /// Where the cache is, with passwords; for `redis-server:` that of the server which was
+    /// started.
     pub fn url(&self) -> String {
         self.handle.url()
     }
@@ -225,12 +175,14 @@ impl Cache {
         self.handle.put(key.as_ref(), value.as_ref())
     }
 
-    /// The value of a key, made by `load` where there is none. While one makes it, others who ask for the same key wait for it, as long as
-    /// [`CacheOptions::load_wait`] says at most: threads, and processes that share the file or the servers.
+    /// The value of a key, made by `load` where there is none. While one makes it, others who ask
+    /// for the same key wait for it, as long as [`CacheOptions::load_wait`] says at most: threads,
+    /// and processes that share the file or the servers.
     ///
     /// # Errors
     ///
-    /// [`Error::Callback`] with the closure's own; [`Error::Argument`] for an empty key; [`Error::Io`].
+    /// [`Error::Callback`] with the closure's own; [`Error::Argument`] for an empty key;
+    /// [`Error::Io`].
     pub fn get_or_load(
         &self,
         key: impl AsRef<[u8]>,
@@ -274,7 +226,8 @@ impl Cache {
         self.handle.flush()
     }
 
-    /// Number of keys of the dataset name, of all keys without one; on Redis by walking through all keys of the servers.
+    /// Number of keys of the dataset name, of all keys without one; on Redis by walking through all
+    /// keys of the servers.
     ///
     /// # Errors
     ///
@@ -294,7 +247,20 @@ impl Cache {
 
     /// What the cache has done in this process.
     pub fn stats(&self) -> CacheStats {
-        self.handle.stats()
+        let stats = self.handle.stats();
+        CacheStats {
+            hits: stats.hits,
+            misses: stats.misses,
+            loads: stats.loads,
+            waits: stats.waits,
+            evictions: stats.evictions,
+            damaged: stats.damaged,
+            failures: stats.failures,
+            dropped: stats.dropped,
+            bytes_read: stats.bytes_read,
+            bytes_written: stats.bytes_written,
+            buffered: stats.buffered,
+        }
     }
 }
 

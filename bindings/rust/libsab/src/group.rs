@@ -1,12 +1,11 @@
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use sab_sys as sys;
-
-use crate::error::{BoxError, Error};
-use crate::plan::{Cost, CostTerm};
-use crate::raw::{self, GroupingHandle, ThresholdsParts};
+use crate::error::Error;
+use crate::options::{
+    constants, cost_setters, options, progress_setter, setters, CostOption, Hook,
+};
+use crate::raw::{self, GroupingHandle, ProgressFn};
 use crate::sizes::Sizes;
 
 /// What thresholds are best.
@@ -16,132 +15,75 @@ pub enum ThresholdsMethod {
     /// Those whose groups cost least in sum: exact.
     #[default]
     LeastTotal,
-    /// Those whose costliest group costs least, and of these the ones whose groups cost least in sum: exact.
+    /// Those whose costliest group costs least, and of these the ones whose groups cost least in
+    /// sum: exact.
     LeastWorst,
     /// Groups that cost about the same, by asym's greedy search from random places.
     Randomised,
 }
 
-/// How to find thresholds.
-#[must_use]
-pub struct ThresholdsOptions<'f> {
-    parts: ThresholdsParts<'f>,
-}
-
-impl Default for ThresholdsOptions<'_> {
-    fn default() -> Self {
-        Self::new()
+constants! {
+    ThresholdsMethod {
+        LeastTotal = SAB_THRESHOLDS_LEAST_TOTAL,
+        LeastWorst = SAB_THRESHOLDS_LEAST_WORST,
+        Randomised = SAB_THRESHOLDS_RANDOMISED,
     }
 }
 
-impl fmt::Debug for ThresholdsOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThresholdsOptions")
-            .field("options", &self.parts.options)
-            .field("starts", &self.parts.starts)
-            .field("coefficients", &self.parts.coefficients)
-            .field("cost_terms", &self.parts.cost_terms)
-            .finish_non_exhaustive()
-    }
+options! {
+/// How to find thresholds. By default the least total of padded lengths.
+///
+/// ```
+/// use libsab::{ThresholdsMethod, ThresholdsOptions};
+///
+/// let options = ThresholdsOptions::new().method(ThresholdsMethod::LeastWorst);
+/// ```
+pub struct ThresholdsOptions<'f>: sab_thresholds_options {
+    starts: Vec<u64>,
+    cost: CostOption<'f>,
+    progress: Hook<ProgressFn<'f>>,
+}
 }
 
 impl<'f> ThresholdsOptions<'f> {
-    /// The least total of padded lengths; everything else as the methods below say.
-    pub fn new() -> Self {
-        ThresholdsOptions {
-            parts: ThresholdsParts {
-                options: raw::default_thresholds_options(),
-                starts: Vec::new(),
-                coefficients: Vec::new(),
-                cost_terms: Vec::new(),
-                cost: None,
-                progress: None,
-            },
-        }
+    setters! {
+        /// Which thresholds are best; [`ThresholdsMethod::LeastTotal`].
+        method(method: ThresholdsMethod) => method = method.raw();
+        /// Whether a group costs its count times the cost of one sample of its longest length. A
+        /// closure is then called once for each distinct length only.
+        cost_per_sample(wanted: bool) => cost_per_sample = i32::from(wanted);
+        /// [`ThresholdsMethod::Randomised`]: searches, 1 to 2^32 - 1, of which the one with the
+        /// most even groups counts; 100.
+        num_trials(trials: u64) => num_trials = u32::try_from(trials).unwrap_or(u32::MAX);
+        /// [`ThresholdsMethod::Randomised`]: a search ends after more than so many steps that did
+        /// not reduce the largest difference; twice the number of distinct lengths.
+        tolerate(steps: u64) => tolerate = i64::try_from(steps).unwrap_or(i64::MAX);
+        /// [`ThresholdsMethod::Randomised`]: seed of the places where searches begin; 0.
+        seed(seed: u64) => seed = seed;
     }
 
-    /// What thresholds are best; [`ThresholdsMethod::LeastTotal`].
-    pub fn method(mut self, method: ThresholdsMethod) -> Self {
-        self.parts.options.method = match method {
-            ThresholdsMethod::LeastTotal => sys::SAB_THRESHOLDS_LEAST_TOTAL,
-            ThresholdsMethod::LeastWorst => sys::SAB_THRESHOLDS_LEAST_WORST,
-            ThresholdsMethod::Randomised => sys::SAB_THRESHOLDS_RANDOMISED,
-        };
-        self
-    }
-
-    /// What a group costs, of its count and its longest length; [`Cost::Padded`].
-    pub fn cost(mut self, cost: Cost) -> Self {
-        let parts = &mut self.parts;
-        (parts.cost, parts.coefficients, parts.cost_terms) = (None, Vec::new(), Vec::new());
-        parts.options.cost = match cost {
-            Cost::Padded => sys::SAB_COST_PADDED,
-            Cost::Quadratic => sys::SAB_COST_QUADRATIC,
-            Cost::Polynomial(coefficients) => {
-                parts.coefficients = coefficients;
-                sys::SAB_COST_POLYNOMIAL
-            }
-            Cost::Terms(terms) => {
-                parts.cost_terms = terms.iter().map(CostTerm::raw).collect();
-                sys::SAB_COST_TERMS
-            }
-        };
-        self
-    }
-
-    /// What a group of `count` samples, the longest of `length`, costs: finite, not negative, never decreasing in either. Beyond 1,024 distinct lengths
-    /// the exact methods also rely on a sample more costing at least as much in a group that is larger or longer.
-    pub fn cost_fn(self, mut cost: impl FnMut(u64, f64) -> f64 + 'f) -> Self {
-        self.try_cost_fn(move |count, length| Ok::<_, BoxError>(cost(count, length)))
-    }
-
-    /// As [`cost_fn`](Self::cost_fn), with a closure that may fail; [`find_thresholds`] then gives its error as [`Error::Callback`].
-    pub fn try_cost_fn<E: Into<BoxError>>(
-        mut self,
-        mut cost: impl FnMut(u64, f64) -> Result<f64, E> + 'f,
-    ) -> Self {
-        self.parts.options.cost = sys::SAB_COST_CALLBACK;
-        self.parts.cost =
-            Some(Box::new(move |count, length| cost(count, length).map_err(Into::into)));
-        self
-    }
-
-    /// Whether a group costs its count times the cost of one sample of its longest length; a closure is then called once for each distinct length only.
-    pub fn cost_per_sample(mut self, wanted: bool) -> Self {
-        self.parts.options.cost_per_sample = i32::from(wanted);
-        self
-    }
-
-    /// [`ThresholdsMethod::Randomised`]: searches, at least 1, of which the one with the most even groups counts; 100.
-    pub fn num_trials(mut self, trials: u32) -> Self {
-        self.parts.options.num_trials = trials;
-        self
-    }
-
-    /// [`ThresholdsMethod::Randomised`]: a search ends when more than so many steps have not made the largest difference smaller; twice the number of
-    /// distinct lengths.
-    pub fn tolerate(mut self, steps: u32) -> Self {
-        self.parts.options.tolerate = i64::from(steps);
-        self
-    }
-
-    /// [`ThresholdsMethod::Randomised`]: seed of the places where searches begin; 0.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.parts.options.seed = seed;
-        self
-    }
-
-    /// [`ThresholdsMethod::Randomised`]: where searches begin: for each trial k of the distinct lengths, by number from 0, ascending in length.
+    /// [`ThresholdsMethod::Randomised`]: where searches begin: for each trial k of the distinct
+    /// lengths, by number from 0, ascending in length.
     pub fn starts(mut self, starts: impl Into<Vec<u64>>) -> Self {
-        self.parts.starts = starts.into();
+        self.starts = starts.into();
         self
     }
 
-    /// Follows the search as `progress(done, total)` and may stop it: [`Error::Cancelled`].
-    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> ControlFlow<()> + 'f) -> Self {
-        self.parts.progress = Some(Box::new(progress));
-        self
+    cost_setters! {
+        'f,
+        /// Cost of a group, of its count and its longest length;
+        /// [`Cost::Padded`](crate::Cost::Padded).
+        cost,
+        /// Cost of a group of `count` samples, the longest of `length`: finite, not negative, never
+        /// decreasing in either. Beyond 1,024 distinct lengths the exact methods also rely on a
+        /// sample more costing at least as much in a group that is larger or longer.
+        cost_fn(count: u64, length: f64),
+        /// As [`cost_fn`](Self::cost_fn), with a closure that may fail. [`find_thresholds`] then
+        /// gives its error as [`Error::Callback`].
+        try_cost_fn
     }
+
+    progress_setter!('f);
 }
 
 /// What [`find_thresholds`] found, and what the groups cost, each being one batch.
@@ -168,13 +110,14 @@ pub struct Thresholds {
     pub narrow: u64,
 }
 
-/// Finds `k` lengths that cut a data set into `k` + 1 groups: up to the first, above it up to the second, ..., above the last.
+/// Finds `k` lengths that cut a data set into `k` + 1 groups: up to the first, above it up to the
+/// second, ..., above the last.
 ///
 /// ```
 /// use libsab::{find_thresholds, Sizes, ThresholdsOptions};
 ///
 /// let lengths = [1, 1, 1, 1, 1, 1, 4, 4, 16];
-/// let found = find_thresholds(&Sizes::borrowed(&lengths)?, 2, ThresholdsOptions::new())?;
+/// let found = find_thresholds(&Sizes::borrowed(&lengths)?, 2, &ThresholdsOptions::new())?;
 /// assert_eq!(found.thresholds, [1.0, 4.0]);
 /// assert_eq!(found.total, 30.0);
 /// # Ok::<(), libsab::Error>(())
@@ -182,14 +125,15 @@ pub struct Thresholds {
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] for options or lengths that break a rule, and when `k` is not below the number of distinct lengths; [`Error::Callback`] from
-/// the cost closure; [`Error::Cancelled`] from the progress closure.
+/// [`Error::Argument`] for options or lengths that break a rule, and when `k` is not below the
+/// number of distinct lengths; [`Error::Callback`] from the cost closure; [`Error::Cancelled`] from
+/// the progress closure.
 pub fn find_thresholds(
     lengths: &Sizes<'_>,
-    k: usize,
-    options: ThresholdsOptions<'_>,
+    k: u64,
+    options: &ThresholdsOptions<'_>,
 ) -> Result<Thresholds, Error> {
-    let (thresholds, info) = raw::find_thresholds(&lengths.handle, k, options.parts)?;
+    let (thresholds, info) = raw::find_thresholds(&lengths.handle, k, options)?;
     Ok(Thresholds {
         thresholds,
         total: info.total,
@@ -225,13 +169,16 @@ impl Grouping {
         Grouping { handle: Arc::new(handle) }
     }
 
-    /// Groups by one or several lengths, each with its thresholds: up to the first, above it up to the second, ..., above the last.
+    /// Groups by one or several lengths, each with its thresholds: up to the first, above it up to
+    /// the second, ..., above the last.
     ///
-    /// Samples in the same interval of every dimension are a group; there are no empty ones; the first dimension counts most for their order.
+    /// Samples in the same interval of every dimension are a group; there are no empty ones; the
+    /// first dimension counts most for their order.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for lengths or thresholds that break a rule, and for dimensions that differ in the number of samples.
+    /// [`Error::Argument`] for lengths or thresholds that break a rule, and for dimensions that
+    /// differ in the number of samples.
     pub fn by_thresholds(dimensions: &[(&Sizes<'_>, &[f64])]) -> Result<Self, Error> {
         let dimensions: Vec<_> =
             dimensions.iter().map(|(lengths, thresholds)| (&lengths.handle, *thresholds)).collect();
@@ -243,20 +190,22 @@ impl Grouping {
     /// # Errors
     ///
     /// [`Error::Argument`] for more than 4,294,967,295 samples.
-    pub fn uni(samples: usize) -> Result<Self, Error> {
+    pub fn uni(samples: u64) -> Result<Self, Error> {
         GroupingHandle::uni(samples).map(Self::own)
     }
 
-    /// Groups given as the number of each sample's group, from 0 to below `groups`; any of them may be empty.
+    /// Groups given as the number of each sample's group, from 0 to below `groups`; any of them may
+    /// be empty.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for a number that is none of a group.
-    pub fn predefined(group_of: &[i64], groups: usize) -> Result<Self, Error> {
+    pub fn predefined(group_of: &[i64], groups: u64) -> Result<Self, Error> {
         GroupingHandle::predefined(group_of, groups).map(Self::own)
     }
 
-    /// Groups given as the samples of each, one group after the other, in an order that is kept, and how many each group has.
+    /// Groups given as the samples of each, one group after the other, in an order that is kept,
+    /// and how many each group has.
     ///
     /// # Errors
     ///
@@ -303,7 +252,8 @@ impl Grouping {
         self.handle.groups().group_of
     }
 
-    /// The interval, from 0, of a group in each dimension; empty where the groups were given. `None` for a group that is not there.
+    /// The interval, from 0, of a group in each dimension; empty where the groups were given.
+    /// `None` for a group that is not there.
     pub fn intervals(&self, group: usize) -> Option<&[i64]> {
         let groups = self.handle.groups();
         (group < groups.offsets.len() - 1)

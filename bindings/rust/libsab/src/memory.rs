@@ -1,9 +1,10 @@
-//! Memory: measured, modelled, and kept true while training.
+//! Memory of devices: measured, modelled, and guarded while training.
 //!
-//! A [`Probe`] sees the memory of a device: of a LibTorch's (`"cuda:0"`, `"cpu"`), of the process (`"host"`), or of a [`Device`] of
-//! one's own. [`Peaks`] are measured on batches of known shape, a [`MemoryModel`] is fitted to them, and is the
-//! [`Cost`] of a plan whose budget is in bytes. [`find_max_batch`] finds the largest batch of one shape; [`chunked_step`] and
-//! [`MemoryGuard`] bring a step through that runs out of memory.
+//! A [`Probe`] reads the memory of a device: of LibTorch (`"cuda:0"`, `"cpu"`), of the process
+//! (`"host"`), or of the caller's own [`Device`]. [`Peaks`] are measured on batches of known shape,
+//! a [`MemoryModel`] is fitted to them, and is the [`Cost`] of a plan whose budget is in bytes.
+//! [`find_max_batch`] finds the largest batch of one shape; [`chunked_step`] and [`MemoryGuard`]
+//! bring a step through that runs out of memory.
 //!
 //! ```
 //! use libsab::memory::{measurement_points, MeasurementOptions, MemoryModel, ModelOptions, Peaks, CollectOptions, Probe};
@@ -12,17 +13,16 @@
 #![doc = include_str!("memory/toy.txt")]
 //! # let toy = Toy::new(1_000_000);
 //! let mut probe = Probe::from_device(&toy);
-//! let points = measurement_points(&MeasurementOptions::new(4.0, 90.0, 1000), 12)?;
-//! let mut peaks = Peaks::new()?;
-//! peaks.collect(&mut probe, &points, CollectOptions::new(), |&(count, length)| {
-//!     // a training step on a batch of that shape
-//! #   toy.step(5_000 + 20 * count as i64 * length as i64)?;
-//!     Ok::<_, StepError<libsab::BoxError>>(vec![count as f64, length])
+//! let points = measurement_points(&MeasurementOptions::new().lengths(4.0, 90.0).max_count(1000),
+//! 12)?; let mut peaks = Peaks::new()?; peaks.collect(&mut probe, &points, &CollectOptions::new(),
+//! |&(count, length)| { // a training step on a batch of that shape
+//! #   toy.step(5_000 + 20 * count * length as u64)?;
+//!     Ok(vec![count as f64, length])
 //! })?;
 //! let model = MemoryModel::from_peaks(&peaks, &ModelOptions::default())?;
 //!
 //! let sizes = Sizes::from_fn(1000, |i| (4 + i % 87) as f64)?;
-//! let plan = Plan::new(&sizes, PlanOptions::new().cost(model.cost()?).budget(1e6))?;
+//! let plan = Plan::new(&sizes, &PlanOptions::new().cost(model.cost()?).budget(1e6))?;
 //! for batch in BucketSampler::new(&plan, &SamplerOptions::new())? {
 //!     let batch = batch?;
 //!     assert!(5_000.0 + 20.0 * batch.padded_total < 1e6 * (1.0 + 1e-6));
@@ -30,8 +30,8 @@
 //! # Ok::<(), libsab::Error>(())
 //! ```
 
+use std::cell::RefCell;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -39,94 +39,132 @@ use sab_sys as sys;
 
 use crate::batch::Batch;
 use crate::error::{BoxError, Error};
+use crate::options::{constants, options, progress_setter, setters, Hook};
 use crate::plan::{Cost, CostTerm};
 use crate::raw::{
-    self, CollectParts, FindParts, GuardHandle, ModelHandle, PeaksHandle, PointParts, ProbeHandle,
-    StepParts,
+    self, known, signed_bytes, GuardHandle, HookFn, ModelHandle, PeaksHandle, ProbeHandle,
+    ProgressFn, ReduceFn,
 };
 use crate::sampler::PlanSampler;
 
-// ---- devices ------------------------------------------------------------------------------------------------------------
+// ---- devices ------------------------------------------------------------------------------------
 
-/// A device whose memory can be asked for; numbers are bytes.
+/// A device that reports its memory, in bytes.
 ///
-/// The functions take `&self`, since the work that is measured uses the device too.
+/// The functions take `&self`, since the measured work uses the device too.
 pub trait Device {
-    /// The peak begins again at what is held now.
+    /// Sets the peak to the memory in use now.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own, as of all functions here.
     fn reset(&self) -> Result<(), BoxError>;
-    /// Held now.
-    fn current(&self) -> Result<i64, BoxError>;
-    /// Most held since the last reset.
-    fn peak(&self) -> Result<i64, BoxError>;
-    /// Most that the allocator kept since the last reset, and its largest free block, where it knows.
-    fn reserved(&self) -> Result<(Option<i64>, Option<i64>), BoxError> {
+    /// Memory in use now.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
+    fn current(&self) -> Result<u64, BoxError>;
+    /// Most memory in use since the last reset.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
+    fn peak(&self) -> Result<u64, BoxError>;
+    /// Most memory reserved by the allocator since the last reset, and its largest free block, if
+    /// it reports them.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
+    fn reserved(&self) -> Result<(Option<u64>, Option<u64>), BoxError> {
         Ok((None, None))
     }
-    /// All there is, where that is known.
-    fn total(&self) -> Result<Option<i64>, BoxError> {
+    /// Total memory, if it is known.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
+    fn total(&self) -> Result<Option<u64>, BoxError> {
         Ok(None)
     }
-    /// Gives cached blocks back to the device.
+    /// Returns cached blocks to the device.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
     fn release_cache(&self) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Keeps the state of the random generators under this number; a later save under it replaces it.
+    /// Saves the state of the random generators under this number; a later save under it replaces
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
     fn save_rng(&self, depth: u64) -> Result<(), BoxError> {
         let _ = depth;
         Ok(())
     }
-    /// Goes back to what was saved under this number.
+    /// Restores the state that was saved under this number.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
     fn restore_rng(&self, depth: u64) -> Result<(), BoxError> {
         let _ = depth;
         Ok(())
     }
 }
 
-/// Why a step failed: out of memory is an answer, anything else ends the call.
+/// Why a step failed. An out-of-memory error is handled by the call, any other error ends it.
+///
+/// In a closure of steps, `?` turns any error into `Other`:
+///
+/// ```
+/// use libsab::memory::StepError;
+///
+/// let step = |text: &str| -> Result<u32, StepError> { Ok(text.parse()?) };
+/// assert!(matches!(step("x"), Err(StepError::Other(_))));
+/// ```
 #[derive(Debug)]
-pub enum StepError<E = BoxError> {
-    /// The device's memory did not suffice.
+pub enum StepError {
+    /// The memory of the device did not suffice.
     OutOfMemory,
     /// The step's own error, which comes back as [`Error::Callback`].
-    Other(E),
+    Other(BoxError),
 }
 
-impl<E: Into<BoxError>> StepError<E> {
-    pub(crate) fn boxed(self) -> StepError {
-        match self {
-            StepError::OutOfMemory => StepError::OutOfMemory,
-            StepError::Other(error) => StepError::Other(error.into()),
-        }
-    }
-}
-
-impl<E> From<E> for StepError<E> {
+/// `StepError` is no [`Error`](std::error::Error) itself, so that this is unambiguous.
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for StepError {
     fn from(error: E) -> Self {
-        StepError::Other(error)
+        StepError::Other(error.into())
     }
 }
 
-/// What a probe sees, in bytes; `None` where it cannot.
+/// Memory of a device, in bytes; `None` where the device does not report it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// Held now.
-    pub current: i64,
-    /// Most held since the last reset.
-    pub peak: i64,
-    /// Most that the allocator kept since the last reset.
-    pub reserved_peak: Option<i64>,
+    /// Memory in use now.
+    pub current: u64,
+    /// Most memory in use since the last reset.
+    pub peak: u64,
+    /// Most memory reserved by the allocator since the last reset.
+    pub reserved_peak: Option<u64>,
     /// Its largest free block.
-    pub largest_free: Option<i64>,
-    /// All there is.
-    pub total: Option<i64>,
+    pub largest_free: Option<u64>,
+    /// Total memory.
+    pub total: Option<u64>,
 }
 
-fn known(bytes: i64) -> Option<i64> {
-    (bytes >= 0).then_some(bytes)
-}
-
-/// Sees the memory of a device. Belongs to the thread that made it.
+/// Reads the memory of a device. It cannot leave the thread that made it.
+///
+/// ```
+/// let probe = libsab::memory::Probe::new("host")?;
+/// println!("{} bytes resident", probe.stats()?.current);
+/// # Ok::<(), libsab::Error>(())
+/// ```
 pub struct Probe<'d> {
     pub(crate) handle: Rc<ProbeHandle<'d>>,
 }
@@ -138,22 +176,25 @@ impl fmt::Debug for Probe<'_> {
 }
 
 impl Probe<'static> {
-    /// A probe of `"host"` (resident memory of this process), `"cpu"` (CPU tensors of LibTorch, exact) or `"cuda:N"`; all but the first need
-    /// [`torch::open`](crate::torch::open). Probes of `"cpu"` are to be dropped in reverse order of making.
+    /// A probe of `"host"` (resident memory of this process), `"cpu"` (CPU tensors of LibTorch,
+    /// exact) or `"cuda:N"`; all but the first need [`torch::open`](crate::torch::open). Probes of
+    /// `"cpu"` are to be dropped in reverse order of making.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a device that is not there, [`Error::Unsupported`] for one that needs LibTorch.
+    /// [`Error::Argument`] for a device that is not there, [`Error::Unsupported`] for one that
+    /// needs LibTorch.
     pub fn new(device: &str) -> Result<Self, Error> {
         Ok(Probe { handle: Rc::new(ProbeHandle::open(device, 0)?) })
     }
 
-    /// As [`Probe::new`], on a device that is emulated to have `total_bytes` only: allocations beyond raise LibTorch's out-of-memory error.
+    /// As [`Probe::new`], on a device that is emulated to have `total_bytes` only: allocations
+    /// beyond raise LibTorch's out-of-memory error.
     ///
     /// # Errors
     ///
     /// Also [`Error::Unsupported`] for a device whose memory cannot be limited.
-    pub fn with_total(device: &str, total_bytes: i64) -> Result<Self, Error> {
+    pub fn with_total(device: &str, total_bytes: u64) -> Result<Self, Error> {
         Ok(Probe { handle: Rc::new(ProbeHandle::open(device, total_bytes)?) })
     }
 }
@@ -181,8 +222,8 @@ impl<'d> Probe<'d> {
     pub fn stats(&self) -> Result<MemoryStats, Error> {
         let stats = self.handle.read()?;
         Ok(MemoryStats {
-            current: stats.current,
-            peak: stats.peak,
+            current: known(stats.current).unwrap_or(0),
+            peak: known(stats.peak).unwrap_or(0),
             reserved_peak: known(stats.reserved_peak),
             largest_free: known(stats.largest_free),
             total: known(stats.total),
@@ -199,69 +240,87 @@ impl<'d> Probe<'d> {
     }
 }
 
-// ---- peaks --------------------------------------------------------------------------------------------------------------
+// ---- peaks --------------------------------------------------------------------------------------
 
-type Hook<'f> = Box<dyn FnMut() -> Result<(), BoxError> + 'f>;
-type ProgressHook<'f> = Box<dyn FnMut(u64, u64) -> ControlFlow<()> + 'f>;
-
-fn hook<'f, E: Into<BoxError>>(mut function: impl FnMut() -> Result<(), E> + 'f) -> Hook<'f> {
-    Box::new(move || function().map_err(Into::into))
+/// The setter of a closure without arguments.
+macro_rules! hook_setter {
+    ($life:lifetime, $(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        pub fn $name(mut self, function: impl FnMut() -> Result<(), BoxError> + $life) -> Self {
+            self.$name = Hook::of(Rc::new(RefCell::new(function)));
+            self
+        }
+    };
 }
 
-/// What to do around each item of [`Peaks::collect`].
-#[derive(Default)]
-pub struct CollectOptions<'f> {
-    cleanup: Option<Hook<'f>>,
-    collect_garbage: Option<Hook<'f>>,
-    progress: Option<ProgressHook<'f>>,
-    warm_up: u64,
-    keep_cache: bool,
+/// The setter of a closure that reduces numbers over ranks.
+macro_rules! reduce_setter {
+    ($life:lifetime, $(#[$meta:meta])*) => {
+        $(#[$meta])*
+        pub fn reduce(
+            mut self,
+            function: impl FnMut(&mut [i64]) -> Result<(), BoxError> + $life,
+        ) -> Self {
+            self.reduce = Hook::of(Rc::new(RefCell::new(function)));
+            self
+        }
+    };
+}
+
+options! {
+/// Work around each item of [`Peaks::collect`]. By default only the cache of the device is
+/// released.
+///
+/// ```
+/// let options = libsab::memory::CollectOptions::new().warm_up(2).cleanup(|| Ok(()));
+/// ```
+pub struct CollectOptions<'f>: sab_collect_peak_options {
+    cleanup: Hook<HookFn<'f>>,
+    collect_garbage: Hook<HookFn<'f>>,
+    progress: Hook<ProgressFn<'f>>,
+}
 }
 
 impl<'f> CollectOptions<'f> {
-    /// Nothing but the release of the device's cache.
-    pub fn new() -> Self {
-        Self::default()
+    setters! {
+        /// The first so many items are run but not recorded.
+        warm_up(items: u64) => warm_up = items;
+        /// Whether the cache of the device is released between items; true.
+        release_cache(wanted: bool) => release_cache = i32::from(wanted);
     }
 
-    /// Called after each item, also after one that failed, to let go of what the work holds.
-    pub fn cleanup<E: Into<BoxError>>(
-        mut self,
-        function: impl FnMut() -> Result<(), E> + 'f,
-    ) -> Self {
-        self.cleanup = Some(hook(function));
-        self
+    hook_setter! {
+        'f,
+        /// Called after each item, also after one that failed, to drop what the work holds.
+        cleanup
     }
-
-    /// Called after the cleanup.
-    pub fn collect_garbage<E: Into<BoxError>>(
-        mut self,
-        function: impl FnMut() -> Result<(), E> + 'f,
-    ) -> Self {
-        self.collect_garbage = Some(hook(function));
-        self
+    hook_setter! {
+        'f,
+        /// Called after the cleanup.
+        collect_garbage
     }
-
-    /// The first so many items are run but not recorded.
-    pub fn warm_up(mut self, items: u64) -> Self {
-        self.warm_up = items;
-        self
-    }
-
-    /// Leaves the device's cache as it is between items.
-    pub fn keep_cache(mut self) -> Self {
-        self.keep_cache = true;
-        self
-    }
-
-    /// `progress(done, total)` before each item; may stop it.
-    pub fn progress(mut self, function: impl FnMut(u64, u64) -> ControlFlow<()> + 'f) -> Self {
-        self.progress = Some(Box::new(function));
-        self
-    }
+    progress_setter!('f);
 }
 
-/// Peaks that were measured, a row an item.
+/// One measurement of [`Peaks`], in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Peak<'p> {
+    /// Number of the item, from 0.
+    pub item: u64,
+    /// Its features.
+    pub features: &'p [f64],
+    /// Memory in use before it.
+    pub before: u64,
+    /// Its peak.
+    pub peak: u64,
+    /// Most memory reserved by the allocator, if it reports that.
+    pub reserved_peak: Option<u64>,
+    /// The allocator's largest free block afterwards, if it reports that.
+    pub largest_free: Option<u64>,
+}
+
+/// Measured peaks, one row an item.
 pub struct Peaks {
     handle: PeaksHandle,
 }
@@ -269,14 +328,14 @@ pub struct Peaks {
 impl fmt::Debug for Peaks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peaks")
-            .field("peaks", &self.peaks())
+            .field("rows", &self.iter().collect::<Vec<_>>())
             .field("out_of_memory", &self.out_of_memory())
-            .finish_non_exhaustive()
+            .finish()
     }
 }
 
 impl Peaks {
-    /// None yet.
+    /// No measurements.
     ///
     /// # Errors
     ///
@@ -285,81 +344,56 @@ impl Peaks {
         Ok(Peaks { handle: PeaksHandle::new()? })
     }
 
-    /// Runs the work on each item and adds its peak and the features that the work returns: at most 64 finite numbers, as many for
-    /// each item. Items that run out of memory are listed and skipped. What was measured before a failure stays.
+    /// Runs the work on each item and adds its peak and the features that the work returns: at most
+    /// 64 finite numbers, as many for each item. Items that run out of memory are listed and
+    /// skipped. Rows measured before a failure stay.
     ///
     /// # Errors
     ///
-    /// [`Error::Callback`] from a closure or the device; [`Error::Argument`] for features that cannot be; [`Error::Cancelled`].
-    pub fn collect<T, E: Into<BoxError>>(
+    /// [`Error::Callback`] from a closure or the device; [`Error::Argument`] for features that
+    /// break a rule; [`Error::Cancelled`].
+    pub fn collect<T>(
         &mut self,
         probe: &mut Probe<'_>,
         items: impl IntoIterator<Item = T>,
-        options: CollectOptions<'_>,
-        mut work: impl FnMut(T) -> Result<Vec<f64>, StepError<E>>,
+        options: &CollectOptions<'_>,
+        mut work: impl FnMut(T) -> Result<Vec<f64>, StepError>,
     ) -> Result<(), Error> {
         let mut items = items.into_iter();
         let item_count = match items.size_hint() {
             (least, Some(most)) if least == most => Some(least as u64),
             _ => None,
         };
-        let CollectOptions { mut cleanup, mut collect_garbage, mut progress, warm_up, keep_cache } =
-            options;
-        let parts = CollectParts {
-            item_count,
-            work: &mut |_| items.next().map(|item| work(item).map_err(StepError::boxed)),
-            cleanup: cleanup.as_mut().map(|hook| &mut **hook as _),
-            collect_garbage: collect_garbage.as_mut().map(|hook| &mut **hook as _),
-            progress: progress.as_mut().map(|hook| &mut **hook as _),
-            warm_up,
-            release_cache: !keep_cache,
-        };
-        self.handle.collect(&probe.handle, parts)
+        let mut work = |_item| items.next().map(&mut work);
+        self.handle.collect(&probe.handle, item_count, &mut work, options)
     }
 
     /// Number of rows.
     pub fn len(&self) -> usize {
-        self.peaks().len()
+        self.handle.columns().peaks.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of the item of each row.
-    pub fn items(&self) -> &[u64] {
-        self.handle.columns().items
-    }
-
-    /// Features of a row.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such row.
-    pub fn features(&self, row: usize) -> &[f64] {
+    /// A row; `None` for a position out of range.
+    pub fn get(&self, row: usize) -> Option<Peak<'_>> {
         let columns = self.handle.columns();
-        &columns.features[row * columns.feature_count..][..columns.feature_count]
+        Some(Peak {
+            item: *columns.items.get(row)?,
+            features: &columns.features[row * columns.feature_count..][..columns.feature_count],
+            before: known(columns.before[row]).unwrap_or(0),
+            peak: known(columns.peaks[row]).unwrap_or(0),
+            reserved_peak: known(columns.reserved_peaks[row]),
+            largest_free: known(columns.largest_free[row]),
+        })
     }
 
-    /// Bytes held before each item.
-    pub fn before(&self) -> &[i64] {
-        self.handle.columns().before
-    }
-
-    /// Peak of each item, in bytes.
-    pub fn peaks(&self) -> &[i64] {
-        self.handle.columns().peaks
-    }
-
-    /// Most that the allocator kept, in bytes; -1 where it does not tell.
-    pub fn reserved_peaks(&self) -> &[i64] {
-        self.handle.columns().reserved_peaks
-    }
-
-    /// The allocator's largest free block afterwards, in bytes; -1 where it does not tell.
-    pub fn largest_free(&self) -> &[i64] {
-        self.handle.columns().largest_free
+    /// The rows, in the order of the items.
+    pub fn iter(&self) -> impl Iterator<Item = Peak<'_>> + '_ {
+        (0..self.len()).filter_map(|row| self.get(row))
     }
 
     /// Numbers of the items that ran out of memory.
@@ -368,52 +402,44 @@ impl Peaks {
     }
 }
 
-/// What to measure for a model of batches.
-#[derive(Clone, Copy, Debug)]
-pub struct MeasurementOptions<'m> {
-    shortest: f64,
-    longest: f64,
-    max_count: u64,
-    max_padded_total: f64,
-    degree: u32,
-    near: Option<(&'m MemoryModel, f64)>,
+options! {
+/// Range of the measurements for a model of batches. [`lengths`](Self::lengths) and
+/// [`max_count`](Self::max_count) must be given.
+pub struct MeasurementOptions<'m>: sab_measurement_options {
+    model: Option<&'m MemoryModel>,
+}
 }
 
 impl<'m> MeasurementOptions<'m> {
-    /// Padded lengths from `shortest` to `longest`, at most `max_count` samples a batch, for a model of degree 2.
-    pub fn new(shortest: f64, longest: f64, max_count: u64) -> Self {
-        MeasurementOptions {
-            shortest,
-            longest,
-            max_count,
-            max_padded_total: 0.0,
-            degree: 2,
-            near: None,
-        }
+    setters! {
+        /// Most samples in a batch.
+        max_count(samples: u64) => max_count = samples;
+        /// No point has a larger count * length, so that none runs out of memory; 4 * longest by
+        /// default.
+        max_padded_total(total: f64) => max_padded_total = total;
+        /// Degree of the model: 1 or 2; 2.
+        degree(degree: u32) => degree = degree;
     }
 
-    /// No point has a larger count * length, so that none runs out of memory; 4 * longest by default.
-    pub fn max_padded_total(mut self, total: f64) -> Self {
-        self.max_padded_total = total;
+    /// Shortest and longest padded length.
+    pub fn lengths(mut self, shortest: f64, longest: f64) -> Self {
+        self.raw.shortest = shortest;
+        self.raw.longest = longest;
         self
     }
 
-    /// Of the model: 1 or 2.
-    pub fn degree(mut self, degree: u32) -> Self {
-        self.degree = degree;
-        self
-    }
-
-    /// With a first model: only points that it predicts to take a third to nine tenths of `budget` bytes, where batches of that budget
-    /// will lie.
+    /// With a first model: only points that it predicts to take a third to nine tenths of `budget`
+    /// bytes, near the batches of that budget.
     pub fn near(mut self, model: &'m MemoryModel, budget: f64) -> Self {
-        self.near = Some((model, budget));
+        self.model = Some(model);
+        self.raw.budget = budget;
         self
     }
 }
 
-/// Picks the (count, length) whose measurements say most about a model of batches, in ascending order of count * length. Twice as many as
-/// terms, 12 for degree 2, leave enough to judge the model by.
+/// Picks the (count, length) whose measurements say most about a model of batches, in ascending
+/// order of count * length. Twice as many as terms, 12 for degree 2, leave enough to judge the
+/// model by.
 ///
 /// # Errors
 ///
@@ -422,18 +448,10 @@ pub fn measurement_points(
     options: &MeasurementOptions<'_>,
     points: usize,
 ) -> Result<Vec<(u64, f64)>, Error> {
-    let parts = PointParts {
-        shortest: options.shortest,
-        longest: options.longest,
-        max_count: options.max_count,
-        max_padded_total: options.max_padded_total,
-        degree: options.degree,
-        near: options.near.map(|(model, budget)| (&model.handle, budget)),
-    };
-    raw::measurement_points(&parts, points)
+    raw::measurement_points(options, points)
 }
 
-// ---- the model ----------------------------------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------
 
 /// The terms a model is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -445,28 +463,33 @@ pub enum ModelKind {
     Polynomial,
 }
 
-/// How to fit a model.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ModelOptions {
-    /// [`ModelKind::Batch`].
-    pub kind: ModelKind,
-    /// 1 or 2; 2.
-    pub degree: u32,
-    /// Share of unseen batches that should stay under the upper prediction; 0.95.
-    pub coverage: f64,
-    /// Leaves out terms that do not pay; true.
-    pub select_terms: bool,
+constants! {
+    ModelKind {
+        Batch = SAB_MODEL_BATCH,
+        Polynomial = SAB_MODEL_POLYNOMIAL,
+    }
 }
 
-impl Default for ModelOptions {
-    fn default() -> Self {
-        let options = ModelHandle::default_options();
-        ModelOptions {
-            kind: ModelKind::Batch,
-            degree: options.degree,
-            coverage: options.coverage,
-            select_terms: options.select_terms != 0,
-        }
+options! {
+/// How to fit a model.
+///
+/// ```
+/// let options = libsab::memory::ModelOptions::new().coverage(0.99);
+/// ```
+#[derive(Copy)]
+pub struct ModelOptions: sab_memory_model_options {}
+}
+
+impl ModelOptions {
+    setters! {
+        /// The terms of the model; [`ModelKind::Batch`].
+        kind(kind: ModelKind) => kind = kind.raw();
+        /// 1 or 2; 2.
+        degree(degree: u32) => degree = degree;
+        /// Share of unseen batches that should stay under the upper prediction; 0.95.
+        coverage(share: f64) => coverage = share;
+        /// Whether terms that do not improve the prediction are left out; true.
+        select_terms(wanted: bool) => select_terms = i32::from(wanted);
     }
 }
 
@@ -500,7 +523,7 @@ pub struct ModelInfo {
 
 /// Predicts the peak of a batch. Immutable, shareable between threads.
 pub struct MemoryModel {
-    handle: ModelHandle,
+    pub(crate) handle: ModelHandle,
 }
 
 impl fmt::Debug for MemoryModel {
@@ -513,26 +536,20 @@ impl fmt::Debug for MemoryModel {
 }
 
 impl MemoryModel {
-    /// Fits a model to peaks in bytes and their features, `feature_count` numbers each: for [`ModelKind::Batch`] count and padded length.
+    /// Fits a model to peaks in bytes and their features, `feature_count` numbers each: for
+    /// [`ModelKind::Batch`] count and padded length.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for too few measurements, or such that cannot tell the terms apart: the message says what to measure next.
+    /// [`Error::Argument`] for too few measurements, or such that cannot tell the terms apart: the
+    /// message says what to measure next.
     pub fn fit(
         features: &[f64],
         feature_count: usize,
         peaks: &[f64],
         options: &ModelOptions,
     ) -> Result<Self, Error> {
-        let mut raw_options = ModelHandle::default_options();
-        raw_options.kind = match options.kind {
-            ModelKind::Batch => sys::SAB_MODEL_BATCH,
-            ModelKind::Polynomial => sys::SAB_MODEL_POLYNOMIAL,
-        };
-        raw_options.degree = options.degree;
-        raw_options.coverage = options.coverage;
-        raw_options.select_terms = i32::from(options.select_terms);
-        Ok(MemoryModel { handle: ModelHandle::fit(features, feature_count, peaks, &raw_options)? })
+        Ok(MemoryModel { handle: ModelHandle::fit(features, feature_count, peaks, options)? })
     }
 
     /// Fits a model to what was measured.
@@ -550,7 +567,8 @@ impl MemoryModel {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a number of features that is no multiple of the model's, or that is not finite.
+    /// [`Error::Argument`] for a number of features that is no multiple of the model's, or that is
+    /// not finite.
     pub fn predict(&self, features: &[f64]) -> Result<Vec<f64>, Error> {
         Ok(self.handle.predict(features, self.info().feature_count)?.0)
     }
@@ -643,16 +661,18 @@ impl MemoryModel {
     }
 }
 
-// ---- the largest batch --------------------------------------------------------------------------------------------------
+// ---- the largest batch --------------------------------------------------------------------------
 
 /// How the largest batch is looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Search {
-    /// By prediction: steps of growing size, each as large as the curve through the ones before allows. About six steps a length.
+    /// By prediction: steps of growing size, each as large as the curve through the ones before
+    /// allows. About six steps a length.
     #[default]
     Predict,
-    /// memory(2) - memory(1) is the memory of one sample; right only where memory is a multiple of the count.
+    /// memory(2) - memory(1) is the memory of one sample; right only where memory is a multiple of
+    /// the count.
     Difference,
     /// Bisection between 1 and the maximum, by running out.
     Binary,
@@ -673,30 +693,39 @@ pub enum Rounding {
     Multiple(u64),
 }
 
-type Reduce<'f> = Box<dyn FnMut(&mut [i64]) -> Result<(), BoxError> + 'f>;
+constants! {
+    Search {
+        Predict = SAB_SEARCH_PREDICT,
+        Difference = SAB_SEARCH_DIFFERENCE,
+        Binary = SAB_SEARCH_BINARY,
+        Halve = SAB_SEARCH_HALVE,
+    }
+}
 
-/// How to look for the largest batch.
-#[derive(Default)]
-pub struct MaxBatchOptions<'f> {
-    search: Search,
+options! {
+/// How to search for the largest batch. By default by prediction, for one length, up to 100,000
+/// samples, within the total of the device.
+///
+/// ```
+/// use libsab::memory::{MaxBatchOptions, Rounding, Search};
+///
+/// let options = MaxBatchOptions::new().search(Search::Binary).rounding(Rounding::PowerOfTwo);
+/// ```
+pub struct MaxBatchOptions<'f>: sab_find_max_batch_options {
     lengths: Vec<f64>,
-    maximum: Option<u64>,
-    budget: i64,
-    rounding: Rounding,
-    reduce: Option<Reduce<'f>>,
-    progress: Option<ProgressHook<'f>>,
+    reduce: Hook<ReduceFn<'f>>,
+    progress: Hook<ProgressFn<'f>>,
+}
 }
 
 impl<'f> MaxBatchOptions<'f> {
-    /// By prediction, for one length, up to 100,000 samples, within the device's total.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Another way to look.
-    pub fn search(mut self, search: Search) -> Self {
-        self.search = search;
-        self
+    setters! {
+        /// The search; [`Search::Predict`].
+        search(search: Search) => search = search.raw();
+        /// Most samples in a batch; 100,000.
+        maximum(samples: u64) => maximum = samples;
+        /// Largest peak, in bytes; by default the total of the device.
+        budget(bytes: u64) => budget = signed_bytes(bytes);
     }
 
     /// Finds a batch size for each of these padded lengths; the longest is tried first.
@@ -705,38 +734,22 @@ impl<'f> MaxBatchOptions<'f> {
         self
     }
 
-    /// Never larger than this.
-    pub fn maximum(mut self, samples: u64) -> Self {
-        self.maximum = Some(samples);
-        self
-    }
-
-    /// Peaks must not be larger, in bytes.
-    pub fn budget(mut self, bytes: i64) -> Self {
-        self.budget = bytes;
-        self
-    }
-
-    /// Rounds what is found.
+    /// How batch sizes are rounded; [`Rounding::None`].
     pub fn rounding(mut self, rounding: Rounding) -> Self {
-        self.rounding = rounding;
+        (self.raw.rounding, self.raw.multiple) = match rounding {
+            Rounding::None => (sys::SAB_ROUND_NONE, 0),
+            Rounding::PowerOfTwo => (sys::SAB_ROUND_POWER_OF_TWO, 0),
+            Rounding::Multiple(multiple) => (sys::SAB_ROUND_MULTIPLE, multiple),
+        };
         self
     }
 
-    /// Where ranks train together: replaces each number by the least of the ranks'; called alike on all of them.
-    pub fn reduce<E: Into<BoxError>>(
-        mut self,
-        mut function: impl FnMut(&mut [i64]) -> Result<(), E> + 'f,
-    ) -> Self {
-        self.reduce = Some(Box::new(move |values| function(values).map_err(Into::into)));
-        self
+    reduce_setter! {
+        'f,
+        /// With several ranks: replaces each number by the minimum over the ranks. Called the same
+        /// number of times on all of them.
     }
-
-    /// `progress(done, total)` before each step; may stop it.
-    pub fn progress(mut self, function: impl FnMut(u64, u64) -> ControlFlow<()> + 'f) -> Self {
-        self.progress = Some(Box::new(function));
-        self
-    }
+    progress_setter!('f);
 }
 
 /// What [`find_max_batch`] found.
@@ -753,20 +766,21 @@ pub struct MaxBatch {
     pub out_of_memory: u64,
     /// Peak of the largest batch for the longest length, in bytes.
     pub peak: f64,
-    /// Peaks may reach, in bytes.
-    pub budget: i64,
+    /// Largest peak that was allowed, in bytes.
+    pub budget: u64,
 }
 
-/// Finds the largest batch whose step, `trial(count, length)`, fits. The random generators are as before when it returns.
+/// Finds the largest batch whose step, `trial(count, length)`, fits. The random generators are as
+/// before when it returns.
 ///
 /// ```
 /// # use libsab::memory::{find_max_batch, MaxBatchOptions, Probe};
 #[doc = include_str!("memory/toy.txt")]
 /// # let toy = Toy::new(100_000);
 /// let mut probe = Probe::from_device(&toy);
-/// let found = find_max_batch(&mut probe, MaxBatchOptions::new(), |count, _| {
+/// let found = find_max_batch(&mut probe, &MaxBatchOptions::new(), |count, _| {
 ///     // a training step on `count` samples
-/// #   toy.step(5_000 + 70 * count as i64)
+/// #   toy.step(5_000 + 70 * count)
 /// })?;
 /// assert!(found.batch_size > 1310 && found.batch_size <= 1357 && found.out_of_memory == 0);
 /// # Ok::<(), libsab::Error>(())
@@ -774,62 +788,37 @@ pub struct MaxBatch {
 ///
 /// # Errors
 ///
-/// [`Error::DeviceMemory`] when not even one sample fits; [`Error::Argument`]; [`Error::Callback`]; [`Error::Cancelled`];
-/// [`Error::Mismatch`] when another rank failed.
-pub fn find_max_batch<E: Into<BoxError>>(
+/// [`Error::DeviceMemory`] when not even one sample fits; [`Error::Argument`]; [`Error::Callback`];
+/// [`Error::Cancelled`]; [`Error::Mismatch`] when another rank failed.
+pub fn find_max_batch(
     probe: &mut Probe<'_>,
-    options: MaxBatchOptions<'_>,
-    mut trial: impl FnMut(u64, f64) -> Result<(), StepError<E>>,
+    options: &MaxBatchOptions<'_>,
+    mut trial: impl FnMut(u64, f64) -> Result<(), StepError>,
 ) -> Result<MaxBatch, Error> {
-    let MaxBatchOptions { search, lengths, maximum, budget, rounding, mut reduce, mut progress } =
-        options;
-    let parts = FindParts {
-        search: match search {
-            Search::Predict => sys::SAB_SEARCH_PREDICT,
-            Search::Difference => sys::SAB_SEARCH_DIFFERENCE,
-            Search::Binary => sys::SAB_SEARCH_BINARY,
-            Search::Halve => sys::SAB_SEARCH_HALVE,
-        },
-        lengths: &lengths,
-        maximum,
-        budget,
-        rounding: match rounding {
-            Rounding::None => (sys::SAB_ROUND_NONE, 0),
-            Rounding::PowerOfTwo => (sys::SAB_ROUND_POWER_OF_TWO, 0),
-            Rounding::Multiple(multiple) => (sys::SAB_ROUND_MULTIPLE, multiple),
-        },
-        trial: &mut |count, length| trial(count, length).map_err(StepError::boxed),
-        reduce: reduce.as_mut().map(|reduce| &mut **reduce as _),
-        progress: progress.as_mut().map(|hook| &mut **hook as _),
-    };
-    let (batch_sizes, found) = raw::find_max_batch(&probe.handle, parts)?;
+    let (batch_sizes, found) = raw::find_max_batch(&probe.handle, options, &mut trial)?;
     Ok(MaxBatch {
         batch_size: found.batch_size,
         batch_sizes,
         trials: found.trials,
         out_of_memory: found.out_of_memory,
         peak: found.peak,
-        budget: found.budget,
+        budget: known(found.budget).unwrap_or(0),
     })
 }
 
-/// The batch size of an epoch: `current` plus what `increase(epoch, current)` says, unless that is more than `maximum`.
+/// The batch size of an epoch: `current` plus what `increase(epoch, current)` says, unless that is
+/// more than `maximum`.
 ///
 /// # Errors
 ///
 /// [`Error::Callback`] from the closure; [`Error::Argument`] for an increase below zero.
-pub fn grow_batch<E: Into<BoxError>>(
-    mut increase: impl FnMut(u64, u64) -> Result<i64, E>,
+pub fn grow_batch(
+    mut increase: impl FnMut(u64, u64) -> Result<i64, BoxError>,
     epoch: u64,
     current: u64,
     maximum: u64,
 ) -> Result<u64, Error> {
-    raw::grow_batch(
-        &mut |epoch, current| increase(epoch, current).map_err(Into::into),
-        epoch,
-        current,
-        maximum,
-    )
+    raw::grow_batch(&mut increase, epoch, current, maximum)
 }
 
 /// The batch size of an epoch that grows by `amount` every `period` epochs, up to `maximum`.
@@ -861,66 +850,63 @@ pub fn grow_doubling(
     raw::grow_doubling(epoch, start, milestones, maximum)
 }
 
-// ---- steps that do not fail ---------------------------------------------------------------------------------------------
+// ---- steps that do not fail ---------------------------------------------------------------------
 
-/// How to run a step in parts.
-#[derive(Default)]
-pub struct StepOptions<'f> {
-    begin: Option<Hook<'f>>,
+options! {
+/// How to run a step in parts. By default the whole batch first, all samples with the same weight.
+pub struct StepOptions<'f>: sab_chunked_step_options {
+    begin: Hook<HookFn<'f>>,
     weights: Option<&'f [f64]>,
-    chunk_size: u64,
+}
 }
 
 impl<'f> StepOptions<'f> {
-    /// The whole batch first, all samples counting the same.
-    pub fn new() -> Self {
-        Self::default()
+    setters! {
+        /// Largest part of the first try.
+        chunk_size(samples: u64) => chunk_size = samples;
     }
 
-    /// Called before each try: set the gradients to zero.
-    pub fn begin<E: Into<BoxError>>(
-        mut self,
-        function: impl FnMut() -> Result<(), E> + 'f,
-    ) -> Self {
-        self.begin = Some(hook(function));
-        self
+    hook_setter! {
+        'f,
+        /// Called before each try: set the gradients to zero.
+        begin
     }
 
-    /// What each sample counts in the loss, such as its tokens.
+    /// Weight of each sample in the loss, such as its tokens.
     pub fn weights(mut self, weights: &'f [f64]) -> Self {
         self.weights = Some(weights);
         self
     }
-
-    /// Largest part of the first try.
-    pub fn chunk_size(mut self, samples: u64) -> Self {
-        self.chunk_size = samples;
-        self
-    }
 }
 
-/// Runs forward and backward of a batch in parts that fit, `chunk(first, count, weight)` each: halves them until none runs out of memory,
-/// each time from the same random state. Gradients add up over the parts; the step of the optimizer is the caller's.
+/// Runs forward and backward of a batch in parts that fit, `chunk(first, count, weight)` each:
+/// halves them until none runs out of memory, each time from the same random state. Gradients add
+/// up over the parts; the step of the optimizer is the caller's.
 ///
 /// Gives the size of part that fitted: begin with it next time.
 ///
+/// ```
+/// use libsab::memory::{chunked_step, Probe, StepError, StepOptions};
+///
+/// let mut probe = Probe::new("host")?;
+/// let fitted = chunked_step(&mut probe, 8, &StepOptions::new(), |_first, count, _weight| {
+///     if count > 2 { Err(StepError::OutOfMemory) } else { Ok(()) }
+/// })?;
+/// assert_eq!(fitted, 2);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+///
 /// # Errors
 ///
-/// [`Error::DeviceMemory`] when not even one sample fits; [`Error::Callback`]; [`Error::Argument`] for weights that cannot be.
-pub fn chunked_step<E: Into<BoxError>>(
+/// [`Error::DeviceMemory`] when not even one sample fits; [`Error::Callback`]; [`Error::Argument`]
+/// for weights that cannot be.
+pub fn chunked_step(
     probe: &mut Probe<'_>,
     count: u64,
-    options: StepOptions<'_>,
-    mut chunk: impl FnMut(u64, u64, f64) -> Result<(), StepError<E>>,
+    options: &StepOptions<'_>,
+    mut chunk: impl FnMut(u64, u64, f64) -> Result<(), StepError>,
 ) -> Result<u64, Error> {
-    let StepOptions { mut begin, weights, chunk_size } = options;
-    let parts = StepParts {
-        begin: begin.as_mut().map(|hook| &mut **hook as _),
-        weights,
-        chunk_size,
-        chunk: &mut |first, count, weight| chunk(first, count, weight).map_err(StepError::boxed),
-    };
-    raw::chunked_step(&probe.handle, count, parts)
+    raw::chunked_step(&probe.handle, count, options, &mut chunk)
 }
 
 /// What the dry run of a plan saw: see [`Plan::verify`](crate::Plan::verify).
@@ -930,57 +916,43 @@ pub struct Verification {
     /// Batches run.
     pub batches: u64,
     /// Largest of their peaks, in bytes.
-    pub peak: i64,
-    /// Bytes of the device.
-    pub total: Option<i64>,
+    pub peak: u64,
+    /// Total memory of the device, in bytes, if it is known.
+    pub total: Option<u64>,
 }
 
 impl From<sys::sab_verification> for Verification {
     fn from(seen: sys::sab_verification) -> Self {
-        Verification { batches: seen.batches, peak: seen.peak, total: known(seen.total) }
+        Verification {
+            batches: seen.batches,
+            peak: known(seen.peak).unwrap_or(0),
+            total: known(seen.total),
+        }
     }
 }
 
-/// How to keep watch.
-#[derive(Default)]
-pub struct GuardOptions<'f> {
-    limit: i64,
-    interval: Option<u64>,
-    window: Option<u64>,
-    reduce: Option<Reduce<'f>>,
+options! {
+/// Limit and interval of a [`MemoryGuard`]. By default the total of the device, judged every 16
+/// steps by the last 64.
+pub struct GuardOptions<'f>: sab_memory_guard_options {
+    reduce: Hook<ReduceFn<'f>>,
+}
 }
 
 impl<'f> GuardOptions<'f> {
-    /// Under the device's total, judged every 16 steps by the last 64.
-    pub fn new() -> Self {
-        Self::default()
+    setters! {
+        /// Largest peak, in bytes; by default the total of the device.
+        limit(bytes: u64) => limit = signed_bytes(bytes);
+        /// Steps between two judgements; the same on all ranks.
+        interval(steps: u64) => interval = steps;
+        /// Steps by which each judgement is made; at least 8.
+        window(steps: u64) => window = steps;
     }
 
-    /// Peaks are to stay under this, in bytes.
-    pub fn limit(mut self, bytes: i64) -> Self {
-        self.limit = bytes;
-        self
-    }
-
-    /// Judged every so many steps; the same on all ranks.
-    pub fn interval(mut self, steps: u64) -> Self {
-        self.interval = Some(steps);
-        self
-    }
-
-    /// By the last so many steps; at least 8.
-    pub fn window(mut self, steps: u64) -> Self {
-        self.window = Some(steps);
-        self
-    }
-
-    /// Where ranks train together: see [`MaxBatchOptions::reduce`]; called every interval, and once more when the budget is to be lowered.
-    pub fn reduce<E: Into<BoxError>>(
-        mut self,
-        mut function: impl FnMut(&mut [i64]) -> Result<(), E> + 'f,
-    ) -> Self {
-        self.reduce = Some(Box::new(move |values| function(values).map_err(Into::into)));
-        self
+    reduce_setter! {
+        'f,
+        /// With several ranks: see [`MaxBatchOptions::reduce`]. Called every interval, and once
+        /// more before the budget is lowered.
     }
 }
 
@@ -996,35 +968,36 @@ pub struct GuardInfo {
     pub lowered: u64,
     /// Of the coming batches, in the unit of the plan's cost.
     pub budget: f64,
-    /// Largest peak, in bytes; -1 before the first step.
-    pub peak: i64,
+    /// Largest peak, in bytes; `None` before the first step.
+    pub peak: Option<u64>,
     /// Mean of the peaks, in bytes.
     pub mean_peak: f64,
     /// By how much peaks lie above what the model says, at most, in bytes.
     pub creep: f64,
 }
 
-/// Keeps a run within its memory: watches the peaks of real steps, lowers the sampler's budget before a creeping run fails, and
-/// brings a step that runs out through by splitting its batch. Each lowering is logged. Belongs to the thread of its probe.
+/// Keeps a run within its memory: watches the peaks of real steps, lowers the sampler's budget
+/// before a creeping run fails, and brings a step that runs out through by splitting its batch.
+/// Each lowering is logged. Belongs to the thread of its probe.
 ///
 /// ```
 /// # use libsab::memory::{GuardOptions, MemoryGuard, Probe, StepOptions};
 /// # use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
 #[doc = include_str!("memory/toy.txt")]
 /// # let toy = Toy::new(30_000);
-/// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?, PlanOptions::new().budget(2048.0))?;
+/// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
 /// # let probe = Probe::from_device(&toy);
 /// let sampler = BucketSampler::new(&plan, &SamplerOptions::new())?;
-/// let mut guard = MemoryGuard::new(&probe, sampler, GuardOptions::new())?;
+/// let mut guard = MemoryGuard::new(&probe, sampler, &GuardOptions::new())?;
 /// while let Some(batch) = guard.next_batch().transpose()? {
-///     guard.step(&batch, StepOptions::new(), |first, count, weight| {
+///     guard.step(&batch, &StepOptions::new(), |first, count, weight| {
 ///         // forward and backward of those samples of the batch, the loss times `weight`
 /// #       let _ = (first, weight);
-/// #       toy.step(1_000 + 10 * count as i64 * batch.padded_length as i64)
+/// #       toy.step(1_000 + 10 * count * batch.padded_length as u64)
 ///     })?;
 ///     // the step of the optimizer
 /// }
-/// # assert!(guard.info().out_of_memory == 0 && guard.info().peak <= 30_000);
+/// # assert!(guard.info().out_of_memory == 0 && guard.info().peak.unwrap() <= 30_000);
 /// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct MemoryGuard<'d, S: PlanSampler> {
@@ -1044,46 +1017,30 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] also when no limit is known; [`Error::Unsupported`] for a sampler whose budget cannot be lowered.
+    /// [`Error::Argument`] also when no limit is known; [`Error::Unsupported`] for a sampler whose
+    /// budget cannot be lowered.
     pub fn new(
         probe: &Probe<'d>,
         mut sampler: S,
-        options: GuardOptions<'d>,
+        options: &GuardOptions<'d>,
     ) -> Result<Self, Error> {
-        let GuardOptions { limit, interval, window, reduce } = options;
-        let handle = GuardHandle::new(
-            probe.handle.clone(),
-            sampler.held_mut(),
-            limit,
-            interval,
-            window,
-            reduce,
-        )?;
+        let handle = GuardHandle::new(probe.handle.clone(), sampler.held_mut(), options)?;
         Ok(MemoryGuard { handle, sampler })
     }
 
-    /// Runs a step under the guard: the whole batch, or, when that runs out of memory, in halves (see [`chunked_step`]). All ranks
-    /// call this for every step; a batch of 0 samples is not run.
+    /// Runs a step under the guard: the whole batch, or, when that runs out of memory, in halves
+    /// (see [`chunked_step`]). All ranks call this for every step; a batch of 0 samples is not run.
     ///
     /// # Errors
     ///
     /// [`Error::DeviceMemory`] when not even one sample fits; [`Error::Callback`].
-    pub fn step<I: AsRef<[i64]>, L: AsRef<[i32]>, E: Into<BoxError>>(
+    pub fn step<I: AsRef<[i64]>, L: AsRef<[i32]>>(
         &mut self,
         batch: &Batch<I, L>,
-        options: StepOptions<'_>,
-        mut chunk: impl FnMut(u64, u64, f64) -> Result<(), StepError<E>>,
+        options: &StepOptions<'_>,
+        mut chunk: impl FnMut(u64, u64, f64) -> Result<(), StepError>,
     ) -> Result<(), Error> {
-        let StepOptions { mut begin, weights, chunk_size } = options;
-        let parts = StepParts {
-            begin: begin.as_mut().map(|hook| &mut **hook as _),
-            weights,
-            chunk_size,
-            chunk: &mut |first, count, weight| {
-                chunk(first, count, weight).map_err(StepError::boxed)
-            },
-        };
-        self.handle.step(batch.borrowed(), parts)
+        self.handle.step(batch.borrowed(), options, &mut chunk)
     }
 
     /// For callers that run their own steps: begins one.
@@ -1116,7 +1073,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
             out_of_memory: info.out_of_memory,
             lowered: info.lowered,
             budget: info.budget,
-            peak: info.peak,
+            peak: known(info.peak),
             mean_peak: info.mean_peak,
             creep: info.creep,
         }

@@ -1,12 +1,12 @@
 use std::fmt;
 use std::iter::FusedIterator;
-use std::ops::ControlFlow;
 
 use sab_sys as sys;
 
 use crate::batch::{Batch, BatchRef};
 use crate::error::Error;
-use crate::raw::{certain, default_pack_options, PackParts, SamplerHandle};
+use crate::options::{options, progress_setter, setters, Hook};
+use crate::raw::{certain, ProgressFn, SamplerHandle};
 use crate::sampler::{random_access, sampler, SamplerOptions, State};
 use crate::sizes::Sizes;
 
@@ -14,96 +14,81 @@ use crate::sizes::Sizes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PackMethod {
-    /// Longest first, each into the fullest bin that has room for it: best-fit decreasing, the fewest bins.
+    /// Longest first, each into the fullest bin that has room for it: best-fit decreasing, the
+    /// fewest bins.
     #[default]
     BestFit,
-    /// Longest first, each into the emptiest bin that has room for it: shortest-pack-first histogram packing, which spreads lengths more
-    /// evenly over the bins and needs fewer of them where [`PackOptions::max_sequences`] binds.
+    /// Longest first, each into the emptiest bin that has room for it: shortest-pack-first
+    /// histogram packing, which spreads lengths more evenly over the bins and needs fewer of them
+    /// where [`PackOptions::max_sequences`] binds.
     Histogram,
-    /// In the order of the indices, each into the oldest of the open bins that has room for it, so many open at once: online.
+    /// In the order of the indices, each into the oldest of the open bins that has room for it, so
+    /// many open at once: online.
     FirstFit {
         /// Bins open at once, 1 to 1,048,576; where one more is needed the oldest closes.
         window: u64,
     },
 }
 
-/// How to pack.
+options! {
+/// How to pack. [`capacity`](Self::capacity) must be given.
 ///
 /// ```
 /// use libsab::{PackMethod, PackOptions};
 ///
-/// let options = PackOptions::new(2048).method(PackMethod::Histogram).max_sequences(16);
+/// let options = PackOptions::new().capacity(2048).method(PackMethod::Histogram).max_sequences(16);
 /// ```
-#[must_use]
-pub struct PackOptions<'f> {
-    parts: PackParts<'f>,
+pub struct PackOptions<'f>: sab_pack_options {
+    progress: Hook<ProgressFn<'f>>,
 }
-
-impl fmt::Debug for PackOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PackOptions").field("options", &self.parts.options).finish_non_exhaustive()
-    }
 }
 
 impl<'f> PackOptions<'f> {
-    /// Bins of so many tokens, 1 to 2^31 - 1; everything else as the methods below say.
-    pub fn new(capacity: u64) -> Self {
-        let mut options = default_pack_options();
-        options.capacity = capacity;
-        PackOptions { parts: PackParts { options, progress: None } }
+    setters! {
+        /// Tokens in a bin, 1 to 2^31 - 1.
+        capacity(tokens: u64) => capacity = tokens;
+        /// Most sequences in a bin. No limit by default.
+        max_sequences(sequences: u64) => max_sequences = sequences;
+        /// Whether a sample longer than a bin is cut into full pieces and a remainder, which is
+        /// packed as samples are; not by default.
+        split(wanted: bool) => split = i32::from(wanted);
     }
 
     /// Which bin a sequence goes into; [`PackMethod::BestFit`].
     pub fn method(mut self, method: PackMethod) -> Self {
-        let options = &mut self.parts.options;
-        options.method = match method {
+        self.raw.method = match method {
             PackMethod::BestFit => sys::SAB_PACK_BEST_FIT,
             PackMethod::Histogram => sys::SAB_PACK_HISTOGRAM,
             PackMethod::FirstFit { window } => {
-                options.window = window;
+                self.raw.window = window;
                 sys::SAB_PACK_FIRST_FIT
             }
         };
         self
     }
 
-    /// No bin has more sequences.
-    pub fn max_sequences(mut self, sequences: u64) -> Self {
-        self.parts.options.max_sequences = sequences;
-        self
-    }
-
-    /// Whether a sample longer than a bin is cut into full pieces and a remainder, which is packed as samples are; not by default.
-    pub fn split(mut self, wanted: bool) -> Self {
-        self.parts.options.split = i32::from(wanted);
-        self
-    }
-
-    /// Leaves out samples longer than a bin, which are an error by default: they are counted, listed by [`PackedSampler::skipped`] and
-    /// said once on the log.
+    /// Leaves out samples longer than a bin, which are an error by default. They are counted,
+    /// listed by [`PackedSampler::skipped`] and logged once.
     pub fn skip_oversize(mut self) -> Self {
-        self.parts.options.oversize = sys::SAB_OVERSIZE_SKIP;
+        self.raw.oversize = sys::SAB_OVERSIZE_SKIP;
         self
     }
 
-    /// Follows the packing as `progress(done, total)` and may stop it: [`Error::Cancelled`].
-    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> ControlFlow<()> + 'f) -> Self {
-        self.parts.progress = Some(Box::new(progress));
-        self
-    }
+    progress_setter!('f);
 }
 
-/// Bins of a fixed capacity for packed training: each batch is one row of samples laid end to end, and [`Batch::cu_seqlens`] says where.
+/// Bins of a fixed capacity for packed training: each batch is one row of samples laid end to end,
+/// and [`Batch::cu_seqlens`] says where.
 ///
-/// Which lengths share a bin is decided once. Each epoch deals the samples of equal length out to the bins anew and permutes the bins, so
-/// that bin mates change while every bin stays exactly as full. Bins of near-equal cost, the sum of squared lengths, make a step of the
-/// ranks.
+/// Which lengths share a bin is decided once. Each epoch deals the samples of equal length out to
+/// the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as
+/// full. Bins of near-equal cost, the sum of squared lengths, make a step of the ranks.
 ///
 /// ```
 /// use libsab::{PackOptions, PackedSampler, SamplerOptions, Sizes};
 ///
 /// let sizes = Sizes::copied(&[7u32, 3, 6, 2, 2])?;
-/// let mut sampler = PackedSampler::new(&sizes, PackOptions::new(10), &SamplerOptions::new())?;
+/// let mut sampler = PackedSampler::new(&sizes, &PackOptions::new().capacity(10), &SamplerOptions::new())?;
 /// assert_eq!((sampler.info().bins, sampler.info().fill), (2, 1.0));
 /// for batch in &mut sampler {
 ///     let batch = batch?;
@@ -116,25 +101,25 @@ pub struct PackedSampler {
 }
 
 impl PackedSampler {
-    /// Packs, in about the time of sorting the sizes by counting. The sizes, whole numbers, are not needed afterwards.
+    /// Packs, in about the time of sorting the sizes by counting. The sizes, whole numbers, are not
+    /// needed afterwards.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for options or sizes that break a rule, for a sample longer than a bin that is neither split nor skipped, and
-    /// when no sample is left; [`Error::Cancelled`] from the progress closure.
+    /// [`Error::Argument`] for options or sizes that break a rule, for a sample longer than a bin
+    /// that is neither split nor skipped, and when no sample is left; [`Error::Cancelled`] from the
+    /// progress closure.
     pub fn new(
         sizes: &Sizes<'_>,
-        pack: PackOptions<'_>,
+        pack: &PackOptions<'_>,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
-        Ok(PackedSampler {
-            handle: SamplerHandle::packed(&sizes.handle, pack.parts, &options.raw())?,
-        })
+        Ok(PackedSampler { handle: SamplerHandle::packed(&sizes.handle, pack, &options.raw)? })
     }
 
     /// Facts of the packing that no order changes.
     pub fn info(&self) -> PackInfo {
-        let info = certain(self.handle.pack_info());
+        let info = self.handle.pack_info();
         PackInfo {
             samples: info.samples,
             skipped: info.skipped,
@@ -151,7 +136,7 @@ impl PackedSampler {
 
     /// The samples that were left out, by ascending size.
     pub fn skipped(&self) -> Vec<i64> {
-        certain(self.handle.pack_skipped())
+        self.handle.pack_skipped()
     }
 }
 

@@ -1,7 +1,10 @@
 //! Samples of different shapes to one array, and back.
 
+use sab_sys as sys;
+
 use crate::error::Error;
-use crate::raw;
+use crate::options::setters;
+use crate::raw::{self, Numbers};
 
 /// What stands in places that a sample does not reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,43 +12,52 @@ use crate::raw;
 pub enum Padding<'v, T> {
     /// One value.
     Constant(T),
-    /// An array of values over some dimensions of the samples, ascending, such as the identity over dimensions 1 and 2 of rotations of shape (length, 3, 3).
-    /// No sample may be shorter along them than the padded array.
+    /// An array of values over some dimensions of the samples, ascending, such as the identity over
+    /// dimensions 1 and 2 of rotations of shape (length, 3, 3). No sample may be shorter along them
+    /// than the padded array.
     Array(&'v [T], &'v [usize]),
     /// Along each dimension the sample's last element; the value where a sample has none.
     Repeat(T),
 }
 
 /// How to pad, and to undo it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+///
+/// ```
+/// use libsab::{PadOptions, Padding};
+///
+/// let with_zeros: PadOptions<'_, i64> = PadOptions::default();
+/// let on_one_thread = PadOptions::new(Padding::Constant(-100)).threads(1);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
 pub struct PadOptions<'v, T> {
+    pub(crate) raw: Numbers<sys::sab_pad_options>,
     pub(crate) padding: Padding<'v, T>,
-    pub(crate) batch_dim: usize,
-    pub(crate) threads: usize,
+}
+
+impl<T: Default> Default for PadOptions<'_, T> {
+    fn default() -> Self {
+        PadOptions::new(Padding::Constant(T::default()))
+    }
 }
 
 impl<'v, T> PadOptions<'v, T> {
-    /// Samples stand along the first dimension; as many threads as there are processors, of at least 1 MiB each, which end before the call does.
+    /// Samples along the first dimension; as many threads as there are processors, of at least 1
+    /// MiB each, which end before the call does.
     pub fn new(padding: Padding<'v, T>) -> Self {
-        PadOptions { padding, batch_dim: 0, threads: 0 }
+        PadOptions { raw: Numbers::default(), padding }
     }
 
-    /// Where the dimension of samples stands in the padded array.
-    #[must_use]
-    pub fn batch_dim(mut self, batch_dim: usize) -> Self {
-        self.batch_dim = batch_dim;
-        self
-    }
-
-    /// At most so many threads; 1: the calling one only.
-    #[must_use]
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
-        self
+    setters! {
+        /// Position of the dimension of samples in the padded array.
+        batch_dim(batch_dim: usize) => batch_dim = batch_dim as u64;
+        /// Most threads; 1: the calling one only.
+        threads(threads: u64) => threads = threads;
     }
 }
 
-/// Shapes of samples whose elements lie end to end, each row-major, such as the tokens of sentences.
+/// Shapes of samples whose elements lie end to end, each row-major, such as the tokens of
+/// sentences.
 ///
 /// ```
 /// use libsab::{PadOptions, Padding, Shapes};
@@ -69,11 +81,12 @@ impl Shapes {
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a rank of 0 or above 16, numbers that are no multiple of it, or too many elements.
+    /// [`Error::Argument`] for a rank of 0 or above 16, numbers that are no multiple of it, or too
+    /// many elements.
     pub fn new(rank: usize, shapes: &[usize]) -> Result<Self, Error> {
         if rank == 0 || rank > 16 || shapes.len() % rank != 0 {
             let given = shapes.len();
-            return Err(Error::Argument(format!(
+            return Err(Error::argument_error(format!(
                 "rank = {rank}: must be from 1 to 16 and divide the number of shapes, {given}"
             )));
         }
@@ -84,12 +97,12 @@ impl Shapes {
                 .try_fold(1i64, |product, &size| product.checked_mul(i64::try_from(size).ok()?));
             let next = own.and_then(|own| offsets[number].checked_add(own));
             offsets.push(next.ok_or_else(|| {
-                Error::Argument(format!(
-                    "shapes of sample {number}: there must be less than 2^63 elements"
+                Error::argument_error(format!(
+                    "shapes[{number}] = {shape:?}: must keep all elements below 2^63"
                 ))
             })?);
         }
-        Ok(Shapes { rank, shapes: shapes.iter().map(|&size| size as i64).collect(), offsets })
+        Ok(Shapes { rank, shapes: raw::signed(shapes), offsets })
     }
 
     /// Sequences: samples of one dimension.
@@ -116,22 +129,24 @@ impl Shapes {
         self.rank
     }
 
-    /// The shape of a sample. `None` for one that is not there.
-    pub fn shape(&self, sample: usize) -> Option<&[i64]> {
-        (sample < self.samples())
-            .then(|| &self.shapes[sample * self.rank..(sample + 1) * self.rank])
+    /// The shape of a sample. `None` for an index out of range.
+    pub fn shape(&self, sample: usize) -> Option<Vec<usize>> {
+        let shape = self.shapes.chunks(self.rank).nth(sample)?;
+        Some(shape.iter().map(|&size| size as usize).collect())
     }
 
     pub(crate) fn all(&self) -> &[i64] {
         &self.shapes
     }
 
-    /// Stacks samples in one row-major array, each padded at the end of its dimensions to the longest: those of `indices`, such as a group of a [`Grouping`](crate::Grouping),
-    /// in this order, or all. Gives the array and the padded shape of a sample.
+    /// Stacks samples in one row-major array, each padded at the end of its dimensions to the
+    /// longest: those of `indices`, such as a group of a [`Grouping`](crate::Grouping), in this
+    /// order, or all. Gives the array and the padded shape of a sample.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] when `values` are not as many as the shapes say, an index is out of range, or an option breaks a rule.
+    /// [`Error::Argument`] when `values` are not as many as the shapes say, an index is out of
+    /// range, or an option breaks a rule.
     pub fn pad<T: Copy>(
         &self,
         values: &[T],
@@ -142,11 +157,13 @@ impl Shapes {
         raw::pad(self, values, indices, options)
     }
 
-    /// Takes samples out of an array that [`pad`](Self::pad) made for the same `indices` and options: into their places in `values`, leaving others as they are.
+    /// Takes samples out of an array that [`pad`](Self::pad) made for the same `indices` and
+    /// options: into their places in `values`, leaving others as they are.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] when lengths do not fit each other, or an index is out of range or there twice.
+    /// [`Error::Argument`] when lengths do not fit each other, or an index is out of range or there
+    /// twice.
     pub fn unpad<T: Copy>(
         &self,
         padded: &[T],
@@ -163,9 +180,9 @@ impl Shapes {
         if values == self.elements() {
             return Ok(());
         }
-        Err(Error::Argument(format!(
-            "values has {values} elements: must have those of all shapes, {}",
-            self.elements()
+        let elements = self.elements();
+        Err(Error::argument_error(format!(
+            "values.len() = {values}: must be that of all shapes, {elements}"
         )))
     }
 }
@@ -182,11 +199,20 @@ pub enum MaskRule {
 
 /// The mask of padded samples: true for a sample's own places, of shape (samples, shape...).
 ///
-/// `lengths` are those of the first sample along each dimension of `shape`, then of the second, and so on.
+/// `lengths` are those of the first sample along each dimension of `shape`, then of the second, and
+/// so on.
+///
+/// ```
+/// use libsab::{length_mask, MaskRule};
+///
+/// let mask = length_mask(&[1, 3], &[3], MaskRule::All)?;
+/// assert_eq!(mask, [true, false, false, true, true, true]);
+/// # Ok::<(), libsab::Error>(())
+/// ```
 ///
 /// # Errors
 ///
 /// [`Error::Argument`] for a length above `shape`'s, or no or more than 16 dimensions.
-pub fn length_mask(lengths: &[i64], shape: &[usize], rule: MaskRule) -> Result<Vec<bool>, Error> {
+pub fn length_mask(lengths: &[usize], shape: &[usize], rule: MaskRule) -> Result<Vec<bool>, Error> {
     raw::length_mask(lengths, shape, rule)
 }

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -6,9 +7,12 @@ use std::sync::Arc;
 use sab_sys as sys;
 
 use crate::batch::BatchRef;
-use crate::error::{BoxError, Error};
+use crate::error::Error;
 use crate::memory::{Probe, StepError, Verification};
-use crate::raw::{certain, default_plan_options, PlanHandle, PlanParts, SamplerHandle};
+use crate::options::{
+    constants, cost_setters, options, progress_setter, setters, CostOption, Hook,
+};
+use crate::raw::{PlanHandle, ProgressFn, SamplerHandle};
 use crate::sampler::{SamplerOptions, WorstBatches};
 use crate::sizes::{of_file, Sizes};
 
@@ -21,13 +25,16 @@ pub enum Buckets {
     Auto,
     /// These edges: `[b0, b1), [b1, b2), ...`; at least 2, in any order, no two equal.
     Boundaries(Vec<f64>),
-    /// So many intervals of size, at least 1, that pad least: the exact optimum when each sample is padded to its bucket's longest.
-    Optimal(usize),
-    /// Runs of so many whole batches, at least 1, in the sorted order, longest first; no tail but in the bucket of the shortest.
+    /// So many intervals of size, at least 1, that pad least: the exact optimum when each sample is
+    /// padded to its bucket's longest.
+    Optimal(u64),
+    /// Runs of so many whole batches, at least 1, in the sorted order, longest first; no tail but
+    /// in the bucket of the shortest.
     Rank(u64),
 }
 
-/// What a batch costs, where "length" is its padded length. [`PlanOptions::cost_fn`] takes a closure instead.
+/// What a batch costs, where "length" is its padded length. [`PlanOptions::cost_fn`] takes a
+/// closure instead.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Cost {
@@ -36,9 +43,11 @@ pub enum Cost {
     Padded,
     /// count * length^2: attention.
     Quadratic,
-    /// c\[0\] + count * (c\[1\] + c\[2\] * length + c\[3\] * length^2 + ...) with these c, at least 2, none negative.
+    /// c\[0\] + count * (c\[1\] + c\[2\] * length + c\[3\] * length^2 + ...) with these c, at least
+    /// 2, none negative.
     Polynomial(Vec<f64>),
-    /// The sum of these terms, 1 to 64; what [`MemoryModel::cost`](crate::memory::MemoryModel::cost) gives.
+    /// The sum of these terms, 1 to 64; what
+    /// [`MemoryModel::cost`](crate::memory::MemoryModel::cost) gives.
     Terms(Vec<CostTerm>),
 }
 
@@ -69,7 +78,8 @@ impl Cost {
 /// One term of a cost: coefficient * count^count_power * length^length_power.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostTerm {
-    /// Finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no cost falls with the count.
+    /// Finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no cost
+    /// falls with the count.
     pub coefficient: f64,
     /// At most 8.
     pub count_power: u32,
@@ -94,11 +104,13 @@ pub enum Tail {
     /// A smaller last batch.
     #[default]
     Keep,
-    /// The longest of them move into the next bucket up, across a boundary if need be; the last bucket keeps its tail.
+    /// The longest of them move into the next bucket up, across a boundary if need be; the last
+    /// bucket keeps its tail.
     Merge,
     /// Not in this epoch; which samples, changes from epoch to epoch.
     Drop,
-    /// The last batch is filled with samples of the same bucket, which then appear twice in the epoch.
+    /// The last batch is filled with samples of the same bucket, which then appear twice in the
+    /// epoch.
     Wrap,
 }
 
@@ -106,7 +118,7 @@ pub enum Tail {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Oversize {
-    /// Left out, counted, listed by [`Plan::skipped`], and said once on the log.
+    /// Left out, counted, listed by [`Plan::skipped`], and logged once.
     #[default]
     Skip,
     /// The plan is refused; the message names the first such sample.
@@ -115,59 +127,74 @@ pub enum Oversize {
     Single,
 }
 
-/// How to make a plan. [`budget`](Self::budget) or [`batch_size`](Self::batch_size) must be given; with both, the smaller batch wins.
+constants! {
+    Tail {
+        Keep = SAB_TAIL_KEEP,
+        Merge = SAB_TAIL_MERGE,
+        Drop = SAB_TAIL_DROP,
+        Wrap = SAB_TAIL_WRAP,
+    }
+    Oversize {
+        Skip = SAB_OVERSIZE_SKIP,
+        Error = SAB_OVERSIZE_ERROR,
+        Single = SAB_OVERSIZE_SINGLE,
+    }
+}
+
+options! {
+/// How to make a plan. [`budget`](Self::budget) or [`batch_size`](Self::batch_size) must be given;
+/// with both, the smaller batch wins.
 ///
 /// ```
 /// use libsab::{Buckets, Plan, PlanOptions, Sizes, Tail};
 ///
 /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
 /// let options = PlanOptions::new().budget(2048.0).buckets(Buckets::Optimal(6)).length_multiple(8.0).tail(Tail::Merge);
-/// assert_eq!(Plan::new(&sizes, options)?.buckets().len(), 6);
+/// assert_eq!(Plan::new(&sizes, &options)?.buckets().len(), 6);
 /// # Ok::<(), libsab::Error>(())
 /// ```
-#[must_use]
-pub struct PlanOptions<'f> {
-    pub(crate) parts: PlanParts<'f>,
+pub struct PlanOptions<'f>: sab_plan_options {
+    boundaries: Vec<f64>,
+    batch_sizes: Vec<u64>,
+    cost: CostOption<'f>,
+    progress: Hook<ProgressFn<'f>>,
 }
-
-impl Default for PlanOptions<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for PlanOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlanOptions")
-            .field("options", &self.parts.options)
-            .field("boundaries", &self.parts.boundaries)
-            .field("batch_sizes", &self.parts.batch_sizes)
-            .field("coefficients", &self.parts.coefficients)
-            .field("cost_terms", &self.parts.cost_terms)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<'f> PlanOptions<'f> {
-    /// No budget and no batch size yet; everything else as the methods below say.
-    pub fn new() -> Self {
-        PlanOptions {
-            parts: PlanParts {
-                options: default_plan_options(),
-                boundaries: Vec::new(),
-                batch_sizes: Vec::new(),
-                coefficients: Vec::new(),
-                cost_terms: Vec::new(),
-                cost: None,
-                progress: None,
-            },
-        }
-    }
-
-    /// Largest cost of a batch, in the unit of the cost; above 0.
-    pub fn budget(mut self, budget: f64) -> Self {
-        self.parts.options.budget = budget;
-        self
+    setters! {
+        /// Largest cost of a batch, in the unit of the cost; above 0.
+        budget(budget: f64) => budget = budget;
+        /// [`Buckets::Auto`]: the largest share, in (0, 1), of padding among padded positions, and
+        /// of batches over the lower bound; 0.01. Missed only if no buckets with the fewest batches
+        /// that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
+        /// [`Report::target_met`] and [`Report::nearest_target`] report this.
+        padding_target(share: f64) => padding_target = share;
+        /// [`Buckets::Auto`]: the fewest batches in a bucket, so that batch mates change from epoch
+        /// to epoch; among the longest 1 % of the samples a quarter of it, but not fewer than 4. 0,
+        /// the default, stands for 16, fewer (down to 4) if the padding target is out of reach with
+        /// 16, and at most a sixteenth of all batches.
+        min_bucket_batches(batches: u64) => bucket_batches = batches;
+        /// [`Buckets::Auto`]: at most so many distinct (count, padded length), with the least
+        /// padding, for compilers and CUDA graphs. Batches are then padded to their bucket's
+        /// length. No limit by default.
+        ///
+        /// The tail that [`Tail::Keep`] and [`Tail::Merge`] leave needs one shape, samples of
+        /// [`Oversize::Single`] at least one. A last step split between ranks, or a lowered budget,
+        /// may add shapes.
+        max_shapes(shapes: u64) => max_shapes = usize::try_from(shapes).unwrap_or(usize::MAX);
+        /// Most samples in a batch. No limit by default.
+        max_batch_size(samples: u64) => max_batch_size = samples;
+        /// Batch sizes from the budget are rounded down to a multiple of this, if at least one
+        /// multiple fits; 1.
+        batch_size_multiple(multiple: u64) => batch_size_multiple = multiple;
+        /// Lengths are padded to a multiple of this, such as 8 for tensor cores. No rounding by
+        /// default.
+        length_multiple(multiple: f64) => length_multiple = multiple;
+        /// What becomes of samples that do not fill a last batch; [`Tail::Keep`].
+        tail(tail: Tail) => tail = tail.raw();
+        /// What becomes of samples that are too large; [`Oversize::Skip`].
+        oversize(oversize: Oversize) => oversize = oversize.raw();
     }
 
     /// Samples a batch, at least 1.
@@ -177,179 +204,93 @@ impl<'f> PlanOptions<'f> {
 
     /// Samples a batch for each of the [`Buckets::Boundaries`], ascending.
     pub fn batch_sizes(mut self, samples: impl Into<Vec<u64>>) -> Self {
-        self.parts.batch_sizes = samples.into();
+        self.batch_sizes = samples.into();
         self
     }
 
     /// Where the bucket edges come from; [`Buckets::Auto`].
     pub fn buckets(mut self, buckets: Buckets) -> Self {
-        let options = &mut self.parts.options;
-        options.buckets = match buckets {
+        self.raw.buckets = match buckets {
             Buckets::Auto => sys::SAB_BUCKETS_AUTO,
             Buckets::Boundaries(boundaries) => {
-                self.parts.boundaries = boundaries;
+                self.boundaries = boundaries;
                 sys::SAB_BUCKETS_BOUNDARIES
             }
             Buckets::Optimal(count) => {
-                options.bucket_count = count;
+                self.raw.bucket_count = usize::try_from(count).unwrap_or(usize::MAX);
                 sys::SAB_BUCKETS_OPTIMAL
             }
             Buckets::Rank(batches) => {
-                options.bucket_batches = batches;
+                self.raw.bucket_batches = batches;
                 sys::SAB_BUCKETS_RANK
             }
         };
         self
     }
 
-    /// [`Buckets::Auto`]: the largest share, in (0, 1), of padding among padded positions, and of batches over the lower bound; 0.01.
-    /// Missed only if no buckets with the fewest batches that [`min_bucket_batches`](Self::min_bucket_batches) allows reach it.
-    /// [`Report::target_met`] and [`Report::nearest_target`] report this.
-    pub fn padding_target(mut self, share: f64) -> Self {
-        self.parts.options.padding_target = share;
-        self
+    cost_setters! {
+        'f,
+        /// What a batch costs; [`Cost::Padded`].
+        cost,
+        /// What a batch of `count` samples padded to `length` costs: finite, not negative, never
+        /// decreasing in either. Called only while the plan is made.
+        ///
+        /// ```
+        /// # use libsab::{Plan, PlanOptions, Sizes};
+        /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
+        /// let options = PlanOptions::new().budget(5000.0).cost_fn(|count, length| count as f64 * (length + 2.0));
+        /// let plan = Plan::new(&sizes, &options)?;
+        /// assert!(plan.buckets().iter().all(|bucket| bucket.cost <= 5000.0));
+        /// # Ok::<(), libsab::Error>(())
+        /// ```
+        cost_fn(count: u64, length: f64),
+        /// As [`cost_fn`](Self::cost_fn), with a closure that may fail. [`Plan::new`] then gives
+        /// its error as [`Error::Callback`].
+        try_cost_fn
     }
 
-    /// [`Buckets::Auto`]: the fewest batches in a bucket, so that batch mates change from epoch to epoch; among the longest 1 % of the samples a
-    /// quarter of it, but not fewer than 4. 0, the default, stands for 16, fewer (down to 4) where the padding target is out of reach with 16,
-    /// and at most a sixteenth of all batches.
-    pub fn min_bucket_batches(mut self, batches: u64) -> Self {
-        self.parts.options.bucket_batches = batches;
-        self
-    }
-
-    /// [`Buckets::Auto`]: at most so many distinct (count, padded length), with the least padding, for compilers and CUDA graphs;
-    /// batches are then padded to their bucket's length. The tail that [`Tail::Keep`] and [`Tail::Merge`] leave needs one, samples of [`Oversize::Single`]
-    /// at least one. No limit by default. A last step split between ranks, or a lowered budget, may add shapes.
-    pub fn max_shapes(mut self, shapes: usize) -> Self {
-        self.parts.options.max_shapes = shapes;
-        self
-    }
-
-    /// What a batch costs; [`Cost::Padded`].
-    pub fn cost(mut self, cost: Cost) -> Self {
-        self.parts.cost = None;
-        self.parts.options.cost = match cost {
-            Cost::Padded => sys::SAB_COST_PADDED,
-            Cost::Quadratic => sys::SAB_COST_QUADRATIC,
-            Cost::Polynomial(coefficients) => {
-                self.parts.coefficients = coefficients;
-                sys::SAB_COST_POLYNOMIAL
-            }
-            Cost::Terms(terms) => {
-                self.parts.cost_terms = terms.iter().map(CostTerm::raw).collect();
-                sys::SAB_COST_TERMS
-            }
-        };
-        self
-    }
-
-    /// What a batch of `count` samples padded to `length` costs: finite, not negative, never decreasing in either. Called only
-    /// while the plan is made.
-    ///
-    /// ```
-    /// # use libsab::{Plan, PlanOptions, Sizes};
-    /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
-    /// let options = PlanOptions::new().budget(5000.0).cost_fn(|count, length| count as f64 * (length + 2.0));
-    /// let plan = Plan::new(&sizes, options)?;
-    /// assert!(plan.buckets().iter().all(|bucket| bucket.cost <= 5000.0));
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    pub fn cost_fn(self, mut cost: impl FnMut(u64, f64) -> f64 + 'f) -> Self {
-        self.try_cost_fn(move |count, length| Ok::<_, BoxError>(cost(count, length)))
-    }
-
-    /// As [`cost_fn`](Self::cost_fn), with a closure that may fail; [`Plan::new`] then gives its error as [`Error::Callback`].
-    pub fn try_cost_fn<E: Into<BoxError>>(
-        mut self,
-        mut cost: impl FnMut(u64, f64) -> Result<f64, E> + 'f,
-    ) -> Self {
-        self.parts.options.cost = sys::SAB_COST_CALLBACK;
-        self.parts.cost =
-            Some(Box::new(move |count, length| cost(count, length).map_err(Into::into)));
-        self
-    }
-
-    /// No batch has more samples.
-    pub fn max_batch_size(mut self, samples: u64) -> Self {
-        self.parts.options.max_batch_size = samples;
-        self
-    }
-
-    /// Batch sizes from the budget are rounded down to a multiple of this, where at least one multiple fits; 1.
-    pub fn batch_size_multiple(mut self, multiple: u64) -> Self {
-        self.parts.options.batch_size_multiple = multiple;
-        self
-    }
-
-    /// Lengths are padded to a multiple of this, such as 8 for tensor cores; by default they stay as they are.
-    pub fn length_multiple(mut self, multiple: f64) -> Self {
-        self.parts.options.length_multiple = multiple;
-        self
-    }
-
-    /// What becomes of samples that do not fill a last batch; [`Tail::Keep`].
-    pub fn tail(mut self, tail: Tail) -> Self {
-        self.parts.options.tail = match tail {
-            Tail::Keep => sys::SAB_TAIL_KEEP,
-            Tail::Merge => sys::SAB_TAIL_MERGE,
-            Tail::Drop => sys::SAB_TAIL_DROP,
-            Tail::Wrap => sys::SAB_TAIL_WRAP,
-        };
-        self
-    }
-
-    /// What becomes of samples that are too large; [`Oversize::Skip`].
-    pub fn oversize(mut self, oversize: Oversize) -> Self {
-        self.parts.options.oversize = match oversize {
-            Oversize::Skip => sys::SAB_OVERSIZE_SKIP,
-            Oversize::Error => sys::SAB_OVERSIZE_ERROR,
-            Oversize::Single => sys::SAB_OVERSIZE_SINGLE,
-        };
-        self
-    }
-
-    /// Follows the making of the plan as `progress(done, total)` and may stop it: [`Error::Cancelled`].
-    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> ControlFlow<()> + 'f) -> Self {
-        self.parts.progress = Some(Box::new(progress));
-        self
-    }
+    progress_setter!('f);
 }
 
 /// Which batches there are, decided once, before training.
 ///
-/// Immutable and shareable between threads; a clone is the same plan. It needs 4 bytes a sample, plus 12 a distinct size.
+/// Immutable and shareable between threads; a clone is the same plan. It needs 4 bytes a sample,
+/// plus 12 a distinct size.
 #[derive(Clone)]
 pub struct Plan {
     pub(crate) handle: Arc<PlanHandle>,
 }
 
 impl Plan {
-    /// Makes a plan, in about the time of sorting the sizes by counting. The sizes are not needed afterwards.
+    /// Makes a plan, in about the time of sorting the sizes by counting. The sizes are not needed
+    /// afterwards.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for options or sizes that break a rule, and when no sample is left; [`Error::Callback`] from the cost closure;
-    /// [`Error::Cancelled`] from the progress closure.
-    pub fn new(sizes: &Sizes<'_>, options: PlanOptions<'_>) -> Result<Self, Error> {
-        PlanHandle::new(&sizes.handle, options.parts).map(Self::own)
+    /// [`Error::Argument`] for options or sizes that break a rule, and when no sample is left;
+    /// [`Error::Callback`] from the cost closure; [`Error::Cancelled`] from the progress closure.
+    pub fn new(sizes: &Sizes<'_>, options: &PlanOptions<'_>) -> Result<Self, Error> {
+        PlanHandle::new(&sizes.handle, options).map(Self::own)
     }
 
     /// Reads a plan that [`Plan::save`] wrote into memory. Its checksum is verified.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]; [`Error::Format`] for a truncated, corrupted or foreign file; [`Error::NoMemory`].
+    /// [`Error::Io`]; [`Error::Format`] for a truncated, corrupted or foreign file;
+    /// [`Error::NoMemory`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         of_file(path.as_ref(), PlanHandle::read).map(Self::own)
     }
 
-    /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Its checksum is verified.
+    /// Maps a plan that [`Plan::save`] wrote: processes that map it share its memory. Its checksum
+    /// is verified.
     ///
     /// # Safety
     ///
-    /// While the plan or a sampler on it lives, nobody may truncate the file (a read behind its end stops the process with SIGBUS) or write to it. To
-    /// replace it, rename a new file over it, as [`Plan::save`] does.
+    /// While the plan or a sampler on it lives, nobody may truncate the file (a read behind its end
+    /// stops the process with SIGBUS) or write to it. To replace it, rename a new file over it, as
+    /// [`Plan::save`] does.
     ///
     /// # Errors
     ///
@@ -360,7 +301,8 @@ impl Plan {
         unsafe { PlanHandle::map(path.as_ref()) }.map(Self::own)
     }
 
-    /// Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the new one.
+    /// Writes the plan to a file, which is replaced in one step: a crash leaves the old file or the
+    /// new one.
     ///
     /// # Errors
     ///
@@ -373,7 +315,7 @@ impl Plan {
     ///
     /// ```
     /// # use libsab::{Plan, PlanOptions, Sizes};
-    /// # let plan = Plan::new(&Sizes::copied(&[3u8, 5, 8])?, PlanOptions::new().budget(16.0))?;
+    /// # let plan = Plan::new(&Sizes::copied(&[3u8, 5, 8])?, &PlanOptions::new().budget(16.0))?;
     /// let same = Plan::from_bytes(&plan.to_bytes()?)?;
     /// assert_eq!(same.info().fingerprint, plan.info().fingerprint);
     /// # Ok::<(), libsab::Error>(())
@@ -397,7 +339,7 @@ impl Plan {
 
     /// Facts of the plan that no order changes.
     pub fn info(&self) -> PlanInfo {
-        let info = certain(self.handle.info());
+        let info = self.handle.info();
         PlanInfo {
             samples: info.samples,
             skipped: info.skipped,
@@ -412,24 +354,23 @@ impl Plan {
 
     /// The buckets, in ascending order of size.
     pub fn buckets(&self) -> Vec<Bucket> {
-        (0..self.info().buckets as usize)
-            .map(|index| certain(self.handle.bucket(index)).into())
-            .collect()
+        (0..self.info().buckets as usize).map(|index| self.handle.bucket(index).into()).collect()
     }
 
     /// The samples that were left out, by ascending size.
     pub fn skipped(&self) -> Vec<i64> {
-        certain(self.handle.skipped())
+        self.handle.skipped()
     }
 
-    /// Walks the epoch that the options name, and the next, in the order of a [`BucketSampler`](crate::BucketSampler), and says what it is
-    /// like. Takes about the time of two epochs of batches, and 4 bytes a sample while it runs.
+    /// Walks the epoch that the options name, and the next, in the order of a
+    /// [`BucketSampler`](crate::BucketSampler), and says what it is like. Takes about the time of
+    /// two epochs of batches, and 4 bytes a sample while it runs.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for options that break a rule.
     pub fn report(&self, options: &SamplerOptions) -> Result<Report, Error> {
-        self.handle.report(&options.raw(), None).map(Report::from)
+        self.handle.report(&options.raw, None).map(Report::from)
     }
 
     /// As [`Plan::report`], followed by `progress(done, total)`, which may stop it.
@@ -440,17 +381,19 @@ impl Plan {
     pub fn report_with_progress(
         &self,
         options: &SamplerOptions,
-        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Report, Error> {
-        self.handle.report(&options.raw(), Some(&mut progress)).map(Report::from)
+        let progress = RefCell::new(progress);
+        self.handle.report(&options.raw, Some(&progress)).map(Report::from)
     }
 
-    /// The `count` costliest batches, at least 1, that an epoch can have, costliest first: step through them once before training to
-    /// see that the memory suffices. No batch of any epoch costs more than the first.
+    /// The `count` costliest batches, at least 1, that an epoch can have, costliest first: step
+    /// through them once before training to see that the memory suffices. No batch of any epoch
+    /// costs more than the first.
     ///
     /// ```
     /// # use libsab::{Plan, PlanOptions, Sizes};
-    /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, PlanOptions::new().budget(2048.0))?;
+    /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
     /// for batch in plan.worst_batches(3)? {
     ///     let batch = batch?;
     ///     println!("{} samples padded to {}", batch.indices.len(), batch.padded_length);
@@ -465,19 +408,19 @@ impl Plan {
         Ok(WorstBatches { handle: SamplerHandle::worst(&self.handle, count)? })
     }
 
-    /// Runs the `count` worst batches, at least 1, before training, costliest first, and says how much memory they took. Gradients are
-    /// the caller's to clear.
+    /// Runs the `count` worst batches, at least 1, before training, costliest first, and says how
+    /// much memory they took. Gradients are the caller's to clear.
     ///
     /// ```
     /// # use libsab::memory::Probe;
     /// # use libsab::{Plan, PlanOptions, Sizes};
     #[doc = include_str!("memory/toy.txt")]
     /// # let toy = Toy::new(3_000);
-    /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, PlanOptions::new().budget(2048.0))?;
+    /// # let plan = Plan::new(&Sizes::from_fn(1000, |i| (i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
     /// let mut probe = Probe::from_device(&toy);
     /// let seen = plan.verify(&mut probe, 5, |batch| {
     ///     // forward and backward on batch.indices, padded to batch.padded_length
-    /// #   toy.step(batch.padded_total as i64)
+    /// #   toy.step(batch.padded_total as u64)
     /// })?;
     /// println!("at most {} of {:?} bytes", seen.peak, seen.total);
     /// # assert_eq!((seen.batches, seen.total), (5, Some(3_000)));
@@ -486,33 +429,32 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::DeviceMemory`] when a batch runs out of memory, its shape in the message; [`Error::Callback`] from the closure;
-    /// [`Error::Argument`] for a count of 0.
-    pub fn verify<E: Into<BoxError>>(
+    /// [`Error::DeviceMemory`] when a batch runs out of memory, its shape in the message;
+    /// [`Error::Callback`] from the closure; [`Error::Argument`] for a count of 0.
+    pub fn verify(
         &self,
         probe: &mut Probe<'_>,
         count: u64,
-        mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError<E>>,
+        mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError>,
     ) -> Result<Verification, Error> {
-        self.handle
-            .verify(&probe.handle, count, &mut |batch| run(batch).map_err(StepError::boxed), None)
-            .map(Verification::from)
+        self.handle.verify(&probe.handle, count, &mut run, None).map(Verification::from)
     }
 
-    /// As [`Plan::verify`], followed by `progress(done, total)` before each batch, which may stop it.
+    /// As [`Plan::verify`], followed by `progress(done, total)` before each batch, which may stop
+    /// it.
     ///
     /// # Errors
     ///
     /// Also [`Error::Cancelled`].
-    pub fn verify_with_progress<E: Into<BoxError>>(
+    pub fn verify_with_progress(
         &self,
         probe: &mut Probe<'_>,
         count: u64,
-        mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError<E>>,
-        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+        mut run: impl FnMut(BatchRef<'_>) -> Result<(), StepError>,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Verification, Error> {
-        let run = &mut |batch: BatchRef<'_>| run(batch).map_err(StepError::boxed);
-        self.handle.verify(&probe.handle, count, run, Some(&mut progress)).map(Verification::from)
+        let progress = RefCell::new(progress);
+        self.handle.verify(&probe.handle, count, &mut run, Some(&progress)).map(Verification::from)
     }
 
     fn own(handle: PlanHandle) -> Self {
@@ -601,7 +543,8 @@ pub struct Report {
     pub skipped: u64,
     /// Left out of this epoch by [`Tail::Drop`] or [`LastStep::Drop`](crate::LastStep::Drop).
     pub dropped: u64,
-    /// Appearances in this epoch beyond each sample's first, by [`Tail::Wrap`] or [`LastStep::Wrap`](crate::LastStep::Wrap).
+    /// Appearances in this epoch beyond each sample's first, by [`Tail::Wrap`] or
+    /// [`LastStep::Wrap`](crate::LastStep::Wrap).
     pub repeated: u64,
     /// Batches over all ranks.
     pub batches: u64,
@@ -617,8 +560,8 @@ pub struct Report {
     pub padded_total: f64,
     /// 1 - total / padded_total.
     pub padding: f64,
-    /// Mean over steps of largest cost of a rank / mean cost of the ranks; 1: perfect. Cost by padded total where a closure priced
-    /// the plan.
+    /// Mean over steps of largest cost of a rank / mean cost of the ranks; 1: perfect. Cost by
+    /// padded total where a closure priced the plan.
     pub rank_imbalance: f64,
     /// Share of the pairs of batch mates of this epoch that are batch mates in the next one too.
     pub meet_again: f64,
@@ -626,10 +569,11 @@ pub struct Report {
     pub partners: f64,
     /// Lag-1 correlation of the longest sizes of a rank's successive batches; near 0: random.
     pub length_correlation: f64,
-    /// Variance between batches of the mean size, over that of batches drawn at random; 1: random, 0: all batches alike.
+    /// Variance between batches of the mean size, over that of batches drawn at random; 1: random,
+    /// 0: all batches alike.
     pub variance_ratio: f64,
-    /// [`Buckets::Auto`]: the [padding target](PlanOptions::padding_target) where the plan meets it, else the smallest that it could have met. 0 for a
-    /// plan without a target.
+    /// [`Buckets::Auto`]: the [padding target](PlanOptions::padding_target) where the plan meets
+    /// it, else the smallest that it could have met. 0 for a plan without a target.
     pub nearest_target: f64,
     /// The plan meets its padding target, or has none.
     pub target_met: bool,

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::ControlFlow;
@@ -7,13 +8,14 @@ use sab_sys as sys;
 use crate::balance::PartitionMethod;
 use crate::batch::{Batch, BatchRef};
 use crate::error::{BoxError, Error};
+use crate::options::{cost_setters, options, progress_setter, setters, CostOption, Hook};
 use crate::plan::{Cost, CostTerm, PlanOptions};
-use crate::raw::{self, certain, default_balanced_options, BalancedParts, SamplerHandle};
+use crate::raw::{self, certain, ProgressFn, SamplerHandle};
 use crate::sampler::{random_access, sampler, SamplerOptions, State};
 use crate::sizes::Sizes;
 
-/// Rank and world size as a launcher set them in the environment: torchrun, SLURM, Open MPI, or MPICH and Intel MPI, in this order. 0 and 1
-/// where none did.
+/// Rank and world size as a launcher set them in the environment: torchrun, SLURM, Open MPI, or
+/// MPICH and Intel MPI, in this order. 0 and 1 where none did.
 ///
 /// ```
 /// let (rank, world_size) = libsab::ranks_from_environment()?;
@@ -24,15 +26,17 @@ use crate::sizes::Sizes;
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] where one of a pair of variables is missing or no number, or the rank is not below the world size.
+/// [`Error::Argument`] where one of a pair of variables is missing or no number, or the rank is not
+/// below the world size.
 pub fn ranks_from_environment() -> Result<(u64, u64), Error> {
     raw::ranks_from_environment()
 }
 
-/// Rank and world size, for samplers, of a process in a mesh of parallelisms: processes that share the same samples (tensor, context,
-/// pipeline parallel) get the same.
+/// Rank and world size, for samplers, of a process in a mesh of parallelisms: processes that share
+/// the same samples (tensor, context, pipeline parallel) get the same.
 ///
-/// `shape` has the length of each axis, the last one fastest, and `is_data` says along which of them processes take different samples.
+/// `shape` has the length of each axis, the last one fastest, and `is_data` says along which of
+/// them processes take different samples.
 ///
 /// ```
 /// // Pipeline 2, data 4, tensor 8.
@@ -47,71 +51,43 @@ pub fn data_rank(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u64, u64
     raw::data_rank(shape, is_data, rank)
 }
 
-/// How a [`BalancedSampler`] makes steps. [`samples`](Self::samples) or a cap, [`max_total`](Self::max_total) or [`memory`](Self::memory),
-/// must be given.
+options! {
+/// How a [`BalancedSampler`] makes steps. [`samples`](Self::samples) or a cap,
+/// [`max_total`](Self::max_total) or [`memory`](Self::memory), must be given.
 ///
 /// ```
 /// use libsab::{BalancedOptions, Cost, PartitionMethod};
 ///
 /// let options = BalancedOptions::new().max_total(8192.0).micro_batches(4).cost(Cost::Quadratic).method(PartitionMethod::LongestFirst);
 /// ```
-#[must_use]
-pub struct BalancedOptions<'f> {
-    parts: BalancedParts<'f>,
+pub struct BalancedOptions<'f>: sab_balanced_options {
+    memory_terms: Vec<sys::sab_cost_term>,
+    cost: CostOption<'f>,
+    progress: Hook<ProgressFn<'f>>,
 }
-
-impl Default for BalancedOptions<'_> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for BalancedOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BalancedOptions")
-            .field("options", &self.parts.options)
-            .field("memory_terms", &self.parts.memory_terms)
-            .field("coefficients", &self.parts.coefficients)
-            .field("cost_terms", &self.parts.cost_terms)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<'f> BalancedOptions<'f> {
-    /// One micro-batch, no cap yet; everything else as the methods below say.
-    pub fn new() -> Self {
-        BalancedOptions {
-            parts: BalancedParts {
-                options: default_balanced_options(),
-                memory_terms: Vec::new(),
-                coefficients: Vec::new(),
-                cost_terms: Vec::new(),
-                cost: None,
-                progress: None,
-            },
-        }
+    setters! {
+        /// Micro-batches that each rank takes in a step, for gradient accumulation or a pipeline;
+        /// 1.
+        micro_batches(count: u64) => micro_batches = count;
+        /// Samples of a step, over all ranks and micro-batches; fewer if a cap is reached first. As
+        /// many as fit by default.
+        samples(samples: u64) => samples = samples;
+        /// A hard cap: no micro-batch's sizes sum to more.
+        max_total(total: f64) => max_total = total;
+        /// Share of the caps, in (0, 1], that the samples of a step may take; the rest is room in
+        /// which costs are balanced; 0.95.
+        fill(share: f64) => fill = share;
+        /// How the samples of a step are assigned to its micro-batches;
+        /// [`PartitionMethod::KarmarkarKarp`].
+        method(method: PartitionMethod) => method = method.raw();
     }
 
-    /// Micro-batches that each rank takes in a step: gradient accumulation, a pipeline to be filled; 1.
-    pub fn micro_batches(mut self, count: u64) -> Self {
-        self.parts.options.micro_batches = count;
-        self
-    }
-
-    /// Samples of a step, over all ranks and micro-batches; fewer where a cap stands against it. As many as fit by default.
-    pub fn samples(mut self, samples: u64) -> Self {
-        self.parts.options.samples = samples;
-        self
-    }
-
-    /// A hard cap: no micro-batch's sizes sum to more.
-    pub fn max_total(mut self, total: f64) -> Self {
-        self.parts.options.max_total = total;
-        self
-    }
-
-    /// A hard cap: no micro-batch needs more than `budget` bytes, where each sample needs them at its own length. What
-    /// [`MemoryModel::cost`](crate::memory::MemoryModel::cost) gives, of a model of packed batches, or other terms of the count to the power 1.
+    /// A hard cap: no micro-batch needs more than `budget` bytes, where each sample needs them at
+    /// its own length. What [`MemoryModel::cost`](crate::memory::MemoryModel::cost) gives, of a
+    /// model of packed batches, or other terms of the count to the power 1.
     ///
     /// ```
     /// use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
@@ -120,97 +96,63 @@ impl<'f> BalancedOptions<'f> {
     /// let needs = |length: f64| 3.0 * length + 0.01 * length * length;
     /// let memory = Cost::Polynomial(vec![1000.0, 0.0, 3.0, 0.01]);         // of which 1000 once a micro-batch
     /// let options = BalancedOptions::new().memory(memory, 12_000.0).cost(Cost::Quadratic);
-    /// for batch in BalancedSampler::new(&Sizes::borrowed(&lengths)?, options, &SamplerOptions::new().world_size(2))? {
+    /// for batch in BalancedSampler::new(&Sizes::borrowed(&lengths)?, &options, &SamplerOptions::new().world_size(2))? {
     ///     let bytes: f64 = batch?.indices.iter().map(|&index| needs(lengths[index as usize].into())).sum();
     ///     assert!(1000.0 + bytes <= 12_000.0 * (1.0 + 1e-12));
     /// }
     /// # Ok::<(), libsab::Error>(())
     /// ```
     pub fn memory(mut self, needs: Cost, budget: f64) -> Self {
-        self.parts.memory_terms = needs.terms().iter().map(CostTerm::raw).collect();
-        self.parts.options.memory_budget = budget;
+        self.memory_terms = needs.terms().iter().map(CostTerm::raw).collect();
+        self.raw.memory_budget = budget;
         self
     }
 
-    /// Share of the caps, in (0, 1], that the samples of a step may take: the rest is room in which costs are evened out; 0.95.
-    pub fn fill(mut self, share: f64) -> Self {
-        self.parts.options.fill = share;
-        self
+    cost_setters! {
+        'f,
+        /// Cost of a sample, as of a batch of it alone, without padding; a micro-batch costs the
+        /// sum over its samples. [`Cost::Padded`], the default, is its size, [`Cost::Quadratic`]
+        /// its square; a model fitted to times gives [`Cost::Terms`].
+        cost,
+        /// Cost of a sample of a length: finite, not negative, never decreasing. Called only while
+        /// the sampler is made, once for each distinct size.
+        ///
+        /// ```
+        /// # use libsab::{BalancedOptions, BalancedSampler, SamplerOptions, Sizes};
+        /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
+        /// let options = BalancedOptions::new().max_total(2000.0).cost_fn(|length| length * (1.0 + length / 4096.0));
+        /// let mut sampler = BalancedSampler::new(&sizes, &options, &SamplerOptions::new().world_size(4))?;
+        /// assert!(sampler.report()?.rank_imbalance < 1.01);
+        /// # Ok::<(), libsab::Error>(())
+        /// ```
+        cost_fn(length: f64),
+        /// As [`cost_fn`](Self::cost_fn), with a closure that may fail. [`BalancedSampler::new`]
+        /// then gives its error as [`Error::Callback`].
+        try_cost_fn
     }
 
-    /// What a sample costs, that is a batch of it alone, without padding; a micro-batch costs the sum over its samples.
-    /// [`Cost::Padded`], the default, is its size, [`Cost::Quadratic`] its square; a model fitted to times gives [`Cost::Terms`].
-    pub fn cost(mut self, cost: Cost) -> Self {
-        let parts = &mut self.parts;
-        (parts.cost, parts.coefficients, parts.cost_terms) = (None, Vec::new(), Vec::new());
-        parts.options.cost = match cost {
-            Cost::Padded => sys::SAB_COST_PADDED,
-            Cost::Quadratic => sys::SAB_COST_QUADRATIC,
-            Cost::Polynomial(coefficients) => {
-                parts.coefficients = coefficients;
-                sys::SAB_COST_POLYNOMIAL
-            }
-            Cost::Terms(terms) => {
-                parts.cost_terms = terms.iter().map(CostTerm::raw).collect();
-                sys::SAB_COST_TERMS
-            }
-        };
-        self
-    }
-
-    /// What a sample of a length costs: finite, not negative, never decreasing. Called only while the sampler is made, once for each
-    /// distinct size.
-    ///
-    /// ```
-    /// # use libsab::{BalancedOptions, BalancedSampler, SamplerOptions, Sizes};
-    /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
-    /// let options = BalancedOptions::new().max_total(2000.0).cost_fn(|length| length * (1.0 + length / 4096.0));
-    /// let mut sampler = BalancedSampler::new(&sizes, options, &SamplerOptions::new().world_size(4))?;
-    /// assert!(sampler.report()?.rank_imbalance < 1.01);
-    /// # Ok::<(), libsab::Error>(())
-    /// ```
-    pub fn cost_fn(self, mut cost: impl FnMut(f64) -> f64 + 'f) -> Self {
-        self.try_cost_fn(move |length| Ok::<_, BoxError>(cost(length)))
-    }
-
-    /// As [`cost_fn`](Self::cost_fn), with a closure that may fail; [`BalancedSampler::new`] then gives its error as [`Error::Callback`].
-    pub fn try_cost_fn<E: Into<BoxError>>(
-        mut self,
-        mut cost: impl FnMut(f64) -> Result<f64, E> + 'f,
-    ) -> Self {
-        self.parts.options.cost = sys::SAB_COST_CALLBACK;
-        self.parts.cost = Some(Box::new(move |_, length| cost(length).map_err(Into::into)));
-        self
-    }
-
-    /// How the samples of a step are dealt to its micro-batches; [`PartitionMethod::KarmarkarKarp`].
-    pub fn method(mut self, method: PartitionMethod) -> Self {
-        self.parts.options.method = method.raw();
-        self
-    }
-
-    /// Leaves out samples over a cap alone, which are an error by default: they are counted and said once on the log.
+    /// Leaves out samples over a cap alone, which are an error by default. They are counted and
+    /// logged once.
     pub fn skip_oversize(mut self) -> Self {
-        self.parts.options.oversize = sys::SAB_OVERSIZE_SKIP;
+        self.raw.oversize = sys::SAB_OVERSIZE_SKIP;
         self
     }
 
-    /// Follows the making of the sampler as `progress(done, total)` and may stop it: [`Error::Cancelled`].
-    pub fn progress(mut self, progress: impl FnMut(u64, u64) -> ControlFlow<()> + 'f) -> Self {
-        self.parts.progress = Some(Box::new(progress));
-        self
-    }
+    progress_setter!('f);
 }
 
-/// Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens or memory.
+/// Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under
+/// a hard cap of tokens or memory.
 ///
-/// For batches without padding (packed, nested, variable-length attention), whose cost is not their number of tokens. Each epoch permutes
-/// the samples; a step takes the next ones and deals them out by [`partition`](crate::partition). No sample is lost or repeated, every rank
-/// takes as many micro-batches, and the ranks need not talk to each other.
+/// For batches without padding (packed, nested, variable-length attention), whose cost is not their
+/// number of tokens. Each epoch permutes the samples; a step takes the next ones and deals them out
+/// by [`partition`](crate::partition). No sample is lost or repeated, every rank takes as many
+/// micro-batches, and the ranks need not talk to each other.
 ///
-/// An item is a micro-batch, and positions count them. [`Batch::step`] is the optimizer's step and [`Batch::micro_batch`] the place in it;
-/// [`Batch::step_samples`] and [`Batch::step_total`] are those of the whole step, over all ranks and micro-batches. A state goes on with any
-/// other world size, micro-batches, samples and caps from between two steps, and inside a step with the same.
+/// An item is a micro-batch, and positions count them. [`Batch::step`] is the optimizer's step and
+/// [`Batch::micro_batch`] the place in it; [`Batch::step_samples`] and [`Batch::step_total`] are
+/// those of the whole step, over all ranks and micro-batches. A state goes on with any other world
+/// size, micro-batches, samples and caps from between two steps, and inside a step with the same.
 ///
 /// ```
 /// use libsab::{BalancedOptions, BalancedSampler, Cost, SamplerOptions, Sizes};
@@ -218,7 +160,7 @@ impl<'f> BalancedOptions<'f> {
 /// let lengths: Vec<u32> = (0..1000).map(|i| 1 + i * 7919 % 200).collect();
 /// let balanced = BalancedOptions::new().max_total(2048.0).micro_batches(2).cost(Cost::Quadratic);
 /// let options = SamplerOptions::new().seed(7).rank(1).world_size(4);
-/// let mut sampler = BalancedSampler::new(&Sizes::borrowed(&lengths)?, balanced, &options)?;
+/// let mut sampler = BalancedSampler::new(&Sizes::borrowed(&lengths)?, &balanced, &options)?;
 /// println!("{:.3} of the mean is the costliest rank", sampler.report()?.rank_imbalance);
 ///
 /// for batch in &mut sampler {
@@ -236,24 +178,27 @@ pub struct BalancedSampler {
 }
 
 impl BalancedSampler {
-    /// Sorts the sizes, which are not needed afterwards, and makes the steps of the first epoch. Of the options, `step_totals` and
+    /// Sorts the sizes, which are not needed afterwards, and makes the steps of the first epoch. Of
+    /// the options, `step_totals` and
     /// `worst_first` are not used.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for options or sizes that break a rule, and for a sample over a cap alone that is not skipped;
-    /// [`Error::Callback`] from the cost closure; [`Error::Cancelled`] from the progress closure.
+    /// [`Error::Argument`] for options or sizes that break a rule, and for a sample over a cap
+    /// alone that is not skipped; [`Error::Callback`] from the cost closure; [`Error::Cancelled`]
+    /// from the progress closure.
     pub fn new(
         sizes: &Sizes<'_>,
-        balanced: BalancedOptions<'_>,
+        balanced: &BalancedOptions<'_>,
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
         Ok(BalancedSampler {
-            handle: SamplerHandle::balanced(&sizes.handle, balanced.parts, &options.raw())?,
+            handle: SamplerHandle::balanced(&sizes.handle, balanced, &options.raw)?,
         })
     }
 
-    /// How even the current epoch is, over all ranks, before any training. The cursor stays where it is.
+    /// How even the current epoch is, over all ranks, before any training. The cursor stays where
+    /// it is.
     ///
     /// # Errors
     ///
@@ -269,9 +214,10 @@ impl BalancedSampler {
     /// Also [`Error::Cancelled`].
     pub fn report_with_progress(
         &mut self,
-        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<BalanceReport, Error> {
-        self.handle.balance_report(Some(&mut progress)).map(BalanceReport::from)
+        let progress = RefCell::new(progress);
+        self.handle.balance_report(Some(&progress)).map(BalanceReport::from)
     }
 }
 
@@ -299,7 +245,8 @@ pub struct BalanceReport {
     pub largest_rank_imbalance: f64,
     /// Mean over steps of cost of the costliest micro-batch / mean.
     pub micro_batch_imbalance: f64,
-    /// Sum over steps of the cost of the costliest rank: what an epoch takes where every step waits for the slowest.
+    /// Sum over steps of the cost of the costliest rank: what an epoch takes where every step waits
+    /// for the slowest.
     pub time: f64,
     /// Total cost / world size: what it would take without waiting.
     pub least_time: f64,
@@ -323,54 +270,59 @@ impl From<sys::sab_balance_report> for BalanceReport {
     }
 }
 
-/// The batches of samples that are spread over the ranks, each of which knows and takes only those of its own shard.
+/// The batches of samples that are spread over the ranks, each of which knows and takes only those
+/// of its own shard.
 ///
-/// The ranks gather histograms of their sizes; from the sum of them every rank makes the same plan. At each step all take a batch of the
-/// same bucket, so that the batches of a step cost nearly the same. All take the same number of steps, nothing is lost or repeated, and the
-/// budget is kept. Indices are those of the own shard. [`Batch::step_samples`] counts all ranks' samples; [`Batch::step_total`] is -1 on more
-/// than one rank, since their sizes are not known here. A state goes on with the same shards only.
+/// The ranks gather histograms of their sizes; from the sum of them every rank makes the same plan.
+/// At each step all take a batch of the same bucket, so that the batches of a step cost nearly the
+/// same. All take the same number of steps, nothing is lost or repeated, and the budget is kept.
+/// Indices are those of the own shard. [`Batch::step_samples`] counts all ranks' samples;
+/// [`Batch::step_total`] is -1 on more than one rank, since their sizes are not known here. A state
+/// goes on with the same shards only.
 pub struct ShardedSampler {
     handle: SamplerHandle<'static>,
 }
 
 impl ShardedSampler {
-    /// To be called on all ranks at once, with the same plan options: [`Tail::Keep`](crate::Tail::Keep), and not
-    /// [`Oversize::Single`](crate::Oversize::Single). The sizes are of this rank's samples, maybe none, and not needed afterwards. Of the
-    /// options, seed and epoch must be the same on all ranks; `last_step`, `worst_first` and `step_totals` are not used.
+    /// To be called on all ranks at once, with the same plan options:
+    /// [`Tail::Keep`](crate::Tail::Keep), and not [`Oversize::Single`](crate::Oversize::Single).
+    /// The sizes are of this rank's samples, maybe none, and not needed afterwards. Of the options,
+    /// seed and epoch must be the same on all ranks; `last_step`, `worst_first` and `step_totals`
+    /// are not used.
     ///
-    /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank gave, in the order of the ranks. Such is
-    /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called four times: twice a few bytes, the histogram, a few bytes.
+    /// `all_gather(mine, all)` fills `all`, world size times as long as `mine`, with what each rank
+    /// gave, in the order of the ranks. Such is
+    /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called four times: twice a
+    /// few bytes, the histogram, a few bytes.
     ///
     /// ```
-    /// use libsab::{Error, PlanOptions, SamplerOptions, ShardedSampler, Sizes};
+    /// use libsab::{PlanOptions, SamplerOptions, ShardedSampler, Sizes};
     ///
     /// let sizes = Sizes::from_fn(1000, |i| (i % 90) as f64)?;
     /// let (rank, world_size) = (0, 1);
     /// let options = SamplerOptions::new().seed(7).rank(rank).world_size(world_size);
-    /// let sampler = ShardedSampler::new(&sizes, PlanOptions::new().budget(2048.0), &options, |mine, all| {
+    /// let sampler = ShardedSampler::new(&sizes, &PlanOptions::new().budget(2048.0), &options, |mine, all| {
     ///     all.copy_from_slice(mine);      // the only rank
-    ///     Ok::<_, Error>(())
+    ///     Ok(())
     /// })?;
-    /// let samples: usize = sampler.map(|batch| Ok(batch?.indices.len())).sum::<Result<_, Error>>()?;
+    /// let samples: usize = sampler.map(|batch| Ok(batch?.indices.len())).sum::<Result<_, libsab::Error>>()?;
     /// assert_eq!(samples, 1000);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), libsab::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] on all ranks where the options, or the sizes of one, break a rule, with its number; [`Error::Mismatch`] where the
-    /// options differ; [`Error::Callback`] from a closure; [`Error::Cancelled`] from the plan's progress closure.
-    pub fn new<E: Into<BoxError>>(
+    /// [`Error::Argument`] on all ranks where the options, or the sizes of one, break a rule, with
+    /// its number; [`Error::Mismatch`] where the options differ; [`Error::Callback`] from a
+    /// closure; [`Error::Cancelled`] from the plan's progress closure.
+    pub fn new(
         sizes: &Sizes<'_>,
-        plan: PlanOptions<'_>,
+        plan: &PlanOptions<'_>,
         options: &SamplerOptions,
-        mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,
+        mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), BoxError>,
     ) -> Result<Self, Error> {
-        let all_gather =
-            &mut |mine: &[u8], all: &mut [u8]| all_gather(mine, all).map_err(Into::into);
-        Ok(ShardedSampler {
-            handle: SamplerHandle::sharded(&sizes.handle, plan.parts, &options.raw(), all_gather)?,
-        })
+        let handle = SamplerHandle::sharded(&sizes.handle, plan, &options.raw, &mut all_gather)?;
+        Ok(ShardedSampler { handle })
     }
 }
 

@@ -1,15 +1,15 @@
 use std::fmt;
 use std::iter::FusedIterator;
-use std::mem::size_of;
+use std::sync::Arc;
 
 use sab_sys as sys;
 
 use crate::batch::{Batch, BatchRef};
 use crate::error::{BoxError, Error};
+use crate::options::{constants, options, setters, KeptHook};
 use crate::plan::Plan;
 use crate::raw::{certain, HoldsSampler, SamplerHandle, SizeFn};
 use crate::sizes::Sizes;
-use crate::stream::{ReadaheadOptions, Stream};
 
 /// Bytes of a saved state.
 pub const STATE_SIZE: usize = sys::SAB_STATE_SIZE as usize;
@@ -17,7 +17,8 @@ pub const STATE_SIZE: usize = sys::SAB_STATE_SIZE as usize;
 /// Where a sampler stands, to be stored with a checkpoint. All ranks at one step have the same.
 pub type State = [u8; STATE_SIZE];
 
-/// Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they were made.
+/// Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
+/// were made.
 pub const TORCH_GENERATOR_WORDS: usize = sys::SAB_TORCH_GENERATOR_WORDS as usize;
 
 /// What becomes of the batches that do not fill the last step of all ranks.
@@ -33,102 +34,44 @@ pub enum LastStep {
     Wrap,
 }
 
-/// How to walk.
+constants! {
+    LastStep {
+        Split = SAB_LAST_STEP_SPLIT,
+        Drop = SAB_LAST_STEP_DROP,
+        Wrap = SAB_LAST_STEP_WRAP,
+    }
+}
+
+options! {
+/// Order, epoch and ranks of a sampler. By default seed 0, epoch 0, one rank, the last step split,
+/// step totals filled.
 ///
 /// ```
 /// let options = libsab::SamplerOptions::new().seed(7).rank(3).world_size(8);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct SamplerOptions {
-    seed: u64,
-    epoch: u64,
-    rank: u64,
-    world_size: u64,
-    last_step: LastStep,
-    step_totals: bool,
-    worst_first: u64,
-}
-
-impl Default for SamplerOptions {
-    fn default() -> Self {
-        Self::new()
-    }
+#[derive(Copy)]
+pub struct SamplerOptions: sab_sampler_options {}
 }
 
 impl SamplerOptions {
-    /// Seed 0, epoch 0, one rank, the last step split, step totals filled.
-    pub const fn new() -> Self {
-        // The values of SAB_SAMPLER_OPTIONS_INIT.
-        SamplerOptions {
-            seed: 0,
-            epoch: 0,
-            rank: 0,
-            world_size: 1,
-            last_step: LastStep::Split,
-            step_totals: true,
-            worst_first: 0,
-        }
-    }
-
-    /// Seed of the shuffled order; the same on all ranks.
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Epoch to begin with.
-    pub const fn epoch(mut self, epoch: u64) -> Self {
-        self.epoch = epoch;
-        self
-    }
-
-    /// This rank, below the world size.
-    pub const fn rank(mut self, rank: u64) -> Self {
-        self.rank = rank;
-        self
-    }
-
-    /// Number of ranks, 1 to 2^32 - 1.
-    pub const fn world_size(mut self, ranks: u64) -> Self {
-        self.world_size = ranks;
-        self
-    }
-
-    /// What becomes of the batches that do not fill the last step; [`LastStep::Split`].
-    pub const fn last_step(mut self, last_step: LastStep) -> Self {
-        self.last_step = last_step;
-        self
-    }
-
-    /// Whether [`Batch::step_samples`] and [`Batch::step_total`] are filled, which looks at the other ranks' batches of each step.
-    pub const fn step_totals(mut self, wanted: bool) -> Self {
-        self.step_totals = wanted;
-        self
-    }
-
-    /// [`BucketSampler`], [`PackedSampler`](crate::PackedSampler): begin each epoch with at least so many of the batches that may cost most, so that memory runs out early if
-    /// it ever does.
-    pub const fn worst_first(mut self, batches: u64) -> Self {
-        self.worst_first = batches;
-        self
-    }
-
-    pub(crate) fn raw(&self) -> sys::sab_sampler_options {
-        sys::sab_sampler_options {
-            struct_size: size_of::<sys::sab_sampler_options>(),
-            seed: self.seed,
-            epoch: self.epoch,
-            rank: self.rank,
-            world_size: self.world_size,
-            last_step: match self.last_step {
-                LastStep::Split => sys::SAB_LAST_STEP_SPLIT,
-                LastStep::Drop => sys::SAB_LAST_STEP_DROP,
-                LastStep::Wrap => sys::SAB_LAST_STEP_WRAP,
-            },
-            step_totals: i32::from(self.step_totals),
-            worst_first: self.worst_first,
-        }
+    setters! {
+        /// Seed of the shuffled order; the same on all ranks.
+        seed(seed: u64) => seed = seed;
+        /// Epoch to begin with.
+        epoch(epoch: u64) => epoch = epoch;
+        /// This rank, below the world size.
+        rank(rank: u64) => rank = rank;
+        /// Number of ranks, 1 to 2^32 - 1.
+        world_size(ranks: u64) => world_size = ranks;
+        /// What becomes of the batches that do not fill the last step; [`LastStep::Split`].
+        last_step(last_step: LastStep) => last_step = last_step.raw();
+        /// Whether [`Batch::step_samples`] and [`Batch::step_total`] are filled, which takes time
+        /// in proportion to the number of ranks.
+        step_totals(wanted: bool) => step_totals = i32::from(wanted);
+        /// [`BucketSampler`], [`PackedSampler`](crate::PackedSampler): begin each epoch with at
+        /// least so many of the batches that may cost most, so that an out-of-memory error comes
+        /// early.
+        worst_first(batches: u64) => worst_first = batches;
     }
 }
 
@@ -136,8 +79,8 @@ impl SamplerOptions {
 macro_rules! sampler {
     ($name:ident $(<$life:lifetime>)?) => {
         impl $(<$life>)? $name $(<$life>)? {
-            /// The next batch with its indices borrowed from the sampler: nothing is copied. `None` at the end of the epoch, again
-            /// and again until the next epoch begins.
+            /// The next batch with its indices borrowed from the sampler: nothing is copied. `None`
+            /// at the end of the epoch, again and again until the next epoch begins.
             ///
             /// # Errors
             ///
@@ -160,7 +103,8 @@ macro_rules! sampler {
                 certain(self.handle.tell())
             }
 
-            /// Samples left out because they are too large: the plan's, or those that a size-aware sampler has met.
+            /// Samples left out because they are too large: the plan's, or those that a size-aware
+            /// sampler has met.
             pub fn skipped_count(&self) -> u64 {
                 certain(self.handle.skipped_count())
             }
@@ -198,8 +142,9 @@ macro_rules! random_access {
         impl $(<$life>)? ExactSizeIterator for $name $(<$life>)? {}
 
         impl $(<$life>)? $name $(<$life>)? {
-            /// Number of steps of the current epoch, exact, the same on every rank. After a restore from another number of ranks it
-            /// counts the steps taken there too. What is left of them is `len()`.
+            /// Number of steps of the current epoch, exact, the same on every rank. After a restore
+            /// from another number of ranks it counts the steps taken there too. What is left of
+            /// them is `len()`.
             pub fn batch_count(&self) -> u64 {
                 certain(self.handle.batch_count())
             }
@@ -208,13 +153,14 @@ macro_rules! random_access {
             ///
             /// # Errors
             ///
-            /// [`Error::Argument`] for a position at or over [`batch_count`](Self::batch_count), or before the step at which another
-            /// number of ranks left off.
+            /// [`Error::Argument`] for a position at or over [`batch_count`](Self::batch_count), or
+            /// before the step at which another number of ranks left off.
             pub fn at(&mut self, position: u64) -> Result<BatchRef<'_>, Error> {
                 self.handle.at(position)
             }
 
-            /// Moves the cursor: the next batch will be that at `position`, at most [`batch_count`](Self::batch_count), the end.
+            /// Moves the cursor: the next batch will be that at `position`, at most
+            /// [`batch_count`](Self::batch_count), the end.
             ///
             /// # Errors
             ///
@@ -223,52 +169,58 @@ macro_rules! random_access {
                 self.handle.seek(position)
             }
 
-            /// Where the cursor stands, to be stored with a checkpoint. All ranks at one step have the same.
+            /// Where the cursor stands, to be stored with a checkpoint. All ranks at one step have
+            /// the same.
             pub fn state(&self) -> State {
                 certain(self.handle.state())
             }
 
-            /// Goes on where a [state](Self::state) was taken, by this or another number of ranks. With another, the samples that no
-            /// rank has taken yet are dealt out among the new ranks, none lost and none repeated.
+            /// Goes on where a [state](Self::state) was taken, by this or another number of ranks.
+            /// With another, the samples that no rank has taken yet are dealt out among the new
+            /// ranks, none lost and none repeated.
             ///
             /// # Errors
             ///
-            /// [`Error::Format`] for truncated, damaged or foreign bytes; [`Error::Mismatch`] when the state belongs to another plan,
-            /// order or seed.
+            /// [`Error::Format`] for truncated, damaged or foreign bytes; [`Error::Mismatch`] when
+            /// the state belongs to another plan, order or seed.
             pub fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
                 self.handle.restore(state)
             }
 
-            /// Checks that all ranks hold the same: version of the order, data, seed, epoch, step, world size, policies; and that each
-            /// rank is there once. To be called on all ranks after their samplers are made or restored.
+            /// Checks that all ranks hold the same: version of the order, data, seed, epoch, step,
+            /// world size, policies; and that each rank is there once. To be called on all ranks
+            /// after their samplers are made or restored.
             ///
-            /// `rank` and `world_size` are of the processes that `all_gather(mine, all)` joins: it fills `all`, world size times as long
-            /// as `mine`, with what each of them gave, in the order of the ranks. Such is
-            /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called twice, with some 200 bytes at most.
+            /// `rank` and `world_size` are of the processes that `all_gather(mine, all)` joins: it
+            /// fills `all`, world size times as long as `mine`, with what each of them gave, in the
+            /// order of the ranks. Such is
+            /// [`TorchStore::all_gather`](crate::torch::TorchStore::all_gather). Called twice, with
+            /// some 200 bytes at most.
             ///
             /// ```
-            /// use libsab::{BucketSampler, Error, Plan, PlanOptions, SamplerOptions, Sizes};
+            /// use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
             ///
-            /// let plan = Plan::new(&Sizes::copied(&[30u8, 10, 20])?, PlanOptions::new().batch_size(2))?;
+            /// let plan = Plan::new(&Sizes::copied(&[30u8, 10, 20])?, &PlanOptions::new().batch_size(2))?;
             /// let sampler = BucketSampler::new(&plan, &SamplerOptions::new())?;
             /// sampler.check_ranks(0, 1, |mine, all| {
             ///     all.copy_from_slice(mine);      // the only rank
-            ///     Ok::<_, Error>(())
+            ///     Ok(())
             /// })?;
-            /// # Ok::<(), Error>(())
+            /// # Ok::<(), libsab::Error>(())
             /// ```
             ///
             /// # Errors
             ///
-            /// [`Error::Mismatch`], on all ranks, names those that differ from most, what in, and both values; [`Error::Callback`] from the
-            /// closure; [`Error::Unsupported`] where there is no state.
-            pub fn check_ranks<E: Into<$crate::BoxError>>(
+            /// [`Error::Mismatch`], on all ranks, names the ranks that differ from most, the
+            /// difference, and both values; [`Error::Callback`] from the closure;
+            /// [`Error::Unsupported`] for a sampler that has no state.
+            pub fn check_ranks(
                 &self,
                 rank: u64,
                 world_size: u64,
-                mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,
+                mut all_gather: impl FnMut(&[u8], &mut [u8]) -> Result<(), $crate::BoxError>,
             ) -> Result<(), Error> {
-                self.handle.check_ranks(rank, world_size, &mut |mine, all| all_gather(mine, all).map_err(Into::into))
+                self.handle.check_ranks(rank, world_size, &mut all_gather)
             }
         }
     };
@@ -282,17 +234,18 @@ macro_rules! plan_sampler {
         random_access!($name);
 
         impl $name {
-            /// Sets another budget for the batches to come, in this epoch and the following ones, for when memory turns out to be
-            /// scarcer than the plan knew; 0, or more than the plan's own, is the plan's own again. All ranks must set it at the same
-            /// step.
+            /// Sets another budget for the batches to come, in this epoch and the following ones,
+            /// for when memory turns out to be scarcer than the plan knew; 0, or more than the
+            /// plan's own, is the plan's own again. All ranks must set it at the same step.
             ///
-            /// A step whose batches cost more becomes several steps of smaller batches: no sample is lost, the order stays, and
-            /// [`batch_count`](Self::batch_count) grows. The budget is part of the [state](Self::state).
+            /// A step whose batches cost more becomes several steps of smaller batches: no sample
+            /// is lost, the order stays, and [`batch_count`](Self::batch_count) grows. The budget
+            /// is part of the [state](Self::state).
             ///
             /// ```
             #[doc = concat!("use libsab::{", stringify!($name), ", Plan, PlanOptions, SamplerOptions, Sizes};")]
             ///
-            /// let plan = Plan::new(&Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?, PlanOptions::new().budget(2048.0))?;
+            /// let plan = Plan::new(&Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?, &PlanOptions::new().budget(2048.0))?;
             #[doc = concat!("let mut sampler = ", stringify!($name), "::new(&plan, &SamplerOptions::new())?;")]
             /// sampler.next();
             /// sampler.set_budget(1000.0)?;
@@ -305,13 +258,14 @@ macro_rules! plan_sampler {
             ///
             /// # Errors
             ///
-            /// [`Error::Argument`] for a budget that is negative, not finite or at most the cost's constant; [`Error::Unsupported`] when a
-            /// closure priced the plan.
+            /// [`Error::Argument`] for a budget that is negative, not finite or at most the cost's
+            /// constant; [`Error::Unsupported`] when a closure priced the plan.
             pub fn set_budget(&mut self, budget: f64) -> Result<(), Error> {
                 self.handle.set_budget(budget)
             }
 
-            /// The budget of the batches to come, in the unit of the plan's cost; 0 when the plan has none.
+            /// The budget of the batches to come, in the unit of the plan's cost; 0 when the plan
+            /// has none.
             ///
             /// # Errors
             ///
@@ -335,8 +289,8 @@ macro_rules! plan_sampler {
     };
 }
 
-/// A sampler whose budget can be lowered: [`BucketSampler`], [`SequentialSampler`], or either by `&mut`. What a
-/// [`MemoryGuard`](crate::memory::MemoryGuard) watches over.
+/// A sampler whose budget can be lowered: [`BucketSampler`], [`SequentialSampler`], or either by
+/// `&mut`. What a [`MemoryGuard`](crate::memory::MemoryGuard) watches over.
 pub trait PlanSampler: HoldsSampler {}
 
 impl<S: PlanSampler> PlanSampler for &mut S {}
@@ -356,16 +310,20 @@ macro_rules! one_way {
     };
 }
 
+#[cfg(feature = "stream")]
+pub(crate) use one_way;
+
 /// The native order: shuffled, resumable, with random access.
 ///
-/// Each epoch permutes the samples inside each bucket of the plan and the batches of the epoch. A batch is a pure function of plan, seed,
-/// epoch and step, so that nothing is shuffled in memory, seeking costs what stepping costs, and ranks need not talk to each other.
+/// Each epoch permutes the samples inside each bucket of the plan and the batches of the epoch. A
+/// batch is a pure function of plan, seed, epoch and step, so that nothing is shuffled in memory,
+/// seeking costs what stepping costs, and ranks need not talk to each other.
 ///
 /// ```
 /// use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
 ///
 /// let sizes = Sizes::from_fn(1000, |i| (1 + i % 90) as f64)?;
-/// let plan = Plan::new(&sizes, PlanOptions::new().budget(2048.0))?;
+/// let plan = Plan::new(&sizes, &PlanOptions::new().budget(2048.0))?;
 /// let mut sampler = BucketSampler::new(&plan, &SamplerOptions::new().seed(7))?;
 /// assert_eq!(sampler.len() as u64, sampler.batch_count());
 ///
@@ -390,18 +348,19 @@ impl BucketSampler {
     ///
     /// [`Error::Argument`] for options that break a rule.
     pub fn new(plan: &Plan, options: &SamplerOptions) -> Result<Self, Error> {
-        Ok(BucketSampler { handle: SamplerHandle::bucket(&plan.handle, &options.raw())? })
+        Ok(BucketSampler { handle: SamplerHandle::bucket(&plan.handle, &options.raw)? })
     }
 }
 
 plan_sampler!(BucketSampler);
 
-/// The plan's batches unshuffled: buckets by ascending size, samples by size, then by index. For evaluation.
+/// The plan's batches unshuffled: buckets by ascending size, samples by size, then by index. For
+/// evaluation.
 ///
 /// ```
 /// use libsab::{Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
 ///
-/// let plan = Plan::new(&Sizes::copied(&[30u8, 10, 20])?, PlanOptions::new().batch_size(2))?;
+/// let plan = Plan::new(&Sizes::copied(&[30u8, 10, 20])?, &PlanOptions::new().batch_size(2))?;
 /// let batches: Vec<_> = SequentialSampler::new(&plan, &SamplerOptions::new())?.collect::<Result<_, _>>()?;
 /// let indices: Vec<i64> = batches.into_iter().flat_map(|batch| batch.indices).collect();
 /// assert_eq!(indices, [1, 2, 0]);
@@ -418,20 +377,22 @@ impl SequentialSampler {
     ///
     /// [`Error::Argument`] for options that break a rule.
     pub fn new(plan: &Plan, options: &SamplerOptions) -> Result<Self, Error> {
-        Ok(SequentialSampler { handle: SamplerHandle::sequential(&plan.handle, &options.raw())? })
+        Ok(SequentialSampler { handle: SamplerHandle::sequential(&plan.handle, &options.raw)? })
     }
 }
 
 plan_sampler!(SequentialSampler);
 
-/// The costliest batches that an epoch of a plan can have, costliest first: see [`Plan::worst_batches`].
+/// The costliest batches that an epoch of a plan can have, costliest first: see
+/// [`Plan::worst_batches`].
 pub struct WorstBatches {
     pub(crate) handle: SamplerHandle<'static>,
 }
 
 random_access!(WorstBatches);
 
-/// Greedy batches in the order of the indices: a batch closes before its total would exceed the maximum.
+/// Greedy batches in the order of the indices: a batch closes before its total would exceed the
+/// maximum.
 ///
 /// A sample over the maximum alone is skipped, counted, and said on the log.
 ///
@@ -451,8 +412,9 @@ pub struct SizeAwareSampler<'a> {
 }
 
 impl<'a> SizeAwareSampler<'a> {
-    /// Finds the batches in one pass; 24 bytes a batch. The indices are copied; `None` stands for 0, 1, 2, ... Borrowed sizes stay
-    /// borrowed. The largest total of a batch is finite and at least 0; of the options, seed and `worst_first` are not used.
+    /// Finds the batches in one pass; 24 bytes a batch. The indices are copied; `None` stands for
+    /// 0, 1, 2, ... Borrowed sizes stay borrowed. The largest total of a batch is finite and at
+    /// least 0; of the options, seed and `worst_first` are not used.
     ///
     /// # Errors
     ///
@@ -464,33 +426,34 @@ impl<'a> SizeAwareSampler<'a> {
         options: &SamplerOptions,
     ) -> Result<Self, Error> {
         let handle =
-            SamplerHandle::size_aware(indices, &sizes.handle, max_total_size, &options.raw())?;
+            SamplerHandle::size_aware(indices, &sizes.handle, max_total_size, &options.raw)?;
         Ok(SizeAwareSampler { handle })
     }
 }
 
 random_access!(SizeAwareSampler<'a>);
 
-/// The rule of [`SizeAwareSampler`] over a source that is read as the batches are: one rank, length unknown, no random access.
+/// The rule of [`SizeAwareSampler`] over a source that is read as the batches are: one rank, length
+/// unknown, no random access.
 ///
-/// An item is an error when the source's closure failed; the batch under way is kept, and the next call goes on with the sample that
-/// failed.
+/// An item is an error when the source's closure failed; the batch under way is kept, and the next
+/// call goes on with the sample that failed.
 pub struct SizeAwareStream<'a> {
     handle: SamplerHandle<'a>,
 }
 
 impl<'a> SizeAwareStream<'a> {
-    /// Batches of what `source(epoch, position)` gives: an index, any number, and its size, finite and at least 0; `None` when there
-    /// are no more. The position is 0 when the epoch begins (again), then one more each time. `max_total_size` is finite and at
-    /// least 0.
+    /// Batches of the samples of a closure. `source(epoch, position)` gives an index, any number,
+    /// and its size, finite and at least 0; `None` at the end. The position is 0 when the epoch
+    /// begins (again), then one more each time. `max_total_size` is finite and at least 0.
     ///
     /// ```
     /// use libsab::SizeAwareStream;
     ///
     /// let lengths = [4.0, 3.0, 9.0, 5.0];
-    /// let stream = SizeAwareStream::new(8.0, |_epoch, position| {
+    /// let stream = SizeAwareStream::from_fn(8.0, |_epoch, position| {
     ///     let length = *lengths.get(position as usize)?;
-    ///     Some(Ok::<_, std::io::Error>((position as i64, length)))
+    ///     Some((position as i64, length))
     /// })?;
     /// let batches: Vec<_> = stream.map(|batch| Ok(batch?.indices)).collect::<Result<_, libsab::Error>>()?;
     /// assert_eq!(batches, [vec![0, 1], vec![3]]);
@@ -500,17 +463,27 @@ impl<'a> SizeAwareStream<'a> {
     /// # Errors
     ///
     /// [`Error::Argument`] for a maximum that breaks the rule.
-    pub fn new<E: Into<BoxError>>(
+    pub fn from_fn(
         max_total_size: f64,
-        mut source: impl FnMut(u64, u64) -> Option<Result<(i64, f64), E>> + Send + 'a,
+        mut source: impl FnMut(u64, u64) -> Option<(i64, f64)> + Send + 'a,
     ) -> Result<Self, Error> {
-        let source = Box::new(move |epoch, position| {
-            source(epoch, position).map(|sample| sample.map_err(Into::into))
-        });
-        Ok(SizeAwareStream { handle: SamplerHandle::size_aware_stream(source, max_total_size)? })
+        Self::try_from_fn(max_total_size, move |epoch, position| Ok(source(epoch, position)))
     }
 
-    /// As [`SizeAwareStream::new`], with an iterator for each epoch.
+    /// As [`SizeAwareStream::from_fn`], with a closure that may fail.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for a maximum that breaks the rule.
+    pub fn try_from_fn(
+        max_total_size: f64,
+        source: impl FnMut(u64, u64) -> Result<Option<(i64, f64)>, BoxError> + Send + 'a,
+    ) -> Result<Self, Error> {
+        let handle = SamplerHandle::size_aware_stream(Box::new(source), max_total_size)?;
+        Ok(SizeAwareStream { handle })
+    }
+
+    /// As [`SizeAwareStream::from_fn`], with an iterator for each epoch.
     ///
     /// ```
     /// let lengths = [4.0, 3.0, 9.0, 5.0];
@@ -530,11 +503,11 @@ impl<'a> SizeAwareStream<'a> {
         I: Iterator<Item = (i64, f64)> + Send + 'a,
     {
         let mut current = None;
-        Self::new(max_total_size, move |epoch, position| {
+        Self::from_fn(max_total_size, move |epoch, position| {
             if position == 0 {
                 current = Some(samples(epoch));
             }
-            current.as_mut()?.next().map(Ok::<_, BoxError>)
+            current.as_mut()?.next()
         })
     }
 }
@@ -550,71 +523,76 @@ pub enum TorchShuffle {
     /// Samples of each bucket are permuted, the bucket of each batch is drawn.
     #[default]
     All,
-    /// Samples of a bucket by index, the bucket of each batch is drawn: for callers who permute themselves.
+    /// Samples of a bucket by index, the bucket of each batch is drawn: for callers who permute
+    /// themselves.
     Buckets,
 }
 
-/// How a [`TorchSampler`] forms and shuffles batches.
-#[derive(Default)]
-#[must_use]
-pub struct TorchOptions<'a> {
-    seed: u64,
-    shuffle: TorchShuffle,
-    greedy: Option<(f64, Box<SizeFn<'a>>)>,
+constants! {
+    TorchShuffle {
+        None = SAB_TORCH_SHUFFLE_NONE,
+        All = SAB_TORCH_SHUFFLE_ALL,
+        Buckets = SAB_TORCH_SHUFFLE_BUCKETS,
+    }
+}
+
+options! {
+/// How a [`TorchSampler`] forms and shuffles batches. By default seed 0, everything shuffled, the
+/// plan's batch sizes.
+///
+/// ```
+/// use libsab::{TorchOptions, TorchShuffle};
+///
+/// let options = TorchOptions::new().seed(5).shuffle(TorchShuffle::Buckets);
+/// ```
+pub struct TorchOptions<'a>: sab_torch_sampler_options {
+    size: KeptHook<SizeFn<'a>>,
+}
 }
 
 impl<'a> TorchOptions<'a> {
-    /// Seed 0, everything shuffled, the plan's batch sizes.
-    pub fn new() -> Self {
-        Self::default()
+    setters! {
+        /// As `torch.Generator().manual_seed(seed)`.
+        seed(seed: u64) => seed = seed;
+        /// What to shuffle; [`TorchShuffle::All`].
+        shuffle(shuffle: TorchShuffle) => shuffle = shuffle.raw();
     }
 
-    /// As `torch.Generator().manual_seed(seed)`.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
+    /// Greedy batches by `size` instead of the plan's batch sizes. The closure is called once for
+    /// each sample of an epoch, as batches are formed. `max_total_size` is finite and at least 0.
+    pub fn max_total_size(
+        self,
+        max_total_size: f64,
+        size: impl Fn(usize) -> f64 + Send + Sync + 'a,
+    ) -> Self {
+        self.try_max_total_size(max_total_size, move |index| Ok(size(index)))
     }
 
-    /// What to shuffle; [`TorchShuffle::All`].
-    pub fn shuffle(mut self, shuffle: TorchShuffle) -> Self {
-        self.shuffle = shuffle;
-        self
-    }
-
-    /// Greedy batches by `size` instead of the plan's batch sizes: asked once for each sample of an epoch, as batches are formed.
-    /// `max_total_size` is finite and at least 0.
-    pub fn max_total_size<E: Into<BoxError>>(
+    /// As [`max_total_size`](Self::max_total_size), with a closure that may fail. The sampler then
+    /// gives its error as [`Error::Callback`].
+    pub fn try_max_total_size(
         mut self,
         max_total_size: f64,
-        mut size: impl FnMut(usize) -> Result<f64, E> + Send + 'a,
+        size: impl Fn(usize) -> Result<f64, BoxError> + Send + Sync + 'a,
     ) -> Self {
-        self.greedy =
-            Some((max_total_size, Box::new(move |index| size(index).map_err(Into::into))));
+        self.raw.max_total_size = max_total_size;
+        self.size = KeptHook(Some(Arc::new(size)));
         self
     }
 }
 
-impl fmt::Debug for TorchOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TorchOptions")
-            .field("seed", &self.seed)
-            .field("shuffle", &self.shuffle)
-            .field("max_total_size", &self.greedy.as_ref().map(|greedy| greedy.0))
-            .finish_non_exhaustive()
-    }
-}
-
-/// The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without torch.
+/// The order of `BucketBatchSampler` of bionemo-size-aware-batching 1.0.0, seed for seed, without
+/// torch.
 ///
-/// One rank. Each epoch goes on from the generator and the order that the epoch before left, so there is no random access. Keeps 8 bytes a
-/// sample.
+/// One rank. Each epoch goes on from the generator and the order that the epoch before left, so
+/// there is no random access. Keeps 8 bytes a sample.
 ///
 /// ```
 /// use libsab::{Buckets, Plan, PlanOptions, Sizes, TorchOptions, TorchSampler};
 ///
 /// let sizes = Sizes::from_fn(25, |i| i as f64)?;
 /// let options = PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 6.0, 15.0, 25.0])).batch_size(3);
-/// let mut sampler = TorchSampler::new(&Plan::new(&sizes, options)?, TorchOptions::new().seed(0))?;
+/// let mut sampler = TorchSampler::new(&Plan::new(&sizes, &options)?, &TorchOptions::new().seed(0))?;
 /// assert_eq!(sampler.next().unwrap()?.indices, [24, 17, 16]);
 /// # Ok::<(), libsab::Error>(())
 /// ```
@@ -623,20 +601,14 @@ pub struct TorchSampler<'a> {
 }
 
 impl<'a> TorchSampler<'a> {
-    /// A sampler on a plan made with [`Buckets::Boundaries`](crate::Buckets::Boundaries) and [`Tail::Keep`](crate::Tail::Keep) or
-    /// [`Tail::Drop`](crate::Tail::Drop).
+    /// A sampler on a plan made with [`Buckets::Boundaries`](crate::Buckets::Boundaries) and
+    /// [`Tail::Keep`](crate::Tail::Keep) or [`Tail::Drop`](crate::Tail::Drop).
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for another plan, or a maximum that breaks the rule.
-    pub fn new(plan: &Plan, options: TorchOptions<'a>) -> Result<Self, Error> {
-        let shuffle = match options.shuffle {
-            TorchShuffle::None => sys::SAB_TORCH_SHUFFLE_NONE,
-            TorchShuffle::All => sys::SAB_TORCH_SHUFFLE_ALL,
-            TorchShuffle::Buckets => sys::SAB_TORCH_SHUFFLE_BUCKETS,
-        };
-        let handle = SamplerHandle::torch(&plan.handle, options.seed, shuffle, options.greedy)?;
-        Ok(TorchSampler { handle })
+    pub fn new(plan: &Plan, options: &TorchOptions<'a>) -> Result<Self, Error> {
+        Ok(TorchSampler { handle: SamplerHandle::torch(&plan.handle, options)? })
     }
 
     /// Number of batches of an epoch.
@@ -664,58 +636,3 @@ impl<'a> TorchSampler<'a> {
 }
 
 one_way!(TorchSampler<'a>);
-
-/// The batches of [`Stream::readahead`](crate::stream::Stream::readahead) as a sampler: indices count the records of the source from 0 on, in
-/// the order in which they were read.
-///
-/// It has one epoch, which ends where the source does; [`set_epoch`](Self::set_epoch) begins at its first record again.
-///
-/// ```
-/// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
-/// use libsab::ReadaheadSampler;
-///
-/// let source = || Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new());
-/// let options = || ReadaheadOptions::new().budget(8.0).shuffle(false);
-/// let mut sampler = ReadaheadSampler::new(source()?, options())?;
-/// assert_eq!(sampler.next().unwrap()?.indices, [0, 2]);
-///
-/// let state = sampler.stream_state()?;
-/// let mut resumed = ReadaheadSampler::new(source()?, options())?;
-/// resumed.restore_stream(&state)?;
-/// assert_eq!(resumed.next().unwrap()?.indices, [1, 3]);
-/// # Ok::<(), libsab::Error>(())
-/// ```
-pub struct ReadaheadSampler {
-    handle: SamplerHandle<'static>,
-}
-
-impl ReadaheadSampler {
-    /// Batches of a stream of records with sizes.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Argument`] for options that break a rule, or no limit.
-    pub fn new(source: Stream, options: ReadaheadOptions) -> Result<Self, Error> {
-        Ok(ReadaheadSampler { handle: source.into_sampler(options)? })
-    }
-
-    /// Where the stream under it stands. Steps are not part of it: after a restore they count on from where they were.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::state`](crate::stream::Stream::state).
-    pub fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
-        self.handle.stream_state()
-    }
-
-    /// Goes on where a [state](Self::stream_state) was saved.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stream::restore`](crate::stream::Stream::restore).
-    pub fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
-        self.handle.restore_stream(state)
-    }
-}
-
-one_way!(ReadaheadSampler);

@@ -1,8 +1,11 @@
+use std::cell::RefCell;
 use std::fmt;
+use std::io;
 use std::ops::ControlFlow;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::Path;
 
-use crate::error::{BoxError, Error};
+use crate::error::{BoxError, Detail, Error};
 use crate::raw::{path_text, SizesHandle};
 
 mod sealed {
@@ -10,7 +13,9 @@ mod sealed {
 }
 
 /// A number that a size can be: `i8` to `i64`, `u8` to `u64`, `f32`, `f64`.
-pub trait Element: sealed::Sealed + Copy {
+pub trait Element:
+    sealed::Sealed + Copy + Send + Sync + UnwindSafe + RefUnwindSafe + 'static
+{
     #[doc(hidden)]
     const DTYPE: i32;
     #[doc(hidden)]
@@ -34,9 +39,11 @@ elements!(i8 => SAB_INT8, i16 => SAB_INT16, i32 => SAB_INT32, i64 => SAB_INT64,
 
 /// The sizes of a data set, for as long as the memory under them is borrowed.
 ///
-/// A size is any finite number from 0 to 2^53. NaN, infinity, negative numbers and larger ones are refused, with index and value, when
-/// the sizes are read: by [`Plan::new`](crate::Plan::new), [`create_buckets`] or a sampler over sizes. A size of zero costs as much as the
-/// smallest size above zero, since an empty sample takes a row of its batch all the same. At most 4,294,967,295 samples.
+/// A size is any finite number from 0 to 2^53. NaN, infinity, negative numbers and larger ones are
+/// refused, with index and value, when the sizes are read: by [`Plan::new`](crate::Plan::new),
+/// [`create_buckets`] or a sampler over sizes. A size of zero costs as much as the smallest size
+/// above zero, since an empty sample takes a row of its batch all the same. At most 4,294,967,295
+/// samples.
 ///
 /// ```
 /// use libsab::Sizes;
@@ -51,7 +58,8 @@ pub struct Sizes<'a> {
 }
 
 impl<'a> Sizes<'a> {
-    /// Sizes in memory, which is not copied: a plan copies what it needs, a [`SizeAwareSampler`](crate::SizeAwareSampler) goes on borrowing.
+    /// Sizes in memory, which is not copied: a plan copies what it needs, a
+    /// [`SizeAwareSampler`](crate::SizeAwareSampler) goes on borrowing.
     ///
     /// ```compile_fail,E0597
     /// use libsab::{SamplerOptions, SizeAwareSampler, Sizes};
@@ -70,7 +78,8 @@ impl<'a> Sizes<'a> {
         Self::strided(data, 1)
     }
 
-    /// Every `step`-th element of `data`, from the first: the first column of a table of `step` columns. `step` is at least 1.
+    /// Every `step`-th element of `data`, from the first: the first column of a table of `step`
+    /// columns. `step` is at least 1.
     ///
     /// ```
     /// let table = [12u32, 900, 7, 901, 30, 902];    // (size, something else) of three samples
@@ -84,7 +93,7 @@ impl<'a> Sizes<'a> {
     /// [`Error::Argument`] for a step of 0, or more samples than there may be.
     pub fn strided<T: Element>(data: &'a [T], step: usize) -> Result<Self, Error> {
         if step == 0 {
-            return Err(Error::Argument("step = 0: must be at least 1".into()));
+            return Err(Error::argument_error("step = 0: must be at least 1"));
         }
         Ok(Sizes { handle: SizesHandle::borrow(data, step)? })
     }
@@ -119,11 +128,33 @@ impl Sizes<'static> {
         Ok(Sizes { handle: SizesHandle::copy(data)? })
     }
 
+    /// Sizes that own their memory; nothing is copied.
+    ///
+    /// ```
+    /// use libsab::{SamplerOptions, SizeAwareSampler, Sizes};
+    ///
+    /// let sampler = {
+    ///     let sizes = Sizes::from_vec(vec![4u32, 3, 9])?;
+    ///     SizeAwareSampler::new(None, &sizes, 9.0, &SamplerOptions::new())?
+    /// };
+    /// assert_eq!(sampler.count(), 2);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Sizes::borrowed`].
+    pub fn from_vec<T: Element>(data: Vec<T>) -> Result<Self, Error> {
+        Ok(Sizes { handle: SizesHandle::own(data)? })
+    }
+
     /// Reads a NumPy `.npy` file of one dimension into memory.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when it cannot be read; [`Error::Format`] when it is truncated, big-endian or not such a file; [`Error::NoMemory`].
+    /// [`Error::Io`] when it cannot be read; [`Error::Format`] when it is truncated, big-endian or
+    /// not such a file; [`Error::NoMemory`].
+    #[cfg(feature = "files")]
     pub fn open_npy(path: impl AsRef<Path>) -> Result<Self, Error> {
         Ok(Sizes { handle: of_file(path.as_ref(), SizesHandle::read_npy)? })
     }
@@ -132,12 +163,14 @@ impl Sizes<'static> {
     ///
     /// # Safety
     ///
-    /// While the sizes or a sampler on them live, nobody may truncate the file (a read behind its end stops the process with SIGBUS) or write to
-    /// it. To replace it, rename a new file over it.
+    /// While the sizes or a sampler on them live, nobody may truncate the file (a read behind its
+    /// end stops the process with SIGBUS) or write to it. To replace it, rename a new file over it.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when it cannot be opened or mapped; [`Error::Format`] when it is truncated, big-endian or not such a file.
+    /// [`Error::Io`] when it cannot be opened or mapped; [`Error::Format`] when it is truncated,
+    /// big-endian or not such a file.
+    #[cfg(feature = "files")]
     #[allow(unsafe_code)]
     pub unsafe fn map_npy(path: impl AsRef<Path>) -> Result<Self, Error> {
         // SAFETY: the caller's promise.
@@ -162,16 +195,20 @@ impl Sizes<'static> {
 
     /// As [`Sizes::from_fn`], with a closure that may fail.
     ///
+    /// ```
+    /// let words = ["7", "12", "x"];
+    /// let sizes = libsab::Sizes::try_from_fn(words.len(), |i| Ok(words[i].parse()?));
+    /// assert!(matches!(sizes, Err(libsab::Error::Callback(_))));
+    /// ```
+    ///
     /// # Errors
     ///
     /// Also [`Error::Callback`] with the closure's own error.
-    pub fn try_from_fn<E: Into<BoxError>>(
+    pub fn try_from_fn(
         count: usize,
-        mut size: impl FnMut(usize) -> Result<f64, E>,
+        size: impl FnMut(usize) -> Result<f64, BoxError>,
     ) -> Result<Self, Error> {
-        Ok(Sizes {
-            handle: SizesHandle::callback(count, |index| size(index).map_err(Into::into), None)?,
-        })
+        Ok(Sizes { handle: SizesHandle::callback(count, size, None)? })
     }
 
     /// As [`Sizes::try_from_fn`], followed by `progress(done, total)`, which may stop it.
@@ -179,44 +216,53 @@ impl Sizes<'static> {
     /// ```
     /// use std::ops::ControlFlow;
     ///
-    /// let asked = libsab::Sizes::try_from_fn_with_progress(
+    /// let sizes = libsab::Sizes::try_from_fn_with_progress(
     ///     1_000_000,
-    ///     |_| Ok::<_, std::io::Error>(1.0),
+    ///     |_| Ok(1.0),
     ///     |done, total| if 2 * done < total { ControlFlow::Continue(()) } else { ControlFlow::Break(()) },
     /// );
-    /// assert!(matches!(asked, Err(libsab::Error::Cancelled)));
+    /// assert!(matches!(sizes, Err(libsab::Error::Cancelled)));
     /// ```
     ///
     /// # Errors
     ///
     /// Also [`Error::Cancelled`].
-    pub fn try_from_fn_with_progress<E: Into<BoxError>>(
+    pub fn try_from_fn_with_progress(
         count: usize,
-        mut size: impl FnMut(usize) -> Result<f64, E>,
-        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+        size: impl FnMut(usize) -> Result<f64, BoxError>,
+        progress: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Self, Error> {
-        let size = |index| size(index).map_err(Into::into);
-        Ok(Sizes { handle: SizesHandle::callback(count, size, Some(&mut progress))? })
+        let progress = RefCell::new(progress);
+        Ok(Sizes { handle: SizesHandle::callback(count, size, Some(&progress))? })
     }
 }
 
-/// What is made of the bytes of a file.
+impl<T: Element> TryFrom<Vec<T>> for Sizes<'static> {
+    type Error = Error;
+
+    fn try_from(data: Vec<T>) -> Result<Self, Error> {
+        Sizes::from_vec(data)
+    }
+}
+
+/// Makes an object of the bytes of a file.
 pub(crate) fn of_file<T>(
     path: &Path,
     make: impl FnOnce(&[u8]) -> Result<T, Error>,
 ) -> Result<T, Error> {
     path_text(path)?; // without a NUL, as wherever the library takes names
-    let refuse = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::OutOfMemory => {
-            Error::NoMemory(format!("cannot read {path:?}: {error}"))
+    let refuse = |error: io::Error| {
+        let text = format!("cannot read {path:?}: {error}");
+        match error.kind() {
+            io::ErrorKind::OutOfMemory => Error::NoMemory(Detail::new(text)),
+            kind => Error::Io(io::Error::new(kind, text)),
         }
-        _ => Error::Io(format!("cannot read {path:?}: {error}")),
     };
     if !std::fs::metadata(path).map_err(refuse)?.is_file() {
-        return Err(Error::Io(format!("cannot read {path:?}: must be a regular file")));
+        return Err(Error::io(format!("cannot read {path:?}: must be a regular file")));
     }
     make(&std::fs::read(path).map_err(refuse)?).map_err(|error| match error {
-        Error::Format(message) => Error::Format(format!("{path:?}: {message}")),
+        Error::Format(detail) => Error::Format(Detail::new(format!("{path:?}: {detail}"))),
         other => other,
     })
 }
@@ -229,33 +275,40 @@ impl fmt::Debug for Sizes<'_> {
 
 /// The intervals that [`create_buckets`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CreatedBuckets {
-    /// Edges, ascending: interval `i` is `boundaries[i] .. boundaries[i + 1]`, the upper edge not in it.
+    /// Edges, ascending: interval `i` is `boundaries[i] .. boundaries[i + 1]`, the upper edge not
+    /// in it.
     pub boundaries: Vec<i64>,
     /// Samples in each interval.
-    pub bucket_sizes: Vec<i64>,
+    pub bucket_sizes: Vec<u64>,
 }
 
-/// Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each, none wider than `max_width`.
+/// Cuts whole-number sizes into the narrowest intervals that hold `min_bucket_count` samples each,
+/// none wider than `max_width`.
 ///
-/// Starting at the smallest size, an interval grows by one distinct size at a time until it holds `min_bucket_count` samples or would
-/// become wider than `max_width`; a gap wider than `max_width` gives empty intervals of exactly `max_width`.
+/// Starting at the smallest size, an interval grows by one distinct size at a time until it holds
+/// `min_bucket_count` samples or would become wider than `max_width`; a gap wider than `max_width`
+/// gives empty intervals of exactly `max_width`.
 ///
 /// ```
 /// let lengths = [1i64, 2, 2, 3, 10, 11, 12];
 /// let found = libsab::create_buckets(&libsab::Sizes::borrowed(&lengths)?, 5, 3)?;
-/// assert_eq!(found.bucket_sizes.iter().sum::<i64>(), 7);
+/// assert_eq!(found.bucket_sizes.iter().sum::<u64>(), 7);
 /// # Ok::<(), libsab::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] for sizes that are not of an integer type, no sizes, or a `max_width` or `min_bucket_count` below 1.
+/// [`Error::Argument`] for sizes that are not of an integer type, no sizes, or a `max_width` or
+/// `min_bucket_count` below 1.
 pub fn create_buckets(
     sizes: &Sizes<'_>,
     max_width: i64,
-    min_bucket_count: i64,
+    min_bucket_count: u64,
 ) -> Result<CreatedBuckets, Error> {
-    let (boundaries, bucket_sizes) = sizes.handle.create_buckets(max_width, min_bucket_count)?;
+    let min_bucket_count = i64::try_from(min_bucket_count).unwrap_or(i64::MAX);
+    let (boundaries, counts) = sizes.handle.create_buckets(max_width, min_bucket_count)?;
+    let bucket_sizes = counts.into_iter().map(i64::unsigned_abs).collect();
     Ok(CreatedBuckets { boundaries, bucket_sizes })
 }

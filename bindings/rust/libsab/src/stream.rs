@@ -1,8 +1,8 @@
 //! Streams: pipelines of records that can be stopped anywhere and go on at the next record.
 //!
-//! A source gives records; stages turn, group and shuffle them. What is larger than memory is read as it is needed, batches have like sizes,
-//! and a [state](Stream::state) of a few kilobytes goes on at exactly the next record, in this process or another, on this number of ranks or
-//! another.
+//! A source gives records; stages turn, group and shuffle them. What is larger than memory is read
+//! as it is needed, batches have like sizes, and a [state](Stream::state) of a few kilobytes goes
+//! on at exactly the next record, in this process or another, on this number of ranks or another.
 //!
 //! ```
 //! use libsab::stream::{FilesOptions, ListOptions, Made, ReadaheadOptions, Stream};
@@ -19,19 +19,20 @@
 //!         .files(&FilesOptions::new())?                                                   // 2: their lines
 //!         .prefetch(10_000)?                                                              // 3: read in a thread
 //!         .block_shuffle(1_000, 2)?                                                       // 4: shuffled in blocks
-//!         .recurrent("0", |count, line| {                                                 // 5: numbered
+//!         .try_recurrent("0", |count, line| {                                             // 5: numbered
 //!             let count: u64 = std::str::from_utf8(count)?.parse()?;
-//!             let numbered = [count.to_string().as_bytes(), b" ", line.bytes()].concat();
-//!             Ok::<_, libsab::BoxError>((Made::bytes((count + 1).to_string()), Made::bytes(numbered)))
+//!             let numbered = [count.to_string().as_bytes(), b" ", line.bytes()?].concat();
+//!             Ok((Made::bytes((count + 1).to_string()), Made::bytes(numbered)))
 //!         })?
-//!         .random_map(3, |random, line| {                                                 // 6: cropped by chance
-//!             let keep = if random.real() < 0.1 { random.below(line.bytes().len() as u64) } else { line.bytes().len() as u64 };
-//!             Made::bytes(&line.bytes()[..keep as usize])
+//!         .try_random_map(3, |random, line| {                                             // 6: cropped at random
+//!             let line = line.bytes()?;
+//!             let keep = if random.real() < 0.1 { random.below(line.len() as u64) } else { line.len() as u64 };
+//!             Ok(Made::bytes(&line[..keep as usize]))
 //!         })?
-//!         .map_parallel(2, |line| {                                                       // 7: measured, in two threads
-//!             Made::same().sized(line.bytes().split(|byte| *byte == b' ').count() as f64)
+//!         .try_map_parallel(2, |line| {                                                   // 7: measured, in two threads
+//!             Ok(Made::same().sized(line.bytes()?.split(|byte| *byte == b' ').count() as f64))
 //!         })?
-//!         .readahead(ReadaheadOptions::new().budget(256.0).read_ahead(500).carry_over(true))?  // 8: batches of like sizes
+//!         .readahead(&ReadaheadOptions::new().budget(256.0).read_ahead(500).carry_over(true))?  // 8: batches of like sizes
 //!         .prefetch(16)?                                                                  // 9: made ahead
 //!         .rank(rank, world_size)                                                         // 10: this rank's
 //! };
@@ -39,8 +40,9 @@
 //! let mut stream = pipeline(0, 2)?;
 //! for _ in 0..20 {
 //!     let batch = stream.next().expect("there are always more")?;
-//!     let longest = batch.records().next().map_or(0.0, |line| line.size());
-//!     assert!(longest * batch.records().len() as f64 <= 256.0);
+//!     let lines = batch.records()?;
+//!     let longest = lines.clone().next().map_or(0.0, |line| line.size());
+//!     assert!(longest * lines.len() as f64 <= 256.0);
 //! }
 //!
 //! let state = stream.state()?;                        // store it with the checkpoint
@@ -53,35 +55,44 @@
 //!
 //! # Records
 //!
-//! A record is bytes, or a list of records; values of other kinds travel as the bytes that they are written as. Each has a size, which is what
-//! batches count: its number of bytes where nothing else was said, and of a list the sum.
+//! A record is bytes, or a list of records; values of other kinds travel as the bytes that they are
+//! written as. Each has a size, which is what batches count: its number of bytes where nothing else
+//! was said, and of a list the sum.
 //!
 //! # Closures
 //!
-//! Closures run in the thread that takes the records, but for [`Stream::map_parallel`], and for those of a source or a stage under
-//! [`Stream::prefetch`]: these run in threads of the library, one at a time. So all of them own what they use (`'static`) and are `Send`.
-//! They are dropped with the stream. When a closure drops its own stream in such a thread, they are dropped in that thread, after the closure has returned.
+//! A closure gives a value, or, where the name of the method begins with `try_`, a result of it.
 //!
-//! What a closure fails with comes to the caller of [`Stream::next`] when it is the turn of its record: an error as [`Error::Callback`], a
-//! panic as a panic. The next call calls the closure again, with the same record: nothing is lost. So that a restore gives what was there
-//! before, closures must make the same of the same record, and have no memory of their own: what is to be remembered is the state of
-//! [`Stream::recurrent`], what is by chance is drawn in [`Stream::random_map`].
+//! Closures run in the thread that takes the records, but for [`Stream::map_parallel`], and for
+//! those of a source or a stage under [`Stream::prefetch`]: these run in threads of the library,
+//! one at a time. So all of them own what they use (`'static`) and are `Send`. They are dropped
+//! with the stream. When a closure drops its own stream in such a thread, they are dropped in that
+//! thread, after the closure has returned.
 //!
-//! With the same seed, the orders are those of infinibatch; random choices are those of Python's `random.Random`.
+//! What a closure fails with comes to the caller of [`Stream::next`] when it is the turn of its
+//! record: an error as [`Error::Callback`], a panic as a panic. The next call calls the closure
+//! again, with the same record: nothing is lost. So that a restore gives what was there before,
+//! closures must make the same of the same record, and have no memory of their own: what is to be
+//! remembered is the state of [`Stream::recurrent`], what is by chance is drawn in
+//! [`Stream::random_map`].
+//!
+//! With the same seed, the orders are those of infinibatch; random choices are those of Python's
+//! `random.Random`.
 
 use std::fmt;
 use std::iter::FusedIterator;
-use std::mem::size_of;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use sab_sys as sys;
-
+use crate::batch::{Batch, BatchRef};
 use crate::error::{BoxError, Error};
-use crate::raw::{Limits, NumberFn, RandomHandle, RecordView, SamplerHandle, StreamHandle};
+use crate::options::{constants, options, setters, KeptHook};
+use crate::raw::{certain, NumberFn, RandomHandle, RecordView, SamplerHandle, StreamHandle};
+use crate::sampler::{one_way, sampler};
 use crate::sizes::Element;
 
-// ---- records ------------------------------------------------------------------------------------------------------------
+// ---- records ------------------------------------------------------------------------------------
 
 /// A record that belongs to a stream, which cannot move on while it is held.
 #[derive(Clone, Copy)]
@@ -108,35 +119,40 @@ impl<'a> RecordRef<'a> {
     pub fn content(&self) -> Content<'a> {
         match self.view.bytes() {
             Some(bytes) => Content::Bytes(bytes),
-            None => Content::List(self.records()),
+            None => Content::List(Records { views: self.view.list().unwrap_or_default().iter() }),
         }
     }
 
     /// The bytes.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When it is a list.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.view.bytes().expect("a record that is a list has no bytes")
+    /// [`Error::Argument`] for a list.
+    pub fn bytes(&self) -> Result<&'a [u8], Error> {
+        self.view.bytes().ok_or_else(not_bytes)
     }
 
-    /// The number whose bytes these are, such as one of [`Stream::array`].
+    /// The number that the bytes are, such as one of [`Stream::array`].
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When it is a list, or of another length than such a number.
-    pub fn number<T: Element>(&self) -> T {
-        T::from_bytes(self.bytes()).expect("a record of another length is not such a number")
+    /// [`Error::Argument`] for a list, or for bytes of another length than such a number.
+    pub fn number<T: Element>(&self) -> Result<T, Error> {
+        let bytes = self.bytes()?;
+        T::from_bytes(bytes).ok_or_else(|| {
+            let (length, wanted) = (bytes.len(), std::mem::size_of::<T>());
+            Error::argument_error(format!("record.len() = {length}: must be {wanted} bytes"))
+        })
     }
 
     /// The records of the list.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When it is bytes.
-    pub fn records(&self) -> Records<'a> {
-        Records { views: self.view.list().expect("a record of bytes is not a list").iter() }
+    /// [`Error::Argument`] for bytes.
+    pub fn records(&self) -> Result<Records<'a>, Error> {
+        let views = self.view.list().ok_or_else(not_a_list)?;
+        Ok(Records { views: views.iter() })
     }
 
     /// A copy.
@@ -149,6 +165,14 @@ impl<'a> RecordRef<'a> {
             }
         }
     }
+}
+
+fn not_bytes() -> Error {
+    Error::argument_error("record = list: must be bytes")
+}
+
+fn not_a_list() -> Error {
+    Error::argument_error("record = bytes: must be a list")
 }
 
 impl fmt::Debug for RecordRef<'_> {
@@ -222,25 +246,25 @@ impl Record {
 
     /// The bytes.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When it is a list.
-    pub fn bytes(&self) -> &[u8] {
+    /// [`Error::Argument`] for a list.
+    pub fn bytes(&self) -> Result<&[u8], Error> {
         match self {
-            Record::Bytes { bytes, .. } => bytes,
-            Record::List { .. } => panic!("a record that is a list has no bytes"),
+            Record::Bytes { bytes, .. } => Ok(bytes),
+            Record::List { .. } => Err(not_bytes()),
         }
     }
 
     /// The records of the list.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// When it is bytes.
-    pub fn records(&self) -> &[Record] {
+    /// [`Error::Argument`] for bytes.
+    pub fn records(&self) -> Result<&[Record], Error> {
         match self {
-            Record::List { records, .. } => records,
-            Record::Bytes { .. } => panic!("a record of bytes is not a list"),
+            Record::List { records, .. } => Ok(records),
+            Record::Bytes { .. } => Err(not_a_list()),
         }
     }
 }
@@ -303,25 +327,7 @@ made_of_others!(bytes: &Vec<u8> => bytes.as_slice(), text: &String => text.as_st
                 path: PathBuf => path.as_os_str().as_encoded_bytes(), path: &PathBuf => path.as_os_str().as_encoded_bytes(),
                 path: &Path => path.as_os_str().as_encoded_bytes());
 
-/// What a closure may answer: a value, or a result whose error comes back as [`Error::Callback`].
-pub trait Answer<T> {
-    /// The value, or the error.
-    fn answer(self) -> Result<T, BoxError>;
-}
-
-impl<T> Answer<T> for T {
-    fn answer(self) -> Result<T, BoxError> {
-        Ok(self)
-    }
-}
-
-impl<T, E: Into<BoxError>> Answer<T> for Result<T, E> {
-    fn answer(self) -> Result<T, BoxError> {
-        self.map_err(Into::into)
-    }
-}
-
-/// Chance, while a closure of [`Stream::random_map`] runs. What is drawn is part of the state.
+/// The random generator of [`Stream::random_map`], while its closure runs. It is part of the state.
 pub struct Random<'a> {
     pub(crate) handle: RandomHandle<'a>,
 }
@@ -337,7 +343,8 @@ impl Random<'_> {
         self.handle.below(limit)
     }
 
-    /// So many random bits, 1 to 64, as a number, as Python's `getrandbits(bits)`; other numbers of bits give 0.
+    /// So many random bits, 1 to 64, as a number, as Python's `getrandbits(bits)`; other numbers of
+    /// bits give 0.
     pub fn bits(&mut self, bits: u32) -> u64 {
         self.handle.bits(bits)
     }
@@ -349,72 +356,28 @@ impl fmt::Debug for Random<'_> {
     }
 }
 
-// ---- options ------------------------------------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
-/// How a list is gone through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct ListOptions {
-    infinite: bool,
-    shuffle: bool,
-    seed: u64,
-    rank: u64,
-    world_size: u64,
-}
-
-impl Default for ListOptions {
-    fn default() -> Self {
-        Self::new()
-    }
+options! {
+/// How a list is iterated. By default once, by one rank.
+#[derive(Copy)]
+pub struct ListOptions: sab_list_stream_options {}
 }
 
 impl ListOptions {
-    /// Once, by one rank.
-    pub const fn new() -> Self {
-        // The values of SAB_LIST_STREAM_OPTIONS_INIT.
-        ListOptions { infinite: false, shuffle: false, seed: 0, rank: 0, world_size: 1 }
-    }
-
-    /// Whether it never ends. A list that ends gives each rank a consecutive block, so that the ranks in order give the list; one that
-    /// does not, each rank every `world_size`-th record.
-    pub const fn infinite(mut self, infinite: bool) -> Self {
-        self.infinite = infinite;
-        self
-    }
-
-    /// Whether it has another order each time through; only when infinite.
-    pub const fn shuffle(mut self, shuffle: bool) -> Self {
-        self.shuffle = shuffle;
-        self
-    }
-
-    /// Of the orders.
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// This rank, below the world size.
-    pub const fn rank(mut self, rank: u64) -> Self {
-        self.rank = rank;
-        self
-    }
-
-    /// Number of ranks, at least 1.
-    pub const fn world_size(mut self, ranks: u64) -> Self {
-        self.world_size = ranks;
-        self
-    }
-
-    fn raw(&self) -> sys::sab_list_stream_options {
-        sys::sab_list_stream_options {
-            struct_size: size_of::<sys::sab_list_stream_options>(),
-            infinite: i32::from(self.infinite),
-            shuffle: i32::from(self.shuffle),
-            seed: self.seed,
-            rank: self.rank,
-            world_size: self.world_size,
-        }
+    setters! {
+        /// Whether the list is repeated without end. A list that ends gives each rank a consecutive
+        /// block, so that the ranks in order give the list; one without end gives each rank every
+        /// `world_size`-th record.
+        infinite(wanted: bool) => infinite = i32::from(wanted);
+        /// Whether each repetition has another order; only with `infinite`.
+        shuffle(wanted: bool) => shuffle = i32::from(wanted);
+        /// Seed of the orders.
+        seed(seed: u64) => seed = seed;
+        /// This rank, below the world size.
+        rank(rank: u64) => rank = rank;
+        /// Number of ranks, at least 1.
+        world_size(ranks: u64) => world_size = ranks;
     }
 }
 
@@ -436,239 +399,134 @@ pub enum OnError {
     /// [`Stream::next`] fails, and tries again when it is called again.
     #[default]
     Stop,
-    /// The log says which file and where, the rest of it is left out, and [`Stream::skipped`] counts it.
+    /// The log says which file and where, the rest of it is left out, and [`Stream::skipped`]
+    /// counts it.
     Skip,
 }
 
-/// How files are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use]
-pub struct FilesOptions {
-    framing: Framing,
-    max_record: u64,
-    on_error: OnError,
+constants! {
+    Framing {
+        Lines = SAB_FRAMING_LINES,
+        Length = SAB_FRAMING_LENGTH,
+    }
+    OnError {
+        Stop = SAB_ON_ERROR_STOP,
+        Skip = SAB_ON_ERROR_SKIP,
+    }
+}
+
+options! {
+/// How files are read. By default as lines of at most 64 MiB; a file that cannot be read is an
+/// error.
+#[derive(Copy)]
+pub struct FilesOptions: sab_files_stream_options {}
 }
 
 impl FilesOptions {
-    /// Lines of at most 64 MiB; a file that cannot be read is an error.
-    pub const fn new() -> Self {
-        // The values of SAB_FILES_STREAM_OPTIONS_INIT.
-        FilesOptions { framing: Framing::Lines, max_record: 0, on_error: OnError::Stop }
-    }
-
-    /// Where records end; [`Framing::Lines`].
-    pub const fn framing(mut self, framing: Framing) -> Self {
-        self.framing = framing;
-        self
-    }
-
-    /// Most bytes of a record; a longer one is an error of the file. 0: 64 MiB.
-    pub const fn max_record(mut self, bytes: u64) -> Self {
-        self.max_record = bytes;
-        self
-    }
-
-    /// What to do about a file that cannot be read; [`OnError::Stop`].
-    pub const fn on_error(mut self, on_error: OnError) -> Self {
-        self.on_error = on_error;
-        self
-    }
-
-    fn raw(&self) -> sys::sab_files_stream_options {
-        sys::sab_files_stream_options {
-            struct_size: size_of::<sys::sab_files_stream_options>(),
-            framing: match self.framing {
-                Framing::Lines => sys::SAB_FRAMING_LINES,
-                Framing::Length => sys::SAB_FRAMING_LENGTH,
-            } as sys::sab_framing,
-            max_record: self.max_record,
-            on_error: match self.on_error {
-                OnError::Stop => sys::SAB_ON_ERROR_STOP,
-                OnError::Skip => sys::SAB_ON_ERROR_SKIP,
-            } as sys::sab_on_error,
-        }
+    setters! {
+        /// Where records end; [`Framing::Lines`].
+        framing(framing: Framing) => framing = framing.raw();
+        /// Most bytes of a record; a longer one is an error of the file. 0: 64 MiB.
+        max_record(bytes: u64) => max_record = bytes;
+        /// What to do about a file that cannot be read; [`OnError::Stop`].
+        on_error(on_error: OnError) => on_error = on_error.raw();
     }
 }
 
-/// How [`Stream::pack`] packs windows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[must_use]
-pub struct PackOptions {
-    capacity: f64,
-    max_records: u64,
-    read_ahead: u64,
-    shuffle: bool,
-    seed: u64,
+options! {
+/// How [`Stream::pack`] packs windows. [`capacity`](Self::capacity) must be given. By default any
+/// number of records in a list, windows of 10,000 records, lists shuffled by seed 0.
+#[derive(Copy)]
+pub struct PackOptions: sab_pack_stream_options {}
 }
 
 impl PackOptions {
-    /// Lists whose sizes sum to at most `capacity`, of any number of records, from windows of 10,000, shuffled by seed 0.
-    pub const fn new(capacity: f64) -> Self {
-        PackOptions { capacity, max_records: 0, read_ahead: 10_000, shuffle: true, seed: 0 }
-    }
-
-    /// Most records in a list; 0: no limit.
-    pub const fn max_records(mut self, records: u64) -> Self {
-        self.max_records = records;
-        self
-    }
-
-    /// Records in a window.
-    pub const fn read_ahead(mut self, records: u64) -> Self {
-        self.read_ahead = records;
-        self
-    }
-
-    /// Whether the lists of a window are shuffled.
-    pub const fn shuffle(mut self, wanted: bool) -> Self {
-        self.shuffle = wanted;
-        self
-    }
-
-    /// Of the shuffles.
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    fn raw(&self) -> sys::sab_pack_stream_options {
-        sys::sab_pack_stream_options {
-            struct_size: size_of::<sys::sab_pack_stream_options>(),
-            capacity: self.capacity,
-            max_records: self.max_records,
-            read_ahead: self.read_ahead,
-            shuffle: i32::from(self.shuffle),
-            seed: self.seed,
-        }
+    setters! {
+        /// Largest sum of the sizes in a list.
+        capacity(capacity: f64) => capacity = capacity;
+        /// Most records in a list; 0: no limit.
+        max_records(records: u64) => max_records = records;
+        /// Records in a window.
+        read_ahead(records: u64) => read_ahead = records;
+        /// Whether the lists of a window are shuffled.
+        shuffle(wanted: bool) => shuffle = i32::from(wanted);
+        /// Seed of the shuffles.
+        seed(seed: u64) => seed = seed;
     }
 }
 
-/// How batches are made ahead. A budget, a batch size or a closure of batch sizes must be given.
-#[must_use]
-pub struct ReadaheadOptions {
-    read_ahead: u64,
-    batch_size: u64,
-    budget: f64,
-    shuffle: bool,
-    carry_over: bool,
-    seed: u64,
-    batch_size_fn: Option<Box<NumberFn>>,
-    boundary_key_fn: Option<Box<NumberFn>>,
+options! {
+/// How batches are made ahead. A budget, a batch size or a closure of batch sizes must be given. By
+/// default windows of 10,000 records, whose batches are shuffled.
+///
+/// Stages share the closures with the options, and drop them with the stream.
+pub struct ReadaheadOptions: sab_readahead_stream_options {
+    batch_size_fn: KeptHook<NumberFn>,
+    boundary_key_fn: KeptHook<NumberFn>,
 }
-
-impl Default for ReadaheadOptions {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl ReadaheadOptions {
-    /// Windows of 10,000 records, whose batches are shuffled.
-    pub fn new() -> Self {
-        // The values of SAB_READAHEAD_STREAM_OPTIONS_INIT.
-        ReadaheadOptions {
-            read_ahead: 10_000,
-            batch_size: 0,
-            budget: 0.0,
-            shuffle: true,
-            carry_over: false,
-            seed: 0,
-            batch_size_fn: None,
-            boundary_key_fn: None,
-        }
+    setters! {
+        /// Records in a window, which are kept in memory; 1 to 2^32.
+        read_ahead(records: u64) => read_ahead = records;
+        /// Most records in a batch; 0: no limit.
+        batch_size(records: u64) => batch_size = records;
+        /// Largest product of number and largest size in a batch, which a single record may exceed;
+        /// 0: no limit.
+        budget(budget: f64) => budget = budget;
+        /// Whether the batches of a window are shuffled.
+        shuffle(wanted: bool) => shuffle = i32::from(wanted);
+        /// Whether records that fit no batch well are carried over to the next window, at most half
+        /// of one, for less padding. A restore then reads up to eight windows again.
+        carry_over(wanted: bool) => carry_over = i32::from(wanted);
+        /// Seed of the shuffles.
+        seed(seed: u64) => seed = seed;
     }
 
-    /// Records in a window, which are kept in memory; 1 to 2^32.
-    pub fn read_ahead(mut self, records: u64) -> Self {
-        self.read_ahead = records;
-        self
-    }
-
-    /// Most records in a batch; 0: no such limit.
-    pub fn batch_size(mut self, records: u64) -> Self {
-        self.batch_size = records;
-        self
-    }
-
-    /// Largest product of number and largest size in a batch, which a single record may exceed; 0: no such limit.
-    pub fn budget(mut self, budget: f64) -> Self {
-        self.budget = budget;
-        self
-    }
-
-    /// Whether the batches of a window are shuffled.
-    pub fn shuffle(mut self, shuffle: bool) -> Self {
-        self.shuffle = shuffle;
-        self
-    }
-
-    /// Whether what fits no batch well is carried over to the next window, at most half of one, for less padding. A restore then reads up to
-    /// eight windows again.
-    pub fn carry_over(mut self, carry_over: bool) -> Self {
-        self.carry_over = carry_over;
-        self
-    }
-
-    /// Of the shuffles.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Most records in a batch whose largest is this one, at least 1; together with the other limits the least counts.
-    pub fn batch_size_fn<A: Answer<u64>>(
-        mut self,
-        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+    /// Most records in a batch whose largest is this one, at least 1. With several limits the
+    /// smallest applies.
+    pub fn batch_size_fn(
+        self,
+        function: impl Fn(RecordRef<'_>) -> u64 + Send + Sync + 'static,
     ) -> Self {
-        self.batch_size_fn = Some(Box::new(move |largest| function(largest).answer()));
-        self
+        self.try_batch_size_fn(move |largest| Ok(function(largest)))
     }
 
-    /// Records of different keys never share a batch: it ends where the key changes in the order of sizes.
-    pub fn boundary_key_fn<A: Answer<u64>>(
+    /// As [`batch_size_fn`](Self::batch_size_fn), with a closure that may fail.
+    pub fn try_batch_size_fn(
         mut self,
-        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+        function: impl Fn(RecordRef<'_>) -> Result<u64, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.boundary_key_fn = Some(Box::new(move |record| function(record).answer()));
+        self.batch_size_fn = KeptHook(Some(Arc::new(function)));
         self
     }
 
-    pub(crate) fn parts(self) -> (sys::sab_readahead_stream_options, Limits) {
-        let options = sys::sab_readahead_stream_options {
-            struct_size: size_of::<sys::sab_readahead_stream_options>(),
-            read_ahead: self.read_ahead,
-            batch_size: self.batch_size,
-            budget: self.budget,
-            shuffle: i32::from(self.shuffle),
-            carry_over: i32::from(self.carry_over),
-            seed: self.seed,
-            batch_size_fn: None,
-            boundary_key_fn: None,
-            ctx: std::ptr::null_mut(),
-            release: None,
-        };
-        (options, Limits { batch_size: self.batch_size_fn, boundary_key: self.boundary_key_fn })
+    /// Records of different keys never share a batch: it ends where the key changes in the order of
+    /// sizes.
+    pub fn boundary_key_fn(
+        self,
+        function: impl Fn(RecordRef<'_>) -> u64 + Send + Sync + 'static,
+    ) -> Self {
+        self.try_boundary_key_fn(move |record| Ok(function(record)))
+    }
+
+    /// As [`boundary_key_fn`](Self::boundary_key_fn), with a closure that may fail.
+    pub fn try_boundary_key_fn(
+        mut self,
+        function: impl Fn(RecordRef<'_>) -> Result<u64, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.boundary_key_fn = KeptHook(Some(Arc::new(function)));
+        self
     }
 }
 
-impl fmt::Debug for ReadaheadOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadaheadOptions")
-            .field("read_ahead", &self.read_ahead)
-            .field("batch_size", &self.batch_size)
-            .field("budget", &self.budget)
-            .field("shuffle", &self.shuffle)
-            .field("carry_over", &self.carry_over)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
-    }
-}
-
-// ---- sources ------------------------------------------------------------------------------------------------------------
+// ---- sources ------------------------------------------------------------------------------------
 
 /// A source of one's own that can save where it stands.
 pub trait Source: Send {
-    /// The next record; `None` at the end, and from then on. After an error it goes on where it failed.
+    /// The next record; `None` at the end, and from then on. After an error it goes on where it
+    /// failed.
     fn next(&mut self) -> Result<Option<Made>, BoxError>;
     /// Goes back to the first record.
     fn rewind(&mut self) -> Result<(), BoxError>;
@@ -712,7 +570,8 @@ where
 
 /// Records, one after the other: a source, or a stage over others.
 ///
-/// A stage takes its source; where it refuses, the source is gone too. A stream is for one thread at a time, and may move to another.
+/// A stage takes its source; where it refuses, the source is gone too. A stream is for one thread
+/// at a time, and may move to another.
 pub struct Stream {
     handle: StreamHandle,
 }
@@ -731,7 +590,7 @@ impl Stream {
     /// use libsab::stream::{ListOptions, Stream};
     ///
     /// let mut stream = Stream::list(["a", "b"], &ListOptions::new().infinite(true))?;
-    /// let records: Vec<_> = stream.owned().take(3).map(|record| record.unwrap().bytes().to_vec()).collect();
+    /// let records: Vec<_> = stream.owned().take(3).map(|record| record.unwrap().bytes().unwrap().to_vec()).collect();
     /// assert_eq!(records, [b"a", b"b", b"a"]);
     /// # Ok::<(), libsab::Error>(())
     /// ```
@@ -744,7 +603,7 @@ impl Stream {
         options: &ListOptions,
     ) -> Result<Self, Error> {
         let records: Vec<Made> = records.into_iter().map(Into::into).collect();
-        Ok(Stream { handle: StreamHandle::list(&records, &options.raw())? })
+        Ok(Stream { handle: StreamHandle::list(&records, options)? })
     }
 
     /// The items of an array, as the bytes they are: see [`RecordRef::number`].
@@ -753,7 +612,7 @@ impl Stream {
     /// use libsab::stream::{ListOptions, Stream};
     ///
     /// let mut stream = Stream::array(&[5u16, 6], &ListOptions::new())?;
-    /// assert_eq!(stream.next().unwrap()?.number::<u16>(), 5);
+    /// assert_eq!(stream.next().unwrap()?.number::<u16>()?, 5);
     /// # Ok::<(), libsab::Error>(())
     /// ```
     ///
@@ -761,10 +620,11 @@ impl Stream {
     ///
     /// As [`Stream::list`].
     pub fn array<T: Element>(items: &[T], options: &ListOptions) -> Result<Self, Error> {
-        Ok(Stream { handle: StreamHandle::array(items, &options.raw())? })
+        Ok(Stream { handle: StreamHandle::array(items, options)? })
     }
 
-    /// What iterators give, one for each time through. A state counts records: a restore begins again and takes as many.
+    /// What iterators give, one for each time through. A state counts records: a restore begins
+    /// again and takes as many.
     ///
     /// ```
     /// use libsab::stream::Stream;
@@ -773,9 +633,9 @@ impl Stream {
     /// stream.next().unwrap()?;
     /// let state = stream.state()?;
     /// stream.rewind()?;
-    /// assert_eq!(stream.next().unwrap()?.bytes(), b"0");
+    /// assert_eq!(stream.next().unwrap()?.bytes()?, b"0");
     /// stream.restore(&state)?;
-    /// assert_eq!(stream.next().unwrap()?.bytes(), b"1");
+    /// assert_eq!(stream.next().unwrap()?.bytes()?, b"1");
     /// # Ok::<(), libsab::Error>(())
     /// ```
     ///
@@ -791,7 +651,8 @@ impl Stream {
         Self::try_from_fn(move || begin().into_iter().map(Ok::<M, BoxError>))
     }
 
-    /// As [`Stream::from_fn`], of iterators that may fail: the error comes back, and the next call goes on with what the iterator gives then.
+    /// As [`Stream::from_fn`], of iterators that may fail: the error comes back, and the next call
+    /// goes on with what the iterator gives then.
     ///
     /// # Errors
     ///
@@ -818,12 +679,13 @@ impl Stream {
         Ok(Stream { handle: StreamHandle::closures(source, true)? })
     }
 
-    /// Random numbers in \[0, 1) for ever, those of Python's `random.Random(seed).random()`: each the bytes of an `f64`, of that size.
+    /// Random numbers in \[0, 1) for ever, those of Python's `random.Random(seed).random()`: each
+    /// the bytes of an `f64`, of that size.
     ///
     /// ```
     /// let mut stream = libsab::stream::Stream::random(5)?;
     /// let record = stream.next().unwrap()?;
-    /// assert_eq!(record.number::<f64>(), 0.6229016948897019);
+    /// assert_eq!(record.number::<f64>()?, 0.6229016948897019);
     /// assert_eq!(record.size(), 0.6229016948897019);
     /// # Ok::<(), libsab::Error>(())
     /// ```
@@ -838,15 +700,17 @@ impl Stream {
 
 /// Stages: record by record.
 impl Stream {
-    /// The records of the files that the records name: plain, of gzip or of Zstandard, as their first bytes say. A restore seeks in a plain
-    /// file, passes over whole frames of Zstandard, and reads gzip again up to the place.
+    /// The records of the files that the records name: plain, of gzip or of Zstandard, as their
+    /// first bytes say. A restore seeks in a plain file, passes over whole frames of Zstandard, and
+    /// reads gzip again up to the place.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Io`] for a file that cannot be read, [`Error::Format`] for one that is
-    /// damaged or whose record is too long, and [`Error::Mismatch`] for one that has changed since it was read before.
+    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Io`] for a file that cannot be
+    /// read, [`Error::Format`] for one that is damaged or whose record is too long, and
+    /// [`Error::Mismatch`] for one that has changed since it was read before.
     pub fn files(self, options: &FilesOptions) -> Result<Self, Error> {
-        Ok(Stream { handle: self.handle.files(&options.raw())? })
+        Ok(Stream { handle: self.handle.files(options)? })
     }
 
     /// Each record turned into another.
@@ -854,51 +718,84 @@ impl Stream {
     /// ```
     /// use libsab::stream::{ListOptions, Made, Stream};
     ///
+    /// let stream = Stream::list(["a", "bcd"], &ListOptions::new())?;
+    /// let mut alike = stream.map(|_| Made::same().sized(1.0))?;
+    /// assert_eq!(alike.next().unwrap()?.size(), 1.0);
+    /// # Ok::<(), libsab::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Argument`] for a size that breaks
+    /// the rule.
+    pub fn map(
+        self,
+        mut function: impl FnMut(RecordRef<'_>) -> Made + Send + 'static,
+    ) -> Result<Self, Error> {
+        self.try_map(move |record| Ok(function(record)))
+    }
+
+    /// As [`Stream::map`], with a closure that may fail.
+    ///
+    /// ```
+    /// use libsab::stream::{ListOptions, Made, Stream};
+    ///
     /// let stream = Stream::list(["1", "x"], &ListOptions::new())?;
-    /// let mut doubled = stream.map(|record| {
-    ///     let number: u32 = std::str::from_utf8(record.bytes())?.parse()?;
-    ///     Ok::<_, libsab::BoxError>(Made::bytes((2 * number).to_string()))
+    /// let mut doubled = stream.try_map(|record| {
+    ///     let number: u32 = std::str::from_utf8(record.bytes()?)?.parse()?;
+    ///     Ok(Made::bytes((2 * number).to_string()))
     /// })?;
-    /// assert_eq!(doubled.next().unwrap()?.bytes(), b"2");
+    /// assert_eq!(doubled.next().unwrap()?.bytes()?, b"2");
     /// assert!(matches!(doubled.next(), Some(Err(libsab::Error::Callback(_)))));
     /// # Ok::<(), libsab::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Callback`], and [`Error::Argument`] for a size that breaks the rule.
-    pub fn map<A: Answer<Made>>(
+    /// As [`Stream::map`]; [`Stream::next`] also gives [`Error::Callback`].
+    pub fn try_map(
         self,
-        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+        function: impl FnMut(RecordRef<'_>) -> Result<Made, BoxError> + Send + 'static,
     ) -> Result<Self, Error> {
-        Ok(Stream { handle: self.handle.map(Box::new(move |record| function(record).answer()))? })
+        Ok(Stream { handle: self.handle.map(Box::new(function))? })
     }
 
-    /// As [`Stream::map`], in so many threads at once, order kept. None: in the thread that takes the records.
+    /// As [`Stream::map`], in so many threads at once, order kept. 0: in the thread that takes the
+    /// records.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] for more than 1024 threads.
-    pub fn map_parallel<A: Answer<Made>>(
+    pub fn map_parallel(
         self,
         threads: u64,
-        function: impl Fn(RecordRef<'_>) -> A + Send + Sync + 'static,
+        function: impl Fn(RecordRef<'_>) -> Made + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        Ok(Stream {
-            handle: self
-                .handle
-                .map_parallel(threads, Box::new(move |record| function(record).answer()))?,
-        })
+        self.try_map_parallel(threads, move |record| Ok(function(record)))
     }
 
-    /// The records of streams that a closure opens for the records, one stream after the other. They must end.
+    /// As [`Stream::map_parallel`], with a closure that may fail.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::map_parallel`]; [`Stream::next`] also gives [`Error::Callback`].
+    pub fn try_map_parallel(
+        self,
+        threads: u64,
+        function: impl Fn(RecordRef<'_>) -> Result<Made, BoxError> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.map_parallel(threads, Box::new(function))? })
+    }
+
+    /// The records of streams that a closure opens for the records, one stream after the other.
+    /// They must end.
     ///
     /// ```
     /// use libsab::stream::{ListOptions, Stream};
     ///
     /// let stream = Stream::list(["a b", "c"], &ListOptions::new())?;
     /// let mut words = stream.select(|line| {
-    ///     Stream::list(line.bytes().split(|byte| *byte == b' '), &ListOptions::new()).map(Some)
+    ///     Ok(Some(Stream::list(line.bytes()?.split(|byte| *byte == b' '), &ListOptions::new())?))
     /// })?;
     /// assert_eq!(words.owned().count(), 3);
     /// # Ok::<(), libsab::Error>(())
@@ -906,14 +803,13 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Callback`], and what the streams fail with.
-    pub fn select<A: Answer<Option<Stream>>>(
+    /// [`Error::NoMemory`]. [`Stream::next`] then gives [`Error::Callback`], and what the streams
+    /// fail with.
+    pub fn select(
         self,
-        mut function: impl FnMut(RecordRef<'_>) -> A + Send + 'static,
+        mut function: impl FnMut(RecordRef<'_>) -> Result<Option<Stream>, BoxError> + Send + 'static,
     ) -> Result<Self, Error> {
-        let open = move |record: RecordRef<'_>| {
-            function(record).answer().map(|opened| opened.map(|stream| stream.handle))
-        };
+        let open = move |record: RecordRef<'_>| Ok(function(record)?.map(|stream| stream.handle));
         Ok(Stream { handle: self.handle.select(Box::new(open))? })
     }
 
@@ -926,50 +822,73 @@ impl Stream {
         Ok(Stream { handle: self.handle.flatten()? })
     }
 
-    /// Each record turned into another, by steps that know a state: counters, running means, joins. A step is given its state, as bytes, and
-    /// the record; it answers with the state that follows and what the record becomes. The state is part of the saved one.
+    /// Each record turned into another, by steps that know a state: counters, running means, joins.
+    /// A step is given its state, as bytes, and the record; it answers with the state that follows
+    /// and what the record becomes. The state is part of the saved one.
     ///
     /// ```
     /// use libsab::stream::{ListOptions, Made, Stream};
     ///
     /// let stream = Stream::array(&[3u64, 4, 5], &ListOptions::new())?;
-    /// let mut sums = stream.recurrent(0u64.to_ne_bytes(), |sum, record| {
-    ///     let sum = u64::from_ne_bytes(sum.try_into()?) + record.number::<u64>();
-    ///     Ok::<_, libsab::BoxError>((Made::bytes(sum.to_ne_bytes()), Made::bytes(sum.to_ne_bytes())))
+    /// let mut sums = stream.try_recurrent(0u64.to_ne_bytes(), |sum, record| {
+    ///     let sum = u64::from_ne_bytes(sum.try_into()?) + record.number::<u64>()?;
+    ///     Ok((Made::bytes(sum.to_ne_bytes()), Made::bytes(sum.to_ne_bytes())))
     /// })?;
     /// sums.next().unwrap()?;
     /// sums.next().unwrap()?;
-    /// assert_eq!(sums.next().unwrap()?.number::<u64>(), 12);
+    /// assert_eq!(sums.next().unwrap()?.number::<u64>()?, 12);
     /// # Ok::<(), libsab::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// As [`Stream::map`].
-    pub fn recurrent<A: Answer<(Made, Made)>>(
+    pub fn recurrent(
         self,
         initial: impl AsRef<[u8]>,
-        mut step: impl FnMut(&[u8], RecordRef<'_>) -> A + Send + 'static,
+        mut step: impl FnMut(&[u8], RecordRef<'_>) -> (Made, Made) + Send + 'static,
     ) -> Result<Self, Error> {
-        let step =
-            Box::new(move |state: &[u8], record: RecordRef<'_>| step(state, record).answer());
-        Ok(Stream { handle: self.handle.recurrent(initial.as_ref(), step)? })
+        self.try_recurrent(initial, move |state, record| Ok(step(state, record)))
     }
 
-    /// Each record turned into another by chance, such as a sample of it or noise added. What is drawn is part of the saved state.
+    /// As [`Stream::recurrent`], with steps that may fail.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::try_map`].
+    pub fn try_recurrent(
+        self,
+        initial: impl AsRef<[u8]>,
+        step: impl FnMut(&[u8], RecordRef<'_>) -> Result<(Made, Made), BoxError> + Send + 'static,
+    ) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.recurrent(initial.as_ref(), Box::new(step))? })
+    }
+
+    /// Each record turned into another at random, such as a sample of it or noise added. The random
+    /// generator is part of the saved state.
     ///
     /// # Errors
     ///
     /// As [`Stream::map`].
-    pub fn random_map<A: Answer<Made>>(
+    pub fn random_map(
         self,
         seed: u64,
-        mut function: impl FnMut(&mut Random<'_>, RecordRef<'_>) -> A + Send + 'static,
+        mut function: impl FnMut(&mut Random<'_>, RecordRef<'_>) -> Made + Send + 'static,
     ) -> Result<Self, Error> {
-        let map = Box::new(move |random: &mut Random<'_>, record: RecordRef<'_>| {
-            function(random, record).answer()
-        });
-        Ok(Stream { handle: self.handle.random_map(seed, map)? })
+        self.try_random_map(seed, move |random, record| Ok(function(random, record)))
+    }
+
+    /// As [`Stream::random_map`], with a closure that may fail.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::try_map`].
+    pub fn try_random_map(
+        self,
+        seed: u64,
+        function: impl FnMut(&mut Random<'_>, RecordRef<'_>) -> Result<Made, BoxError> + Send + 'static,
+    ) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.random_map(seed, Box::new(function))? })
     }
 }
 
@@ -986,8 +905,9 @@ impl Stream {
         })
     }
 
-    /// Records of several sources, mixed as a control stream says: the size of its next record, without its fraction, is the number of the
-    /// source that is next. Ends when the control stream or the source that is next ends.
+    /// Records of several sources, mixed as a control stream says: the size of its next record,
+    /// without its fraction, is the number of the source that is next. Ends when the control stream
+    /// or the source that is next ends.
     ///
     /// ```
     /// use libsab::stream::{ListOptions, Made, Stream};
@@ -995,22 +915,24 @@ impl Stream {
     /// let for_ever = ListOptions::new().infinite(true);
     /// let control = Stream::random(1)?.map(|number| Made::same().sized(if number.size() < 0.9 { 0.0 } else { 1.0 }))?;
     /// let mut mixed = control.multiplex([Stream::list(["often"], &for_ever)?, Stream::list(["seldom"], &for_ever)?])?;
-    /// let often = mixed.owned().take(1000).filter(|record| record.as_ref().unwrap().bytes() == b"often").count();
+    /// let often = mixed.owned().take(1000).filter(|record| record.as_ref().unwrap().bytes().unwrap() == b"often").count();
     /// assert!((850..950).contains(&often));
     /// # Ok::<(), libsab::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for no sources. [`Stream::next`] then gives it for a number of no source.
+    /// [`Error::Argument`] for no sources. [`Stream::next`] then gives it for a number of no
+    /// source.
     pub fn multiplex(self, sources: impl IntoIterator<Item = Stream>) -> Result<Self, Error> {
         let all = std::iter::once(self).chain(sources).map(|stream| stream.handle).collect();
         Ok(Stream { handle: StreamHandle::multiplex(all)? })
     }
 
-    /// Every `world_size`-th record, those of this rank, of a source that is the same on all ranks. All ranks see as many records: where the
-    /// last round has not one for each, the ranks that go short get an empty list. Where it is the last stage, or only maps come after it, a
-    /// state may be restored with another rank and world size.
+    /// Every `world_size`-th record, those of this rank, of a source that is the same on all ranks.
+    /// All ranks see as many records: where the last round has not one for each, the ranks that go
+    /// short get an empty list. Where it is the last stage, or only maps come after it, a state may
+    /// be restored with another rank and world size.
     ///
     /// Each rank reads everything up to here, so what is costly comes after.
     ///
@@ -1033,7 +955,8 @@ impl Stream {
         Ok(Stream { handle: self.handle.batch(batch_size)? })
     }
 
-    /// Lists of so many consecutive records, each one record further: a sliding window. None when there are fewer records.
+    /// Lists of so many consecutive records, each one record further: a sliding window. None when
+    /// there are fewer records.
     ///
     /// # Errors
     ///
@@ -1051,7 +974,8 @@ impl Stream {
         Ok(Stream { handle: self.handle.block_shuffle(block_size, seed)? })
     }
 
-    /// Each record takes a random place in a buffer of 1 to 2^32, and what was there goes on. The state holds the buffer's records.
+    /// Each record takes a random place in a buffer of 1 to 2^32, and what was there goes on. The
+    /// state holds the buffer's records.
     ///
     /// # Errors
     ///
@@ -1060,14 +984,15 @@ impl Stream {
         Ok(Stream { handle: self.handle.buffered_shuffle(buffer_size, seed)? })
     }
 
-    /// Batches, as lists, of records of like size: reads a window, sorts it by size, largest first, cuts it into batches and shuffles them.
+    /// Batches, as lists, of records of like size: reads a window, sorts it by size, largest first,
+    /// cuts it into batches and shuffles them.
     ///
     /// ```
     /// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
     ///
     /// let stream = Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new())?;
-    /// let mut batches = stream.readahead(ReadaheadOptions::new().budget(8.0).shuffle(false))?;
-    /// let first: Vec<_> = batches.next().unwrap()?.records().map(|record| record.bytes()).collect();
+    /// let mut batches = stream.readahead(&ReadaheadOptions::new().budget(8.0).shuffle(false))?;
+    /// let first: Vec<_> = batches.next().unwrap()?.records()?.map(|record| record.bytes().unwrap()).collect();
     /// assert_eq!(first, [b"aaaa", b"cccc"]);
     /// # Ok::<(), libsab::Error>(())
     /// ```
@@ -1075,33 +1000,33 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::Argument`] for options that break a rule, or no limit.
-    pub fn readahead(self, options: ReadaheadOptions) -> Result<Self, Error> {
-        let (options, limits) = options.parts();
-        Ok(Stream { handle: self.handle.readahead(options, limits)? })
+    pub fn readahead(self, options: &ReadaheadOptions) -> Result<Self, Error> {
+        Ok(Stream { handle: self.handle.readahead(options)? })
     }
 
-    /// Lists of records whose sizes sum to nearly the capacity: rows for packed training. A window is packed by best-fit decreasing; what fills no
-    /// list waits for the next window.
+    /// Lists of records whose sizes sum to nearly the capacity: rows for packed training. A window
+    /// is packed by best-fit decreasing; what fills no list waits for the next window.
     ///
     /// ```
     /// use libsab::stream::{ListOptions, PackOptions, Stream};
     ///
     /// let stream = Stream::list(["aaaa", "b", "cc", "ddd", "ee"], &ListOptions::new())?;
-    /// let mut rows = stream.pack(&PackOptions::new(6.0).shuffle(false))?;
-    /// let first: Vec<_> = rows.next().unwrap()?.records().map(|record| record.bytes()).collect();
+    /// let mut rows = stream.pack(&PackOptions::new().capacity(6.0).shuffle(false))?;
+    /// let first: Vec<_> = rows.next().unwrap()?.records()?.map(|record| record.bytes().unwrap()).collect();
     /// assert_eq!(first, [b"aaaa".as_slice(), b"cc"]);
     /// # Ok::<(), libsab::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for options that break a rule; later, for a record larger than the capacity.
+    /// [`Error::Argument`] for options that break a rule; later, for a record larger than the
+    /// capacity.
     pub fn pack(self, options: &PackOptions) -> Result<Self, Error> {
-        Ok(Stream { handle: self.handle.pack(&options.raw())? })
+        Ok(Stream { handle: self.handle.pack(options)? })
     }
 
-    /// The same records, taken ahead of time by a thread: at most so many, 1 to 2^32. It begins with the first record that is taken, and runs
-    /// all that is under it.
+    /// The same records, taken ahead of time by a thread: at most so many, 1 to 2^32. It begins
+    /// with the first record that is taken, and runs all that is under it.
     ///
     /// # Errors
     ///
@@ -1113,21 +1038,13 @@ impl Stream {
 
 /// What all streams do.
 impl Stream {
-    pub(crate) fn into_sampler(
-        self,
-        options: ReadaheadOptions,
-    ) -> Result<SamplerHandle<'static>, Error> {
-        let (options, limits) = options.parts();
-        self.handle.readahead_sampler(options, limits)
-    }
-
-    /// The next record, borrowed from the stream: nothing is copied. `None` when there are no more, and from then on. After a failure it can
-    /// be called again, and goes on where it failed.
+    /// The next record, borrowed from the stream: nothing is copied. `None` when there are no more,
+    /// and from then on. After a failure it can be called again, and goes on where it failed.
     ///
     /// ```
     /// # let mut stream = libsab::stream::Stream::from_fn(|| ["one", "two"])?;
     /// while let Some(record) = stream.next() {
-    ///     assert_eq!(record?.bytes().len(), 3);
+    ///     assert_eq!(record?.bytes()?.len(), 3);
     /// }
     /// # Ok::<(), libsab::Error>(())
     /// ```
@@ -1145,24 +1062,28 @@ impl Stream {
         Owned { stream: self }
     }
 
-    /// Where the stream stands, sources and stages together, threads included. Small (2.5 KiB for each stage that draws at random, 16 bytes for
-    /// each file that was read), but for a buffered shuffle, whose records are in it.
+    /// Where the stream stands, sources and stages together, threads included. Small (2.5 KiB for
+    /// each stage that draws at random, 16 bytes for each file that was read), but for a buffered
+    /// shuffle, whose records are in it.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] while [`Stream::next`] has failed in the middle of what it makes and has not been called again;
-    /// [`Error::Callback`] from a [`Source`].
+    /// [`Error::Argument`] while [`Stream::next`] has failed in the middle of what it makes and has
+    /// not been called again; [`Error::Callback`] from a [`Source`].
     pub fn state(&mut self) -> Result<Vec<u8>, Error> {
         self.handle.state()
     }
 
-    /// Goes on where a [state](Stream::state) was saved, by this or another process. At most one buffer of each stage is read again. The
-    /// pipeline must have been made alike; lists may have grown at their end, and ranks may be others in [`Stream::rank`].
+    /// Goes on where a [state](Stream::state) was saved, by this or another process. At most one
+    /// buffer of each stage is read again. The pipeline must have been made alike; lists may have
+    /// grown at their end, and ranks may be others in [`Stream::rank`].
     ///
     /// # Errors
     ///
-    /// [`Error::Format`] for truncated, damaged or foreign bytes; [`Error::Mismatch`] when the state belongs to another pipeline, or a list or
-    /// a file has changed since; [`Error::Callback`] and [`Error::Cancelled`]. After a failure the stream stands at its beginning.
+    /// [`Error::Format`] for truncated, damaged or foreign bytes; [`Error::Mismatch`] when the
+    /// state belongs to another pipeline, or a list or a file has changed since;
+    /// [`Error::Callback`] and [`Error::Cancelled`]. After a failure the stream stands at its
+    /// beginning.
     pub fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
         self.handle.restore(state)
     }
@@ -1181,8 +1102,9 @@ impl Stream {
         self.handle.skipped()
     }
 
-    /// Follows calls that take long, and may stop them: `progress(done, total)` now and then while a record is taken or a state restored, in the
-    /// same thread, with the records of the window read so far and its size (0 where there is none). A stage over the stream takes it along,
+    /// Follows calls that take long, and may stop them: `progress(done, total)` now and then while
+    /// a record is taken or a state restored, in the same thread, with the records of the window
+    /// read so far and its size (0 where there is none). A stage over the stream takes it along,
     /// and one over several streams those of all of them.
     pub fn set_progress(
         &mut self,
@@ -1212,3 +1134,60 @@ impl Iterator for Owned<'_> {
 }
 
 impl FusedIterator for Owned<'_> {}
+
+/// The batches of [`Stream::readahead`](crate::stream::Stream::readahead) as a sampler: indices
+/// count the records of the source from 0 on, in the order in which they were read.
+///
+/// It has one epoch, which ends where the source does; [`set_epoch`](Self::set_epoch) begins at its
+/// first record again.
+///
+/// ```
+/// use libsab::stream::{ListOptions, ReadaheadOptions, Stream};
+/// use libsab::ReadaheadSampler;
+///
+/// let source = || Stream::list(["aaaa", "b", "cccc", "d"], &ListOptions::new());
+/// let options = ReadaheadOptions::new().budget(8.0).shuffle(false);
+/// let mut sampler = ReadaheadSampler::new(source()?, &options)?;
+/// assert_eq!(sampler.next().unwrap()?.indices, [0, 2]);
+///
+/// let state = sampler.stream_state()?;
+/// let mut resumed = ReadaheadSampler::new(source()?, &options)?;
+/// resumed.restore_stream(&state)?;
+/// assert_eq!(resumed.next().unwrap()?.indices, [1, 3]);
+/// # Ok::<(), libsab::Error>(())
+/// ```
+pub struct ReadaheadSampler {
+    handle: SamplerHandle<'static>,
+}
+
+impl ReadaheadSampler {
+    /// Batches of a stream of records with sizes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Argument`] for options that break a rule, or no limit.
+    pub fn new(source: Stream, options: &ReadaheadOptions) -> Result<Self, Error> {
+        Ok(ReadaheadSampler { handle: source.handle.readahead_sampler(options)? })
+    }
+
+    /// Where the stream under it stands. Steps are not part of it: after a restore they count on
+    /// from where they were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::state`](crate::stream::Stream::state).
+    pub fn stream_state(&mut self) -> Result<Vec<u8>, Error> {
+        self.handle.stream_state()
+    }
+
+    /// Goes on where a [state](Self::stream_state) was saved.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::restore`](crate::stream::Stream::restore).
+    pub fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
+        self.handle.restore_stream(state)
+    }
+}
+
+one_way!(ReadaheadSampler);

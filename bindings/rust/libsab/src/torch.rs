@@ -1,7 +1,9 @@
-//! LibTorch, which the probes `"cpu"` and `"cuda:N"` and a [`TorchStore`] need: loaded on demand by a library of its own,
+//! LibTorch, which the probes `"cpu"` and `"cuda:N"` and a [`TorchStore`] need: loaded on demand by
+//! a library of its own,
 //! `libsab_torch.so.0`.
 //!
-//! Tensors cross as DLPack: `sab_torch_sizes_new` and `sab_torch_batch_indices` of the crate `sab-sys`, for the owner of the pointers.
+//! Tensors cross as DLPack: `sab_torch_sizes_new` and `sab_torch_batch_indices` of the crate
+//! `sab-sys`, for the owner of the pointers.
 
 use std::fmt;
 use std::path::Path;
@@ -19,18 +21,21 @@ pub struct TorchInfo {
     /// File name of the component.
     pub component: &'static Path,
     /// CUDA devices that it can use; 0 for a LibTorch without CUDA.
-    pub cuda_devices: u32,
+    pub cuda_devices: u64,
 }
 
-/// Loads the LibTorch component, once, for the life of the process; does nothing when it is loaded already.
+/// Loads the LibTorch component, once, for the life of the process; does nothing when it is loaded
+/// already.
 ///
-/// `None`: the environment's `SAB_TORCH_LIBRARY`, else `libsab_torch.so.0` beside libsab, else where the system looks. A LibTorch that
-/// the process has loaded is used when it is the one that the component was built for.
+/// `None`: the environment's `SAB_TORCH_LIBRARY`, else `libsab_torch.so.0` beside libsab, else
+/// where the system looks. A LibTorch that the process has loaded is used when it is the one that
+/// the component was built for.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] when the component or its LibTorch is not found: the message says where was looked; [`Error::Mismatch`] when it was
-/// built for another LibTorch than the one loaded, or for another libsab.
+/// [`Error::Io`] when the component or its LibTorch is not found: the message says where was
+/// looked; [`Error::Mismatch`] when it was built for another LibTorch than the one loaded, or for
+/// another libsab.
 pub fn open(path: Option<&Path>) -> Result<(), Error> {
     raw::torch_open(path)
 }
@@ -45,35 +50,40 @@ pub fn info() -> Result<TorchInfo, Error> {
     Ok(TorchInfo { version, component, cuda_devices })
 }
 
-/// A place where the ranks of a job meet, once, at the start, to be told apart and to agree: a TCPStore of c10d's.
+/// A place where the ranks of a job meet, once, at the start, to be told apart and to agree: a
+/// TCPStore of c10d's.
 ///
 /// ```no_run
 /// use std::time::Duration;
 ///
 /// use libsab::torch::{self, TorchStore};
-/// use libsab::{Error, PlanOptions, SamplerOptions, ShardedSampler, Sizes};
+/// use libsab::{PlanOptions, SamplerOptions, ShardedSampler, Sizes};
 ///
 /// torch::open(None)?;
 /// let (rank, world_size) = libsab::ranks_from_environment()?;
 /// let mut store = TorchStore::new("node0", 29_500, rank, world_size, Duration::from_secs(60))?;
-/// let shard = Sizes::open_npy(format!("lengths-{rank}.npy"))?;
+/// # let my_lengths = vec![1u32];
+/// let shard = Sizes::from_vec(my_lengths)?;
 /// let options = SamplerOptions::new().seed(7).rank(rank).world_size(world_size);
-/// let sampler = ShardedSampler::new(&shard, PlanOptions::new().budget(4096.0), &options, |mine, all| store.all_gather(mine, all))?;
-/// sampler.check_ranks(rank, world_size, |mine, all| store.all_gather(mine, all))?;
-/// # Ok::<(), Error>(())
+/// let mut all_gather = |mine: &[u8], all: &mut [u8]| Ok(store.all_gather(mine, all)?);
+/// let plan = PlanOptions::new().budget(4096.0);
+/// let sampler = ShardedSampler::new(&shard, &plan, &options, &mut all_gather)?;
+/// sampler.check_ranks(rank, world_size, all_gather)?;
+/// # Ok::<(), libsab::Error>(())
 /// ```
 pub struct TorchStore {
     handle: StoreHandle,
 }
 
 impl TorchStore {
-    /// Opens the store on rank 0, or connects to it. `host` is the name or address of rank 0's machine, and `port` one that no other store of
-    /// the job uses; connecting, and each gathering, may take `timeout`, above 0 and at most 10^6 seconds.
+    /// Opens the store on rank 0, or connects to it. `host` is the name or address of rank 0's
+    /// machine, and `port` one that no other store of the job uses; connecting, and each gathering,
+    /// may take `timeout`, above 0 and at most 10^6 seconds.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] for a number that breaks a rule; [`Error::Io`] when the port cannot be opened or reached; [`Error::Unsupported`] before
-    /// [`open`].
+    /// [`Error::Argument`] for a number that breaks a rule; [`Error::Io`] when the port cannot be
+    /// opened or reached; [`Error::Unsupported`] before [`open`].
     pub fn new(
         host: &str,
         port: u16,
@@ -84,13 +94,15 @@ impl TorchStore {
         Ok(TorchStore { handle: StoreHandle::new(host, port, rank, world_size, timeout)? })
     }
 
-    /// Fills `all`, world size times as long as `mine`, with what each rank gave, in the order of the ranks. Inside a closure of another call
-    /// the error comes back within that call's [`Error::Callback`].
+    /// Fills `all`, world size times as long as `mine`, with what each rank gave, in the order of
+    /// the ranks. Inside a closure of another call the error comes back within that call's
+    /// [`Error::Callback`].
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`] names the rank that did not come; [`Error::Mismatch`] where ranks gave other lengths; [`Error::Io`] when rank 0 is gone;
-    /// [`Error::Argument`] for a wrong length of `all`.
+    /// [`Error::Timeout`] names the rank that did not come; [`Error::Mismatch`] where ranks gave
+    /// other lengths; [`Error::Io`] when rank 0 is gone; [`Error::Argument`] for a wrong length of
+    /// `all`.
     pub fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), Error> {
         self.handle.all_gather(mine, all)
     }

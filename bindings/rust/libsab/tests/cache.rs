@@ -1,4 +1,5 @@
 //! Values made once.
+#![cfg(feature = "cache")]
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -78,7 +79,7 @@ fn a_value_is_made_once() {
 #[test]
 fn what_breaks_a_rule_is_refused() {
     let refused = |url: &str, options: CacheOptions, words: &str| match Cache::open(url, &options) {
-        Err(Error::Argument(message)) => assert!(message.contains(words), "{message}"),
+        Err(Error::Argument(message)) => assert!(message.text().contains(words), "{message}"),
         other => panic!("{other:?}"),
     };
     refused("http://x", CacheOptions::new(), "url");

@@ -1,10 +1,12 @@
 //! Every way to be refused, and that the refusal says why.
+#![cfg(feature = "files")]
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use libsab::{
-    create_buckets, BucketSampler, Buckets, Cost, Error, Oversize, Plan, PlanOptions,
+    create_buckets, BucketSampler, Buckets, Cost, Error, LastStep, Oversize, Plan, PlanOptions,
     SamplerOptions, SequentialSampler, SizeAwareSampler, SizeAwareStream, Sizes, TorchOptions,
     TorchSampler,
 };
@@ -13,7 +15,8 @@ use libsab::{
 macro_rules! assert_refused {
     ($result:expr, $kind:ident $(, $word:expr)*) => {
         match $result.map(|_| ()) {
-            Err(Error::$kind(message)) => {
+            Err(error @ Error::$kind(_)) => {
+                let message = error.to_string();
                 $(assert!(message.contains($word), "no {:?} in {message:?}", $word);)*
                 assert!(!message.is_empty());
             }
@@ -49,8 +52,11 @@ fn npy(header: &str, data: &[u8]) -> Vec<u8> {
 }
 
 fn small_plan() -> Plan {
-    Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), PlanOptions::new().budget(12.0))
-        .unwrap()
+    Plan::new(
+        &Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(),
+        &PlanOptions::new().budget(12.0),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -95,7 +101,7 @@ fn sizes_that_break_a_rule_are_refused_with_index_and_value() {
     ] {
         let data = [1.0, bad];
         let sizes = Sizes::borrowed(&data).unwrap();
-        assert_refused!(Plan::new(&sizes, PlanOptions::new().budget(10.0)), Argument, "1", word);
+        assert_refused!(Plan::new(&sizes, &PlanOptions::new().budget(10.0)), Argument, "1", word);
         assert_refused!(sizes.get(1), Argument, word);
         assert_refused!(
             SizeAwareSampler::new(None, &sizes, 10.0, &SamplerOptions::new()),
@@ -152,61 +158,65 @@ fn plan_options_that_break_a_rule_are_refused() {
     let data = [3u8, 1, 4, 1, 5];
     let sizes = Sizes::borrowed(&data).unwrap();
     let new = || PlanOptions::new().budget(12.0);
-    assert_refused!(Plan::new(&sizes, PlanOptions::new()), Argument, "budget");
-    assert_refused!(Plan::new(&sizes, new().budget(-1.0)), Argument, "budget");
-    assert_refused!(Plan::new(&sizes, new().budget(f64::NAN)), Argument, "budget");
-    assert_refused!(Plan::new(&sizes, new().padding_target(1.0)), Argument, "padding_target");
+    assert_refused!(Plan::new(&sizes, &PlanOptions::new()), Argument, "budget");
+    assert_refused!(Plan::new(&sizes, &new().budget(-1.0)), Argument, "budget");
+    assert_refused!(Plan::new(&sizes, &new().budget(f64::NAN)), Argument, "budget");
+    assert_refused!(Plan::new(&sizes, &new().padding_target(1.0)), Argument, "padding_target");
     assert_refused!(
-        Plan::new(&sizes, new().buckets(Buckets::Optimal(0))),
+        Plan::new(&sizes, &new().buckets(Buckets::Optimal(0))),
         Argument,
         "bucket_count"
     );
-    assert_refused!(Plan::new(&sizes, new().buckets(Buckets::Rank(0))), Argument, "bucket_batches");
     assert_refused!(
-        Plan::new(&sizes, new().buckets(Buckets::Boundaries(vec![1.0]))),
+        Plan::new(&sizes, &new().buckets(Buckets::Rank(0))),
+        Argument,
+        "bucket_batches"
+    );
+    assert_refused!(
+        Plan::new(&sizes, &new().buckets(Buckets::Boundaries(vec![1.0]))),
         Argument,
         "boundar"
     );
     assert_refused!(
-        Plan::new(&sizes, new().buckets(Buckets::Boundaries(vec![1.0, 9.0, 1.0]))),
+        Plan::new(&sizes, &new().buckets(Buckets::Boundaries(vec![1.0, 9.0, 1.0]))),
         Argument,
         "boundaries"
     );
     assert_refused!(
-        Plan::new(&sizes, new().cost(Cost::Polynomial(vec![1.0]))),
+        Plan::new(&sizes, &new().cost(Cost::Polynomial(vec![1.0]))),
         Argument,
         "coefficient"
     );
     assert_refused!(
-        Plan::new(&sizes, new().cost(Cost::Polynomial(vec![1.0, -1.0]))),
+        Plan::new(&sizes, &new().cost(Cost::Polynomial(vec![1.0, -1.0]))),
         Argument,
         "coefficients"
     );
-    assert_refused!(Plan::new(&sizes, PlanOptions::new().batch_size(0)), Argument, "batch_sizes");
+    assert_refused!(Plan::new(&sizes, &PlanOptions::new().batch_size(0)), Argument, "batch_sizes");
     assert_refused!(
-        Plan::new(&sizes, PlanOptions::new().batch_sizes([1, 2])),
+        Plan::new(&sizes, &PlanOptions::new().batch_sizes([1, 2])),
         Argument,
         "batch_size"
     );
     assert_refused!(
-        Plan::new(&sizes, new().batch_size_multiple(0)),
+        Plan::new(&sizes, &new().batch_size_multiple(0)),
         Argument,
         "batch_size_multiple"
     );
-    assert_refused!(Plan::new(&sizes, new().length_multiple(-8.0)), Argument, "length_multiple");
-    assert_refused!(Plan::new(&sizes, new().budget(4.0).oversize(Oversize::Error)), Argument, "4");
-    assert_refused!(Plan::new(&sizes, new().cost_fn(|_, _| f64::NAN)), Argument);
-    assert_refused!(Plan::new(&Sizes::borrowed::<u8>(&[]).unwrap(), new()), Argument);
+    assert_refused!(Plan::new(&sizes, &new().length_multiple(-8.0)), Argument, "length_multiple");
+    assert_refused!(Plan::new(&sizes, &new().budget(4.0).oversize(Oversize::Error)), Argument, "4");
+    assert_refused!(Plan::new(&sizes, &new().cost_fn(|_, _| f64::NAN)), Argument);
+    assert_refused!(Plan::new(&Sizes::borrowed::<u8>(&[]).unwrap(), &new()), Argument);
 }
 
 #[test]
 fn oversize_samples_are_listed_or_stand_alone() {
     let data = [3u8, 20, 4, 30, 5];
     let sizes = Sizes::borrowed(&data).unwrap();
-    let skipping = Plan::new(&sizes, PlanOptions::new().budget(12.0)).unwrap();
+    let skipping = Plan::new(&sizes, &PlanOptions::new().budget(12.0)).unwrap();
     assert_eq!((skipping.skipped(), skipping.info().skipped), (vec![1, 3], 2));
     let single =
-        Plan::new(&sizes, PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();
+        Plan::new(&sizes, &PlanOptions::new().budget(12.0).oversize(Oversize::Single)).unwrap();
     assert!(single.skipped().is_empty());
     let worst = single.worst_batches(1).unwrap().next().unwrap().unwrap();
     assert_eq!(worst.indices, [3]);
@@ -268,12 +278,8 @@ fn sampler_options_that_break_a_rule_are_refused() {
         Argument,
         "max_total_size"
     );
-    assert_refused!(
-        SizeAwareStream::new(f64::NAN, |_, _| None::<Result<_, Error>>),
-        Argument,
-        "max_total_size"
-    );
-    assert_refused!(TorchSampler::new(&plan, TorchOptions::new()), Argument);
+    assert_refused!(SizeAwareStream::from_fn(f64::NAN, |_, _| None), Argument, "max_total_size");
+    assert_refused!(TorchSampler::new(&plan, &TorchOptions::new()), Argument);
 }
 
 #[test]
@@ -322,7 +328,7 @@ fn foreign_and_damaged_states_are_refused_and_change_nothing() {
     let mut other_order = SequentialSampler::new(&plan, &SamplerOptions::new().seed(1)).unwrap();
     assert_refused!(other_order.restore(&state), Mismatch);
     let other_plan =
-        Plan::new(&Sizes::copied(&[1u8, 2]).unwrap(), PlanOptions::new().budget(9.0)).unwrap();
+        Plan::new(&Sizes::copied(&[1u8, 2]).unwrap(), &PlanOptions::new().budget(9.0)).unwrap();
     assert_refused!(
         BucketSampler::new(&other_plan, &SamplerOptions::new().seed(1)).unwrap().restore(&state),
         Mismatch
@@ -333,10 +339,10 @@ fn foreign_and_damaged_states_are_refused_and_change_nothing() {
 fn torch_generator_is_read_and_set_or_refused() {
     let options =
         PlanOptions::new().buckets(Buckets::Boundaries(vec![0.0, 5.0, 10.0])).batch_size(2);
-    let plan = Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), options).unwrap();
-    let mut first = TorchSampler::new(&plan, TorchOptions::new().seed(5)).unwrap();
+    let plan = Plan::new(&Sizes::copied(&[3u8, 1, 4, 1, 5, 9, 2, 6]).unwrap(), &options).unwrap();
+    let mut first = TorchSampler::new(&plan, &TorchOptions::new().seed(5)).unwrap();
     assert_eq!(first.batch_count().unwrap(), plan.info().batches);
-    let mut second = TorchSampler::new(&plan, TorchOptions::new().seed(6)).unwrap();
+    let mut second = TorchSampler::new(&plan, &TorchOptions::new().seed(6)).unwrap();
     let mut words = first.generator();
     second.set_generator(&words).unwrap();
     assert!(first.by_ref().map(Result::unwrap).eq(second.by_ref().map(Result::unwrap)));
@@ -353,9 +359,10 @@ fn default_options_are_those_of_the_library() {
         .epoch(0)
         .rank(0)
         .world_size(1)
+        .last_step(LastStep::Split)
         .worst_first(0)
         .step_totals(true);
-    assert_eq!(explicit, SamplerOptions::default());
+    assert_eq!(format!("{explicit:?}"), format!("{:?}", SamplerOptions::default()));
     let with = |options: &SamplerOptions| {
         BucketSampler::new(&plan, options).unwrap().map(Result::unwrap).collect::<Vec<_>>()
     };
@@ -371,4 +378,33 @@ fn errors_speak_and_version_is_there() {
     assert_eq!(Error::Cancelled.to_string(), "cancelled by the caller's progress closure");
     assert!(libsab::version().starts_with("0.1."));
     assert_eq!(libsab::abi_version(), sab_sys::ABI_VERSION);
+}
+
+#[test]
+fn errors_name_argument_and_value() {
+    let sizes = Sizes::copied(&[3u8, 1]).unwrap();
+    let error = Plan::new(&sizes, &PlanOptions::new().budget(-1.0)).unwrap_err();
+    assert_eq!((error.argument(), error.value()), (Some("budget"), Some("-1")));
+    let error = Sizes::strided(&[1u8], 0).unwrap_err();
+    assert_eq!((error.argument(), error.value()), (Some("step"), Some("0")));
+    let error = Plan::new(&Sizes::copied(&[1.0, -2.0]).unwrap(), &PlanOptions::new().budget(9.0));
+    let error = error.unwrap_err();
+    assert_eq!((error.argument(), error.value()), (Some("sizes[1]"), Some("-2")));
+    let error = Plan::from_bytes(b"short").unwrap_err();
+    assert_eq!((error.argument(), error.value()), (None, None));
+    assert_eq!(error.detail().unwrap().text(), error.to_string());
+    assert!(Error::Cancelled.detail().is_none());
+}
+
+#[test]
+fn errors_of_files_keep_their_kind() {
+    let kind = |error| match error {
+        Error::Io(error) => error.kind(),
+        other => panic!("{other:?}"),
+    };
+    let plan = small_plan();
+    assert_eq!(kind(Plan::open("/nowhere/plan").unwrap_err()), ErrorKind::NotFound);
+    assert_eq!(kind(plan.save("/nowhere/plan").unwrap_err()), ErrorKind::NotFound);
+    assert_eq!(kind(plan.save("/dev/null/plan").unwrap_err()), ErrorKind::NotADirectory);
+    assert_eq!(kind(Plan::open("/dev/null").unwrap_err()), ErrorKind::Other);
 }

@@ -1,4 +1,5 @@
-//! The golden vectors that every binding reads: tests/golden of the repository, whose README.md describes the format.
+//! The golden vectors that every binding reads: tests/golden of the repository, whose README.md
+//! describes the format.
 
 use std::fs;
 use std::path::Path;
@@ -86,7 +87,7 @@ impl Case<'_> {
         let value = |name| self.pack.iter().find(|words| words[0] == name).map(|words| words[1]);
         let window = value("window").map_or(256, number);
         self.pack.iter().fold(
-            PackOptions::new(number(value("capacity").unwrap())),
+            PackOptions::new().capacity(number(value("capacity").unwrap())),
             |options, words| match words[..] {
                 ["capacity" | "window", _] => options,
                 ["method", "best_fit"] => options.method(PackMethod::BestFit),
@@ -121,7 +122,7 @@ impl Case<'_> {
     fn make_sampler(&self) -> Result<AnySampler, Error> {
         let sizes = Sizes::copied(&self.sizes)?;
         let options = self.sampler_options();
-        let plan = || Plan::new(&sizes, self.plan_options());
+        let plan = || Plan::new(&sizes, &self.plan_options());
         Ok(match self.sampler[..] {
             ["bucket"] => AnySampler::Bucket(BucketSampler::new(&plan()?, &options)?),
             ["sequential"] => AnySampler::Sequential(SequentialSampler::new(&plan()?, &options)?),
@@ -129,11 +130,11 @@ impl Case<'_> {
                 AnySampler::SizeAware(SizeAwareSampler::new(None, &sizes, number(most), &options)?)
             }
             ["packed"] => {
-                AnySampler::Packed(PackedSampler::new(&sizes, self.pack_options(), &options)?)
+                AnySampler::Packed(PackedSampler::new(&sizes, &self.pack_options(), &options)?)
             }
             ["torch"] => AnySampler::Torch(TorchSampler::new(
                 &plan()?,
-                TorchOptions::new().seed(self.seed()),
+                &TorchOptions::new().seed(self.seed()),
             )?),
             _ => panic!("{}: unknown sampler {:?}", self.name, self.sampler),
         })

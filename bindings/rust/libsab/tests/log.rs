@@ -1,4 +1,5 @@
-//! The log closure belongs to the process, so these tests stand in a process of their own, and in one test.
+//! The log closure belongs to the process, so these tests stand in a process of their own, and in
+//! one test.
 
 use std::panic::{catch_unwind, panic_any};
 use std::sync::{Arc, Mutex};
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use libsab::{clear_log, set_log, LogLevel, Plan, PlanOptions, Sizes};
 
 fn plan_that_skips_one() -> Plan {
-    Plan::new(&Sizes::copied(&[3u8, 99, 4]).unwrap(), PlanOptions::new().budget(12.0)).unwrap()
+    Plan::new(&Sizes::copied(&[3u8, 99, 4]).unwrap(), &PlanOptions::new().budget(12.0)).unwrap()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn groups_are_padded_and_come_back(lengths in vec((0usize..6, 0usize..4), 0..20), group_of in vec(0i64..3, 20), filler: i16, threads in 0usize..4) {
+    fn groups_are_padded_and_come_back(lengths in vec((0usize..6, 0usize..4), 0..20), group_of in vec(0i64..3, 20), filler: i16, threads in 0u64..4) {
         let flat: Vec<_> = lengths.iter().flat_map(|&(a, b)| [a, b]).collect();
         let shapes = Shapes::new(2, &flat).unwrap();
         let values: Vec<i16> = (0..shapes.elements() as i16).collect();
@@ -60,17 +60,17 @@ fn masks_are_of_all_or_any_dimensions() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let refused = |result: Result<(), Error>, words: &str| match result {
-        Err(Error::Argument(message)) => assert!(message.contains(words), "{message}"),
+        Err(Error::Argument(message)) => assert!(message.text().contains(words), "{message}"),
         other => panic!("{other:?}"),
     };
     let shapes = Shapes::of_lengths(&[1, 3]).unwrap();
     let options = PadOptions::new(Padding::Constant(0u8));
     refused(Shapes::new(0, &[]).map(drop), "rank = 0");
     refused(Shapes::new(2, &[1]).map(drop), "divide the number of shapes, 1");
-    refused(Shapes::new(2, &[usize::MAX, 2]).map(drop), "less than 2^63");
+    refused(Shapes::new(2, &[usize::MAX, 2]).map(drop), "below 2^63");
     refused(
         shapes.pad(&[1, 2, 3], None, &options).map(drop),
-        "3 elements: must have those of all shapes, 4",
+        "values.len() = 3: must be that of all shapes, 4",
     );
     refused(shapes.pad(&[1, 2, 3, 4], Some(&[2]), &options).map(drop), "indices[0] = 2");
     refused(shapes.pad(&[1, 2, 3, 4], None, &options.batch_dim(2)).map(drop), "batch_dim = 2");
@@ -80,7 +80,7 @@ fn what_does_not_fit_is_refused() {
     );
     refused(
         shapes.pad(&[1, 2, 3, 4], None, &PadOptions::new(Padding::Array(&[1], &[0]))).map(drop),
-        "must have 3",
+        "must be 3",
     );
     refused(
         shapes
@@ -93,16 +93,19 @@ fn what_does_not_fit_is_refused() {
             .unwrap()
             .pad(&[()], None, &PadOptions::new(Padding::Constant(())))
             .map(drop),
-        "must have a size",
+        "size_of::<T>() = 0",
     );
     let mut back = [0; 4];
-    refused(shapes.unpad(&[1; 6], &[3, 1], None, &options, &mut back), "as many as the rank, 1");
-    refused(shapes.unpad(&[1; 5], &[3], None, &options, &mut back), "padded has 5 elements");
-    refused(shapes.unpad(&[1; 6], &[3], Some(&[0, 0]), &options, &mut back), "second time");
+    refused(shapes.unpad(&[1; 6], &[3, 1], None, &options, &mut back), "must be the rank, 1");
+    refused(shapes.unpad(&[1; 5], &[3], None, &options, &mut back), "padded.len() = 5");
+    refused(
+        shapes.unpad(&[1; 6], &[3], Some(&[0, 0]), &options, &mut back),
+        "must not be repeated",
+    );
     refused(shapes.unpad(&[1; 6], &[3], Some(&[0, 9]), &options, &mut back), "indices[1] = 9");
     refused(shapes.unpad(&[1; 4], &[2], None, &options, &mut back), "such as 3 of sample 1");
-    refused(shapes.unpad(&[1; 6], &[3], None, &options, &mut back[..2]), "2 elements");
+    refused(shapes.unpad(&[1; 6], &[3], None, &options, &mut back[..2]), "values.len() = 2");
     assert_eq!(back, [0; 4]);
     refused(length_mask(&[4], &[3], MaskRule::All).map(drop), "lengths[0][0] = 4");
-    refused(length_mask(&[4], &[], MaskRule::All).map(drop), "at least one");
+    refused(length_mask(&[4], &[], MaskRule::All).map(drop), "at least 1");
 }

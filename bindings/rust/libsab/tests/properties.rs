@@ -1,4 +1,5 @@
-//! What holds for every plan: nothing lost, nothing twice, equal steps, the budget, and resuming on any number of ranks.
+//! What holds for every plan: nothing lost, nothing twice, equal steps, the budget, and resuming on
+//! any number of ranks.
 
 use libsab::{
     Batch, BucketSampler, Buckets, LastStep, PackMethod, PackOptions, PackedSampler, Plan,
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 fn buckets() -> impl Strategy<Value = Buckets> {
     prop_oneof![
         Just(Buckets::Auto),
-        (1usize..6).prop_map(Buckets::Optimal),
+        (1u64..6).prop_map(Buckets::Optimal),
         (1u64..5).prop_map(Buckets::Rank),
         Just(Buckets::Boundaries(vec![0.0, 10.0, 25.0, 60.0, 101.0])),
     ]
@@ -22,7 +23,7 @@ fn lengths() -> impl Strategy<Value = Vec<u16>> {
 
 fn plan_of(lengths: &[u16], budget: f64, buckets: Buckets, tail: Tail) -> Plan {
     let options = PlanOptions::new().budget(budget).buckets(buckets).tail(tail);
-    Plan::new(&Sizes::borrowed(lengths).unwrap(), options).unwrap()
+    Plan::new(&Sizes::borrowed(lengths).unwrap(), &options).unwrap()
 }
 
 fn samplers(plan: &Plan, options: SamplerOptions, world_size: u64) -> Vec<BucketSampler> {
@@ -208,8 +209,8 @@ proptest! {
     ) {
         let method = [PackMethod::BestFit, PackMethod::Histogram, PackMethod::FirstFit { window: 1 + seed % 9 }][method as usize];
         let sampler = |rank, world_size| {
-            let pack = PackOptions::new(capacity).method(method).max_sequences(limit).split(split).skip_oversize();
-            PackedSampler::new(&Sizes::borrowed(&lengths).unwrap(), pack, &SamplerOptions::new().seed(seed).rank(rank).world_size(world_size))
+            let pack = PackOptions::new().capacity(capacity).method(method).max_sequences(limit).split(split).skip_oversize();
+            PackedSampler::new(&Sizes::borrowed(&lengths).unwrap(), &pack, &SamplerOptions::new().seed(seed).rank(rank).world_size(world_size))
         };
         let fits = |length: u16| u64::from(length) <= capacity;
         if !split && !lengths.iter().any(|&length| fits(length)) {

@@ -33,7 +33,7 @@ fn walk(plan: &Plan, options: &SamplerOptions) -> Vec<i64> {
 fn threads_share_a_plan() {
     let plan = Plan::new(
         &Sizes::from_fn(20_000, |i| (1 + i * 31 % 97) as f64).unwrap(),
-        PlanOptions::new().budget(700.0),
+        &PlanOptions::new().budget(700.0),
     )
     .unwrap();
     let expected = walk(&plan, &SamplerOptions::new().seed(3));
@@ -48,7 +48,7 @@ fn threads_share_a_plan() {
 fn a_sampler_outlives_its_plan_and_moves_to_another_thread() {
     let plan = Plan::new(
         &Sizes::from_fn(500, |i| (1 + i % 50) as f64).unwrap(),
-        PlanOptions::new().budget(200.0),
+        &PlanOptions::new().budget(200.0),
     )
     .unwrap();
     let expected = walk(&plan, &SamplerOptions::new());

@@ -1,7 +1,7 @@
 //! The LibTorch component, where SAB_TORCH_LIBRARY names it.
 
 use libsab::memory::{find_max_batch, MaxBatchOptions, Probe, StepError};
-use libsab::{BoxError, Error};
+use libsab::Error;
 
 #[test]
 fn the_component_opens_and_emulates_a_device() {
@@ -18,8 +18,8 @@ fn the_component_opens_and_emulates_a_device() {
     assert_eq!((stats.current, stats.peak, stats.total), (0, 0, Some(64 << 20)));
     // What runs out by its own account is believed, whatever the device says.
     let found =
-        find_max_batch(&mut probe, MaxBatchOptions::new().maximum(7), |count, _| match count {
-            0..=4 => Ok::<_, StepError<BoxError>>(()),
+        find_max_batch(&mut probe, &MaxBatchOptions::new().maximum(7), |count, _| match count {
+            0..=4 => Ok(()),
             _ => Err(StepError::OutOfMemory),
         });
     assert_eq!(found.unwrap().batch_size, 4);

@@ -1,13 +1,7 @@
-use std::ffi::c_void;
-use std::marker::PhantomData;
+//! Calls of `balance.h` and of the load-balancing samplers.
 
-use sab_sys as sys;
-
-use super::{
-    check_with, defaults, made, owned, progress_failure, progress_parts, slice, Guarded, KeptBox,
-    Progress, Room, SamplerHandle, SizesHandle,
-};
-use crate::error::{BoxError, Error};
+use super::*;
+use crate::balance::{LoadBalancingOptions, PartitionOptions};
 
 pub(crate) type MakeBatchesFn<'f> =
     dyn FnMut(&[i64]) -> Result<Vec<Vec<i64>>, BoxError> + Send + 'f;
@@ -15,33 +9,26 @@ pub(crate) type MakeBatchesFn<'f> =
 pub(crate) fn partition(
     costs: &[f64],
     parts: u64,
-    method: i32,
-    equal_counts: bool,
-    cap: Option<(&[f64], f64)>,
-    progress: Option<Progress<'_>>,
+    options: &PartitionOptions<'_>,
 ) -> Result<Vec<u32>, Error> {
-    // SAFETY: the call fills the whole struct.
-    let mut options = unsafe { defaults(sys::sab_partition_options_init) };
-    options.method = method;
-    options.equal_counts = i32::from(equal_counts);
-    if let Some((weights, capacity)) = cap {
+    let mut raw = *options.raw;
+    if let Some(weights) = options.weights {
         if weights.len() != costs.len() {
             let (weights, costs) = (weights.len(), costs.len());
-            return Err(Error::Argument(format!(
-                "weights has {weights} numbers: must have as many as costs, {costs}"
+            return Err(Error::argument_error(format!(
+                "weights.len() = {weights}: must be that of costs, {costs}"
             )));
         }
-        options.weights = weights.as_ptr(); // not NULL, whatever its length
-        options.capacity = capacity;
+        raw.weights = weights.as_ptr(); // not NULL, whatever its length
     }
-    let mut progress = progress.map(Guarded::new);
-    (options.progress, options.progress_ctx) = progress_parts(&mut progress);
+    let mut progress = options.progress.get().map(Guarded::new);
+    (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
     let mut part_of = vec![0; costs.len()];
     // SAFETY: costs, weights and parts are as many, and outlive the call, as the closure does.
     let status = unsafe {
-        sys::sab_partition(costs.as_ptr(), costs.len(), parts, &options, part_of.as_mut_ptr())
+        sys::sab_partition(costs.as_ptr(), costs.len(), parts, &raw, part_of.as_mut_ptr())
     };
-    check_with(status, &mut [progress_failure(&mut progress, &mut None)])?;
+    check_with(status, [failure_of(progress)])?;
     Ok(part_of)
 }
 
@@ -51,7 +38,8 @@ unsafe extern "C" fn make_batches_trampoline(
     count: usize,
     batches: *mut sys::sab_batches,
 ) -> i32 {
-    // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody else during the call.
+    // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody
+    // else during the call.
     let guarded = unsafe { &mut *context.cast::<Guarded<Box<MakeBatchesFn<'_>>>>() };
     guarded.run(|function| {
         // SAFETY: `count` indices that are valid during the call.
@@ -64,95 +52,59 @@ unsafe extern "C" fn make_batches_trampoline(
     })
 }
 
-/// What the options say, in C's terms.
-pub(crate) struct LoadBalancingParts {
-    pub(crate) shuffle: bool,
-    pub(crate) drop_last: bool,
-    pub(crate) random_level: f64,
-    pub(crate) batch_size: u64,
-}
-
-impl LoadBalancingParts {
-    fn raw(&self) -> sys::sab_load_balancing_options {
-        // SAFETY: the call fills the whole struct.
-        let mut options = unsafe { defaults(sys::sab_load_balancing_options_init) };
-        options.shuffle = i32::from(self.shuffle);
-        options.drop_last = i32::from(self.drop_last);
-        options.random_level = self.random_level;
-        options.batch_size = self.batch_size;
-        options
-    }
-}
-
 impl SamplerHandle<'static> {
     pub(crate) fn load_balancing(
         complexity: &SizesHandle<'_>,
-        balancing: &LoadBalancingParts,
+        balancing: &LoadBalancingOptions,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        let mut pointer = Room::new()?;
-        // SAFETY: a live handle, which the sampler does not keep, structs whose sizes are set, and room for a handle.
-        let status = unsafe {
+        // SAFETY: a live handle, which the sampler does not keep, and structs whose sizes are set.
+        make(|sampler| unsafe {
             sys::sab_load_balancing_sampler_new(
-                complexity.pointer.as_ptr(),
-                &balancing.raw(),
+                complexity.pointer(),
+                &*balancing.raw,
                 options,
-                pointer.fill(),
+                sampler,
             )
-        };
-        Self::finish(status, pointer, None)
+        })
+        .map(Self::over)
     }
 
     pub(crate) fn load_balancing_max_total(
         complexity: &SizesHandle<'_>,
-        balancing: &LoadBalancingParts,
+        balancing: &LoadBalancingOptions,
         max_total: f64,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        let mut balancing = balancing.raw();
-        balancing.max_total = max_total;
-        let mut pointer = Room::new()?;
-        // SAFETY: a live handle, which the sampler does not keep, structs whose sizes are set, and room for a handle.
-        let status = unsafe {
-            sys::sab_load_balancing_batch_sampler_new(
-                complexity.pointer.as_ptr(),
-                &balancing,
-                options,
-                pointer.fill(),
-            )
-        };
-        Self::finish(status, pointer, None)
+        let mut raw = *balancing.raw;
+        raw.max_total = max_total;
+        // SAFETY: a live handle, which the sampler does not keep, and structs whose sizes are set.
+        make(|sampler| unsafe {
+            sys::sab_load_balancing_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
+        })
+        .map(Self::over)
     }
 }
 
 impl<'a> SamplerHandle<'a> {
     pub(crate) fn load_balancing_batches(
         complexity: &SizesHandle<'_>,
-        balancing: &LoadBalancingParts,
+        balancing: &LoadBalancingOptions,
         make_batches: Box<MakeBatchesFn<'a>>,
         options: &sys::sab_sampler_options,
     ) -> Result<Self, Error> {
-        let (kept, context) = KeptBox::new(make_batches);
-        let mut balancing = balancing.raw();
-        balancing.make_batches = Some(make_batches_trampoline);
-        balancing.make_batches_ctx = context;
-        let mut pointer = Room::new()?;
-        // SAFETY: a live handle, which the sampler does not keep; the context fits its trampoline and lives as long as the sampler, which frees it
-        // after the C handle.
-        let status = unsafe {
-            sys::sab_load_balancing_batch_sampler_new(
-                complexity.pointer.as_ptr(),
-                &balancing,
-                options,
-                pointer.fill(),
-            )
-        };
-        let handle =
-            owned(pointer, |pointer| SamplerHandle { pointer, kept: None, borrowed: PhantomData });
-        // SAFETY: alive until `kept` is dropped, and no call of C is under way that could use it.
-        let mut failure = unsafe { &mut *kept.0.as_ptr() }.take_failure();
-        let mut handle = made(check_with(status, &mut [&mut failure]), handle)?;
-        handle.kept = Some(kept);
-        Ok(handle)
+        let (kept, context) = KeptBox::of(Guarded::new(make_batches));
+        let mut raw = *balancing.raw;
+        raw.make_batches = Some(make_batches_trampoline);
+        raw.make_batches_ctx = context;
+        // SAFETY: a live handle, which the sampler does not keep; the context fits its trampoline
+        // and lives as long as the sampler, which frees it after the C handle.
+        let (status, handle) = construct(|sampler| unsafe {
+            sys::sab_load_balancing_batch_sampler_new(complexity.pointer(), &raw, options, sampler)
+        })?;
+        // SAFETY: no call of C is under way that could use it.
+        let failure = unsafe { kept.take_failure() };
+        let handle = made(check_with(status, [failure]), handle)?;
+        Ok(Self::with_closure(handle, kept))
     }
 }

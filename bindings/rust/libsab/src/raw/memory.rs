@@ -1,16 +1,36 @@
-//! Handles and trampolines of `memory.h` and `torch.h`.
+//! Calls of `memory.h`.
+
+use std::rc::Rc;
 
 use super::*;
-use crate::memory::{Device, StepError};
+use crate::memory::{
+    CollectOptions, Device, GuardOptions, MaxBatchOptions, MeasurementOptions, ModelOptions,
+    StepError, StepOptions,
+};
 
-pub(crate) type StepResult = Result<(), StepError<BoxError>>;
-pub(crate) type WorkFn<'f> = dyn FnMut(u64) -> Option<Result<Vec<f64>, StepError<BoxError>>> + 'f;
+pub(crate) type StepResult = Result<(), StepError>;
+pub(crate) type WorkFn<'f> = dyn FnMut(u64) -> Option<Result<Vec<f64>, StepError>> + 'f;
 pub(crate) type HookFn<'f> = dyn FnMut() -> Result<(), BoxError> + 'f;
 pub(crate) type TrialFn<'f> = dyn FnMut(u64, f64) -> StepResult + 'f;
 pub(crate) type ChunkFn<'f> = dyn FnMut(u64, u64, f64) -> StepResult + 'f;
 pub(crate) type BatchFn<'f> = dyn FnMut(BatchRef<'_>) -> StepResult + 'f;
 pub(crate) type ReduceFn<'f> = dyn FnMut(&mut [i64]) -> Result<(), BoxError> + 'f;
 pub(crate) type IncreaseFn<'f> = dyn FnMut(u64, u64) -> Result<i64, BoxError> + 'f;
+
+/// A number of bytes of the library; negative where it is unknown.
+pub(crate) fn known(bytes: i64) -> Option<u64> {
+    u64::try_from(bytes).ok()
+}
+
+/// A number of bytes for the library. No memory has more.
+pub(crate) fn signed_bytes(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// As [`signed_bytes`]; -1 where the number is unknown.
+fn or_unknown(bytes: Option<u64>) -> i64 {
+    bytes.map_or(-1, signed_bytes)
+}
 
 fn code_of(result: StepResult) -> Result<i32, BoxError> {
     match result {
@@ -24,24 +44,25 @@ fn done(result: Result<(), BoxError>) -> Result<i32, BoxError> {
     result.map(|()| sys::SAB_OK)
 }
 
-/// The closures of a call, behind one context pointer.
+/// The closures of a call, its own and those of its options, behind one context pointer.
 #[derive(Default)]
-struct Closures<'f> {
-    work: Option<&'f mut WorkFn<'f>>,
-    cleanup: Option<&'f mut HookFn<'f>>,
-    collect_garbage: Option<&'f mut HookFn<'f>>,
-    begin: Option<&'f mut HookFn<'f>>,
-    trial: Option<&'f mut TrialFn<'f>>,
-    chunk: Option<&'f mut ChunkFn<'f>>,
-    batch: Option<&'f mut BatchFn<'f>>,
-    reduce: Option<&'f mut ReduceFn<'f>>,
-    increase: Option<&'f mut IncreaseFn<'f>>,
+struct Closures<'a, 'w, 'f> {
+    work: Option<&'a mut WorkFn<'w>>,
+    cleanup: Option<&'a RefCell<HookFn<'f>>>,
+    collect_garbage: Option<&'a RefCell<HookFn<'f>>>,
+    begin: Option<&'a RefCell<HookFn<'f>>>,
+    trial: Option<&'a mut TrialFn<'w>>,
+    chunk: Option<&'a mut ChunkFn<'w>>,
+    batch: Option<&'a mut BatchFn<'w>>,
+    reduce: Option<&'a RefCell<ReduceFn<'f>>>,
+    increase: Option<&'a mut IncreaseFn<'w>>,
 }
 
 /// # Safety
 ///
-/// `context` is the `Guarded<Closures>` given with the trampoline, alive and used by nobody else during the call.
-unsafe fn closures<'a>(context: *mut c_void) -> &'a mut Guarded<Closures<'a>> {
+/// `context` is the `Guarded<Closures>` given with the trampoline, alive and used by nobody else
+/// during the call.
+unsafe fn closures<'a>(context: *mut c_void) -> &'a mut Guarded<Closures<'a, 'a, 'a>> {
     // SAFETY: the caller's promise.
     unsafe { &mut *context.cast() }
 }
@@ -65,7 +86,8 @@ unsafe extern "C" fn work_trampoline(
             Ok(numbers) => numbers,
             Err(error) => return code_of(Err(error)),
         };
-        // SAFETY: room for a number, and for `capacity` features; when there are more, the library refuses by their count.
+        // SAFETY: room for a number, and for `capacity` features; when there are more, the library
+        // refuses by their count.
         unsafe {
             count.write(numbers.len());
             features.copy_from_nonoverlapping(numbers.as_ptr(), numbers.len().min(capacity));
@@ -76,17 +98,18 @@ unsafe extern "C" fn work_trampoline(
 
 unsafe extern "C" fn cleanup_trampoline(context: *mut c_void, _: u64) -> i32 {
     // SAFETY: given with this context.
-    unsafe { closures(context) }.run(|calls| done(given(&mut calls.cleanup)()))
+    unsafe { closures(context) }.run(|calls| done((given(&mut calls.cleanup).borrow_mut())()))
 }
 
 unsafe extern "C" fn garbage_trampoline(context: *mut c_void) -> i32 {
     // SAFETY: given with this context.
-    unsafe { closures(context) }.run(|calls| done(given(&mut calls.collect_garbage)()))
+    unsafe { closures(context) }
+        .run(|calls| done((given(&mut calls.collect_garbage).borrow_mut())()))
 }
 
 unsafe extern "C" fn begin_trampoline(context: *mut c_void) -> i32 {
     // SAFETY: given with this context.
-    unsafe { closures(context) }.run(|calls| done(given(&mut calls.begin)()))
+    unsafe { closures(context) }.run(|calls| done((given(&mut calls.begin).borrow_mut())()))
 }
 
 unsafe extern "C" fn trial_trampoline(context: *mut c_void, count: u64, length: f64) -> i32 {
@@ -115,9 +138,11 @@ unsafe extern "C" fn reduce_trampoline(
     values: *mut i64,
     count: usize,
 ) -> i32 {
-    // SAFETY: given with this context; `count` numbers are there to be read and written.
+    // SAFETY: given with this context.
     unsafe { closures(context) }.run(|calls| {
-        done(given(&mut calls.reduce)(unsafe { std::slice::from_raw_parts_mut(values, count) }))
+        // SAFETY: `count` numbers are there to be read and written.
+        let values = unsafe { std::slice::from_raw_parts_mut(values, count) };
+        done((given(&mut calls.reduce).borrow_mut())(values))
     })
 }
 
@@ -136,11 +161,12 @@ unsafe extern "C" fn increase_trampoline(
     })
 }
 
-// ---- probes -------------------------------------------------------------------------------------------------------------
+// ---- probes -------------------------------------------------------------------------------------
 
 type DeviceRef<'d> = &'d (dyn Device + 'd);
 
-/// Runs a function of a device. That may ask a probe of the same device, so what the context points to is not borrowed meanwhile.
+/// Runs a function of a device. It may use a probe of the same device, so the target of the context
+/// is not borrowed meanwhile.
 ///
 /// # Safety
 ///
@@ -167,12 +193,18 @@ unsafe extern "C" fn reset_trampoline(context: *mut c_void) -> i32 {
 
 unsafe extern "C" fn current_trampoline(context: *mut c_void, bytes: *mut i64) -> i32 {
     // SAFETY: given with this context, with room for a number.
-    unsafe { on_device(context, |device| device.current().map(|current| bytes.write(current))) }
+    unsafe {
+        on_device(context, |device| {
+            device.current().map(|current| bytes.write(signed_bytes(current)))
+        })
+    }
 }
 
 unsafe extern "C" fn peak_trampoline(context: *mut c_void, bytes: *mut i64) -> i32 {
     // SAFETY: given with this context, with room for a number.
-    unsafe { on_device(context, |device| device.peak().map(|peak| bytes.write(peak))) }
+    unsafe {
+        on_device(context, |device| device.peak().map(|peak| bytes.write(signed_bytes(peak))))
+    }
 }
 
 unsafe extern "C" fn reserved_trampoline(
@@ -184,8 +216,8 @@ unsafe extern "C" fn reserved_trampoline(
     unsafe {
         on_device(context, |device| {
             let (reserved, free) = device.reserved()?;
-            reserved_peak.write(reserved.unwrap_or(-1));
-            largest_free.write(free.unwrap_or(-1));
+            reserved_peak.write(or_unknown(reserved));
+            largest_free.write(or_unknown(free));
             Ok(())
         })
     }
@@ -194,7 +226,7 @@ unsafe extern "C" fn reserved_trampoline(
 unsafe extern "C" fn total_trampoline(context: *mut c_void, bytes: *mut i64) -> i32 {
     // SAFETY: given with this context, with room for a number.
     unsafe {
-        on_device(context, |device| device.total().map(|total| bytes.write(total.unwrap_or(-1))))
+        on_device(context, |device| device.total().map(|total| bytes.write(or_unknown(total))))
     }
 }
 
@@ -215,33 +247,24 @@ unsafe extern "C" fn rng_restore_trampoline(context: *mut c_void, depth: u64) ->
 
 /// Owns a `sab_probe`; `'d` is how long the device under it is borrowed.
 pub(crate) struct ProbeHandle<'d> {
-    pointer: NonNull<sys::sab_probe>,
-    kept: Option<KeptBox<'d>>,
-}
-
-impl Drop for ProbeHandle<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the handle is ours and this is its last use.
-        unsafe { sys::sab_probe_free(self.pointer.as_ptr()) };
-    }
+    handle: Owned<sys::sab_probe>,
+    /// Dropped after the handle, as fields are in their order.
+    kept: Option<Shared<Guarded<DeviceRef<'d>>>>,
 }
 
 impl<'d> ProbeHandle<'d> {
-    pub(crate) fn open(device: &str, total_bytes: i64) -> Result<Self, Error> {
+    pub(crate) fn open(device: &str, total_bytes: u64) -> Result<Self, Error> {
         let name = text("device", device.as_bytes())?;
-        // SAFETY: the call fills the whole struct.
-        let mut options = unsafe { defaults(sys::sab_probe_options_init) };
-        options.total_bytes = total_bytes;
-        let mut pointer = Room::new()?;
-        // SAFETY: a NUL-terminated name, a struct whose size is set, and room for a handle.
-        let status = unsafe { sys::sab_probe_new(name.as_ptr(), &options, pointer.fill()) };
-        made(check(status), owned(pointer, |pointer| ProbeHandle { pointer, kept: None }))
+        let mut options = sys::sab_probe_options::defaults();
+        options.total_bytes = signed_bytes(total_bytes);
+        // SAFETY: a NUL-terminated name, and a struct whose size is set.
+        let handle = make(|probe| unsafe { sys::sab_probe_new(name.as_ptr(), &options, probe) })?;
+        Ok(ProbeHandle { handle, kept: None })
     }
 
     pub(crate) fn of_device(device: DeviceRef<'d>) -> Result<Self, Error> {
-        let (kept, context) = KeptBox::new(device);
-        // SAFETY: the call fills the whole struct.
-        let mut callbacks = unsafe { defaults(sys::sab_probe_callbacks_init) };
+        let (kept, context) = Shared::new(Guarded::new(device));
+        let mut callbacks = sys::sab_probe_callbacks::defaults();
         callbacks.ctx = context;
         callbacks.reset = Some(reset_trampoline);
         callbacks.current = Some(current_trampoline);
@@ -251,88 +274,54 @@ impl<'d> ProbeHandle<'d> {
         callbacks.release_cache = Some(release_cache_trampoline);
         callbacks.rng_save = Some(rng_save_trampoline);
         callbacks.rng_restore = Some(rng_restore_trampoline);
-        let mut pointer = Room::new()?;
-        // SAFETY: the context fits its trampolines and lives as long as the handle, which frees it after the C handle.
-        let status = unsafe { sys::sab_probe_callbacks_new(&callbacks, pointer.fill()) };
-        made(check(status), owned(pointer, |pointer| ProbeHandle { pointer, kept: Some(kept) }))
+        // SAFETY: the context fits its trampolines and lives as long as the handle, which frees it
+        // after the C handle.
+        let handle = make(|probe| unsafe { sys::sab_probe_callbacks_new(&callbacks, probe) })?;
+        Ok(ProbeHandle { handle, kept: Some(kept) })
+    }
+
+    pub(crate) fn pointer(&self) -> *mut sys::sab_probe {
+        self.handle.pointer()
     }
 
     /// As [`check_with`], after a call that may have used the device.
     fn check(
         &self,
         status: sys::sab_status,
-        failures: &mut [&mut Option<Failure>],
+        failures: impl IntoIterator<Item = Option<Failure>>,
     ) -> Result<sys::sab_status, Error> {
-        let mut own = match &self.kept {
-            // SAFETY: alive as long as the handle; a probe is of one thread, and a device that runs does not borrow it.
-            Some(kept) => unsafe { &mut *kept.0.as_ptr() }.take_failure(),
-            None => None,
-        };
-        if let Some(failure) = failures.iter_mut().find_map(|failure| failure.take()) {
-            return Err(failure.into_error());
-        }
-        check_with(status, &mut [&mut own])
+        // SAFETY: a probe is of one thread, and a device that runs does not borrow it.
+        let own = self.kept.as_ref().and_then(|kept| unsafe { kept.take_failure() });
+        check_with(status, failures.into_iter().chain([own]))
     }
 
     pub(crate) fn reset(&self) -> Result<(), Error> {
         // SAFETY: a live handle.
-        let status = unsafe { sys::sab_probe_reset(self.pointer.as_ptr()) };
-        self.check(status, &mut []).map(drop)
+        let status = unsafe { sys::sab_probe_reset(self.pointer()) };
+        self.check(status, []).map(drop)
     }
 
     pub(crate) fn read(&self) -> Result<sys::sab_memory_stats, Error> {
-        let mut stats = sys::sab_memory_stats {
-            struct_size: size_of::<sys::sab_memory_stats>(),
-            current: -1,
-            peak: -1,
-            reserved_peak: -1,
-            largest_free: -1,
-            total: -1,
-        };
+        let mut stats = empty();
         // SAFETY: a live handle, and a struct whose size is set.
-        let status = unsafe { sys::sab_probe_read(self.pointer.as_ptr(), &mut stats) };
-        self.check(status, &mut [])?;
+        let status = unsafe { sys::sab_probe_read(self.pointer(), &mut stats) };
+        self.check(status, [])?;
         Ok(stats)
     }
 
     pub(crate) fn release_cache(&self) -> Result<(), Error> {
         // SAFETY: a live handle.
-        let status = unsafe { sys::sab_probe_release_cache(self.pointer.as_ptr()) };
-        self.check(status, &mut []).map(drop)
+        let status = unsafe { sys::sab_probe_release_cache(self.pointer()) };
+        self.check(status, []).map(drop)
     }
 }
 
-// ---- peaks --------------------------------------------------------------------------------------------------------------
-
-/// What to run on each item.
-pub(crate) struct CollectParts<'f> {
-    pub(crate) item_count: Option<u64>,
-    pub(crate) work: &'f mut WorkFn<'f>,
-    pub(crate) cleanup: Option<&'f mut HookFn<'f>>,
-    pub(crate) collect_garbage: Option<&'f mut HookFn<'f>>,
-    pub(crate) progress: Option<Progress<'f>>,
-    pub(crate) warm_up: u64,
-    pub(crate) release_cache: bool,
-}
+// ---- peaks --------------------------------------------------------------------------------------
 
 /// Owns a `sab_peaks`.
-pub(crate) struct PeaksHandle {
-    pointer: NonNull<sys::sab_peaks>,
-}
+pub(crate) struct PeaksHandle(Owned<sys::sab_peaks>);
 
-// SAFETY: plain data, tied to no thread.
-unsafe impl Send for PeaksHandle {}
-// SAFETY: read only but through `&mut`.
-unsafe impl Sync for PeaksHandle {}
-
-impl Drop for PeaksHandle {
-    fn drop(&mut self) {
-        // SAFETY: the handle is ours and this is its last use.
-        unsafe { sys::sab_peaks_free(self.pointer.as_ptr()) };
-    }
-}
-
-/// The columns of what was measured.
+/// The columns of the measurements.
 pub(crate) struct PeakColumns<'a> {
     pub(crate) items: &'a [u64],
     pub(crate) features: &'a [f64],
@@ -346,58 +335,42 @@ pub(crate) struct PeakColumns<'a> {
 
 impl PeaksHandle {
     pub(crate) fn new() -> Result<Self, Error> {
-        let mut pointer = Room::new()?;
-        // SAFETY: room for a handle.
-        let status = unsafe { sys::sab_peaks_new(pointer.fill()) };
-        made(check(status), owned(pointer, |pointer| PeaksHandle { pointer }))
+        // SAFETY: no arguments but the address for the handle.
+        make(|peaks| unsafe { sys::sab_peaks_new(peaks) }).map(PeaksHandle)
     }
 
     pub(crate) fn collect(
         &mut self,
         probe: &ProbeHandle<'_>,
-        parts: CollectParts<'_>,
+        item_count: Option<u64>,
+        work: &mut WorkFn<'_>,
+        options: &CollectOptions<'_>,
     ) -> Result<(), Error> {
-        let mut progress = parts.progress.map(Guarded::new);
-        // SAFETY: the call fills the whole struct.
-        let mut options = unsafe { defaults(sys::sab_collect_peak_options_init) };
-        (options.progress, options.progress_ctx) = progress_parts(&mut progress);
-        if let Some(count) = parts.item_count {
-            options.item_count = count;
-        }
-        options.work = Some(work_trampoline);
-        options.warm_up = parts.warm_up;
-        options.release_cache = i32::from(parts.release_cache);
-        if parts.cleanup.is_some() {
-            options.cleanup = Some(cleanup_trampoline);
-        }
-        if parts.collect_garbage.is_some() {
-            options.collect_garbage = Some(garbage_trampoline);
-        }
+        let mut progress = options.progress.get().map(Guarded::new);
+        let mut raw = *options.raw;
+        (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
+        raw.item_count = item_count.unwrap_or(raw.item_count);
+        raw.work = Some(work_trampoline);
         let mut calls = Guarded::new(Closures {
-            work: Some(parts.work),
-            cleanup: parts.cleanup,
-            collect_garbage: parts.collect_garbage,
+            work: Some(work),
+            cleanup: options.cleanup.get(),
+            collect_garbage: options.collect_garbage.get(),
             ..Closures::default()
         });
-        options.ctx = calls.context();
+        raw.cleanup = calls.function.cleanup.map(|_| cleanup_trampoline as _);
+        raw.collect_garbage = calls.function.collect_garbage.map(|_| garbage_trampoline as _);
+        raw.ctx = calls.context();
         // SAFETY: live handles; contexts that fit their trampolines and outlive the call.
-        let status = unsafe {
-            sys::sab_collect_peak(probe.pointer.as_ptr(), &options, self.pointer.as_ptr())
-        };
-        probe
-            .check(status, &mut [&mut calls.failure, progress_failure(&mut progress, &mut None)])
-            .map(drop)
+        let status = unsafe { sys::sab_collect_peak(probe.pointer(), &raw, self.0.pointer()) };
+        probe.check(status, [calls.failure, failure_of(progress)]).map(drop)
     }
 
     pub(crate) fn columns(&self) -> PeakColumns<'_> {
-        let mut view = MaybeUninit::<sys::sab_peaks_view>::zeroed();
-        // SAFETY: a struct of numbers and pointers may be zero; its size is set, and the call fills it.
-        let view = unsafe {
-            (*view.as_mut_ptr()).struct_size = size_of::<sys::sab_peaks_view>();
-            certain(check(sys::sab_peaks_get(self.pointer.as_ptr(), view.as_mut_ptr())));
-            view.assume_init()
-        };
-        // SAFETY: columns of so many elements, which stay until the next collect(), that needs `&mut self`.
+        // SAFETY: a live handle, and a struct whose size is set.
+        let view: sys::sab_peaks_view =
+            certain(filled(|view| unsafe { sys::sab_peaks_get(self.0.pointer(), view) }));
+        // SAFETY: columns of so many elements, which stay until the next collect(), that needs
+        // `&mut self`.
         unsafe {
             PeakColumns {
                 items: slice(view.items, view.count),
@@ -413,106 +386,59 @@ impl PeaksHandle {
     }
 }
 
-// ---- models -------------------------------------------------------------------------------------------------------------
-
-/// The range of measurements.
-pub(crate) struct PointParts<'a> {
-    pub(crate) shortest: f64,
-    pub(crate) longest: f64,
-    pub(crate) max_count: u64,
-    pub(crate) max_padded_total: f64,
-    pub(crate) degree: u32,
-    pub(crate) near: Option<(&'a ModelHandle, f64)>,
-}
+// ---- models -------------------------------------------------------------------------------------
 
 pub(crate) fn measurement_points(
-    parts: &PointParts<'_>,
+    options: &MeasurementOptions<'_>,
     points: usize,
 ) -> Result<Vec<(u64, f64)>, Error> {
-    // SAFETY: the call fills the whole struct.
-    let mut options = unsafe { defaults(sys::sab_measurement_options_init) };
-    options.shortest = parts.shortest;
-    options.longest = parts.longest;
-    options.max_count = parts.max_count;
-    options.max_padded_total = parts.max_padded_total;
-    options.degree = parts.degree;
-    if let Some((model, budget)) = parts.near {
-        options.model = model.pointer.as_ptr();
-        options.budget = budget;
-    }
+    let mut raw = *options.raw;
+    raw.model = options.model.map_or(null(), |model| model.handle.pointer());
     let (mut counts, mut lengths) = (vec![0; points.max(1)], vec![0.0; points.max(1)]);
     // SAFETY: a struct whose size is set, a live model, and room for `points` numbers each.
     check(unsafe {
-        sys::sab_measurement_points(&options, points, counts.as_mut_ptr(), lengths.as_mut_ptr())
+        sys::sab_measurement_points(&raw, points, counts.as_mut_ptr(), lengths.as_mut_ptr())
     })?;
     Ok(counts.into_iter().zip(lengths).collect())
 }
 
 /// Owns a `sab_memory_model`.
-pub(crate) struct ModelHandle {
-    pointer: NonNull<sys::sab_memory_model>,
-}
-
-// SAFETY: immutable, and tied to no thread (memory.h).
-unsafe impl Send for ModelHandle {}
-// SAFETY: as above.
-unsafe impl Sync for ModelHandle {}
-
-impl Drop for ModelHandle {
-    fn drop(&mut self) {
-        // SAFETY: the handle is ours and this is its last use.
-        unsafe { sys::sab_memory_model_free(self.pointer.as_ptr()) };
-    }
-}
+pub(crate) struct ModelHandle(Owned<sys::sab_memory_model>);
 
 impl ModelHandle {
-    fn own(status: sys::sab_status, pointer: Room<sys::sab_memory_model>) -> Result<Self, Error> {
-        made(check(status), owned(pointer, |pointer| ModelHandle { pointer }))
-    }
-
-    pub(crate) fn default_options() -> sys::sab_memory_model_options {
-        // SAFETY: the call fills the whole struct.
-        unsafe { defaults(sys::sab_memory_model_options_init) }
+    pub(crate) fn pointer(&self) -> *mut sys::sab_memory_model {
+        self.0.pointer()
     }
 
     pub(crate) fn fit(
         features: &[f64],
         feature_count: usize,
         peaks: &[f64],
-        options: &sys::sab_memory_model_options,
+        options: &ModelOptions,
     ) -> Result<Self, Error> {
         if feature_count.checked_mul(peaks.len()) != Some(features.len()) {
             let (numbers, rows) = (features.len(), peaks.len());
-            return Err(Error::Argument(format!(
+            return Err(Error::argument_error(format!(
                 "features.len() = {numbers}: must be {feature_count} for each of the {rows} peaks"
             )));
         }
-        let mut pointer = Room::new()?;
-        // SAFETY: so many rows of so many numbers, as just checked; a struct whose size is set; room for a handle.
-        let status = unsafe {
+        // SAFETY: so many rows of so many numbers, as just checked; a struct whose size is set.
+        make(|model| unsafe {
             sys::sab_memory_model_fit(
                 features.as_ptr(),
                 peaks.len(),
                 feature_count,
                 peaks.as_ptr(),
-                options,
-                pointer.fill(),
+                &*options.raw,
+                model,
             )
-        };
-        Self::own(status, pointer)
+        })
+        .map(ModelHandle)
     }
 
     pub(crate) fn info(&self) -> sys::sab_memory_model_info {
-        let mut info = MaybeUninit::<sys::sab_memory_model_info>::zeroed();
-        // SAFETY: a struct of numbers may be zero; its size is set, and the call fills it.
-        unsafe {
-            (*info.as_mut_ptr()).struct_size = size_of::<sys::sab_memory_model_info>();
-            certain(check(sys::sab_memory_model_get_info(
-                self.pointer.as_ptr(),
-                info.as_mut_ptr(),
-            )));
-            info.assume_init()
-        }
+        // SAFETY: a live handle, and a struct whose size is set.
+        certain(filled(|info| unsafe { sys::sab_memory_model_get_info(self.pointer(), info) }))
     }
 
     pub(crate) fn term(&self, index: usize, feature_count: usize) -> (f64, Vec<u32>) {
@@ -520,7 +446,7 @@ impl ModelHandle {
         // SAFETY: a live handle, room for a number, and for one a feature.
         let status = unsafe {
             sys::sab_memory_model_get_term(
-                self.pointer.as_ptr(),
+                self.pointer(),
                 index,
                 &mut coefficient,
                 powers.as_mut_ptr(),
@@ -537,9 +463,9 @@ impl ModelHandle {
         feature_count: usize,
     ) -> Result<(Vec<f64>, Vec<f64>), Error> {
         if features.len() % feature_count != 0 {
-            return Err(Error::Argument(format!(
-                "features.len() = {}: must be a multiple of {feature_count}",
-                features.len()
+            let given = features.len();
+            return Err(Error::argument_error(format!(
+                "features.len() = {given}: must be a multiple of {feature_count}"
             )));
         }
         let rows = features.len() / feature_count;
@@ -547,203 +473,128 @@ impl ModelHandle {
         // SAFETY: so many rows of so many numbers, and room for one a row.
         let status = unsafe {
             let (predicted, upper) = (predicted.as_mut_ptr(), upper.as_mut_ptr());
-            sys::sab_memory_model_predict(
-                self.pointer.as_ptr(),
-                features.as_ptr(),
-                rows,
-                predicted,
-                upper,
-            )
+            sys::sab_memory_model_predict(self.pointer(), features.as_ptr(), rows, predicted, upper)
         };
         check(status)?;
         Ok((predicted, upper))
     }
 
     pub(crate) fn cost_terms(&self) -> Result<Vec<sys::sab_cost_term>, Error> {
-        let mut count = 0;
-        // SAFETY: a live handle; with a capacity of 0 only the count is written.
-        check(unsafe {
-            sys::sab_memory_model_cost_terms(self.pointer.as_ptr(), null_mut(), 0, &mut count)
-        })?;
-        let mut terms =
-            vec![sys::sab_cost_term { coefficient: 0.0, count_power: 0, length_power: 0 }; count];
-        // SAFETY: a live handle, and room for `count` terms.
-        check(unsafe {
-            sys::sab_memory_model_cost_terms(
-                self.pointer.as_ptr(),
-                terms.as_mut_ptr(),
-                count,
-                &mut count,
-            )
-        })?;
-        Ok(terms)
+        // SAFETY: a live handle; a model cannot change, so the count is the same in both calls.
+        unsafe {
+            array(|terms, capacity, count| {
+                sys::sab_memory_model_cost_terms(self.pointer(), terms, capacity, count)
+            })
+        }
     }
 
     pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {
         let path = path_text(path)?;
         // SAFETY: a live handle and a NUL-terminated path.
-        check(unsafe { sys::sab_memory_model_save(self.pointer.as_ptr(), path.as_ptr()) }).map(drop)
+        check(unsafe { sys::sab_memory_model_save(self.pointer(), path.as_ptr()) }).map(drop)
     }
 
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let path = path_text(path)?;
-        let mut pointer = Room::new()?;
-        // SAFETY: a NUL-terminated path, and room for a handle.
-        let status = unsafe { sys::sab_memory_model_open(path.as_ptr(), pointer.fill()) };
-        Self::own(status, pointer)
+        // SAFETY: a NUL-terminated path.
+        make(|model| unsafe { sys::sab_memory_model_open(path.as_ptr(), model) }).map(ModelHandle)
     }
 
     pub(crate) fn write(&self) -> Result<Vec<u8>, Error> {
-        let mut size = 0;
-        // SAFETY: a live handle; with a capacity of 0 only the size is written.
-        check(unsafe {
-            sys::sab_memory_model_write(self.pointer.as_ptr(), null_mut(), 0, &mut size)
-        })?;
-        let mut bytes = vec![0u8; size];
-        // SAFETY: a live handle, and room for `size` bytes.
-        check(unsafe {
-            sys::sab_memory_model_write(
-                self.pointer.as_ptr(),
-                bytes.as_mut_ptr().cast(),
-                size,
-                &mut size,
-            )
-        })?;
-        Ok(bytes)
+        // SAFETY: a live handle; a model cannot change, so its size is the same in both calls.
+        unsafe {
+            array(|bytes: *mut u8, capacity, size| {
+                sys::sab_memory_model_write(self.pointer(), bytes.cast(), capacity, size)
+            })
+        }
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
-        let mut pointer = Room::new()?;
         // SAFETY: `bytes` is readable for its length and copied during the call.
-        let status = unsafe {
-            sys::sab_memory_model_read(bytes.as_ptr().cast(), bytes.len(), pointer.fill())
-        };
-        Self::own(status, pointer)
+        make(|model| unsafe {
+            sys::sab_memory_model_read(bytes.as_ptr().cast(), bytes.len(), model)
+        })
+        .map(ModelHandle)
     }
 }
 
-// ---- the largest batch, steps, growth -----------------------------------------------------------------------------------
-
-/// How to look for the largest batch.
-pub(crate) struct FindParts<'f> {
-    pub(crate) search: i32,
-    pub(crate) lengths: &'f [f64],
-    pub(crate) maximum: Option<u64>,
-    pub(crate) budget: i64,
-    pub(crate) rounding: (i32, u64),
-    pub(crate) trial: &'f mut TrialFn<'f>,
-    pub(crate) reduce: Option<&'f mut ReduceFn<'f>>,
-    pub(crate) progress: Option<Progress<'f>>,
-}
+// ---- the largest batch, steps, growth -----------------------------------------------------------
 
 pub(crate) fn find_max_batch(
     probe: &ProbeHandle<'_>,
-    parts: FindParts<'_>,
+    options: &MaxBatchOptions<'_>,
+    trial: &mut TrialFn<'_>,
 ) -> Result<(Vec<u64>, sys::sab_max_batch), Error> {
-    let mut progress = parts.progress.map(Guarded::new);
-    // SAFETY: the call fills the whole struct.
-    let mut options = unsafe { defaults(sys::sab_find_max_batch_options_init) };
-    (options.progress, options.progress_ctx) = progress_parts(&mut progress);
-    options.search = parts.search;
-    options.lengths = elements(parts.lengths);
-    options.length_count = parts.lengths.len();
-    options.budget = parts.budget;
-    (options.rounding, options.multiple) = parts.rounding;
-    if let Some(maximum) = parts.maximum {
-        options.maximum = maximum;
-    }
-    if parts.reduce.is_some() {
-        options.reduce = Some(reduce_trampoline);
-    }
-    let mut calls = Guarded::new(Closures {
-        trial: Some(parts.trial),
-        reduce: parts.reduce,
-        ..Closures::default()
-    });
+    let mut progress = options.progress.get().map(Guarded::new);
+    let mut raw = *options.raw;
+    (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
+    raw.lengths = elements(&options.lengths);
+    raw.length_count = options.lengths.len();
+    let reduce = options.reduce.get();
+    raw.reduce = reduce.map(|_| reduce_trampoline as _);
+    let mut calls = Guarded::new(Closures { trial: Some(trial), reduce, ..Closures::default() });
     let context = calls.context();
-    options.reduce_ctx = context;
-    let mut sizes = vec![0; parts.lengths.len().max(1)];
-    let mut result = sys::sab_max_batch {
-        struct_size: size_of::<sys::sab_max_batch>(),
-        batch_size: 0,
-        trials: 0,
-        out_of_memory: 0,
-        peak: 0.0,
-        budget: 0,
-    };
-    // SAFETY: a live handle; room for one number a length; contexts that fit their trampolines and outlive the call.
+    raw.reduce_ctx = context;
+    let mut sizes = vec![0; options.lengths.len().max(1)];
+    let mut result = empty();
+    // SAFETY: a live handle; room for one number a length; contexts that fit their trampolines and
+    // outlive the call.
     let status = unsafe {
         let sizes = sizes.as_mut_ptr();
         sys::sab_find_max_batch(
-            probe.pointer.as_ptr(),
+            probe.pointer(),
             Some(trial_trampoline),
             context,
-            &options,
+            &raw,
             sizes,
             &mut result,
         )
     };
-    probe.check(status, &mut [&mut calls.failure, progress_failure(&mut progress, &mut None)])?;
+    probe.check(status, [calls.failure, failure_of(progress)])?;
     Ok((sizes, result))
 }
 
-/// A step in parts.
-pub(crate) struct StepParts<'f> {
-    pub(crate) begin: Option<&'f mut HookFn<'f>>,
-    pub(crate) weights: Option<&'f [f64]>,
-    pub(crate) chunk_size: u64,
-    pub(crate) chunk: &'f mut ChunkFn<'f>,
-}
-
-impl<'f> StepParts<'f> {
-    /// Calls `run` with the options of the step; its failure is to be checked.
-    fn with<T>(
-        self,
-        count: u64,
-        run: impl FnOnce(&sys::sab_chunked_step_options, &mut dyn FnMut() -> Option<Failure>) -> T,
-    ) -> Result<T, Error> {
-        // SAFETY: the call fills the whole struct.
-        let mut options = unsafe { defaults(sys::sab_chunked_step_options_init) };
-        if let Some(weights) = self.weights {
-            if weights.len() as u64 != count {
-                return Err(Error::Argument(format!(
-                    "weights.len() = {}: must be one for each of the {count} samples",
-                    weights.len()
-                )));
-            }
-            options.sample_weights = weights.as_ptr();
+/// Calls `run` with the options of a step in parts. It gives the status; the failure of a closure
+/// is given beside it.
+fn run_step(
+    count: u64,
+    options: &StepOptions<'_>,
+    chunk: &mut ChunkFn<'_>,
+    run: impl FnOnce(&sys::sab_chunked_step_options) -> sys::sab_status,
+) -> Result<(sys::sab_status, Option<Failure>), Error> {
+    let mut raw = *options.raw;
+    if let Some(weights) = options.weights {
+        if weights.len() as u64 != count {
+            let given = weights.len();
+            return Err(Error::argument_error(format!(
+                "weights.len() = {given}: must be one for each of the {count} samples"
+            )));
         }
-        options.chunk_size = self.chunk_size;
-        options.chunk = Some(chunk_trampoline);
-        if self.begin.is_some() {
-            options.begin = Some(begin_trampoline);
-        }
-        let mut calls = Guarded::new(Closures {
-            begin: self.begin,
-            chunk: Some(self.chunk),
-            ..Closures::default()
-        });
-        let context: *mut Guarded<Closures<'_>> = &mut calls;
-        options.ctx = context.cast();
-        // SAFETY: asked after the call that used the context, which is alive.
-        Ok(run(&options, &mut || unsafe { (*context).failure.take() }))
+        raw.sample_weights = weights.as_ptr();
     }
+    let begin = options.begin.get();
+    raw.chunk = Some(chunk_trampoline);
+    raw.begin = begin.map(|_| begin_trampoline as _);
+    let mut calls = Guarded::new(Closures { begin, chunk: Some(chunk), ..Closures::default() });
+    raw.ctx = calls.context();
+    let status = run(&raw);
+    Ok((status, calls.failure))
 }
 
 pub(crate) fn chunked_step(
     probe: &ProbeHandle<'_>,
     count: u64,
-    parts: StepParts<'_>,
+    options: &StepOptions<'_>,
+    chunk: &mut ChunkFn<'_>,
 ) -> Result<u64, Error> {
-    parts.with(count, |options, failure| {
-        let mut chunk_size = 0;
-        // SAFETY: a live handle; `count` weights, as was checked; a context that fits its trampolines and outlives the call.
-        let status = unsafe {
-            sys::sab_chunked_step(probe.pointer.as_ptr(), count, options, &mut chunk_size)
-        };
-        probe.check(status, &mut [&mut failure()])?;
-        Ok(chunk_size)
-    })?
+    let mut chunk_size = 0;
+    let (status, failure) = run_step(count, options, chunk, |raw| {
+        // SAFETY: a live handle; `count` weights, as was checked; a context that fits its
+        // trampolines and outlives the call.
+        unsafe { sys::sab_chunked_step(probe.pointer(), count, raw, &mut chunk_size) }
+    })?;
+    probe.check(status, [failure])?;
+    Ok(chunk_size)
 }
 
 pub(crate) fn grow_batch(
@@ -765,7 +616,7 @@ pub(crate) fn grow_batch(
             &mut batch_size,
         )
     };
-    check_with(status, &mut [&mut calls.failure])?;
+    check_with(status, [calls.failure])?;
     Ok(batch_size)
 }
 
@@ -804,28 +655,23 @@ pub(crate) fn grow_doubling(
 }
 
 impl PlanHandle {
-    pub(crate) fn verify<'f>(
+    pub(crate) fn verify(
         &self,
         probe: &ProbeHandle<'_>,
         count: u64,
-        run: &'f mut BatchFn<'f>,
-        progress: Option<Progress<'_>>,
+        run: &mut BatchFn<'_>,
+        progress: Option<Progress<'_, '_>>,
     ) -> Result<sys::sab_verification, Error> {
         let mut progress = progress.map(Guarded::new);
         let (progress_fn, progress_context) = progress_parts(&mut progress);
         let mut calls = Guarded::new(Closures { batch: Some(run), ..Closures::default() });
-        let mut seen = sys::sab_verification {
-            struct_size: size_of::<sys::sab_verification>(),
-            batches: 0,
-            peak: -1,
-            total: -1,
-        };
-        // SAFETY: live handles, a struct whose size is set, contexts that fit their trampolines and outlive the call.
+        let mut seen = empty();
+        // SAFETY: live handles, a struct whose size is set, contexts that fit their trampolines and
+        // outlive the call.
         let status = unsafe {
-            let (plan, probe) = (self.pointer.as_ptr(), probe.pointer.as_ptr());
             sys::sab_plan_verify(
-                plan,
-                probe,
+                self.pointer(),
+                probe.pointer(),
                 count,
                 Some(batch_trampoline),
                 calls.context(),
@@ -834,15 +680,14 @@ impl PlanHandle {
                 &mut seen,
             )
         };
-        probe
-            .check(status, &mut [&mut calls.failure, progress_failure(&mut progress, &mut None)])?;
+        probe.check(status, [calls.failure, failure_of(progress)])?;
         Ok(seen)
     }
 }
 
-// ---- the guard ----------------------------------------------------------------------------------------------------------
+// ---- the guard ----------------------------------------------------------------------------------
 
-/// What has a sampler inside, for the guard over it.
+/// A type that has a sampler inside, for the guard over it.
 pub trait HoldsSampler {
     #[doc(hidden)]
     fn held(&self) -> &SamplerHandle<'static>;
@@ -860,160 +705,125 @@ impl<S: HoldsSampler> HoldsSampler for &mut S {
     }
 }
 
+/// A closure that a guard shares with its options.
+type Reducer<'d> = Rc<RefCell<ReduceFn<'d>>>;
+
 /// Owns a `sab_memory_guard`. The sampler that it was made for must outlive it.
 pub(crate) struct GuardHandle<'d> {
-    pointer: NonNull<sys::sab_memory_guard>,
-    /// Dropped after the C handle, as fields are after `drop`.
-    reduce: Option<KeptBox<'d>>,
-    probe: std::rc::Rc<ProbeHandle<'d>>,
+    handle: Owned<sys::sab_memory_guard>,
+    /// These are dropped after the handle, as fields are in their order.
+    reduce: Option<Shared<Guarded<Reducer<'d>>>>,
+    probe: Rc<ProbeHandle<'d>>,
 }
-
-impl Drop for GuardHandle<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the handle is ours and this is its last use.
-        unsafe { sys::sab_memory_guard_free(self.pointer.as_ptr()) };
-    }
-}
-
-type Reducer<'d> = Box<ReduceFn<'d>>;
 
 unsafe extern "C" fn kept_reduce_trampoline(
     context: *mut c_void,
     values: *mut i64,
     count: usize,
 ) -> i32 {
-    // SAFETY: the Guarded closure given with this trampoline, alive and used by nobody else during the call; `count` numbers are there.
+    // SAFETY: the Guarded closure given with this trampoline, alive and used by nobody else during
+    // the call; `count` numbers are there.
     unsafe {
         let guarded = &mut *context.cast::<Guarded<Reducer<'_>>>();
-        guarded.run(|reduce| done(reduce(std::slice::from_raw_parts_mut(values, count))))
+        guarded.run(|reduce| {
+            done((reduce.borrow_mut())(std::slice::from_raw_parts_mut(values, count)))
+        })
     }
+}
+
+/// How a closure of the guard failed.
+///
+/// # Safety
+///
+/// No call of C is under way that could use the closure.
+unsafe fn reduce_failure(reduce: Option<&Shared<Guarded<Reducer<'_>>>>) -> Option<Failure> {
+    // SAFETY: a guard is of one thread; the caller's promise.
+    unsafe { reduce?.take_failure() }
 }
 
 impl<'d> GuardHandle<'d> {
     pub(crate) fn new(
-        probe: std::rc::Rc<ProbeHandle<'d>>,
+        probe: Rc<ProbeHandle<'d>>,
         sampler: &mut SamplerHandle<'static>,
-        limit: i64,
-        interval: Option<u64>,
-        window: Option<u64>,
-        reduce: Option<Reducer<'d>>,
+        options: &GuardOptions<'d>,
     ) -> Result<Self, Error> {
-        // SAFETY: the call fills the whole struct.
-        let mut options = unsafe { defaults(sys::sab_memory_guard_options_init) };
-        options.limit = limit;
-        options.interval = interval.unwrap_or(options.interval);
-        options.window = window.unwrap_or(options.window);
-        let reduce = reduce.map(|reduce| {
-            let (kept, context) = KeptBox::new(reduce);
-            options.reduce = Some(kept_reduce_trampoline);
-            options.reduce_ctx = context;
+        let mut raw = *options.raw;
+        let reduce = options.reduce.shared().map(|reduce| {
+            let (kept, context) = Shared::new(Guarded::new(reduce));
+            raw.reduce = Some(kept_reduce_trampoline);
+            raw.reduce_ctx = context;
             kept
         });
-        let mut pointer = Room::new()?;
-        // SAFETY: live handles, which the caller keeps so; a context that lives as long as the guard, which frees it after the C handle.
-        let status = unsafe {
-            sys::sab_memory_guard_new(
-                probe.pointer.as_ptr(),
-                sampler.pointer.as_ptr(),
-                &options,
-                pointer.fill(),
-            )
-        };
-        match owned(pointer, |pointer| GuardHandle { pointer, reduce, probe: probe.clone() }) {
-            Some(guard) => guard.check(status, None).map(|_| guard),
-            None => made(probe.check(status, &mut []), None),
-        }
+        // SAFETY: live handles, which the caller keeps so; a context that lives as long as the
+        // guard, which frees it after the C handle.
+        let (status, handle) = construct(|guard| unsafe {
+            sys::sab_memory_guard_new(probe.pointer(), sampler.pointer(), &raw, guard)
+        })?;
+        // SAFETY: the call is over.
+        let failure = unsafe { reduce_failure(reduce.as_ref()) };
+        let handle = made(probe.check(status, [failure]), handle)?;
+        Ok(GuardHandle { handle, reduce, probe })
+    }
+
+    fn pointer(&self) -> *mut sys::sab_memory_guard {
+        self.handle.pointer()
     }
 
     fn check(
         &self,
         status: sys::sab_status,
-        mut failure: Option<Failure>,
+        failure: Option<Failure>,
     ) -> Result<sys::sab_status, Error> {
-        let mut reduce = match &self.reduce {
-            // SAFETY: alive as long as the handle; a guard is of one thread, and no call of C is under way that could use it.
-            Some(kept) => unsafe { &mut *kept.0.as_ptr() }.take_failure(),
-            None => None,
-        };
-        self.probe.check(status, &mut [&mut failure, &mut reduce])
+        // SAFETY: a guard is of one thread, and no call of C is under way.
+        let reduce = unsafe { reduce_failure(self.reduce.as_ref()) };
+        self.probe.check(status, [failure, reduce])
     }
 
-    pub(crate) fn step(&mut self, batch: BatchRef<'_>, parts: StepParts<'_>) -> Result<(), Error> {
+    pub(crate) fn step(
+        &mut self,
+        batch: BatchRef<'_>,
+        options: &StepOptions<'_>,
+        chunk: &mut ChunkFn<'_>,
+    ) -> Result<(), Error> {
         let shape = shape_of(&batch);
-        parts.with(shape.count, |options, failure| {
-            // SAFETY: a live handle; a batch that outlives the call; a context that fits its trampolines and outlives the call.
-            let status =
-                unsafe { sys::sab_memory_guard_step(self.pointer.as_ptr(), &shape, options) };
-            self.check(status, failure()).map(drop)
-        })?
+        let (status, failure) = run_step(shape.count, options, chunk, |raw| {
+            // SAFETY: a live handle; a batch that outlives the call; a context that fits its
+            // trampolines and outlives the call.
+            unsafe { sys::sab_memory_guard_step(self.pointer(), &shape, raw) }
+        })?;
+        self.check(status, failure).map(drop)
     }
 
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
         // SAFETY: a live handle.
-        let status = unsafe { sys::sab_memory_guard_begin(self.pointer.as_ptr()) };
+        let status = unsafe { sys::sab_memory_guard_begin(self.pointer()) };
         self.check(status, None).map(drop)
     }
 
     pub(crate) fn end(&mut self, batch: BatchRef<'_>, out_of_memory: bool) -> Result<(), Error> {
         // SAFETY: a live handle, and a batch that outlives the call.
         let status = unsafe {
-            sys::sab_memory_guard_end(
-                self.pointer.as_ptr(),
-                &shape_of(&batch),
-                i32::from(out_of_memory),
-            )
+            sys::sab_memory_guard_end(self.pointer(), &shape_of(&batch), i32::from(out_of_memory))
         };
         self.check(status, None).map(drop)
     }
 
     pub(crate) fn info(&self) -> sys::sab_memory_guard_info {
-        let mut info = MaybeUninit::<sys::sab_memory_guard_info>::zeroed();
-        // SAFETY: a struct of numbers may be zero; its size is set, and the call fills it.
-        unsafe {
-            (*info.as_mut_ptr()).struct_size = size_of::<sys::sab_memory_guard_info>();
-            certain(check(sys::sab_memory_guard_get_info(
-                self.pointer.as_ptr(),
-                info.as_mut_ptr(),
-            )));
-            info.assume_init()
-        }
+        // SAFETY: a live handle, and a struct whose size is set.
+        certain(filled(|info| unsafe { sys::sab_memory_guard_get_info(self.pointer(), info) }))
     }
 }
 
 /// A batch as C has it.
 fn shape_of(batch: &BatchRef<'_>) -> sys::sab_batch {
-    let mut shape = empty_batch();
+    let mut shape = empty::<sys::sab_batch>();
     shape.indices = batch.indices.as_ptr();
     shape.count = batch.indices.len() as u64;
     shape.longest = batch.longest;
     shape.total = batch.total;
     shape.padded_length = batch.padded_length;
     shape.padded_total = batch.padded_total;
+    shape.bucket = -1;
+    shape.micro_batches = 1;
     shape
-}
-
-// ---- LibTorch -----------------------------------------------------------------------------------------------------------
-
-pub(crate) fn torch_open(path: Option<&Path>) -> Result<(), Error> {
-    let path = path.map(path_text).transpose()?;
-    // SAFETY: NULL, or a NUL-terminated path.
-    check(unsafe { sys::sab_torch_open(path.as_ref().map_or(null(), |path| path.as_ptr())) })
-        .map(drop)
-}
-
-/// Version, file name of the component, CUDA devices.
-pub(crate) fn torch_info() -> Result<(&'static str, &'static Path, u32), Error> {
-    let mut info = sys::sab_torch_info {
-        struct_size: size_of::<sys::sab_torch_info>(),
-        torch_version: null(),
-        component_path: null(),
-        cuda_devices: 0,
-    };
-    // SAFETY: a struct whose size is set.
-    check(unsafe { sys::sab_torch_get_info(&mut info) })?;
-    // SAFETY: static, NUL-terminated strings.
-    let (version, path) =
-        unsafe { (CStr::from_ptr(info.torch_version), CStr::from_ptr(info.component_path)) };
-    let path = Path::new(path.to_str().unwrap_or_default());
-    Ok((version.to_str().unwrap_or_default(), path, info.cuda_devices.unsigned_abs()))
 }

@@ -1,35 +1,30 @@
-use std::ffi::c_void;
+//! Calls of `group.h` on padding.
+
 use std::mem::size_of;
-use std::ptr::{null, null_mut};
 
-use sab_sys as sys;
-
-use super::{check, defaults};
-use crate::error::Error;
+use super::*;
 use crate::padding::{MaskRule, PadOptions, Padding, Shapes};
 
-/// What the options say, for shapes of this rank and this padded shape. The pointer in it lives as long as they do.
+/// The options for shapes of this rank and this padded shape. The pointer in them lives as long as
+/// `options`.
 fn pad_options<T: Copy>(
     options: &PadOptions<'_, T>,
     rank: usize,
     shape: &[i64],
 ) -> Result<sys::sab_pad_options, Error> {
-    // SAFETY: the call fills the whole struct.
-    let mut given: sys::sab_pad_options = unsafe { defaults(sys::sab_pad_options_init) };
-    given.batch_dim = options.batch_dim as u64;
-    given.threads = options.threads as u64;
+    let mut given = *options.raw;
     match &options.padding {
-        Padding::Constant(value) => given.value = (value as *const T).cast(),
+        Padding::Constant(value) => given.value = std::ptr::from_ref(value).cast(),
         Padding::Repeat(value) => {
             given.padding = sys::SAB_PADDING_REPEAT;
-            given.value = (value as *const T).cast();
+            given.value = std::ptr::from_ref(value).cast();
         }
         Padding::Array(values, dims) => {
             let mut expected = 1usize;
             for (i, &dim) in dims.iter().enumerate() {
                 if dim >= rank || (i > 0 && dims[i - 1] >= dim) {
-                    return Err(Error::Argument(format!(
-                        "dims = {dims:?}: must ascend and lie below the rank, {rank}"
+                    return Err(Error::argument_error(format!(
+                        "dims = {dims:?}: must be ascending and below the rank, {rank}"
                     )));
                 }
                 given.value_dims |= 1 << dim;
@@ -37,8 +32,8 @@ fn pad_options<T: Copy>(
             }
             if values.len() != expected {
                 let count = values.len();
-                return Err(Error::Argument(format!(
-                    "the padding has {count} values: must have {expected}, those of its dimensions"
+                return Err(Error::argument_error(format!(
+                    "padding.len() = {count}: must be {expected}, the product of its dimensions"
                 )));
             }
             given.value = values.as_ptr().cast();
@@ -50,23 +45,25 @@ fn pad_options<T: Copy>(
 /// The samples, at `values`, and the indices as pointer and count.
 fn ragged<T>(shapes: &Shapes, values: *mut c_void) -> Result<sys::sab_ragged, Error> {
     if size_of::<T>() == 0 {
-        return Err(Error::Argument("elements must have a size".into()));
+        return Err(Error::argument_error("size_of::<T>() = 0: must be at least 1"));
     }
-    Ok(sys::sab_ragged {
-        struct_size: size_of::<sys::sab_ragged>(),
-        samples: shapes.samples() as u64,
-        rank: shapes.rank() as u64,
-        element_size: size_of::<T>() as u64,
-        shapes: shapes.all().as_ptr(),
-        strides: null(),
-        values,
-        offsets: shapes.offsets.as_ptr(),
-        data: null(),
-    })
+    let mut ragged = empty::<sys::sab_ragged>();
+    ragged.samples = shapes.samples() as u64;
+    ragged.rank = shapes.rank() as u64;
+    ragged.element_size = size_of::<T>() as u64;
+    ragged.shapes = shapes.all().as_ptr();
+    ragged.values = values;
+    ragged.offsets = shapes.offsets.as_ptr();
+    Ok(ragged)
 }
 
 fn places(shapes: &Shapes, indices: Option<&[i64]>) -> (*const i64, usize) {
     indices.map_or((null(), shapes.samples()), |indices| (indices.as_ptr(), indices.len()))
+}
+
+/// Lengths as the library takes them; none is larger.
+pub(crate) fn signed(lengths: &[usize]) -> Vec<i64> {
+    lengths.iter().map(|&length| i64::try_from(length).unwrap_or(i64::MAX)).collect()
 }
 
 fn product(count: usize, shape: &[i64]) -> Option<usize> {
@@ -85,12 +82,9 @@ pub(crate) fn pad<T: Copy>(
     // SAFETY: arrays of the lengths said, and room for `rank` numbers.
     check(unsafe { sys::sab_padded_shape(&samples, pointer, count, shape.as_mut_ptr()) })?;
     let given = pad_options(options, shapes.rank(), &shape)?;
-    let total = product(count, &shape)
-        .ok_or_else(|| Error::NoMemory("more memory is needed than there can be".into()))?;
+    let total = product(count, &shape).ok_or_else(Error::no_memory)?;
     let mut padded: Vec<T> = Vec::new();
-    padded
-        .try_reserve_exact(total)
-        .map_err(|_| Error::NoMemory("memory could not be had".into()))?;
+    padded.try_reserve_exact(total).map_err(|_| Error::no_memory())?;
     // SAFETY: values as many as the shapes say (checked), read only; room for the padded elements.
     check(unsafe {
         sys::sab_pad(&samples, pointer, count, shape.as_ptr(), &given, padded.as_mut_ptr().cast())
@@ -111,18 +105,16 @@ pub(crate) fn unpad<T: Copy>(
     let samples = ragged::<T>(shapes, values.as_mut_ptr().cast())?;
     let (pointer, count) = places(shapes, indices);
     if shape.len() != shapes.rank() {
-        return Err(Error::Argument(format!(
-            "shape has {} numbers: must have as many as the rank, {}",
-            shape.len(),
-            shapes.rank()
+        let (given, rank) = (shape.len(), shapes.rank());
+        return Err(Error::argument_error(format!(
+            "shape.len() = {given}: must be the rank, {rank}"
         )));
     }
-    let shape: Vec<i64> =
-        shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
+    let shape = signed(shape);
     if product(count, &shape) != Some(padded.len()) {
         let given = padded.len();
-        return Err(Error::Argument(format!(
-            "padded has {given} elements: must have those of {count} samples of shape {shape:?}"
+        return Err(Error::argument_error(format!(
+            "padded.len() = {given}: must be that of {count} samples of shape {shape:?}"
         )));
     }
     if let Some(indices) = indices {
@@ -130,49 +122,52 @@ pub(crate) fn unpad<T: Copy>(
         for (place, &index) in indices.iter().enumerate() {
             let taken = usize::try_from(index).ok().and_then(|index| is_taken.get_mut(index));
             if taken.is_some_and(|taken| std::mem::replace(taken, true)) {
-                return Err(Error::Argument(format!(
-                    "indices[{place}] = {index}: stands there for the second time"
+                return Err(Error::argument_error(format!(
+                    "indices[{place}] = {index}: must not be repeated"
                 )));
             }
         }
     }
-    // SAFETY: the call fills the whole struct.
-    let mut given: sys::sab_pad_options = unsafe { defaults(sys::sab_pad_options_init) };
-    given.batch_dim = options.batch_dim as u64;
-    given.threads = options.threads as u64;
-    // SAFETY: values as many as the shapes say and padded elements as many as the shape says (checked); no two threads write the same sample.
+    // SAFETY: values as many as the shapes say and padded elements as many as the shape says
+    // (checked); no two threads write the same sample.
     check(unsafe {
-        sys::sab_unpad(padded.as_ptr().cast(), shape.as_ptr(), pointer, count, &given, &samples)
+        sys::sab_unpad(
+            padded.as_ptr().cast(),
+            shape.as_ptr(),
+            pointer,
+            count,
+            &*options.raw,
+            &samples,
+        )
     })?;
     Ok(())
 }
 
 pub(crate) fn length_mask(
-    lengths: &[i64],
+    lengths: &[usize],
     shape: &[usize],
     rule: MaskRule,
 ) -> Result<Vec<bool>, Error> {
     let dims = shape.len();
     if dims == 0 || lengths.len() % dims != 0 {
         let given = lengths.len();
-        return Err(Error::Argument(format!(
-            "shape has {dims} dimensions: must have at least one, and divide the number of lengths, {given}"
+        return Err(Error::argument_error(format!(
+            "shape.len() = {dims}: must be at least 1 and divide lengths.len(), {given}"
         )));
     }
-    let shape: Vec<i64> =
-        shape.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
     let count = lengths.len() / dims;
-    let total = product(count, &shape)
-        .ok_or_else(|| Error::NoMemory("more memory is needed than there can be".into()))?;
+    let (lengths, shape) = (signed(lengths), signed(shape));
+    let total = product(count, &shape).ok_or_else(Error::no_memory)?;
     let mut mask = Vec::new();
-    mask.try_reserve_exact(total).map_err(|_| Error::NoMemory("memory could not be had".into()))?;
+    mask.try_reserve_exact(total).map_err(|_| Error::no_memory())?;
     mask.resize(total, false);
     let rule = match rule {
         MaskRule::All => sys::SAB_MASK_ALL,
         MaskRule::Any => sys::SAB_MASK_ANY,
     };
     let room = if mask.is_empty() { null_mut() } else { mask.as_mut_ptr().cast() };
-    // SAFETY: lengths and room as said; only bytes of 0 and 1 are written, which are what a bool is.
+    // SAFETY: lengths and room as said; only bytes of 0 and 1 are written, which are what a bool
+    // is.
     check(unsafe {
         sys::sab_length_mask(lengths.as_ptr(), count, shape.as_ptr(), dims, rule, room)
     })?;

@@ -1,16 +1,24 @@
 //! Handles and trampolines of `stream.h`.
 //!
-//! A stream's closures run in threads of the library too, and it may be much later that what one failed with comes to the caller. So a
-//! closure answers with a code of its own for each failure, which the library hands on unchanged, and by which it is found again.
+//! A stream's closures run in threads of the library too, and it may be much later that what one
+//! failed with comes to the caller. So a
+//! closure answers with a code of its own for each failure, which the library hands on unchanged,
+//! and by which it is found again.
 //!
-//! A closure may drop the stream that it belongs to, from a thread of the library that runs it. So the library owns the closures of a stage, and frees
+//! A closure may drop the stream that it belongs to, from a thread of the library that runs it. So
+//! the library owns the closures of a stage, and frees
 //! each by [`release`] when nothing can call it any more.
 
+use std::marker::PhantomData;
+use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use super::*;
-use crate::stream::{Made, Random, RecordRef, Source};
+use crate::sizes::Element;
+use crate::stream::{
+    FilesOptions, ListOptions, Made, PackOptions, Random, ReadaheadOptions, RecordRef, Source,
+};
 
 #[cfg(test)]
 mod tests;
@@ -22,10 +30,10 @@ pub(crate) type SelectFn =
 pub(crate) type RecurFn = dyn FnMut(&[u8], RecordRef<'_>) -> Result<(Made, Made), BoxError> + Send;
 pub(crate) type RandomMapFn =
     dyn FnMut(&mut Random<'_>, RecordRef<'_>) -> Result<Made, BoxError> + Send;
-pub(crate) type NumberFn = dyn FnMut(RecordRef<'_>) -> Result<u64, BoxError> + Send;
+pub(crate) type NumberFn = dyn Fn(RecordRef<'_>) -> Result<u64, BoxError> + Send + Sync;
 pub(crate) type StreamProgressFn = dyn FnMut(u64, u64) -> ControlFlow<()> + Send;
 
-// ---- records ------------------------------------------------------------------------------------------------------------
+// ---- records ------------------------------------------------------------------------------------
 
 /// A record as C shows it.
 #[derive(Clone, Copy)]
@@ -59,7 +67,8 @@ impl<'a> RecordView<'a> {
     }
 
     pub(crate) fn list(&self) -> Option<&'a [RecordView<'a>]> {
-        // SAFETY: records that are valid for 'a, as was promised when the record was made, and have the layout of C's.
+        // SAFETY: records that are valid for 'a, as was promised when the record was made, and have
+        // the layout of C's.
         (self.record.kind == sys::SAB_RECORD_LIST)
             .then(|| unsafe { slice(self.record.data.cast(), self.record.length) })
     }
@@ -78,7 +87,8 @@ unsafe fn seen<'a>(record: *const sys::sab_record) -> RecordRef<'a> {
 }
 
 thread_local! {
-    /// The bytes that closures made last in this thread: C copies them when the callback has returned.
+    /// The bytes that closures made last in this thread: C copies them when the callback has
+    /// returned.
     static MADE: Cell<[Vec<u8>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
 }
 
@@ -129,7 +139,7 @@ impl RandomHandle<'_> {
     }
 }
 
-// ---- closures -----------------------------------------------------------------------------------------------------------
+// ---- closures -----------------------------------------------------------------------------------
 
 /// How closures of a pipeline failed, each by the code that it answered with.
 #[derive(Default)]
@@ -207,7 +217,8 @@ impl Failures {
     }
 }
 
-/// The closure of a stage. C owns it from the time when the stage was made, and frees it by [`release`].
+/// The closure of a stage. C owns it from the time when the stage was made, and frees it by
+/// [`release`].
 struct Stage<F> {
     function: F,
     failures: Arc<Failures>,
@@ -258,7 +269,8 @@ impl<F: Send + 'static> Drop for Offered<F> {
 ///
 /// # Safety
 ///
-/// `context` is the `Stage<F>` given with the trampoline, alive and used by nobody else during the call.
+/// `context` is the `Stage<F>` given with the trampoline, alive and used by nobody else during the
+/// call.
 unsafe fn run_stage<F>(
     context: *mut c_void,
     call: impl FnOnce(&mut F) -> Result<i32, BoxError>,
@@ -295,7 +307,8 @@ unsafe extern "C" fn parallel_map_trampoline(
     record: *const sys::sab_record,
     made: *mut sys::sab_record,
 ) -> i32 {
-    // SAFETY: the Stage given with this trampoline, alive during the call and shared by threads, as the closure may be.
+    // SAFETY: the Stage given with this trampoline, alive during the call and shared by threads, as
+    // the closure may be.
     let Stage { function, failures } = unsafe { &*context.cast::<Stage<Box<ParallelMapFn>>>() };
     // SAFETY: as C gives them.
     failures.run(|| unsafe { map(record, made, function) })
@@ -328,7 +341,8 @@ unsafe extern "C" fn recur_trampoline(
     next: *mut sys::sab_record,
     made: *mut sys::sab_record,
 ) -> i32 {
-    // SAFETY: given with this context; records are alive during the call, those to be filled are apart from them.
+    // SAFETY: given with this context; records are alive during the call, those to be filled are
+    // apart from them.
     unsafe {
         run_stage::<Box<RecurFn>>(context, |function| {
             let state = slice((*state).data.cast(), (*state).length);
@@ -351,28 +365,30 @@ unsafe extern "C" fn select_trampoline(
         // SAFETY: alive during the call.
         if let Some(StreamHandle { stream, parts }) = select(unsafe { seen(record) })? {
             parts.failures.join(failures);
-            // SAFETY: room for a handle, which C frees from now on. It asks this stream for records only, never its progress closures, which go now.
+            // SAFETY: room for a handle, which C frees from now on. It takes records of this stream
+            // only
+            // and never calls its progress closures, which are dropped now.
             unsafe { made.write(stream.give()) };
         }
         Ok(sys::SAB_OK)
     })
 }
 
-/// The closures of a read-ahead stage.
+/// The closures of a read-ahead stage, shared with its options.
 pub(crate) struct Limits {
-    pub(crate) batch_size: Option<Box<NumberFn>>,
-    pub(crate) boundary_key: Option<Box<NumberFn>>,
+    batch_size: Option<Arc<NumberFn>>,
+    boundary_key: Option<Arc<NumberFn>>,
 }
 
 /// # Safety
 ///
 /// `record` is alive during the call, and there is room for a number.
 unsafe fn number(
-    function: &mut Option<Box<NumberFn>>,
+    function: Option<&NumberFn>,
     record: *const sys::sab_record,
     out: *mut u64,
 ) -> Result<i32, BoxError> {
-    let function = function.as_mut().expect("a trampoline is given with its closure");
+    let function = function.expect("a trampoline is given with its closure");
     // SAFETY: the caller's promise.
     unsafe { out.write(function(seen(record))?) };
     Ok(sys::SAB_OK)
@@ -385,7 +401,9 @@ unsafe extern "C" fn batch_size_trampoline(
 ) -> i32 {
     // SAFETY: given with this context.
     unsafe {
-        run_stage::<Limits>(context, |limits| number(&mut limits.batch_size, largest, batch_size))
+        run_stage::<Limits>(context, |limits| {
+            number(limits.batch_size.as_deref(), largest, batch_size)
+        })
     }
 }
 
@@ -395,7 +413,9 @@ unsafe extern "C" fn boundary_key_trampoline(
     key: *mut u64,
 ) -> i32 {
     // SAFETY: given with this context.
-    unsafe { run_stage::<Limits>(context, |limits| number(&mut limits.boundary_key, record, key)) }
+    unsafe {
+        run_stage::<Limits>(context, |limits| number(limits.boundary_key.as_deref(), record, key))
+    }
 }
 
 /// A source, and the bytes of its record: C may copy them later than when `next` has returned.
@@ -458,42 +478,17 @@ unsafe extern "C" fn state_restore_trampoline<S: Source>(
     }
 }
 
-// ---- streams ------------------------------------------------------------------------------------------------------------
-
-/// Owns a `sab_stream`.
-struct OwnedStream(NonNull<sys::sab_stream>);
-
-// SAFETY: a stream is tied to no thread (stream.h). It is not Sync: one thread at a time may use it.
-unsafe impl Send for OwnedStream {}
-
-impl OwnedStream {
-    /// To C, which frees it.
-    fn give(self) -> *mut sys::sab_stream {
-        let pointer = self.0.as_ptr();
-        std::mem::forget(self);
-        pointer
-    }
-}
-
-impl Drop for OwnedStream {
-    fn drop(&mut self) {
-        // SAFETY: the handle is ours and this is its last use.
-        unsafe { sys::sab_stream_free(self.0.as_ptr()) };
-        resume_released();
-    }
-}
+// ---- streams ------------------------------------------------------------------------------------
 
 /// What a stream keeps of Rust's.
 #[derive(Default)]
 struct StreamParts {
-    /// Its own closure, or those of the streams that became part of it. Called in the thread that uses the stream only, so never by a stream that is
+    /// Its own closure, or those of the streams that became part of it. Called in the thread that
+    /// uses the stream only, so never by a stream that is
     /// dropped meanwhile.
     progress: Vec<KeptBox<'static>>,
     failures: Arc<Failures>,
 }
-
-// SAFETY: the progress closures are Send.
-unsafe impl Send for StreamParts {}
 
 impl StreamParts {
     /// Takes over what belongs to a stream that became part of this one.
@@ -504,8 +499,8 @@ impl StreamParts {
 
     fn take_failure(&self) -> Option<Failure> {
         for progress in &self.progress {
-            // SAFETY: alive as long as the handle, which is of one thread, and no call of C is under way that could use it.
-            let failure = unsafe { &mut *progress.0.as_ptr() }.take_failure();
+            // SAFETY: the handle is of one thread, and no call of C is under way that could use it.
+            let failure = unsafe { progress.take_failure() };
             if failure.is_some() {
                 return failure;
             }
@@ -523,45 +518,39 @@ impl Kept for StreamParts {
 
 /// A stream and what it keeps, which is dropped after it, as fields are in their order.
 pub(crate) struct StreamHandle {
-    stream: OwnedStream,
+    stream: Owned<sys::sab_stream>,
     parts: StreamParts,
 }
 
 impl StreamHandle {
     fn source(
-        make: impl FnOnce(*mut *mut sys::sab_stream) -> sys::sab_status,
+        call: impl FnOnce(*mut *mut sys::sab_stream) -> sys::sab_status,
         parts: StreamParts,
     ) -> Result<Self, Error> {
-        let mut pointer = Room::new()?;
-        let status = make(pointer.fill());
-        let handle = owned(pointer, |pointer| StreamHandle { stream: OwnedStream(pointer), parts });
-        made(check(status), handle)
+        Ok(StreamHandle { stream: make(call)?, parts })
     }
 
-    pub(crate) fn list(
-        records: &[Made],
-        options: &sys::sab_list_stream_options,
-    ) -> Result<Self, Error> {
+    pub(crate) fn list(records: &[Made], options: &ListOptions) -> Result<Self, Error> {
         let raw = |record: &Made| {
             let bytes = of_bytes(record.bytes.as_deref().unwrap_or_default());
             sys::sab_record { size: record.size.unwrap_or(bytes.size), ..bytes }
         };
         let raw: Vec<_> = records.iter().map(raw).collect();
-        // SAFETY: so many records of bytes that outlive the call, which copies them; a struct whose size is set, and room for a handle.
+        // SAFETY: so many records of bytes that outlive the call, which copies them; a struct whose
+        // size
+        // is set, and room for a handle.
         let make = |stream: *mut *mut _| unsafe {
-            sys::sab_list_stream_new(elements(&raw), raw.len(), options, stream)
+            sys::sab_list_stream_new(elements(&raw), raw.len(), &*options.raw, stream)
         };
         Self::source(make, StreamParts::default())
     }
 
-    pub(crate) fn array<T: Element>(
-        items: &[T],
-        options: &sys::sab_list_stream_options,
-    ) -> Result<Self, Error> {
+    pub(crate) fn array<T: Element>(items: &[T], options: &ListOptions) -> Result<Self, Error> {
         let data = elements(items).cast();
-        // SAFETY: so many items, which are copied; a struct whose size is set, and room for a handle.
+        // SAFETY: so many items, which are copied; a struct whose size is set, and room for a
+        // handle.
         let make = |stream: *mut *mut _| unsafe {
-            sys::sab_array_stream_new(data, size_of::<T>(), items.len(), options, stream)
+            sys::sab_array_stream_new(data, size_of::<T>(), items.len(), &*options.raw, stream)
         };
         Self::source(make, StreamParts::default())
     }
@@ -578,8 +567,7 @@ impl StreamHandle {
     pub(crate) fn closures<S: Source + 'static>(source: S, has_state: bool) -> Result<Self, Error> {
         let parts = StreamParts::default();
         let offered = Offered::new(Sourcing { source, made: Vec::new() }, &parts.failures);
-        // SAFETY: the call fills the whole struct.
-        let mut functions = unsafe { defaults(sys::sab_source_functions_init) };
+        let mut functions = sys::sab_source_functions::defaults();
         functions.ctx = offered.context();
         functions.release = Some(release::<Sourcing<S>>);
         functions.next = Some(next_trampoline::<S>);
@@ -598,15 +586,14 @@ impl StreamHandle {
         Self::source(make, parts)
     }
 
-    /// A stage over this stream, which is let go of when there can be none.
+    /// A stage over this stream, which is dropped when the stage is refused.
     fn over(
         mut self,
         make: impl FnOnce(*mut sys::sab_stream, *mut *mut sys::sab_stream) -> sys::sab_status,
     ) -> Result<Self, Error> {
-        let mut pointer = Room::new()?;
-        let status = make(self.stream.0.as_ptr(), pointer.fill());
-        if let Some(pointer) = NonNull::new(pointer.0) {
-            self.stream.0 = pointer; // it has the one that was here
+        let (status, stage) = construct(|stream| make(self.stream.pointer(), stream))?;
+        if let Some(stage) = stage {
+            self.stream.become_part_of(stage);
         }
         check(status)?;
         Ok(self)
@@ -631,9 +618,11 @@ impl StreamHandle {
         })
     }
 
-    pub(crate) fn files(self, options: &sys::sab_files_stream_options) -> Result<Self, Error> {
+    pub(crate) fn files(self, options: &FilesOptions) -> Result<Self, Error> {
         // SAFETY: a live handle, a struct whose size is set, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_files_stream_new(source, options, stream) })
+        self.over(|source, stream| unsafe {
+            sys::sab_files_stream_new(source, &*options.raw, stream)
+        })
     }
 
     pub(crate) fn map(self, function: Box<MapFn>) -> Result<Self, Error> {
@@ -659,13 +648,13 @@ impl StreamHandle {
         threads: u64,
     ) -> Result<Self, Error> {
         self.over_closure(function, |source, context, stream| {
-            // SAFETY: the call fills the whole struct.
-            let mut options = unsafe { defaults(sys::sab_map_stream_options_init) };
+            let mut options = sys::sab_map_stream_options::defaults();
             options.map = Some(trampoline);
             options.ctx = context;
             options.release = Some(release::<F>);
             options.threads = threads;
-            // SAFETY: a live handle; the context fits its trampoline, and C owns it when there is a stream.
+            // SAFETY: a live handle; the context fits its trampoline, and C owns it when there is a
+            // stream.
             unsafe { sys::sab_map_stream_new(source, &options, stream) }
         })
     }
@@ -722,21 +711,20 @@ impl StreamHandle {
         })
     }
 
-    /// A stream over several, which are let go of when there can be none.
+    /// A stream over several, which are dropped when it is refused.
     fn over_many(
         sources: Vec<StreamHandle>,
-        make: impl FnOnce(&[*mut sys::sab_stream], *mut *mut sys::sab_stream) -> sys::sab_status,
+        call: impl FnOnce(&[*mut sys::sab_stream], *mut *mut sys::sab_stream) -> sys::sab_status,
     ) -> Result<Self, Error> {
-        let pointers: Vec<_> = sources.iter().map(|source| source.stream.0.as_ptr()).collect();
-        let mut pointer = Room::new()?;
-        let status = make(&pointers, pointer.fill());
-        let handle = owned(pointer, |pointer| {
+        let pointers: Vec<_> = sources.iter().map(|source| source.stream.pointer()).collect();
+        let (status, stream) = construct(|stream| call(&pointers, stream))?;
+        let handle = stream.map(|stream| {
             let mut parts = StreamParts::default();
             for StreamHandle { stream, parts: theirs } in sources {
                 stream.give();
                 parts.join(theirs);
             }
-            StreamHandle { stream: OwnedStream(pointer), parts }
+            StreamHandle { stream, parts }
         });
         made(check(status), handle)
     }
@@ -790,35 +778,38 @@ impl StreamHandle {
         })
     }
 
-    pub(crate) fn pack(self, options: &sys::sab_pack_stream_options) -> Result<Self, Error> {
+    pub(crate) fn pack(self, options: &PackOptions) -> Result<Self, Error> {
         // SAFETY: a live handle, options that live as long as the call, and room for a handle.
-        self.over(|source, stream| unsafe { sys::sab_pack_stream_new(source, options, stream) })
+        self.over(|source, stream| unsafe {
+            sys::sab_pack_stream_new(source, &*options.raw, stream)
+        })
     }
 
-    /// Puts the closures into the options.
-    fn limits(
+    /// The options with their closures.
+    fn readahead_options(
         &self,
-        options: &mut sys::sab_readahead_stream_options,
-        limits: Limits,
-    ) -> Offered<Limits> {
-        options.batch_size_fn = limits.batch_size.is_some().then_some(batch_size_trampoline as _);
-        options.boundary_key_fn =
-            limits.boundary_key.is_some().then_some(boundary_key_trampoline as _);
+        options: &ReadaheadOptions,
+    ) -> (sys::sab_readahead_stream_options, Offered<Limits>) {
+        let limits = Limits {
+            batch_size: options.batch_size_fn.0.clone(),
+            boundary_key: options.boundary_key_fn.0.clone(),
+        };
+        let mut raw = *options.raw;
+        raw.batch_size_fn = limits.batch_size.as_ref().map(|_| batch_size_trampoline as _);
+        raw.boundary_key_fn = limits.boundary_key.as_ref().map(|_| boundary_key_trampoline as _);
         let offered = Offered::new(limits, &self.parts.failures);
-        options.ctx = offered.context();
-        options.release = Some(release::<Limits>);
-        offered
+        raw.ctx = offered.context();
+        raw.release = Some(release::<Limits>);
+        (raw, offered)
     }
 
-    pub(crate) fn readahead(
-        self,
-        mut options: sys::sab_readahead_stream_options,
-        limits: Limits,
-    ) -> Result<Self, Error> {
-        let offered = self.limits(&mut options, limits);
+    pub(crate) fn readahead(self, options: &ReadaheadOptions) -> Result<Self, Error> {
+        let (raw, offered) = self.readahead_options(options);
         self.over(|source, stream| {
-            // SAFETY: a live handle; the context fits its trampolines, and C owns it when there is a stream.
-            let status = unsafe { sys::sab_readahead_stream_new(source, &options, stream) };
+            // SAFETY: a live handle; the context fits its trampolines, and C owns it when there is
+            // a
+            // stream.
+            let status = unsafe { sys::sab_readahead_stream_new(source, &raw, stream) };
             // SAFETY: NULL before the call, and room for a handle.
             offered.take_if_made(unsafe { *stream });
             status
@@ -827,21 +818,22 @@ impl StreamHandle {
 
     pub(crate) fn readahead_sampler(
         self,
-        mut options: sys::sab_readahead_stream_options,
-        limits: Limits,
+        options: &ReadaheadOptions,
     ) -> Result<SamplerHandle<'static>, Error> {
-        let offered = self.limits(&mut options, limits);
-        let mut pointer = Room::new()?;
-        // SAFETY: as for a stream.
-        let status = unsafe {
-            sys::sab_readahead_sampler_new(self.stream.0.as_ptr(), &options, pointer.fill())
-        };
-        offered.take_if_made(pointer.0);
-        let handle = owned(pointer, |pointer| {
+        let (raw, offered) = self.readahead_options(options);
+        let (status, sampler) = construct(|sampler| {
+            // SAFETY: as for a stream.
+            let status =
+                unsafe { sys::sab_readahead_sampler_new(self.stream.pointer(), &raw, sampler) };
+            // SAFETY: NULL before the call, and room for a handle.
+            offered.take_if_made(unsafe { *sampler });
+            status
+        })?;
+        let handle = sampler.map(|sampler| {
             let StreamHandle { stream, parts } = self;
             stream.give();
-            let parts: NonNull<dyn Kept> = NonNull::from(Box::leak(Box::new(parts)));
-            SamplerHandle { pointer, kept: Some(Shared(parts)), borrowed: PhantomData }
+            let (kept, _) = KeptBox::of(parts);
+            SamplerHandle::with_closure(sampler, kept)
         });
         made(check(status), handle)
     }
@@ -855,13 +847,13 @@ impl StreamHandle {
 
     /// As [`check`], after a call that may have used the stream's closures.
     fn check(&self, status: sys::sab_status) -> Result<sys::sab_status, Error> {
-        check_with(status, &mut [&mut self.parts.take_failure()])
+        check_with(status, [self.parts.take_failure()])
     }
 
     pub(crate) fn next(&mut self) -> Option<Result<RecordView<'_>, Error>> {
         let mut record = empty_record();
         // SAFETY: a live handle that nobody else uses, and room for a record.
-        let status = unsafe { sys::sab_stream_next(self.stream.0.as_ptr(), &mut record) };
+        let status = unsafe { sys::sab_stream_next(self.stream.pointer(), &mut record) };
         match self.check(status) {
             Ok(sys::SAB_END) => None,
             // SAFETY: valid until the next call on the stream, which needs `&mut self`.
@@ -873,21 +865,22 @@ impl StreamHandle {
     pub(crate) fn set_progress(&mut self, progress: Option<Box<StreamProgressFn>>) {
         let (kept, callback, context) = match progress {
             Some(progress) => {
-                let (kept, context) = KeptBox::new(progress);
+                let (kept, context) = KeptBox::of(Guarded::new(progress));
                 (Some(kept), Some(stream_progress_trampoline as _), context)
             }
             None => (None, None, null_mut()),
         };
-        // SAFETY: a live handle; the context fits its trampoline and lives until another takes its place or the stream is freed.
+        // SAFETY: a live handle; the context fits its trampoline and lives until another takes its
+        // place or the stream is freed.
         certain(check(unsafe {
-            sys::sab_stream_set_progress(self.stream.0.as_ptr(), callback, context)
+            sys::sab_stream_set_progress(self.stream.pointer(), callback, context)
         }));
         self.parts.progress = Vec::from_iter(kept);
     }
 
     pub(crate) fn rewind(&mut self) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses.
-        let status = unsafe { sys::sab_stream_rewind(self.stream.0.as_ptr()) };
+        let status = unsafe { sys::sab_stream_rewind(self.stream.pointer()) };
         self.check(status)?;
         self.parts.failures.forget();
         Ok(())
@@ -896,26 +889,21 @@ impl StreamHandle {
     pub(crate) fn skipped(&self) -> u64 {
         let mut count = 0;
         // SAFETY: a live handle, and room for a number.
-        certain(check(unsafe {
-            sys::sab_stream_skipped_count(self.stream.0.as_ptr(), &mut count)
-        }));
+        certain(check(unsafe { sys::sab_stream_skipped_count(self.stream.pointer(), &mut count) }));
         count
     }
 
-    /// By `&mut self`: a source of the caller's may be asked for its state, and must not be asked again meanwhile.
+    /// By `&mut self`: a source of the caller's may be asked for its state, and must not be asked
+    /// again meanwhile.
     pub(crate) fn state(&mut self) -> Result<Vec<u8>, Error> {
         // SAFETY: a live handle that nobody else uses.
-        unsafe { save_state(self.stream.0.as_ptr(), |status| self.check(status)) }
+        unsafe { save_state(self.stream.pointer(), |status| self.check(status)) }
     }
 
     pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
         // SAFETY: a live handle that nobody else uses, and `state` is readable for its length.
         let status = unsafe {
-            sys::sab_stream_state_restore(
-                self.stream.0.as_ptr(),
-                state.as_ptr().cast(),
-                state.len(),
-            )
+            sys::sab_stream_state_restore(self.stream.pointer(), state.as_ptr().cast(), state.len())
         };
         self.check(status)?;
         self.parts.failures.forget();
@@ -928,7 +916,8 @@ unsafe extern "C" fn stream_progress_trampoline(
     done: u64,
     total: u64,
 ) -> i32 {
-    // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody else during the call.
+    // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody
+    // else during the call.
     let guarded = unsafe { &mut *context.cast::<Guarded<Box<StreamProgressFn>>>() };
     guarded.run(|function| Ok(i32::from(function(done, total).is_break())))
 }
@@ -960,7 +949,7 @@ impl SamplerHandle<'static> {
     fn stream(&self) -> *mut sys::sab_stream {
         let mut stream = null_mut();
         // SAFETY: a live handle, and room for a handle, which stays the sampler's.
-        certain(check(unsafe { sys::sab_sampler_stream(self.pointer.as_ptr(), &mut stream) }));
+        certain(check(unsafe { sys::sab_sampler_stream(self.pointer(), &mut stream) }));
         stream
     }
 
@@ -971,7 +960,8 @@ impl SamplerHandle<'static> {
     }
 
     pub(crate) fn restore_stream(&mut self, state: &[u8]) -> Result<(), Error> {
-        // SAFETY: alive as long as the sampler, which nobody else uses, and `state` is readable for its length.
+        // SAFETY: alive as long as the sampler, which nobody else uses, and `state` is readable for
+        // its length.
         let status = unsafe {
             sys::sab_stream_state_restore(self.stream(), state.as_ptr().cast(), state.len())
         };

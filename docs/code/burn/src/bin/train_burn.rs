@@ -90,7 +90,7 @@ fn samples(count: usize) -> Vec<Sample> {
 fn main() -> Result<(), libsab::Error> {
     let samples = samples(500);
     let sizes: Vec<u32> = samples.iter().map(|(words, _)| words.len() as u32).collect();
-    let plan = Plan::new(&Sizes::borrowed(&sizes)?, PlanOptions::new().budget(512.0))?;
+    let plan = Plan::new(&Sizes::borrowed(&sizes)?, &PlanOptions::new().budget(512.0))?;
     Autodiff::<NdArray>::seed(0);
     let losses = train::<Autodiff<NdArray>>(&samples, &plan, 3, &Default::default())?;
     println!("mean losses of three epochs: {losses:.2?}");

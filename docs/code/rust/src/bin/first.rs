@@ -5,7 +5,7 @@ use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
 
 fn main() -> Result<(), libsab::Error> {
     let tokens: Vec<u32> = (0..10_000).map(|i| 1 + i * 7919 % 200).collect(); // the size of each sample
-    let plan = Plan::new(&Sizes::borrowed(&tokens)?, PlanOptions::new().budget(4096.0))?;
+    let plan = Plan::new(&Sizes::borrowed(&tokens)?, &PlanOptions::new().budget(4096.0))?;
     let report = plan.report(&SamplerOptions::new())?;
     println!("{:.1} % padding in {} batches", 100.0 * report.padding, report.batches);
 

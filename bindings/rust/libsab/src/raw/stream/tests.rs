@@ -1,10 +1,11 @@
-//! Owners, trampolines and records without the library: nothing here calls C, so that Miri can run it (bindings/rust/miri.sh).
+//! Owners, trampolines and records without the library: nothing here calls C, so that Miri can run
+//! it (bindings/rust/miri.sh).
 
 use std::mem::align_of;
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
-use crate::stream::{Content, ListOptions, ReadaheadOptions, Record};
+use crate::stream::{Content, Record};
 
 #[test]
 fn only_the_same_major_version_and_no_older_minor_one_will_do() {
@@ -14,7 +15,7 @@ fn only_the_same_major_version_and_no_older_minor_one_will_do() {
     }
     for found in [needed - 1, needed + 1000, needed / 1000 * 1000 + 1000] {
         assert!(
-            matches!(check_abi(found), Err(Error::Unsupported(message)) if message.contains("must be"))
+            matches!(check_abi(found), Err(Error::Unsupported(message)) if message.text().contains("must be"))
         );
     }
 }
@@ -95,7 +96,8 @@ fn mapped(
     let failures = Arc::default();
     let offered = Offered::new(function, &failures);
     let mut made = *record;
-    // SAFETY: the closure given with its trampoline; the records are alive. The bytes made are copied before another closure runs.
+    // SAFETY: the closure given with its trampoline; the records are alive. The bytes made are
+    // copied before another closure runs.
     let (code, bytes) = unsafe {
         let code = map_trampoline(offered.context(), record, &mut made);
         (code, slice(made.data.cast::<u8>(), made.length).to_vec())
@@ -107,7 +109,7 @@ fn mapped(
 fn a_map_fills_in_bytes_or_a_size_or_how_it_failed() {
     let record = of_bytes(b"abc");
     let (code, made, bytes, _) =
-        mapped(Box::new(|record| Ok(Made::bytes(record.bytes().repeat(2)))), &record);
+        mapped(Box::new(|record| Ok(Made::bytes(record.bytes()?.repeat(2)))), &record);
     assert_eq!((code, made.size, bytes), (sys::SAB_OK, 6.0, b"abcabc".to_vec()));
     let (code, made, bytes, _) = mapped(Box::new(|_| Ok(Made::same().sized(9.0))), &record);
     assert_eq!(
@@ -127,8 +129,9 @@ fn a_parallel_map_is_shared_by_threads() {
     let sum = Arc::new(AtomicUsize::new(0));
     let seen = sum.clone();
     let function: Box<ParallelMapFn> = Box::new(move |record| {
-        seen.fetch_add(record.bytes().len(), Ordering::Relaxed);
-        Ok(Made::bytes(record.bytes()))
+        let bytes = record.bytes()?;
+        seen.fetch_add(bytes.len(), Ordering::Relaxed);
+        Ok(Made::bytes(bytes))
     });
     let offered = Offered::new(function, &failures);
     let context = Context(offered.context());
@@ -137,7 +140,8 @@ fn a_parallel_map_is_shared_by_threads() {
             scope.spawn(move || {
                 let record = of_bytes(b"abcd");
                 let mut made = record;
-                // SAFETY: the closure given with its trampoline, which lives longer than these threads.
+                // SAFETY: the closure given with its trampoline, which lives longer than these
+                // threads.
                 let code = unsafe { parallel_map_trampoline(context.get(), &record, &mut made) };
                 assert_eq!(code, sys::SAB_OK);
             });
@@ -205,7 +209,7 @@ fn the_bytes_of_a_source_outlive_those_of_other_closures() {
 #[test]
 fn recurrent_steps_fill_in_state_and_record() {
     let function: Box<RecurFn> = Box::new(|state, record| {
-        Ok((Made::bytes(state.repeat(2)), Made::bytes([state, record.bytes()].concat())))
+        Ok((Made::bytes(state.repeat(2)), Made::bytes([state, record.bytes()?].concat())))
     });
     let offered = Offered::new(function, &Arc::default());
     let (state, record) = (of_bytes(b"s"), of_bytes(b"r"));
@@ -223,14 +227,10 @@ fn recurrent_steps_fill_in_state_and_record() {
 
 #[test]
 fn limits_are_asked_each_by_its_own_trampoline() {
-    let options = ReadaheadOptions::new()
-        .batch_size_fn(|record: RecordRef<'_>| record.size() as u64)
-        .boundary_key_fn(|_: RecordRef<'_>| 7u64);
-    let (raw, limits) = options.parts();
-    assert_eq!(
-        (raw.struct_size, raw.read_ahead),
-        (size_of::<sys::sab_readahead_stream_options>(), 10_000)
-    );
+    let limits = Limits {
+        batch_size: Some(Arc::new(|record| Ok(record.size() as u64))),
+        boundary_key: Some(Arc::new(|_| Ok(7))),
+    };
     let offered = Offered::new(limits, &Arc::default());
     let mut number = 0;
     // SAFETY: the closures given with their trampolines; the record is alive.
@@ -262,7 +262,8 @@ fn records_have_the_layout_of_those_of_c() {
     // SAFETY: alive as long as `inner`.
     let record: RecordRef<'_> = unsafe { seen(&list) };
     assert!(matches!(record.content(), Content::List(records) if records.len() == 3));
-    let lengths: Vec<usize> = record.records().map(|record| record.bytes().len()).collect();
+    let lengths: Vec<usize> =
+        record.records().unwrap().map(|record| record.bytes().unwrap().len()).collect();
     assert_eq!(lengths, [1, 0, 3]);
     assert!(
         matches!(record.to_record(), Record::List { records, size } if records.len() == 3 && size == 4.0)
@@ -294,32 +295,36 @@ fn closures_kept_beside_a_handle_keep_how_they_failed() {
     let source: Box<IndexFn<'_>> = Box::new(|epoch, position| {
         asked += 1;
         match position {
-            0 => Some(Ok((asked, epoch as f64))),
-            1 => Some(Err("gone".into())),
-            _ => None,
+            0 => Ok(Some((asked, epoch as f64))),
+            1 => Err("gone".into()),
+            _ => Ok(None),
         }
     });
-    let (kept, context) = KeptBox::new(source);
+    let (kept, context) = KeptBox::of(Guarded::new(source));
     let (mut index, mut size) = (0, 0.0);
-    // SAFETY: the closure given with its trampoline; room for two numbers; no call is under way when the failure is taken.
+    // SAFETY: the closure given with its trampoline; room for two numbers; no call is under way
+    // when the failure is taken.
     unsafe {
         assert_eq!(index_trampoline(context, 5, 0, &mut index, &mut size), sys::SAB_OK);
         assert_eq!((index, size), (1, 5.0));
         assert_eq!(index_trampoline(context, 5, 1, &mut index, &mut size), CLOSURE_FAILED);
-        assert!(matches!((*kept.0.as_ptr()).take_failure(), Some(Failure::Error(_))));
+        assert!(matches!(kept.take_failure(), Some(Failure::Error(_))));
         assert_eq!(index_trampoline(context, 5, 2, &mut index, &mut size), sys::SAB_END);
-        assert!((*kept.0.as_ptr()).take_failure().is_none());
+        assert!(kept.take_failure().is_none());
     }
-    let mut cost = Some(Guarded::new(Box::new(|count: u64, length: f64| {
+    let mut cost = CostOption::default();
+    cost.set_function(|count, length| {
         calls.set(calls.get() + 1);
         Ok(count as f64 * length)
-    }) as Box<CostFn<'_>>));
-    let (function, context) = cost_parts(&mut cost);
+    });
+    let progress = Hook::default();
+    let mut closures = CostAndProgress::new(&cost, &progress);
+    let (function, context) = closures.cost_parts();
     let mut answer = 0.0;
     // SAFETY: as above.
     assert_eq!(unsafe { function.unwrap()(context, 3, 4.0, &mut answer) }, sys::SAB_OK);
     assert_eq!((answer, calls.get()), (12.0, 1));
-    assert!(cost_failure(&mut cost, &mut None).is_none());
+    assert!(closures.failures().iter().all(Option::is_none));
 }
 
 #[test]
@@ -328,7 +333,6 @@ fn errors_have_their_source() {
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "why");
     assert_eq!(error.to_string(), "the caller's closure failed");
     assert!(
-        matches!(path_text("a\0b".as_ref()), Err(Error::Argument(message)) if message.contains("NUL"))
+        matches!(path_text("a\0b".as_ref()), Err(Error::Argument(message)) if message.text().contains("NUL"))
     );
-    assert_eq!(ListOptions::new(), ListOptions::default());
 }

@@ -1,0 +1,313 @@
+//! Owned handles, structs that the library fills, and arrays that it writes.
+
+#[cfg(feature = "stream")]
+use std::mem::forget;
+use std::mem::{size_of, MaybeUninit};
+use std::ops::{Deref, DerefMut};
+use std::ptr::{null_mut, NonNull};
+use std::sync::OnceLock;
+
+use sab_sys as sys;
+
+use super::{abi_version, check, resume_released};
+use crate::error::Error;
+
+// ---- handles ----------------------------------------------------------------------------------
+
+/// An opaque type of the library, and how it is freed.
+pub(crate) trait Handle {
+    /// # Safety
+    ///
+    /// `handle` is live, and nobody uses it again.
+    unsafe fn free(handle: *mut Self);
+}
+
+/// Owns a handle of the library: frees it once.
+pub(crate) struct Owned<T: Handle>(NonNull<T>);
+
+impl<T: Handle> Owned<T> {
+    /// Takes over a handle that the library gave; NULL is none.
+    pub(crate) fn of(pointer: *mut T) -> Option<Self> {
+        NonNull::new(pointer).map(Owned)
+    }
+
+    pub(crate) fn pointer(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+
+    /// Passes the handle to the library, which frees it.
+    #[cfg(feature = "stream")]
+    pub(crate) fn give(self) -> *mut T {
+        let pointer = self.pointer();
+        forget(self);
+        pointer
+    }
+
+    /// Replaces the handle by one that the library made of it, and that frees it.
+    #[cfg(feature = "stream")]
+    pub(crate) fn become_part_of(&mut self, whole: Self) {
+        forget(std::mem::replace(self, whole));
+    }
+}
+
+impl<T: Handle> Drop for Owned<T> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is owned, and this is its last use.
+        unsafe { T::free(self.pointer()) };
+        resume_released();
+    }
+}
+
+/// The handles of the library, how each is freed, and which threads may use it: `Sync` where every
+/// call takes it as const, `Send` where it is tied to no thread.
+macro_rules! handles {
+    ($($handle:ident, $free:ident $(, $marker:ident)*;)*) => {$(
+        impl Handle for sys::$handle {
+            unsafe fn free(handle: *mut Self) {
+                // SAFETY: the caller's promise.
+                unsafe { sys::$free(handle) }
+            }
+        }
+
+        $(
+            // SAFETY: the header says so ("Threads" in sab.h, and at the type).
+            unsafe impl $marker for Owned<sys::$handle> {}
+        )*
+    )*};
+}
+
+handles! {
+    sab_sizes, sab_sizes_free, Send, Sync;
+    sab_plan, sab_plan_free, Send, Sync;
+    sab_grouping, sab_grouping_free, Send, Sync;
+    sab_memory_model, sab_memory_model_free, Send, Sync;
+    sab_peaks, sab_peaks_free, Send, Sync;
+    sab_sampler, sab_sampler_free, Send;
+    sab_torch_store, sab_torch_store_free, Send;
+    sab_probe, sab_probe_free;
+    sab_memory_guard, sab_memory_guard_free;
+}
+
+#[cfg(feature = "cache")]
+handles! {
+    sab_cache, sab_cache_free, Send, Sync;
+    sab_cache_value, sab_cache_value_free, Send, Sync;
+}
+
+#[cfg(feature = "stream")]
+handles! {
+    sab_stream, sab_stream_free, Send;
+}
+
+/// Whether the library has the binary interface of the declarations: the same major version, and no
+/// older minor one.
+pub(super) fn check_abi(found: u32) -> Result<(), Error> {
+    let (major, minor) = (sys::ABI_VERSION / 1000, sys::ABI_VERSION % 1000);
+    if found / 1000 == major && found % 1000 >= minor {
+        return Ok(());
+    }
+    let (found_major, found_minor) = (found / 1000, found % 1000);
+    Err(Error::unsupported(format!(
+        "libsab's binary interface = {found_major}.{found_minor}: must be {major}.{minor} or a \
+         later {major}.x; the loaded libsab is not the one that this program was built for"
+    )))
+}
+
+/// Runs a constructor, given the address for its handle. Refuses a library of another version, so
+/// that no handle of one exists.
+pub(crate) fn construct<T: Handle>(
+    call: impl FnOnce(*mut *mut T) -> sys::sab_status,
+) -> Result<(sys::sab_status, Option<Owned<T>>), Error> {
+    static FOUND: OnceLock<u32> = OnceLock::new();
+    check_abi(*FOUND.get_or_init(abi_version))?;
+    let mut pointer = null_mut();
+    let status = call(&mut pointer);
+    Ok((status, Owned::of(pointer)))
+}
+
+/// The handle of a constructor, unless it failed.
+pub(crate) fn made<H>(
+    status: Result<sys::sab_status, Error>,
+    handle: Option<H>,
+) -> Result<H, Error> {
+    status?;
+    handle.ok_or_else(|| Error::internal("a constructor gave no handle"))
+}
+
+/// Runs a constructor that uses no closures.
+pub(crate) fn make<T: Handle>(
+    call: impl FnOnce(*mut *mut T) -> sys::sab_status,
+) -> Result<Owned<T>, Error> {
+    let (status, handle) = construct(call)?;
+    made(check(status), handle)
+}
+
+// ---- structs ----------------------------------------------------------------------------------
+
+/// A struct of the library that begins with its own size.
+///
+/// # Safety
+///
+/// It has numbers, pointers and optional functions only, so that all of it may be zero.
+pub(crate) unsafe trait Struct: Copy {
+    fn set_size(&mut self);
+}
+
+macro_rules! structs {
+    ($($name:ident,)*) => {$(
+        // SAFETY: numbers, pointers and optional functions.
+        unsafe impl Struct for sys::$name {
+            fn set_size(&mut self) {
+                self.struct_size = size_of::<Self>();
+            }
+        }
+    )*};
+}
+
+/// Option structs, and the function that sets their defaults.
+macro_rules! option_structs {
+    ($($name:ident, $init:ident;)*) => {
+        structs! { $($name,)* }
+
+        $(
+            impl Defaults for sys::$name {
+                fn defaults() -> Self {
+                    let mut options = empty::<Self>();
+                    // SAFETY: room for a struct of this size.
+                    unsafe { sys::$init(&mut options, size_of::<Self>()) };
+                    options
+                }
+            }
+        )*
+    };
+}
+
+/// Options whose defaults the library knows.
+pub(crate) trait Defaults {
+    fn defaults() -> Self;
+}
+
+structs! {
+    sab_balance_report,
+    sab_batch,
+    sab_bucket,
+    sab_groups,
+    sab_max_batch,
+    sab_memory_guard_info,
+    sab_memory_model_info,
+    sab_memory_stats,
+    sab_pack_info,
+    sab_peaks_view,
+    sab_plan_info,
+    sab_ragged,
+    sab_report,
+    sab_thresholds_info,
+    sab_torch_info,
+    sab_verification,
+}
+
+option_structs! {
+    sab_balanced_options, sab_balanced_options_init;
+    sab_chunked_step_options, sab_chunked_step_options_init;
+    sab_collect_peak_options, sab_collect_peak_options_init;
+    sab_find_max_batch_options, sab_find_max_batch_options_init;
+    sab_load_balancing_options, sab_load_balancing_options_init;
+    sab_measurement_options, sab_measurement_options_init;
+    sab_memory_guard_options, sab_memory_guard_options_init;
+    sab_memory_model_options, sab_memory_model_options_init;
+    sab_pack_options, sab_pack_options_init;
+    sab_pad_options, sab_pad_options_init;
+    sab_partition_options, sab_partition_options_init;
+    sab_plan_options, sab_plan_options_init;
+    sab_probe_callbacks, sab_probe_callbacks_init;
+    sab_probe_options, sab_probe_options_init;
+    sab_sampler_options, sab_sampler_options_init;
+    sab_sizes_options, sab_sizes_options_init;
+    sab_thresholds_options, sab_thresholds_options_init;
+    sab_torch_sampler_options, sab_torch_sampler_options_init;
+}
+
+#[cfg(feature = "cache")]
+structs! {
+    sab_cache_stats,
+}
+
+#[cfg(feature = "cache")]
+option_structs! {
+    sab_cache_options, sab_cache_options_init;
+}
+
+#[cfg(feature = "stream")]
+option_structs! {
+    sab_files_stream_options, sab_files_stream_options_init;
+    sab_list_stream_options, sab_list_stream_options_init;
+    sab_map_stream_options, sab_map_stream_options_init;
+    sab_pack_stream_options, sab_pack_stream_options_init;
+    sab_readahead_stream_options, sab_readahead_stream_options_init;
+    sab_source_functions, sab_source_functions_init;
+}
+
+/// The numbers of options that live longer than a call. Pointers are set in a copy, for a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers<T>(T);
+
+// SAFETY: the pointers in it are NULL.
+unsafe impl<T: Defaults> Send for Numbers<T> {}
+// SAFETY: as above.
+unsafe impl<T: Defaults> Sync for Numbers<T> {}
+
+impl<T: Defaults> Default for Numbers<T> {
+    fn default() -> Self {
+        Numbers(T::defaults())
+    }
+}
+
+impl<T> Deref for Numbers<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Numbers<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// A struct of zeros, but for its size.
+pub(crate) fn empty<T: Struct>() -> T {
+    // SAFETY: the promise of the trait.
+    let mut value: T = unsafe { MaybeUninit::zeroed().assume_init() };
+    value.set_size();
+    value
+}
+
+/// The struct that a call fills.
+pub(crate) fn filled<T: Struct>(fill: impl FnOnce(*mut T) -> sys::sab_status) -> Result<T, Error> {
+    let mut value = empty();
+    check(fill(&mut value))?;
+    Ok(value)
+}
+
+// ---- arrays -----------------------------------------------------------------------------------
+
+/// The array that a call writes: it is called for the count, and then for the elements.
+///
+/// # Safety
+///
+/// `write(elements, capacity, count)` sets the count, which is the same in both calls, and writes
+/// all elements where the capacity suffices, else none.
+pub(crate) unsafe fn array<T>(
+    mut write: impl FnMut(*mut T, usize, *mut usize) -> sys::sab_status,
+) -> Result<Vec<T>, Error> {
+    let mut count = 0;
+    check(write(null_mut(), 0, &mut count))?;
+    let mut values = Vec::with_capacity(count);
+    let capacity = count;
+    check(write(values.as_mut_ptr(), capacity, &mut count))?;
+    // SAFETY: the call has written so many.
+    unsafe { values.set_len(count.min(capacity)) };
+    Ok(values)
+}

@@ -1,0 +1,119 @@
+//! Calls of `plan.h`.
+
+use super::*;
+use crate::plan::PlanOptions;
+
+/// Owns a `sab_plan`.
+pub(crate) struct PlanHandle(Owned<sys::sab_plan>);
+
+impl PlanOptions<'_> {
+    /// Runs a constructor with the options. It gives the status, the handle, and how a closure of
+    /// its own failed.
+    pub(super) fn make<H>(
+        &self,
+        construct: impl FnOnce(
+            &sys::sab_plan_options,
+        ) -> Result<(sys::sab_status, Option<H>, Option<Failure>), Error>,
+    ) -> Result<H, Error> {
+        let mut closures = CostAndProgress::new(&self.cost, &self.progress);
+        let mut raw = *self.raw;
+        raw.boundaries = elements(&self.boundaries);
+        raw.boundary_count = self.boundaries.len();
+        raw.batch_sizes = elements(&self.batch_sizes);
+        raw.batch_size_count = self.batch_sizes.len();
+        point_at_cost_and_progress!(raw, self.cost, closures);
+        let (status, handle, failure) = construct(&raw)?;
+        let [cost, progress] = closures.failures();
+        made(check_with(status, [failure, cost, progress]), handle)
+    }
+}
+
+impl PlanHandle {
+    pub(crate) fn pointer(&self) -> *mut sys::sab_plan {
+        self.0.pointer()
+    }
+
+    pub(crate) fn new(sizes: &SizesHandle<'_>, options: &PlanOptions<'_>) -> Result<Self, Error> {
+        let handle = options.make(|options| {
+            // SAFETY: a live handle; arrays and closures in the options outlive the call, the only
+            // time they are used.
+            let (status, handle) =
+                construct(|plan| unsafe { sys::sab_plan_new(sizes.pointer(), options, plan) })?;
+            Ok((status, handle, None))
+        })?;
+        Ok(PlanHandle(handle))
+    }
+
+    /// # Safety
+    ///
+    /// Nobody truncates the file or writes to it while the handle, or what is made of it, lives.
+    pub(crate) unsafe fn map(path: &Path) -> Result<Self, Error> {
+        let path = path_text(path)?;
+        // SAFETY: a NUL-terminated path.
+        make(|plan| unsafe { sys::sab_plan_open(path.as_ptr(), plan) }).map(PlanHandle)
+    }
+
+    pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {
+        let path = path_text(path)?;
+        // SAFETY: a live handle and a NUL-terminated path.
+        check(unsafe { sys::sab_plan_save(self.pointer(), path.as_ptr()) })?;
+        Ok(())
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        // SAFETY: `bytes` is readable for its length and copied during the call.
+        make(|plan| unsafe { sys::sab_plan_read(bytes.as_ptr().cast(), bytes.len(), plan) })
+            .map(PlanHandle)
+    }
+
+    pub(crate) fn write(&self) -> Result<Vec<u8>, Error> {
+        // SAFETY: a live handle; a plan cannot change, so its size is the same in both calls.
+        unsafe {
+            array(|bytes: *mut u8, capacity, size| {
+                sys::sab_plan_write(self.pointer(), bytes.cast(), capacity, size)
+            })
+        }
+    }
+
+    pub(crate) fn info(&self) -> sys::sab_plan_info {
+        // SAFETY: a live handle, and a struct whose size is set.
+        certain(filled(|info| unsafe { sys::sab_plan_get_info(self.pointer(), info) }))
+    }
+
+    pub(crate) fn bucket(&self, index: usize) -> sys::sab_bucket {
+        // SAFETY: a live handle, and a struct whose size is set.
+        certain(filled(|bucket| unsafe { sys::sab_plan_get_bucket(self.pointer(), index, bucket) }))
+    }
+
+    pub(crate) fn skipped(&self) -> Vec<i64> {
+        // SAFETY: a live handle; a plan cannot change, so the count is the same in both calls.
+        certain(unsafe {
+            array(|indices, capacity, count| {
+                sys::sab_plan_skipped(self.pointer(), indices, capacity, count)
+            })
+        })
+    }
+
+    pub(crate) fn report(
+        &self,
+        options: &sys::sab_sampler_options,
+        progress: Option<Progress<'_, '_>>,
+    ) -> Result<sys::sab_report, Error> {
+        let mut progress = progress.map(Guarded::new);
+        let (progress_fn, progress_context) = progress_parts(&mut progress);
+        let mut report = empty();
+        // SAFETY: a live handle, structs whose sizes are set, a context that fits its trampoline
+        // and outlives the call.
+        let status = unsafe {
+            sys::sab_plan_report(
+                self.pointer(),
+                options,
+                progress_fn,
+                progress_context,
+                &mut report,
+            )
+        };
+        check_with(status, [failure_of(progress)])?;
+        Ok(report)
+    }
+}

@@ -1,0 +1,320 @@
+//! Samplers: their constructors, and the calls that all of them share.
+
+use std::marker::PhantomData;
+
+use super::*;
+use crate::pack::PackOptions;
+use crate::sampler::TorchOptions;
+
+pub(crate) type IndexFn<'f> =
+    dyn FnMut(u64, u64) -> Result<Option<(i64, f64)>, BoxError> + Send + 'f;
+
+pub(super) unsafe extern "C" fn index_trampoline(
+    context: *mut c_void,
+    epoch: u64,
+    position: u64,
+    index: *mut i64,
+    size: *mut f64,
+) -> i32 {
+    // SAFETY: `context` is the Guarded closure given with this trampoline, alive and used by nobody
+    // else during the call.
+    let guarded = unsafe { &mut *context.cast::<Guarded<Box<IndexFn<'_>>>>() };
+    guarded.run(|function| {
+        let Some((sample_index, sample_size)) = function(epoch, position)? else {
+            return Ok(sys::SAB_END);
+        };
+        // SAFETY: the caller gives room for one number each.
+        unsafe {
+            index.write(sample_index);
+            size.write(sample_size);
+        }
+        Ok(sys::SAB_OK)
+    })
+}
+
+/// Owns a `sab_sampler`; `'a` is how long the memory or the closure under it is borrowed.
+pub struct SamplerHandle<'a> {
+    handle: Owned<sys::sab_sampler>,
+    /// These are dropped after the handle, as fields are in their order.
+    kept: Option<KeptBox<'a>>,
+    _memory: Option<OwnedMemory>,
+    borrowed: PhantomData<&'a [u8]>,
+}
+
+impl<'a> SamplerHandle<'a> {
+    pub(super) fn over(handle: Owned<sys::sab_sampler>) -> Self {
+        SamplerHandle { handle, kept: None, _memory: None, borrowed: PhantomData }
+    }
+
+    /// The sampler goes on using the closure.
+    pub(super) fn with_closure(handle: Owned<sys::sab_sampler>, kept: KeptBox<'a>) -> Self {
+        SamplerHandle { kept: Some(kept), ..Self::over(handle) }
+    }
+
+    pub(super) fn pointer(&self) -> *mut sys::sab_sampler {
+        self.handle.pointer()
+    }
+
+    pub(crate) fn bucket(
+        plan: &PlanHandle,
+        options: &sys::sab_sampler_options,
+    ) -> Result<Self, Error> {
+        // SAFETY: a live handle, and a struct whose size is set.
+        make(|sampler| unsafe { sys::sab_bucket_sampler_new(plan.pointer(), options, sampler) })
+            .map(Self::over)
+    }
+
+    pub(crate) fn sequential(
+        plan: &PlanHandle,
+        options: &sys::sab_sampler_options,
+    ) -> Result<Self, Error> {
+        // SAFETY: a live handle, and a struct whose size is set.
+        make(|sampler| unsafe { sys::sab_sequential_sampler_new(plan.pointer(), options, sampler) })
+            .map(Self::over)
+    }
+
+    pub(crate) fn worst(plan: &PlanHandle, count: u64) -> Result<Self, Error> {
+        // SAFETY: a live handle.
+        make(|sampler| unsafe { sys::sab_plan_worst_batches(plan.pointer(), count, sampler) })
+            .map(Self::over)
+    }
+
+    /// The sampler goes on reading the memory under `sizes`, hence the shared `'a`.
+    pub(crate) fn size_aware(
+        indices: Option<&[i64]>,
+        sizes: &SizesHandle<'a>,
+        max_total_size: f64,
+        options: &sys::sab_sampler_options,
+    ) -> Result<Self, Error> {
+        // An empty slice is no sample at all, while NULL would be all of them in order.
+        let (data, count) =
+            indices.map_or((null(), sizes.count()), |indices| (indices.as_ptr(), indices.len()));
+        // SAFETY: `data` is NULL or readable for `count` indices, and copied; live handle, a struct
+        // whose size is set.
+        let handle = make(|sampler| unsafe {
+            sys::sab_size_aware_sampler_new(
+                data,
+                count,
+                sizes.pointer(),
+                max_total_size,
+                options,
+                sampler,
+            )
+        })?;
+        Ok(SamplerHandle { _memory: sizes.memory(), ..Self::over(handle) })
+    }
+
+    pub(crate) fn packed(
+        sizes: &SizesHandle<'_>,
+        pack: &PackOptions<'_>,
+        options: &sys::sab_sampler_options,
+    ) -> Result<Self, Error> {
+        let mut progress = pack.progress.get().map(Guarded::new);
+        let mut raw = *pack.raw;
+        (raw.progress, raw.progress_ctx) = progress_parts(&mut progress);
+        // SAFETY: a live handle, structs whose sizes are set; the closure outlives the call, the
+        // only time it is used.
+        let (status, handle) = construct(|sampler| unsafe {
+            sys::sab_packed_sampler_new(sizes.pointer(), &raw, options, sampler)
+        })?;
+        made(check_with(status, [failure_of(progress)]), handle).map(Self::over)
+    }
+
+    pub(crate) fn size_aware_stream(
+        source: Box<IndexFn<'a>>,
+        max_total_size: f64,
+    ) -> Result<Self, Error> {
+        let (kept, context) = KeptBox::of(Guarded::new(source));
+        // SAFETY: the context fits its trampoline and lives as long as the sampler, which frees it
+        // after the C handle.
+        let handle = make(|sampler| unsafe {
+            sys::sab_size_aware_stream_sampler_new(
+                Some(index_trampoline),
+                context,
+                None,
+                max_total_size,
+                sampler,
+            )
+        })?;
+        Ok(Self::with_closure(handle, kept))
+    }
+
+    pub(crate) fn torch(plan: &PlanHandle, torch: &TorchOptions<'a>) -> Result<Self, Error> {
+        let mut raw = *torch.raw;
+        let kept = torch.size.0.clone().map(|size| {
+            let size = move |index| size(index);
+            let trampoline = trampoline_of(&size);
+            let (kept, context) = KeptBox::of(Guarded::new(size));
+            raw.size = trampoline;
+            raw.size_ctx = context;
+            kept
+        });
+        // SAFETY: live handle; the context fits its trampoline and lives as long as the sampler,
+        // which frees it after the C handle.
+        let handle =
+            make(|sampler| unsafe { sys::sab_torch_sampler_new(plan.pointer(), &raw, sampler) })?;
+        Ok(SamplerHandle { kept, ..Self::over(handle) })
+    }
+
+    /// As [`check`], after a call that may have used the sampler's closure.
+    pub(super) fn check(&self, status: sys::sab_status) -> Result<sys::sab_status, Error> {
+        // SAFETY: the handle is of one thread, and no call of C is under way that could use it.
+        let failure = self.kept.as_ref().and_then(|kept| unsafe { kept.take_failure() });
+        check_with(status, [failure])
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Result<BatchRef<'_>, Error>> {
+        let mut batch = empty::<sys::sab_batch>();
+        // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
+        let status = unsafe { sys::sab_next_batch(self.pointer(), &mut batch) };
+        match self.check(status) {
+            Ok(sys::SAB_END) => None,
+            Ok(_) => Some(Ok(self.show(&batch))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    pub(crate) fn at(&mut self, position: u64) -> Result<BatchRef<'_>, Error> {
+        let mut batch = empty::<sys::sab_batch>();
+        // SAFETY: a live handle that nobody else uses, and a struct whose size is set.
+        let status = unsafe { sys::sab_sampler_at(self.pointer(), position, &mut batch) };
+        self.check(status)?;
+        Ok(self.show(&batch))
+    }
+
+    /// The borrow of `self` keeps the indices from being overwritten by the next call.
+    fn show(&mut self, batch: &sys::sab_batch) -> BatchRef<'_> {
+        // SAFETY: `count` indices that stay valid until the next call on the sampler, which needs
+        // `&mut self`.
+        unsafe { shown(batch) }
+    }
+
+    pub(crate) fn batch_count(&self) -> Result<u64, Error> {
+        let mut count = 0;
+        // SAFETY: a live handle, and room for a number.
+        check(unsafe { sys::sab_sampler_batch_count(self.pointer(), &mut count) })?;
+        Ok(count)
+    }
+
+    pub(crate) fn skipped_count(&self) -> Result<u64, Error> {
+        let mut count = 0;
+        // SAFETY: a live handle, and room for a number.
+        check(unsafe { sys::sab_sampler_skipped_count(self.pointer(), &mut count) })?;
+        Ok(count)
+    }
+
+    pub(crate) fn set_epoch(&mut self, epoch: u64) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses.
+        let status = unsafe { sys::sab_sampler_set_epoch(self.pointer(), epoch) };
+        self.check(status)?;
+        Ok(())
+    }
+
+    pub(crate) fn seek(&mut self, position: u64) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses.
+        let status = unsafe { sys::sab_sampler_seek(self.pointer(), position) };
+        self.check(status)?;
+        Ok(())
+    }
+
+    pub(crate) fn tell(&self) -> Result<(u64, u64), Error> {
+        let (mut epoch, mut position) = (0, 0);
+        // SAFETY: a live handle, and room for two numbers.
+        check(unsafe { sys::sab_sampler_tell(self.pointer(), &mut epoch, &mut position) })?;
+        Ok((epoch, position))
+    }
+
+    pub(crate) fn state(&self) -> Result<State, Error> {
+        let mut state = [0u8; crate::STATE_SIZE];
+        // SAFETY: a live handle, and room for SAB_STATE_SIZE bytes.
+        check(unsafe { sys::sab_sampler_state_save(self.pointer(), state.as_mut_ptr().cast()) })?;
+        Ok(state)
+    }
+
+    pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses, and `state` is readable for its length.
+        let status = unsafe {
+            sys::sab_sampler_state_restore(self.pointer(), state.as_ptr().cast(), state.len())
+        };
+        self.check(status)?;
+        Ok(())
+    }
+
+    pub(crate) fn set_budget(&mut self, budget: f64) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses.
+        let status = unsafe { sys::sab_sampler_set_budget(self.pointer(), budget) };
+        self.check(status)?;
+        Ok(())
+    }
+
+    pub(crate) fn budget(&self) -> Result<f64, Error> {
+        let mut budget = 0.0;
+        // SAFETY: a live handle, and room for a number.
+        check(unsafe { sys::sab_sampler_get_budget(self.pointer(), &mut budget) })?;
+        Ok(budget)
+    }
+
+    pub(crate) fn pack_info(&self) -> sys::sab_pack_info {
+        // SAFETY: a live handle, and a struct whose size is set.
+        certain(filled(|info| unsafe { sys::sab_pack_get_info(self.pointer(), info) }))
+    }
+
+    pub(crate) fn pack_skipped(&self) -> Vec<i64> {
+        // SAFETY: a live handle; a packing cannot change, so the count is the same in both calls.
+        certain(unsafe {
+            array(|indices, capacity, count| {
+                sys::sab_pack_skipped(self.pointer(), indices, capacity, count)
+            })
+        })
+    }
+
+    pub(crate) fn generator(&self) -> Result<[u32; TORCH_GENERATOR_WORDS], Error> {
+        let mut words = [0; TORCH_GENERATOR_WORDS];
+        // SAFETY: a live handle, and room for SAB_TORCH_GENERATOR_WORDS words.
+        check(unsafe { sys::sab_torch_sampler_get_generator(self.pointer(), words.as_mut_ptr()) })?;
+        Ok(words)
+    }
+
+    pub(crate) fn set_generator(
+        &mut self,
+        words: &[u32; TORCH_GENERATOR_WORDS],
+    ) -> Result<(), Error> {
+        // SAFETY: a live handle that nobody else uses, and SAB_TORCH_GENERATOR_WORDS words.
+        let status =
+            unsafe { sys::sab_torch_sampler_set_generator(self.pointer(), words.as_ptr()) };
+        self.check(status)?;
+        Ok(())
+    }
+}
+
+/// # Safety
+///
+/// The arrays of the batch are valid for `'a`.
+pub(super) unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
+    Batch {
+        // SAFETY: the caller's promise.
+        indices: unsafe { slice(batch.indices, batch.count as usize) },
+        longest: batch.longest,
+        total: batch.total,
+        padded_length: batch.padded_length,
+        padded_total: batch.padded_total,
+        bucket: usize::try_from(batch.bucket).ok(),
+        epoch: batch.epoch,
+        step: batch.step,
+        step_samples: batch.step_samples,
+        step_total: batch.step_total,
+        micro_batch: batch.micro_batch,
+        micro_batches: batch.micro_batches,
+        // SAFETY: the caller's promise.
+        cu_seqlens: (!batch.cu_seqlens.is_null())
+            .then(|| unsafe { slice(batch.cu_seqlens, batch.count as usize + 1) }),
+        // SAFETY: the caller's promise.
+        starts: (!batch.starts.is_null())
+            .then(|| unsafe { slice(batch.starts, batch.count as usize) }),
+    }
+}
+
+/// The trampoline of a size closure whose type has no name.
+fn trampoline_of<F: FnMut(usize) -> Result<f64, BoxError>>(_: &F) -> sys::sab_size_fn {
+    Some(size_trampoline::<F>)
+}

@@ -1,0 +1,190 @@
+//! Calls of `sizes.h` and `files.h`, and of what is made of sizes alone.
+
+use std::marker::PhantomData;
+use std::mem::size_of;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+use super::*;
+use crate::sizes::Element;
+
+pub(crate) type SizeFn<'f> = dyn Fn(usize) -> Result<f64, BoxError> + Send + Sync + 'f;
+
+/// Memory that the library reads and that no caller borrows.
+pub(crate) type OwnedMemory = Arc<dyn Any + Send + Sync + UnwindSafe + RefUnwindSafe>;
+
+pub(crate) unsafe extern "C" fn size_trampoline<F>(
+    context: *mut c_void,
+    index: i64,
+    size: *mut f64,
+) -> i32
+where
+    F: FnMut(usize) -> Result<f64, BoxError>,
+{
+    // SAFETY: `context` is the Guarded<F> given with this trampoline, alive and used by nobody else
+    // during the call.
+    let guarded = unsafe { &mut *context.cast::<Guarded<F>>() };
+    guarded.run(|function| {
+        let answer = function(index as usize)?;
+        // SAFETY: the caller gives room for one number.
+        unsafe { size.write(answer) };
+        Ok(sys::SAB_OK)
+    })
+}
+
+/// Owns a `sab_sizes`; `'a` is how long the memory under it is borrowed.
+pub(crate) struct SizesHandle<'a> {
+    handle: Owned<sys::sab_sizes>,
+    /// Dropped after the handle, as fields are in their order.
+    memory: Option<OwnedMemory>,
+    borrowed: PhantomData<&'a [u8]>,
+}
+
+impl<'a> SizesHandle<'a> {
+    fn over(handle: Owned<sys::sab_sizes>) -> Self {
+        SizesHandle { handle, memory: None, borrowed: PhantomData }
+    }
+
+    /// Every `step`-th element of `data`, from the first.
+    fn from_memory<T: Element>(data: &[T], step: usize, copy: bool) -> Result<Self, Error> {
+        // A longer step leads to the first element only, too.
+        let step = step.clamp(1, data.len().max(1));
+        let mut options = sys::sab_sizes_options::defaults();
+        options.stride = (step * size_of::<T>()) as i64;
+        options.copy = i32::from(copy);
+        let count = data.len().div_ceil(step);
+        // SAFETY: `count` elements `step` apart lie within `data`; the callers tie its lifetime to
+        // the handle unless it is copied.
+        let make = |sizes: *mut *mut _| unsafe {
+            sys::sab_sizes_new(data.as_ptr().cast(), count, T::DTYPE, &options, sizes)
+        };
+        make_sizes(make)
+    }
+
+    pub(crate) fn borrow<T: Element>(data: &'a [T], step: usize) -> Result<Self, Error> {
+        Self::from_memory(data, step, false)
+    }
+}
+
+fn make_sizes<'a>(
+    call: impl FnOnce(*mut *mut sys::sab_sizes) -> sys::sab_status,
+) -> Result<SizesHandle<'a>, Error> {
+    make(call).map(SizesHandle::over)
+}
+
+impl SizesHandle<'static> {
+    pub(crate) fn copy<T: Element>(data: &[T]) -> Result<Self, Error> {
+        Self::from_memory(data, 1, true)
+    }
+
+    pub(crate) fn own<T: Element>(data: Vec<T>) -> Result<Self, Error> {
+        let data = Arc::new(data);
+        let mut sizes = Self::from_memory(&data, 1, false)?;
+        sizes.memory = Some(data);
+        Ok(sizes)
+    }
+
+    #[cfg(feature = "files")]
+    pub(crate) fn read_npy(bytes: &[u8]) -> Result<Self, Error> {
+        // SAFETY: `bytes` is readable for its length and copied during the call.
+        make_sizes(|sizes| unsafe {
+            sys::sab_sizes_npy_read(bytes.as_ptr().cast(), bytes.len(), sizes)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Nobody truncates the file or writes to it while the handle, or what is made of it, lives.
+    #[cfg(feature = "files")]
+    pub(crate) unsafe fn map_npy(path: &Path) -> Result<Self, Error> {
+        let path = path_text(path)?;
+        // SAFETY: a NUL-terminated path.
+        make_sizes(|sizes| unsafe { sys::sab_sizes_npy_new(path.as_ptr(), sizes) })
+    }
+
+    pub(crate) fn callback<F>(
+        count: usize,
+        size: F,
+        progress: Option<Progress<'_, '_>>,
+    ) -> Result<Self, Error>
+    where
+        F: FnMut(usize) -> Result<f64, BoxError>,
+    {
+        let mut size = Guarded::new(size);
+        let mut progress = progress.map(Guarded::new);
+        let (progress_fn, progress_context) = progress_parts(&mut progress);
+        let trampoline = Some(size_trampoline::<F> as unsafe extern "C" fn(_, _, _) -> _);
+        let context = size.context();
+        // SAFETY: both contexts fit their trampolines and outlive the call, which is the only time
+        // they are used.
+        let (status, handle) = construct(|sizes| unsafe {
+            sys::sab_sizes_callback_new(
+                count,
+                trampoline,
+                context,
+                progress_fn,
+                progress_context,
+                sizes,
+            )
+        })?;
+        let status = check_with(status, [size.failure, failure_of(progress)]);
+        made(status, handle).map(Self::over)
+    }
+}
+
+impl SizesHandle<'_> {
+    pub(crate) fn pointer(&self) -> *mut sys::sab_sizes {
+        self.handle.pointer()
+    }
+
+    /// The memory under the sizes, for those who go on reading it.
+    pub(crate) fn memory(&self) -> Option<OwnedMemory> {
+        self.memory.clone()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        // SAFETY: a live handle.
+        unsafe { sys::sab_sizes_count(self.pointer()) }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Result<f64, Error> {
+        let mut size = 0.0;
+        // SAFETY: a live handle, and room for a number.
+        check(unsafe { sys::sab_sizes_get(self.pointer(), index, &mut size) })?;
+        Ok(size)
+    }
+
+    pub(crate) fn create_buckets(
+        &self,
+        max_width: i64,
+        min_bucket_count: i64,
+    ) -> Result<(Vec<i64>, Vec<i64>), Error> {
+        let mut count = 0;
+        // SAFETY: a live handle; with a capacity of 0 only the count is written.
+        check(unsafe {
+            sys::sab_create_buckets(
+                self.pointer(),
+                max_width,
+                min_bucket_count,
+                null_mut(),
+                null_mut(),
+                0,
+                &mut count,
+            )
+        })?;
+        let (mut boundaries, mut bucket_sizes) = (vec![0; count + 1], vec![0; count]);
+        // SAFETY: a live handle, room for `count` + 1 and `count` numbers; sizes cannot change, so
+        // the count is the same.
+        check(unsafe {
+            sys::sab_create_buckets(
+                self.pointer(),
+                max_width,
+                min_bucket_count,
+                boundaries.as_mut_ptr(),
+                bucket_sizes.as_mut_ptr(),
+                count,
+                &mut count,
+            )
+        })?;
+        Ok((boundaries, bucket_sizes))
+    }
+}

@@ -81,7 +81,8 @@ for name in names:
         {"redis://:password@node0,node1:7000": "memory:"},
     ),
 ]
-PYTHON_BLOCKS = [("import numpy as np, sab", "", {})]  # of the Python package's README
+# of the Python package's README
+PYTHON_BLOCKS: list[tuple[str, str, dict[str, str]]] = [("import numpy as np, sab", "", {})]
 
 # Commands in indented blocks, by their first word, and what runs them.
 COMMANDS = {

@@ -383,7 +383,7 @@ private:
     static sab_sampler *make(std::unique_ptr<Source> source, double max_total_size) {
         sab_sampler *const made = created(sab_size_aware_stream_sampler_new, &next_sample,
                                           source.get(), &free_source, max_total_size);
-        source.release();  // the sampler's now
+        (void)source.release();  // the sampler's now
         return made;
     }
     static void free_source(void *ctx) noexcept { delete static_cast<Source *>(ctx); }

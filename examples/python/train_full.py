@@ -194,7 +194,8 @@ def main() -> None:
     )
     for name, run in rows:
         shares = (np.mean(run.peaks) / total, np.mean(run.common) / total, max(run.peaks) / total)
-        cells = "".join(f"{100 * share:>{width}.1f} %" for share, width in zip(shares, (9, 8, 8)))
+        percents = [100 * float(share) for share in shares]
+        cells = "".join(f"{share:>{width}.1f} %" for share, width in zip(percents, (9, 8, 8)))
         print(
             f"{name:<20}{run.size:>14}{len(run.peaks):>8}{run.failed:>15}{cells}"
             f"{run.seconds:>9.1f}{run.samples / run.seconds:>11.1f}"

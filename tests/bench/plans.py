@@ -11,6 +11,7 @@ import pathlib
 import struct
 import sys
 import sysconfig
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def lines() -> "list[int]":
     ]
 
 
-def synthetic() -> "dict[str, tuple[np.ndarray, float]]":
+def synthetic() -> "dict[str, tuple[np.ndarray, int]]":
     random, count = np.random.default_rng(0), 300_000
     text = np.clip(random.lognormal(3.2, 0.7, count), 1, 500)
     made = {
@@ -100,7 +101,7 @@ def cells(sizes: np.ndarray, budget: float) -> "tuple[list[str], list[str]]":
 
 
 def main() -> None:
-    sources = {
+    sources: dict[str, tuple[Any, int]] = {
         "glosses of WordNet": (glosses(), 4096),
         "messages of programs": (
             messages(sys.argv[1] if len(sys.argv) > 1 else "/usr/share/locale"),

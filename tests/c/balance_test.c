@@ -250,8 +250,10 @@ static void ManyParts_TakeAboutTheTimeOfSorting(void) {
                     EXPECT(largest < fmax((capped ? 2 : 1.01) * mean, 1 << 24));
                     if (!capped) continue;
                     memset(sums, 0, items * sizeof *sums);
-                    for (int i = 0; i < items && p < 3; ++i)
-                        EXPECT((sums[found[i]] += weights[i]) <= options.capacity);
+                    for (int i = 0; i < items && p < 3; ++i) {
+                        sums[found[i]] += weights[i];
+                        EXPECT(sums[found[i]] <= options.capacity);
+                    }
                 }
     free(costs);
     free(weights);

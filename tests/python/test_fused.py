@@ -22,7 +22,7 @@ from sab.torch import fuse_optimizer, fuse_step, is_fused_optimizer
 optim = torch.optim
 TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
 SHAPES = [(4, 8), (7,), (3, 5, 2), (1,), (33,), (16, 16), (2, 3, 3, 3), (1, 1), (129,)]
-ELEMENTWISE = [
+ELEMENTWISE: list[tuple[type, dict]] = [
     (optim.SGD, dict(lr=0.1)),
     (optim.SGD, dict(lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True)),
     (optim.SGD, dict(lr=0.1, momentum=0.9, dampening=0.5, maximize=True)),

@@ -58,7 +58,7 @@ std::string first_of(const std::vector<std::string>& findings) {
 }
 
 TEST(PermutationStatistics, Version2_IsWithinARandomPermutationForEachKey) {
-    if (scale > 1) std::cout << "under a sanitizer: 1/" << scale << " of the keys" << std::endl;
+    if (scale > 1) std::cout << "under a sanitizer: 1/" << scale << " of the keys\n";
     std::vector<Job> jobs;
     for (const uint64_t n : {20u, 100u, 513u, 1024u, 2047u, 2048u, 2049u, 4096u, 16384u})
         jobs.push_back({n, 2000 / scale, 2000 / scale});

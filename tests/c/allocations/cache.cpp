@@ -97,7 +97,7 @@ const char *redis_url() {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     const int probe = socket(AF_INET, SOCK_STREAM, 0);
-    bind(probe, reinterpret_cast<sockaddr *>(&address), size);
+    (void)bind(probe, reinterpret_cast<sockaddr *>(&address), size);
     getsockname(probe, reinterpret_cast<sockaddr *>(&address), &size);
     close(probe);
     std::snprintf(url, sizeof url, "redis://127.0.0.1:%d", ntohs(address.sin_port));

@@ -13,7 +13,11 @@ type Sample = (Vec<i32>, i32);
 
 // [tensors]
 /// A batch as tensors: words, count x length, padded with 0, and labels.
-fn tensors<B: Backend>(samples: &[Sample], batch: &BatchRef<'_>, device: &B::Device) -> (Tensor<B, 2, Int>, Tensor<B, 1, Int>) {
+fn tensors<B: Backend>(
+    samples: &[Sample],
+    batch: &BatchRef<'_>,
+    device: &B::Device,
+) -> (Tensor<B, 2, Int>, Tensor<B, 1, Int>) {
     let (count, length) = (batch.indices.len(), batch.padded_length as usize);
     let mut words = vec![0; count * length];
     for (row, &index) in words.chunks_mut(length).zip(batch.indices) {
@@ -36,7 +40,10 @@ struct Model<B: Backend> {
 
 impl<B: Backend> Model<B> {
     fn new(device: &B::Device) -> Self {
-        Model { embedding: EmbeddingConfig::new(30, 16).init(device), output: LinearConfig::new(16, 2).init(device) }
+        Model {
+            embedding: EmbeddingConfig::new(30, 16).init(device),
+            output: LinearConfig::new(16, 2).init(device),
+        }
     }
 
     fn forward(&self, words: Tensor<B, 2, Int>) -> Tensor<B, 2> {
@@ -49,7 +56,12 @@ impl<B: Backend> Model<B> {
 
 // [train]
 /// Trains some epochs; the mean losses of their steps.
-fn train<B: AutodiffBackend>(samples: &[Sample], plan: &Plan, epochs: u64, device: &B::Device) -> Result<Vec<f32>, libsab::Error> {
+fn train<B: AutodiffBackend>(
+    samples: &[Sample],
+    plan: &Plan,
+    epochs: u64,
+    device: &B::Device,
+) -> Result<Vec<f32>, libsab::Error> {
     let mut model = Model::<B>::new(device);
     let mut optimizer = AdamConfig::new().init();
     let mut sampler = BucketSampler::new(plan, &SamplerOptions::new().seed(1))?;
@@ -59,7 +71,8 @@ fn train<B: AutodiffBackend>(samples: &[Sample], plan: &Plan, epochs: u64, devic
         let mut sum = 0.0;
         while let Some(batch) = sampler.next_ref() {
             let (words, labels) = tensors::<B>(samples, &batch?, device);
-            let loss = CrossEntropyLossConfig::new().init(device).forward(model.forward(words), labels);
+            let loss =
+                CrossEntropyLossConfig::new().init(device).forward(model.forward(words), labels);
             let gradients = GradientsParams::from_grads(loss.backward(), &model);
             sum += loss.into_data().to_vec::<f32>().expect("the backend's numbers are f32")[0];
             model = optimizer.step(0.05, model, gradients);
@@ -74,7 +87,8 @@ fn train<B: AutodiffBackend>(samples: &[Sample], plan: &Plan, epochs: u64, devic
 fn samples(count: usize) -> Vec<Sample> {
     let mut state = 1_u64;
     let mut draw = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
     (0..count)

@@ -1,110 +1,185 @@
 #!/usr/bin/env bash
-# Installs what is missing (Debian) and runs every test. `test.sh quick` leaves out sanitizers, fuzzers, the documentation, what generates declarations and the libraries of other times.
+# Installs what is missing (Debian) and runs the tests.
+#   test.sh           at most 25 minutes on two cores; prints what it leaves out
+#   test.sh quick     also without sanitizers and the checks of the binary interface
+#   test.sh lint      formatters, linters and type checkers only
+#   test.sh coverage  coverage of src only
+#   CI=true test.sh   everything, in at most 45 minutes
 set -euo pipefail
 cd "$(dirname "$0")"
 . cmake/setup.sh
-mode=${1:-all}
-fuzz_seconds=$([ "${CI:-}" = true ] && echo 20 || echo 10)
-packages=(g++ ccache cmake ninja-build pkg-config binutils libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev redis-server libgtest-dev luajit
-  python3-venv python3-dev python3-numpy python3-torch libtorch-dev wordnet-base)
-command -v cargo > /dev/null || packages+=(cargo-web rustc-web)
-[ "$mode" = quick ] || packages+=(clang libclang-rt-14-dev libclang-14-dev abigail-tools swig doxygen valgrind libc6-dbg)
+mode=${1:-$([ "${CI:-}" = true ] && echo everything || echo default)}
+case $mode in quick | default | everything | lint | coverage) ;; *) sed -n '2,7p' "$0" && exit 2 ;; esac
+[ "$mode" != lint ] || exec tests/lint.sh
+packages=(g++ ccache cmake ninja-build pkg-config binutils locales libxxhash-dev libeigen3-dev libisal-dev libzstd-dev liblmdb-dev redis-server libgtest-dev
+  python3-venv)
+if [ "$mode" != coverage ]; then
+  packages+=(luajit python3-dev python3-numpy python3-torch libtorch-dev wordnet-base)
+  command -v cargo > /dev/null || packages+=(cargo-web rustc-web)
+fi
+case $mode in default | everything) packages+=(abigail-tools swig) ;; esac
+[ "$mode" != everything ] || packages+=(clang libclang-rt-14-dev libclang-14-dev doxygen valgrind libc6-dbg)
 need_packages "${packages[@]}"
 use_ccache
 mkdir -p build
 make_venv build/venv
-step() { echo; echo "== $* ($((SECONDS / 60)) min)"; }
-
-# What takes long to come is fetched while the compiler works.
-cmake/install-julia.sh build/julia > build/julia.log 2>&1 &
-julia=$!
-if [ "$mode" != quick ] && [ ! -d build/torch/torch/lib ]; then
-  build/venv/bin/pip install -q --no-deps --target build/torch torch==2.15.0 nvidia-cuda-cupti==13.5.25 nvidia-cuda-runtime==13.5.37 > build/torch.log 2>&1 &
-  torch=$!
-fi
-fetched() { # fetched PROCESS LOG
-  wait "$1" || { cat "$2" && exit 1; }
-}
-
-build() { # build DIRECTORY [CMAKE OPTION...]
-  local directory=$1
-  shift
-  cmake -S . -B "$directory" -G Ninja -DSAB_BUILD_TESTS=ON "$@" > /dev/null
-  ninja -C "$directory" --quiet
-}
-
-step "unit and C tests, golden vectors, LibTorch of Debian"
-build build/release -DSAB_BUILD_TORCH=ON
-(cd build/release && ctest --output-on-failure --parallel 2)
-cmake --install build/release --prefix "$PWD/build/prefix" > /dev/null
-libdir=$(dirname "$(find "$PWD/build/prefix" -name libsab.so)")
-export SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0
-
-step "C tests against the installed library"
-tests/c/run.sh "$PWD/build/prefix" "$PWD/build/c"
-/usr/bin/python3 tests/abi/check.py build/prefix
-
-if [ "$mode" != quick ]; then
-  step "programs of other releases"
-  tests/abi/run.sh build/prefix build/c/find_package build/abi
-fi
-
-step "Python"
-rm -rf build/wheels
-bindings/python/build-wheel.sh build/wheels build/prefix
-build/venv/bin/pip install -q --force-reinstall --no-deps build/wheels/*.whl
-build/venv/bin/pip install -q -c bindings/python/constraints.txt "$(echo build/wheels/*.whl)[cli]" -r tests/python/requirements.txt -r tests/ffi/requirements.txt
-build/venv/bin/python -m pytest -q -p no:cacheprovider tests/python
-
-step "an epoch on a device of 128 MiB that is nearly full"
-(cd examples/python && ../../build/venv/bin/python train_full.py --mebibytes 128 --glosses 2000)
-
-step "Rust"
+prefix=$PWD/build/prefix
 export CARGO_TARGET_DIR=$PWD/build/cargo
-(cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system)
-tests/packages/sources.sh build/wheels/*.tar.gz build/sources
-if [ "$mode" != quick ]; then
-  step "Rust under valgrind, and under Miri what needs no library"
+times=() last='' begun=0
+step() { # step NAME: begins a step, and notes how long the one before it took
+  [ -z "$last" ] || times+=("$(printf '%4d s  %s' $((SECONDS - begun)) "$last")")
+  last=$1 begun=$SECONDS
+  [ -z "$1" ] || printf '\n== %s (%d min)\n' "$1" $((SECONDS / 60))
+}
+beside() { # beside FUNCTION: runs it in the background; joined() waits for it
+  (set -e; "$1") > "build/$1.log" 2>&1 &
+  declare -g "$1_process=$!"
+}
+joined() { # joined FUNCTION: waits, prints what it printed, fails if it failed
+  local process=$1_process status=0
+  wait "${!process}" || status=$?
+  cat "build/$1.log"
+  return $status
+}
+
+core() {
+  build build/release -DSAB_BUILD_TESTS=ON -DSAB_BUILD_TORCH=ON
+  test_build build/release
+  cmake --install build/release --prefix "$prefix" > /dev/null
+}
+
+interface() {
+  /usr/bin/python3 tests/abi/check.py build/prefix
+  [ "$mode" = quick ] || tests/abi/run.sh build/prefix build/c/find_package build/abi
+}
+
+wheel() {
+  rm -rf build/wheels
+  bindings/python/build-wheel.sh build/wheels build/prefix
+  build/venv/bin/pip install -q --force-reinstall --no-deps build/wheels/*.whl
+  build/venv/bin/pip install -q -c bindings/python/constraints.txt "$(echo build/wheels/*.whl)[cli]" -r tests/python/requirements.txt -r tests/ffi/requirements.txt
+  tests/packages/sources.sh build/wheels/*.tar.gz build/sources
+}
+
+python() {
+  build/venv/bin/python -m pytest -q -p no:cacheprovider tests/python
+  echo "-- an epoch on a device of 128 MiB that is nearly full"
+  cd examples/python && ../../build/venv/bin/python train_full.py --mebibytes 128 --glosses 2000
+}
+
+rust() {
+  cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system
+}
+
+rust_memory() { # under valgrind, and under Miri what needs no library
+  local host
   host=$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
   (cd bindings/rust && env PKG_CONFIG_PATH="$libdir/pkgconfig" LD_LIBRARY_PATH="$libdir" \
     "CARGO_TARGET_${host}_RUNNER=valgrind -q --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite" \
     cargo test --locked --quiet --features system --test ownership --test closures -- --test-threads=1)
   bindings/rust/miri.sh
-fi
+}
 
+rust_declarations() {
+  local version
+  version=$(sed -n 's/^version=//p' bindings/rust/generate-bindings.sh)
+  [ -x build/tools/bin/bindgen ] || cargo install --quiet --locked --root build/tools --version "$version" bindgen-cli
+  BINDGEN=$PWD/build/tools/bin/bindgen bindings/rust/generate-bindings.sh --check
+}
+
+fetch_julia() { cmake/install-julia.sh build/julia; }
+
+julia() {
+  build/venv/bin/python bindings/julia/generate_raw.py --check
+  JULIA=$PWD/build/julia/julia tests/julia/run.sh "$prefix"
+}
+
+documentation() {
+  [ -d build/recipes ] || build/venv/bin/pip install -q --no-deps --target build/recipes -r docs/recipes.txt
+  PATH=$PWD/build/julia:$PATH PYTHONPATH=$PWD/build/recipes docs/build.sh build/prefix build/venv build/site
+}
+
+fetch_torch() {
+  [ -d build/torch/torch/lib ] || build/venv/bin/pip install -q --no-deps --target build/torch torch==2.15.0 nvidia-cuda-cupti==13.5.25 nvidia-cuda-runtime==13.5.37
+}
+
+torch_of_pypi() {
+  build build/wheel -DSAB_BUILD_TESTS=ON -DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT="$PWD/build/torch/torch" -DSAB_TORCH_CUDA_FOLDER="$PWD/build/torch/nvidia/cu13/lib"
+  test_build build/wheel -R torch
+}
+
+sanitizers() { # sanitizers NAMES
+  local directory=build/${1%,*}
+  build "$directory" -DSAB_BUILD_TESTS=ON -DSAB_SANITIZE="$1" -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -DNDEBUG"
+  test_build "$directory"
+}
+
+if [ "$mode" = coverage ]; then
+  exec tests/coverage.sh build/coverage
+fi
+if [ "$mode" = everything ]; then
+  step "lint"
+  tests/lint.sh
+fi
+beside fetch_julia
+[ "$mode" != everything ] || beside fetch_torch
+
+step "unit and C tests, golden vectors, LibTorch of Debian"
+core
+libdir=$(libdir_of "$prefix")
+export SAB_TORCH_LIBRARY=$libdir/libsab_torch.so.0
+
+step "C tests against the installed library"
+tests/c/run.sh "$prefix" "$PWD/build/c"
+
+step "binary interface"
+interface
+
+step "wheel"
+wheel
+
+# Most of Python's tests use one core.
+beside python
+step "Rust, beside Python"
+rust
+if [ "$mode" = everything ]; then
+  step "Rust under valgrind and Miri, generated declarations"
+  rust_memory
+  rust_declarations
+fi
 step "LuaJIT and Node"
 PATH=$PWD/build/venv/bin:$PATH tests/ffi/run.sh build/prefix
-
 step "Julia"
-fetched "$julia" build/julia.log
-build/venv/bin/python bindings/julia/generate_raw.py --check
-JULIA=$PWD/build/julia/julia tests/julia/run.sh "$PWD/build/prefix"
-
+joined fetch_julia
+julia
 if [ "$mode" != quick ]; then
   step "readers of the headers"
   build/venv/bin/python tests/abi/readers.py build/prefix build/readers
-
-  step "documentation"
-  [ -d build/recipes ] || build/venv/bin/pip install -q --no-deps --target build/recipes -r docs/recipes.txt
-  PATH=$PWD/build/julia:$PATH PYTHONPATH=$PWD/build/recipes docs/build.sh build/prefix build/venv build/site
-
-  step "LibTorch of PyPI"
-  [ -z "${torch:-}" ] || fetched "$torch" build/torch.log
-  build build/wheel -DSAB_BUILD_TORCH=ON -DSAB_TORCH_ROOT="$PWD/build/torch/torch" -DSAB_TORCH_CUDA_FOLDER="$PWD/build/torch/nvidia/cu13/lib"
-  (cd build/wheel && ctest --output-on-failure -R torch)
-
-  for sanitizers in address,undefined thread; do
-    step "with -fsanitize=$sanitizers"
-    directory=build/${sanitizers%,*}
-    build "$directory" -DSAB_SANITIZE=$sanitizers -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -DNDEBUG"
-    (cd "$directory" && ctest --output-on-failure --parallel 2)
-  done
-  step "fuzzers, $fuzz_seconds s each"
-  tests/fuzz/run.sh "$PWD/build/fuzz" "$fuzz_seconds"
-  step "generated Rust declarations"
-  bindgen=$(sed -n 's/^version=//p' bindings/rust/generate-bindings.sh)
-  [ -x build/tools/bin/bindgen ] || cargo install --quiet --locked --root build/tools --version "$bindgen" bindgen-cli
-  BINDGEN=$PWD/build/tools/bin/bindgen bindings/rust/generate-bindings.sh --check
 fi
+step "Python"
+joined python
 
-step "all passed"
+if [ "$mode" != quick ]; then
+  step "with -fsanitize=address,undefined"
+  sanitizers address,undefined
+  step "with -fsanitize=thread"
+  sanitizers thread
+fi
+if [ "$mode" = everything ]; then
+  step "LibTorch of PyPI"
+  joined fetch_torch
+  torch_of_pypi
+  step "coverage"
+  tests/coverage.sh build/coverage
+  step "documentation"
+  documentation
+  step "fuzzers, 20 s each"
+  tests/fuzz/run.sh "$PWD/build/fuzz" 20
+fi
+step ''
+printf '\n== all passed (%d min)\n' $((SECONDS / 60))
+printf '%s\n' "${times[@]}"
+left_out=()
+[ "$mode" != quick ] || left_out+=("sanitizers" "programs of other releases" "readers of the headers")
+[ "$mode" = everything ] || left_out+=("lint" "coverage" "documentation" "LibTorch of PyPI" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
+[ ${#left_out[@]} -eq 0 ] || (IFS=';' && echo "left out (CI=true ./test.sh runs everything): ${left_out[*]}" | sed 's/;/, /g')

@@ -18,6 +18,7 @@ install(FILES include/sab_cdef.h DESTINATION share/libsab COMPONENT dev)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sab)
 install(EXPORT sabTargets NAMESPACE sab:: DESTINATION ${config_dir} COMPONENT dev)
+export(EXPORT sabTargets NAMESPACE sab:: FILE sabTargets.cmake) # so that sab_DIR may be a build folder
 configure_package_config_file(cmake/sabConfig.cmake.in sabConfig.cmake INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(sabConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/sabConfig.cmake ${PROJECT_BINARY_DIR}/sabConfigVersion.cmake DESTINATION ${config_dir} COMPONENT dev)

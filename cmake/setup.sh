@@ -1,4 +1,4 @@
-# Sourced by the scripts at the top: what they need of the system.
+# Functions for the scripts of this repository, which source it.
 
 # Installs the Debian packages that are missing.
 need_packages() {
@@ -27,4 +27,39 @@ make_venv() {
 # The same source is compiled once for several builds, wherever the checkout lies.
 use_ccache() {
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+}
+
+# build DIRECTORY [CMAKE OPTION...]: configures and builds the checkout in the current folder.
+build() {
+  local directory=$1
+  shift
+  cmake -S . -B "$directory" -G Ninja "$@" > /dev/null
+  ninja -C "$directory" --quiet
+}
+
+# test_build DIRECTORY [CTEST OPTION...]: runs the tests of a build.
+test_build() {
+  (cd "$1" && ctest --output-on-failure --parallel 2 "${@:2}")
+}
+
+# libdir_of PREFIX: the folder of the installed library.
+libdir_of() {
+  dirname "$(find "$1" -name libsab.so | head -n 1)"
+}
+
+# check NAME COMMAND...: runs the command and counts it; prints its output and NAME when it failed. summary: prints the counts, and fails if any failed.
+passed=0 failed=0
+check() {
+  local name=$1 output
+  shift
+  if output=$("$@" 2>&1); then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf '%s\nFAILED %s\n' "$(tail -n 40 <<< "$output")" "$name"
+  fi
+}
+summary() {
+  echo "$passed passed, $failed failed"
+  [ "$failed" -eq 0 ]
 }

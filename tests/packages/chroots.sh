@@ -1,5 +1,7 @@
-# Sourced by the scripts beside it: Debian in a folder, for root. Needs debootstrap. `repo` is the checkout, `scratch` is where they are kept.
-. "${repo:?}/cmake/setup.sh"
+# Sourced by the scripts beside it with their arguments, SCRATCH first: Debian in a folder, for root. Needs debootstrap. Sets `repo` (the checkout) and `scratch`.
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+scratch=$(mkdir -p "$1/ccache" && cd "$1" && pwd)
+. "$repo/cmake/setup.sh"
 mirror=$(debian_mirror)
 [ -n "$mirror" ] || { echo "no Debian source in /etc/apt" >&2; exit 1; }
 
@@ -14,7 +16,7 @@ fresh_chroot() {
     rm -rf "$scratch/$1.new"
   fi
   rm -rf "$2"
-  mkdir -p "$2"
+  mkdir -p "$2/ccache"
   tar -C "$2" -xpf "$kept"
   cp /etc/hosts /etc/resolv.conf "$2/etc/"
   # A frozen mirror will do, too; nothing that a package starts may outlive its test.
@@ -24,8 +26,25 @@ fresh_chroot() {
   in_chroot "$2" apt-get update -qq
 }
 
-# in_chroot DIRECTORY COMMAND...: what it mounts and starts is gone with it.
+# in_chroot DIRECTORY COMMAND...: everything that it mounts and starts ends with it. All chroots share one folder of ccache.
 in_chroot() {
-  unshare --mount --pid --fork --kill-child --root="$1" --mount-proc --wd=/ \
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive CCACHE_DIR=/ccache "${@:2}"
+  unshare --mount --pid --fork --kill-child sh -euc 'mount --bind "$1" "$2/ccache"; mount -t proc proc "$2/proc"; root=$2; shift 2; exec chroot "$root" "$@"' sh \
+    "$scratch/ccache" "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive CCACHE_DIR=/ccache "${@:2}"
+}
+
+# install_in DIRECTORY PACKAGE...: its output goes to the log beside the chroot.
+install_in() {
+  in_chroot "$1" apt-get install -qq "${@:2}" >> "$1.log" 2>&1 || { tail -n 20 "$1.log" && return 1; }
+}
+
+# checkout_in DIRECTORY: what is committed here, in the chroot's /sab.
+checkout_in() {
+  mkdir -p "$1/sab"
+  git -C "$repo" archive HEAD | tar -C "$1/sab" -x
+}
+
+# sources_in DIRECTORY: lets the chroot fetch source packages.
+sources_in() {
+  sed 's/^deb /deb-src /' "$1/etc/apt/sources.list" > "$1/etc/apt/sources.list.d/sources.list"
+  in_chroot "$1" apt-get update -qq
 }

@@ -3,14 +3,11 @@
 # and with libsab.so: musl.sh SCRATCH, by root. The C++ test that throws is left out with libsab.so, since zig puts a C++ runtime into each file that it links. So are those that fork among
 # threads: malloc is zig's own here, not musl's, and its locks are not for that.
 set -euo pipefail
-repo=$(cd "$(dirname "$0")/../.." && pwd)
-scratch=$(mkdir -p "$1" && cd "$1" && pwd)
-. "$repo/tests/packages/chroots.sh"
+. "$(dirname "$0")/chroots.sh"
 root=$scratch/musl
 fresh_chroot bookworm "$root"
-sed -i 's/^deb \(.*\)/&\ndeb-src \1/' "$root/etc/apt/sources.list"
-in_chroot "$root" apt-get update -qq
-in_chroot "$root" apt-get install -qq cmake ninja-build dpkg-dev nasm pkg-config libxxhash-dev libeigen3-dev musl redis-server > "$scratch/musl.log" 2>&1
+sources_in "$root"
+install_in "$root" cmake ninja-build dpkg-dev nasm pkg-config libxxhash-dev libeigen3-dev musl redis-server
 make_venv "$scratch/venv"
 "$scratch/venv/bin/pip" install -q --target "$root/zig" ziglang==0.17.1
 for tool in cc c++; do
@@ -28,9 +25,8 @@ in_chroot "$root" sh -euc '
   cp libisal-*/bin/isa-l.a /musl/lib/libisal.a
   cp libzstd-*/lib/libzstd.a lmdb-*/libraries/liblmdb/liblmdb.a /musl/lib/
   cp libisal-*/include/*.h /musl/include/isa-l/
-  cp -r libzstd-*/lib/*.h lmdb-*/libraries/liblmdb/lmdb.h /usr/include/xxh*.h /usr/include/eigen3 /musl/include/' >> "$scratch/musl.log" 2>&1
-mkdir "$root/sab"
-git -C "$repo" archive HEAD | tar -C "$root/sab" -x
+  cp -r libzstd-*/lib/*.h lmdb-*/libraries/liblmdb/lmdb.h /usr/include/xxh*.h /usr/include/eigen3 /musl/include/' >> "$root.log" 2>&1
+checkout_in "$root"
 # Threads get 128 KiB, as from musl itself: zig would have musl give them more.
 in_chroot "$root" sh -euc '
   cross="-G Ninja -DCMAKE_TOOLCHAIN_FILE=/sab/cmake/x86_64-linux-musl.cmake -DCMAKE_FIND_ROOT_PATH=/musl -DCMAKE_BUILD_TYPE=Release"

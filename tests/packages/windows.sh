@@ -1,17 +1,13 @@
 #!/usr/bin/env bash
 # Cross-compiles the library and the C tests for 64-bit Windows in a chroot of bookworm, and runs golden vectors and tests there by wine: windows.sh SCRATCH, by root.
 set -euo pipefail
-repo=$(cd "$(dirname "$0")/../.." && pwd)
-scratch=$(mkdir -p "$1" && cd "$1" && pwd)
-. "$repo/tests/packages/chroots.sh"
+. "$(dirname "$0")/chroots.sh"
 root=$scratch/windows
 fresh_chroot bookworm "$root"
-sed 's/^deb /deb-src /' "$root/etc/apt/sources.list" > "$root/etc/apt/sources.list.d/sources.list"
-in_chroot "$root" apt-get update -qq
-in_chroot "$root" apt-get install -qq cmake ninja-build ccache make nasm dpkg-dev zstd g++-mingw-w64-x86-64-posix wine64 libxxhash-dev libeigen3-dev > "$scratch/windows.log" 2>&1
-mkdir -p "$root/sab" "$root/sources" "$scratch/ccache-windows" "$root/ccache"
-cp -a "$scratch/ccache-windows/." "$root/ccache/"
-git -C "$repo" archive HEAD | tar -C "$root/sab" -x
+sources_in "$root"
+install_in "$root" cmake ninja-build ccache make nasm dpkg-dev zstd g++-mingw-w64-x86-64-posix wine64 libxxhash-dev libeigen3-dev
+checkout_in "$root"
+mkdir "$root/sources"
 # Debian has no ISA-L and Zstandard for Windows, but their sources.
 in_chroot "$root" sh -euc '
   cd /sources
@@ -23,7 +19,7 @@ in_chroot "$root" sh -euc '
   install -D -t $windows/include libzstd-*/lib/zstd.h /usr/include/xxhash.h
   install libisal-*/bin/isa-l.a $windows/lib/libisal.a
   install -t $windows/lib libzstd-*/lib/libzstd.a
-  cp -r /usr/include/eigen3 $windows/include/' >> "$scratch/windows.log" 2>&1
+  cp -r /usr/include/eigen3 $windows/include/' >> "$root.log" 2>&1
 in_chroot "$root" sh -euc '
   cross="-G Ninja -DCMAKE_TOOLCHAIN_FILE=/sab/cmake/x86_64-w64-mingw32.cmake -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
   cmake -S /sab -B /build $cross -DCMAKE_INSTALL_PREFIX=/prefix > /dev/null
@@ -31,7 +27,6 @@ in_chroot "$root" sh -euc '
   cmake -S /sab/tests/c -B /tests $cross -DCMAKE_PREFIX_PATH=/prefix > /dev/null
   ninja -C /tests --quiet
   x86_64-w64-mingw32-gcc /sab/tests/golden/golden.c -I/prefix/include /prefix/lib/libsab.dll.a -o /tests/golden.exe'
-cp -a "$root/ccache/." "$scratch/ccache-windows/"
 in_chroot "$root" sh -euc '
   export WINEDEBUG=-all WINEPATH="Z:\\prefix\\bin"
   wine() { /usr/lib/wine/wine64 "$@"; }

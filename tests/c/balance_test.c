@@ -5,16 +5,9 @@
 
 #include "helpers.h"
 
-static uint32_t random_state;
-
-static uint32_t random_below(uint32_t bound) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)(random_state >> 8) * bound) >> 24);
-}
-
 /* Many short, few long. */
 static double random_length(void) {
-    return 1 + random_below(1 + random_below(1 + random_below(4096)));
+    return 1 + below(1 + below(1 + below(4096)));
 }
 
 static sab_partition_options by(sab_partition_method method) {
@@ -87,8 +80,8 @@ static void Partition_OfRandomCosts_IsNearTheBound(void) {
     random_state = 1;
     double differencing = 0, longest_first = 0;
     for (int round = 0; round < 300; ++round) {
-        const uint64_t parts = 1 + random_below(round % 3 == 0 ? MOST_PARTS : 20);
-        size_t count = 1 + random_below(round % 10 == 0 ? MOST_ITEMS : 400);
+        const uint64_t parts = 1 + below(round % 3 == 0 ? MOST_PARTS : 20);
+        size_t count = 1 + below(round % 10 == 0 ? MOST_ITEMS : 400);
         const int32_t equal_counts = round % 2;
         if (equal_counts) count = count < parts ? parts : count - count % parts;
         double sum = 0, most = 0;
@@ -96,7 +89,7 @@ static void Partition_OfRandomCosts_IsNearTheBound(void) {
             costs[i] = random_length();
             if (round % 4 == 2) costs[i] *= costs[i];
             /* half of them 0, the others no whole numbers */
-            if (round % 4 == 3) costs[i] = random_below(2) * costs[i] / 3;
+            if (round % 4 == 3) costs[i] = below(2) * costs[i] / 3;
             sum += costs[i];
             most = fmax(most, costs[i]);
         }
@@ -135,8 +128,8 @@ static void Capacity_IsKeptWhereItCanBe(void) {
     random_state = 5;
     int refused = 0;
     for (int round = 0; round < 300; ++round) {
-        const uint64_t parts = 1 + random_below(40);
-        const size_t count = parts * (4 + random_below(30));
+        const uint64_t parts = 1 + below(40);
+        const size_t count = parts * (4 + below(30));
         double sum = 0, most = 0, cost = 0;
         for (size_t i = 0; i < count; ++i) {
             weights[i] = random_length();
@@ -149,7 +142,7 @@ static void Capacity_IsKeptWhereItCanBe(void) {
         }
         sab_partition_options options = by(round % 2);
         options.weights = weights;
-        options.capacity = fmax(sum / (double)parts, most) * (1.02 + random_below(50) / 100.0);
+        options.capacity = fmax(sum / (double)parts, most) * (1.02 + below(50) / 100.0);
         options.equal_counts = round % 5 == 0;
         const sab_status status = sab_partition(costs, count, parts, &options, part_of);
         if (status == SAB_OK) {
@@ -196,12 +189,12 @@ static void TightCapacities_OfTenths_AreKept(void) {
     random_state = 9;
     int held = 0;
     for (int round = 0; round < 2000; ++round) {
-        const uint64_t parts = 1 + random_below(5);
-        const size_t count = parts * (1 + random_below(8));
+        const uint64_t parts = 1 + below(5);
+        const size_t count = parts * (1 + below(8));
         double sums[5] = {0}, most = 0;
         for (size_t i = 0; i < count; ++i) {
-            weights[i] = (1 + random_below(9)) / 10.0;
-            costs[i] = round % 2 ? weights[i] : random_below(1000);
+            weights[i] = (1 + below(9)) / 10.0;
+            costs[i] = round % 2 ? weights[i] : below(1000);
             sums[i % parts] += weights[i];
         }
         for (uint64_t part = 0; part < parts; ++part) most = fmax(most, sums[part]);
@@ -225,8 +218,8 @@ static void ManyParts_TakeAboutTheTimeOfSorting(void) {
     uint32_t *found = malloc(items * sizeof *found);
     random_state = 3;
     for (int i = 0; i < items; ++i) {
-        costs[i] = random_below(1 << 24);
-        weights[i] = random_below(1 << 24) / 3.0;
+        costs[i] = below(1 << 24);
+        weights[i] = below(1 << 24) / 3.0;
     }
     const uint64_t parts[] = {1000, items / 2, items, 1 << 20};
     for (size_t p = 0; p < COUNT(parts); ++p)
@@ -418,7 +411,7 @@ static void check_epoch(const sab_balanced_options *balanced, uint64_t world_siz
     const int32_t *sizes = skewed();
     memset(seen, 0, sizeof seen);
     for (uint64_t r = 0; r < world_size; ++r) {
-        const sab_sampler_options options = on(r, world_size);
+        const sab_sampler_options options = ranks(r, world_size);
         samplers[r] = balanced_with(balanced, &options);
     }
     sab_balance_report report = SAB_BALANCE_REPORT_INIT;
@@ -491,7 +484,7 @@ static void every_sample_once_in_equal_steps_under_the_cap(void) {
 
 static void costs_are_even(void) {
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
-    const sab_sampler_options options = on(0, 4);
+    const sab_sampler_options options = ranks(0, 4);
     balanced.max_total = 4000;
     for (int quadratic = 0; quadratic < 2; ++quadratic) {
         balanced.cost = quadratic ? SAB_COST_QUADRATIC : SAB_COST_PADDED;
@@ -508,7 +501,7 @@ static void costs_are_even(void) {
 static void the_order_is_random_and_changes(void) {
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     balanced.samples = 50;
-    const sab_sampler_options options = on(0, 1);
+    const sab_sampler_options options = ranks(0, 1);
     sab_sampler *sampler = balanced_with(&balanced, &options);
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -533,7 +526,7 @@ static void last_steps(void) {
         for (uint64_t r = 0; r < 3; ++r) {
             sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
             balanced.samples = 64;
-            sab_sampler_options options = on(r, 3);
+            sab_sampler_options options = ranks(r, 3);
             options.last_step = policy;
             sab_sampler *sampler = balanced_with(&balanced, &options);
             steps = walk(sampler, seen);
@@ -556,7 +549,7 @@ static void go_on(uint64_t world_size, uint64_t micro_batches, uint64_t samples,
         balanced.max_total = 900;
         balanced.cost = SAB_COST_QUADRATIC;
         balanced.micro_batches = micro_batches;
-        const sab_sampler_options options = on(r, world_size);
+        const sab_sampler_options options = ranks(r, world_size);
         sab_sampler *sampler = balanced_with(&balanced, &options);
         if (state[0] != 0) EXPECT_OK(sab_sampler_state_restore(sampler, state, SAB_STATE_SIZE));
         sab_batch batch = SAB_BATCH_INIT;
@@ -593,7 +586,7 @@ static void a_state_inside_a_step(void) {
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     balanced.max_total = 900;
     balanced.micro_batches = 3;
-    const sab_sampler_options options = on(0, 3);
+    const sab_sampler_options options = ranks(0, 3);
     sab_sampler *sampler = balanced_with(&balanced, &options);
     EXPECT_FAILS(sab_sampler_state_restore(sampler, state, sizeof state), SAB_E_MISMATCH,
                  "inside a step, after micro-batch 1 of 3");
@@ -621,7 +614,7 @@ static void a_state_goes_on_with_other_costs_and_caps(void) {
         unsigned char state[SAB_STATE_SIZE], again[SAB_STATE_SIZE];
         for (int part = 0; part < 2; ++part)
             for (uint64_t r = 0; r < 4; ++r) {
-                const sab_sampler_options options = on(r, 4);
+                const sab_sampler_options options = ranks(r, 4);
                 sab_sampler *sampler = balanced_with(part == 0 ? &before : &after, &options);
                 if (part == 1) {
                     EXPECT_OK(sab_sampler_state_restore(sampler, state, sizeof state));
@@ -652,7 +645,7 @@ static void the_end_of_an_epoch_is_a_state_too(void) {
             sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
             balanced.micro_batches = 3;
             balanced.samples = samples;
-            sab_sampler_options options = on(0, 1);
+            sab_sampler_options options = ranks(0, 1);
             options.last_step = policy;
             sab_sampler *sampler = balanced_with(&balanced, &options);
             int seen[SKEWED] = {0};
@@ -667,8 +660,8 @@ static void the_end_of_an_epoch_is_a_state_too(void) {
 
 static void caps_hold_whatever_the_rounding(void) {
     static double sizes[SKEWED];
-    any_state = 7;
-    for (int i = 0; i < SKEWED; ++i) sizes[i] = 0.1 * (1 + any_below(9));
+    random_state = 7;
+    for (int i = 0; i < SKEWED; ++i) sizes[i] = 0.1 * (1 + below(9));
     const sab_cost_term terms[] = {{1e17, 0, 0}, {1, 1, 1}};
     sab_sizes *handle = NULL;
     EXPECT_OK(sab_sizes_new(sizes, SKEWED, SAB_FLOAT64, NULL, &handle));
@@ -681,7 +674,7 @@ static void caps_hold_whatever_the_rounding(void) {
             balanced.memory_term_count = 2;
             balanced.memory_budget = 1e17 + 16;
         }
-        const sab_sampler_options options = on(0, 2);
+        const sab_sampler_options options = ranks(0, 2);
         sab_sampler *sampler = NULL;
         EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
         sab_batch batch = SAB_BATCH_INIT;
@@ -702,7 +695,7 @@ static void no_micro_batch_is_empty_before_the_last_step(void) {
     for (uint64_t r = 0; r < 8; ++r) {
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
         balanced.max_total = 100;
-        const sab_sampler_options options = on(r, 8);
+        const sab_sampler_options options = ranks(r, 8);
         sab_sampler *sampler = NULL;
         uint64_t count = 0;
         EXPECT_OK(sab_balanced_sampler_new(handle, &balanced, &options, &sampler));
@@ -720,7 +713,7 @@ static void no_micro_batch_is_empty_before_the_last_step(void) {
 static void foreign_states(void) {
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     balanced.max_total = 900;
-    sab_sampler_options options = on(0, 2);
+    sab_sampler_options options = ranks(0, 2);
     sab_sampler *sampler = balanced_with(&balanced, &options);
     unsigned char state[SAB_STATE_SIZE];
     EXPECT_OK(sab_sampler_state_save(sampler, state));
@@ -756,7 +749,7 @@ static void memory_caps(void) {
         balanced.memory_budget = 12000;
         balanced.cost = SAB_COST_QUADRATIC;
         if (with_tokens) balanced.max_total = 1500;
-        const sab_sampler_options options = on(1, 3);
+        const sab_sampler_options options = ranks(1, 3);
         sab_sampler *sampler = balanced_with(&balanced, &options);
         sab_batch batch = SAB_BATCH_INIT;
         while (sab_next_batch(sampler, &batch) == SAB_OK) {
@@ -787,7 +780,7 @@ static int32_t stop(void *ctx, uint64_t done, uint64_t total) {
 static void costs_of_all_kinds(void) {
     const double coefficients[] = {5, 0, 100, 1};
     const sab_cost_term terms[] = {{100, 1, 1}, {1, 1, 2}};
-    sab_sampler_options options = on(0, 2);
+    sab_sampler_options options = ranks(0, 2);
     sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
     balanced.max_total = 2000;
     balanced.cost = SAB_COST_POLYNOMIAL;
@@ -829,7 +822,7 @@ static void bad_options(void) {
 #define REFUSED(words, ...)                                                          \
     do {                                                                             \
         sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;                   \
-        sab_sampler_options options = on(0, 4);                                      \
+        sab_sampler_options options = ranks(0, 4);                                   \
         balanced.max_total = 1000;                                                   \
         __VA_ARGS__;                                                                 \
         EXPECT_FAILS(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler), \
@@ -890,7 +883,7 @@ static void little_data(void) {
             sab_sizes *sizes = sizes_of(i == 0 ? zeros : one, count);
             sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
             balanced.max_total = 10;
-            const sab_sampler_options options = on(r, 8);
+            const sab_sampler_options options = ranks(r, 8);
             sab_sampler *sampler = NULL;
             EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, &options, &sampler));
             EXPECT(walk(sampler, seen) == 1);

@@ -1,31 +1,17 @@
 /* Ten thousand random calls, most of them bad: none may crash, and every failure has a message. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include <sab.h>
-
-static uint64_t state = 88172645463325252u;
-
-static uint64_t any(void) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
-
-static uint64_t below(uint64_t limit) {
-    return any() % limit;
-}
+#include "helpers.h"
 
 static uint64_t any_count(void) {
     const uint64_t numbers[] = {
-        0, 1, 2, 3, 7, 100, 4294967295u, 4294967296u, UINT64_MAX / 2, UINT64_MAX, any()};
+        0, 1, 2, 3, 7, 100, 4294967295u, 4294967296u, UINT64_MAX / 2, UINT64_MAX, random_word()};
     return numbers[below(11)];
 }
 
 static int32_t any_choice(void) {
-    const int32_t numbers[] = {0, 0, 1, 2, 3, 4, -1, INT32_MAX, INT32_MIN, (int32_t)any()};
+    const int32_t numbers[] = {0, 0, 1, 2, 3, 4, -1, INT32_MAX, INT32_MIN, (int32_t)random_word()};
     return numbers[below(10)];
 }
 
@@ -36,7 +22,7 @@ static double any_number(void) {
                               1e300,    -1e300,
                               INFINITY, -INFINITY,
                               NAN,      9007199254740992.0,
-                              5e-324,   (double)any()};
+                              5e-324,   (double)random_word()};
     return numbers[below(14)];
 }
 
@@ -55,7 +41,7 @@ static int32_t wild_size(void *ctx, int64_t index, double *size) {
 static int32_t wild_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
                           double *size) {
     (void)ctx, (void)epoch;
-    *index = (int64_t)any();
+    *index = (int64_t)random_word();
     *size = below(50) ? 3 : any_number();
     return position > 40 ? SAB_END : below(60) ? 0 : any_choice();
 }
@@ -165,9 +151,9 @@ static void wild_thresholds(const sab_sizes *lengths) {
     if (below(3) == 0) options.cost = any_choice();
     if (below(3) == 0) options.cost_per_sample = any_choice();
     options.num_trials = (uint32_t)below(5);
-    if (below(3) == 0) options.tolerate = below(4) ? (int64_t)below(99) : (int64_t)any();
+    if (below(3) == 0) options.tolerate = below(4) ? (int64_t)below(99) : (int64_t)random_word();
     if (options.tolerate > 1000) options.tolerate = 1000;
-    options.seed = any();
+    options.seed = random_word();
     for (int i = 0; i < 64; ++i) words[i] = below(30) ? below(20) : any_count();
     const uint64_t k = below(4) ? below(9) : any_count();
     options.starts = below(4) == 0 && k <= 9 ? words : NULL;
@@ -183,7 +169,7 @@ static void wild_thresholds(const sab_sizes *lengths) {
 static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
     sab_grouping *grouping = NULL;
     for (int i = 0; i < 64; ++i) {
-        longs[i] = below(60) ? (int64_t)below(6) : (int64_t)any();
+        longs[i] = below(60) ? (int64_t)below(6) : (int64_t)random_word();
         words[i] = below(60) ? below(6) : any_count();
         /* as many as there are indices, and memory */
         if (words[i] > 300 && words[i] <= 4294967295u) words[i] = 300;
@@ -285,7 +271,8 @@ static void call(void) {
             break;
         case 14:
             sab_sampler_free(*sampler);
-            for (int i = 0; i < 32; ++i) longs[i] = below(50) ? (int64_t)below(20) : (int64_t)any();
+            for (int i = 0; i < 32; ++i)
+                longs[i] = below(50) ? (int64_t)below(20) : (int64_t)random_word();
             note(sab_size_aware_sampler_new(MAYBE(longs), below(32), *size, any_number(),
                                             MAYBE(&sampler_options), sampler));
             break;
@@ -350,7 +337,7 @@ static void call(void) {
     }
 }
 
-int main(void) {
+static void RandomCalls_NeverCrashAndFailWithAMessage(void) {
     for (int i = 0; i < 64; ++i) {
         numbers[i] = (int32_t)below(90);
         reals[i] = i < 8 ? 12.5 * i : any_number();
@@ -365,5 +352,10 @@ int main(void) {
         sab_sizes_free(sizes[i]);
     }
     printf("10000 rounds: %ld calls refused, %ld done\n", failed, succeeded);
-    return succeeded > 1000 && failed > 1000 ? 0 : 1;
+    EXPECT(succeeded > 1000 && failed > 1000);
+}
+
+int main(void) {
+    RUN(RandomCalls_NeverCrashAndFailWithAMessage);
+    return finish();
 }

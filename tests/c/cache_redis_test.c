@@ -668,7 +668,7 @@ static void killed_at_any_point_and_never_a_wrong_value(void) {
     const char *url = url_of("", &one, 1, "");
     user users[4];
     pthread_t threads[4];
-    any_state = 99;
+    random_state = 99;
     for (int t = 0; t < 4; ++t) {
         options.writer_buffer_size = 1 + (uint64_t)(t % 2) * 10;
         users[t] = (user){opened(url, &options), t, 0, 0};
@@ -677,9 +677,9 @@ static void killed_at_any_point_and_never_a_wrong_value(void) {
     for (int i = 0; i < 100; ++i) {
         if (i % 2 == 0) {
             kill_server(&one);
-            if (i % 4 == 0) wait_ms(any_below(60));
+            if (i % 4 == 0) wait_ms(below(60));
             start(&one);
-            wait_ms(any_below(40));
+            wait_ms(below(40));
             continue;
         }
         const pid_t child = fork();
@@ -688,7 +688,7 @@ static void killed_at_any_point_and_never_a_wrong_value(void) {
             if (sab_cache_open(url, &options, &cache) != SAB_OK) _exit(1);
             for (int round = 0;; ++round) use(cache, round * 7 % 60, i + round, 1);
         }
-        wait_ms(2 + any_below(20));
+        wait_ms(2 + below(20));
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
     }
@@ -881,32 +881,6 @@ static void a_full_server_is_still_read(void) {
 
 /* ---- who makes a value ---- */
 
-typedef struct maker {
-    sab_cache *cache;
-    int calls, pause_ms;
-    const char *value;
-} maker;
-
-static int32_t make(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
-    maker *own = ctx;
-    (void)key, (void)key_size;
-    __atomic_add_fetch(&own->calls, 1, __ATOMIC_SEQ_CST);
-    wait_ms(own->pause_ms);
-    *data = own->value;
-    *size = strlen(own->value);
-    return 0;
-}
-
-static int loads_to(sab_cache *cache, const char *key, maker *own, const char *value) {
-    sab_cache_value *found = NULL;
-    EXPECT_OK(sab_cache_get_or_load(cache, key, strlen(key), make, own, NULL, NULL, &found));
-    size_t size = 0;
-    const void *data = sab_cache_value_data(found, &size);
-    const int is_so = size == strlen(value) && memcmp(data, value, size) == 0;
-    sab_cache_value_free(found);
-    return is_so;
-}
-
 static int32_t count_waits(void *ctx, uint64_t done, uint64_t total) {
     (void)done, (void)total;
     ++*(int *)ctx;
@@ -925,7 +899,7 @@ static void keys_like_claims_are_keys(void) {
         const sab_cache_options options = named(names[n]);
         sab_cache *cache = opened(url_of("", &one, 1, ""), &options);
         for (size_t i = 1; i < COUNT(keys); ++i) EXPECT(keeps(cache, keys[i], keys[i]));
-        maker own = {cache, 0, 0, "made"};
+        maker own = {cache, 0, 0, 0, "made"};
         int waits = 0;
         sab_cache_value *found = NULL;
         /* which nobody else makes */
@@ -947,7 +921,7 @@ static void processes_wait_for_who_makes_it(void) {
     sab_cache_options options = named("data");
     const char *url = url_of("", servers, 2, "");
     sab_cache *cache = opened(url, &options);
-    maker own = {cache, 0, 0, "made"};
+    maker own = {cache, 0, 0, 0, "made"};
     EXPECT(loads_to(cache, "first", &own, "made") && loads_to(cache, "first", &own, "made") &&
            own.calls == 1);
     int calls[2];
@@ -957,7 +931,7 @@ static void processes_wait_for_who_makes_it(void) {
         children[i] = fork();
         if (children[i] == 0) {
             failures_of_test = 0;
-            own = (maker){cache, 0, 500, "made"};
+            own = (maker){cache, 0, 500, 0, "made"};
             int is_right = 1;
             for (int k = 0; k < 3; ++k) {
                 char key[16];
@@ -992,7 +966,7 @@ static void processes_wait_for_who_makes_it(void) {
     const pid_t child = fork();
     if (child == 0) {
         cache = opened(url, &options);
-        own = (maker){cache, 0, 60000, "never"};
+        own = (maker){cache, 0, 60000, 0, "never"};
         loads_to(cache, "dead", &own, "never");
         _exit(0);
     }
@@ -1001,7 +975,7 @@ static void processes_wait_for_who_makes_it(void) {
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     cache = opened(url, &options);
-    own = (maker){cache, 0, 0, "mine"};
+    own = (maker){cache, 0, 0, 0, "mine"};
     const double began = now();
     EXPECT(loads_to(cache, "dead", &own, "mine") && own.calls == 1 && now() - began < 20);
     EXPECT(has(cache, "dead", "mine"));
@@ -1173,15 +1147,15 @@ static void a_connection_that_garbles_gives_no_wrong_value(void) {
     sab_cache_options options = named("data");
     options.timeout = 0.1;
     const server behind = {0, proxy.port, {NULL}};
-    any_state = 5;
+    random_state = 5;
     uint64_t hits = 0, failures = 0;
     for (int i = 0; i < 96; ++i) {
         __atomic_store_n(&proxy.kind, i % KINDS, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&proxy.after, (int)any_below(i % 2 == 0 ? 60 : 30000), __ATOMIC_SEQ_CST);
+        __atomic_store_n(&proxy.after, (int)below(i % 2 == 0 ? 60 : 30000), __ATOMIC_SEQ_CST);
         options.writer_buffer_size = 1 + (uint64_t)(i % 4);
         sab_cache *cache = opened(url_of(":p@", &behind, 1, "/2"), &options);
         const double began = now();
-        for (int k = 0; k < 10; ++k) use(cache, (int)any_below(20), i, (int)any_below(3) == 0);
+        for (int k = 0; k < 10; ++k) use(cache, (int)below(20), i, (int)below(3) == 0);
         int keys[20];
         sab_cache_item items[20];
         sab_cache_value *values[20];

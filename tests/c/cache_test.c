@@ -155,32 +155,6 @@ static void capacity_evicts_at_random_in_a_file(void) {
     EXPECT(stat(url + 5, &info) == 0 && info.st_size < 1000000); /* places are used again */
 }
 
-typedef struct maker {
-    sab_cache *cache;
-    int calls, pause_ms, code;
-    const char *value;
-} maker;
-
-static int32_t make(void *ctx, const void *key, size_t key_size, const void **data, size_t *size) {
-    maker *own = ctx;
-    (void)key, (void)key_size;
-    __atomic_add_fetch(&own->calls, 1, __ATOMIC_SEQ_CST);
-    wait_ms(own->pause_ms);
-    *data = own->value;
-    *size = strlen(own->value);
-    return own->code;
-}
-
-static int loads_to(sab_cache *cache, const char *key, maker *own, const char *value) {
-    sab_cache_value *found = NULL;
-    EXPECT_OK(sab_cache_get_or_load(cache, key, strlen(key), make, own, NULL, NULL, &found));
-    size_t size = 0;
-    const void *data = sab_cache_value_data(found, &size);
-    const int is_so = size == strlen(value) && memcmp(data, value, size) == 0;
-    sab_cache_value_free(found);
-    return is_so;
-}
-
 static void a_value_is_made_once(void) {
     const char *urls[] = {"memory:", new_file()};
     for (int i = 0; i < 2; ++i) {
@@ -333,7 +307,7 @@ static void a_child_has_what_was_in_the_buffer_and_writes_nothing_twice(void) {
 static void writers_killed_at_any_point_leave_it_whole(void) {
     const char *url = new_file();
     enum { KEYS = 40 };
-    any_state = 17;
+    random_state = 17;
     for (int round = 0; round < 100; ++round) {
         const pid_t child = fork();
         if (child == 0) {
@@ -349,7 +323,7 @@ static void writers_killed_at_any_point_leave_it_whole(void) {
                 if (sab_cache_put(cache, &key, sizeof key, value, size) != SAB_OK) _exit(1);
             }
         }
-        wait_ms(2 + any_below(20));
+        wait_ms(2 + below(20));
         kill(child, SIGKILL);
         int status = 0;
         waitpid(child, &status, 0);
@@ -375,15 +349,15 @@ static void eight_processes_at_one_file_see_whole_values(void) {
         children[i] = fork();
         if (children[i] == 0) {
             failures_of_test = 0;
-            any_state = 100 + (uint32_t)i;
+            random_state = 100 + (uint32_t)i;
             sab_cache_options options = named("x");
             options.writer_buffer_size = 1 + (uint64_t)(i % 3) * 4;
             options.capacity = 300000;
             sab_cache *cache = opened(url, &options);
             char value[20001];
             for (int round = 0; round < 300; ++round) {
-                const int key = (int)any_below(60);
-                if (any_below(2) == 0) {
+                const int key = (int)below(60);
+                if (below(2) == 0) {
                     const size_t size = value_of(key, round, value);
                     EXPECT_OK(sab_cache_put(cache, &key, sizeof key, value, size));
                 } else {

@@ -40,6 +40,34 @@ static inline int has(sab_cache *cache, const char *key, const char *value) {
     return is_so;
 }
 
+/* Makes a value, after a pause. */
+typedef struct maker {
+    sab_cache *cache;
+    int calls, pause_ms, code;
+    const char *value;
+} maker;
+
+static inline int32_t make(void *ctx, const void *key, size_t key_size, const void **data,
+                           size_t *size) {
+    maker *own = ctx;
+    (void)key, (void)key_size;
+    __atomic_add_fetch(&own->calls, 1, __ATOMIC_SEQ_CST);
+    wait_ms(own->pause_ms);
+    *data = own->value;
+    *size = strlen(own->value);
+    return own->code;
+}
+
+static inline int loads_to(sab_cache *cache, const char *key, maker *own, const char *value) {
+    sab_cache_value *found = NULL;
+    EXPECT_OK(sab_cache_get_or_load(cache, key, strlen(key), make, own, NULL, NULL, &found));
+    size_t size = 0;
+    const void *data = sab_cache_value_data(found, &size);
+    const int is_so = size == strlen(value) && memcmp(data, value, size) == 0;
+    sab_cache_value_free(found);
+    return is_so;
+}
+
 /* The value of a key and a round: as long as its key says, of one letter. */
 static inline size_t value_of(int key, int round, char *value) {
     const size_t size = 1 + (size_t)(key * 997) % 20000;

@@ -431,13 +431,6 @@ static sab_sizes *complexities(size_t count) {
     return sizes_of(made, count);
 }
 
-static sab_sampler_options ranks(uint64_t rank, uint64_t world_size) {
-    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.rank = rank;
-    options.world_size = world_size;
-    return options;
-}
-
 /* Batches of 1, 2, 3, 1, 2, ... samples, beginning where the first index says: ranks have different
  * numbers of them. */
 struct maker {

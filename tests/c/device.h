@@ -144,17 +144,7 @@ static inline int32_t touch(struct device *device, int64_t bytes) {
     return 0;
 }
 
-/* Numbers drawn at random, the same every time. */
-static uint64_t random_state = 1;
-static inline double uniform(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return ((double)(random_state >> 12) + 0.5) / 4503599627370496.0;
-}
-static inline uint64_t below(uint64_t limit) {
-    return (uint64_t)(uniform() * (double)limit);
-}
+/* A number of the normal distribution. */
 static inline double normal(void) {
     return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
 }

@@ -124,30 +124,30 @@ static const unsigned char *expected_at(const any_samples *all, uint64_t sample,
 
 static void make_any_samples(any_samples *all) {
     static const uint64_t sizes[] = {1, 2, 4, 8, 3, 16};
-    all->rank = any_below(MOST_RANK + 1);
-    all->count = any_below(7) % 6;
-    all->size = sizes[any_below(6)];
-    all->batch_dim = any_below((uint32_t)all->rank + 1);
-    all->padding = any_below(3) == 0 ? SAB_PADDING_REPEAT : SAB_PADDING_CONSTANT;
+    all->rank = below(MOST_RANK + 1);
+    all->count = below(7) % 6;
+    all->size = sizes[below(6)];
+    all->batch_dim = below((uint32_t)all->rank + 1);
+    all->padding = below(3) == 0 ? SAB_PADDING_REPEAT : SAB_PADDING_CONSTANT;
     all->value_dims = 0;
     for (uint64_t d = 0; d < all->rank; ++d) {
-        all->shape[d] = 1 + any_below(3);
-        const int is_same = any_below(2) == 0;
-        if (is_same && any_below(2) == 0) all->value_dims |= 1u << d;
+        all->shape[d] = 1 + below(3);
+        const int is_same = below(2) == 0;
+        if (is_same && below(2) == 0) all->value_dims |= 1u << d;
         for (uint64_t i = 0; i < all->count; ++i)
             all->shapes[i * all->rank + d] =
-                is_same ? all->shape[d] : any_below((uint32_t)all->shape[d] + 1);
+                is_same ? all->shape[d] : (int64_t)below((uint32_t)all->shape[d] + 1);
     }
     int64_t next = 0;
     for (uint64_t i = 0; i < all->count; ++i) {
         /* Dimensions lie in memory in any order, with gaps. */
         uint64_t order[MOST_RANK] = {0, 1, 2, 3};
         for (uint64_t d = all->rank; d > 1; --d) {
-            const uint64_t other = any_below((uint32_t)d), kept = order[d - 1];
+            const uint64_t other = below((uint32_t)d), kept = order[d - 1];
             order[d - 1] = order[other];
             order[other] = kept;
         }
-        int64_t stride = 1 + any_below(2);
+        int64_t stride = 1 + below(2);
         for (uint64_t d = 0; d < all->rank; ++d) {
             all->strides[i * all->rank + order[d]] = stride;
             stride *= all->shapes[i * all->rank + order[d]] > 0
@@ -158,16 +158,16 @@ static void make_any_samples(any_samples *all) {
         all->data[i] = all->memory + next * (int64_t)all->size;
         next += stride;
     }
-    for (size_t i = 0; i < sizeof all->memory; ++i) all->memory[i] = (unsigned char)any_below(256);
-    const int is_zero = any_below(3) == 0;
+    for (size_t i = 0; i < sizeof all->memory; ++i) all->memory[i] = (unsigned char)below(256);
+    const int is_zero = below(3) == 0;
     for (size_t i = 0; i < sizeof all->value; ++i)
-        all->value[i] = is_zero ? 0 : (unsigned char)any_below(256);
+        all->value[i] = is_zero ? 0 : (unsigned char)below(256);
 }
 
 static void any_samples_are_padded_as_by_hand(void) {
     static any_samples all;
     static unsigned char padded[8192], memory[sizeof all.memory];
-    any_state = 99;
+    random_state = 99;
     for (int round = 0; round < 3000; ++round) {
         make_any_samples(&all);
         sab_ragged ragged = SAB_RAGGED_INIT;
@@ -176,14 +176,14 @@ static void any_samples_are_padded_as_by_hand(void) {
         ragged.element_size = all.size;
         ragged.shapes = all.shapes;
         ragged.strides = all.strides;
-        const int by_pointers = any_below(2) == 0;
+        const int by_pointers = below(2) == 0;
         if (by_pointers)
             ragged.data = all.data;
         else
             ragged.values = all.memory, ragged.offsets = all.offsets;
         int64_t indices[8];
-        const size_t count = all.count == 0 ? 0 : any_below(9);
-        for (size_t i = 0; i < count; ++i) indices[i] = any_below((uint32_t)all.count);
+        const size_t count = all.count == 0 ? 0 : below(9);
+        for (size_t i = 0; i < count; ++i) indices[i] = below((uint32_t)all.count);
         sab_pad_options options = SAB_PAD_OPTIONS_INIT;
         options.batch_dim = all.batch_dim;
         options.padding = all.padding;
@@ -240,30 +240,29 @@ static void any_samples_are_padded_as_by_hand(void) {
 }
 
 static void short_rows_are_those_of_any_stride(void) {
-    any_state = 5;
+    random_state = 5;
     for (int round = 0; round < 300; ++round) {
         enum { SAMPLES = 20 };
         static const uint64_t sizes[] = {1, 2, 4, 8, 12};
-        int64_t shapes[SAMPLES][2], strides[SAMPLES][2],
-            shape[2] = {1 + any_below(9), 1 + any_below(4)};
+        int64_t shapes[SAMPLES][2], strides[SAMPLES][2], shape[2] = {1 + below(9), 1 + below(4)};
         unsigned char values[SAMPLES * 9 * 4 * 12], value[12], one[SAMPLES * 9 * 4 * 12],
             other[SAMPLES * 9 * 4 * 12];
         for (int i = 0; i < SAMPLES; ++i) {
-            shapes[i][0] = any_below((uint32_t)shape[0] + 1);
+            shapes[i][0] = below((uint32_t)shape[0] + 1);
             shapes[i][1] = shape[1];
             strides[i][0] = shape[1];
             strides[i][1] = 1;
         }
-        for (size_t i = 0; i < sizeof values; ++i) values[i] = (unsigned char)any_below(256);
-        for (size_t i = 0; i < sizeof value; ++i) value[i] = (unsigned char)any_below(256);
+        for (size_t i = 0; i < sizeof values; ++i) values[i] = (unsigned char)below(256);
+        for (size_t i = 0; i < sizeof value; ++i) value[i] = (unsigned char)below(256);
         sab_ragged ragged = SAB_RAGGED_INIT;
         ragged.samples = SAMPLES;
         ragged.rank = 2;
-        ragged.element_size = sizes[any_below(5)];
+        ragged.element_size = sizes[below(5)];
         ragged.shapes = shapes[0];
         ragged.values = values;
         sab_pad_options options = SAB_PAD_OPTIONS_INIT;
-        options.value = any_below(4) == 0 ? NULL : value;
+        options.value = below(4) == 0 ? NULL : value;
         EXPECT_OK(sab_pad(&ragged, NULL, SAMPLES, shape, &options, one));
         ragged.strides = strides[0];
         EXPECT_OK(sab_pad(&ragged, NULL, SAMPLES, shape, &options, other));
@@ -276,7 +275,7 @@ static void short_rows_are_those_of_any_stride(void) {
 static void threads_write_the_same(void) {
     enum { SAMPLES = 30000, LONGEST = 60 };
     int64_t *lengths = malloc(SAMPLES * sizeof *lengths), total = 0;
-    for (int i = 0; i < SAMPLES; ++i) total += lengths[i] = any_below(LONGEST + 1);
+    for (int i = 0; i < SAMPLES; ++i) total += lengths[i] = below(LONGEST + 1);
     int64_t *values = malloc((size_t)total * sizeof *values),
             *back = calloc((size_t)total, sizeof *back);
     for (int64_t i = 0; i < total; ++i) values[i] = i;

@@ -115,15 +115,15 @@ static void exact_methods_equal_trying_all(void) {
     static price *const prices[] = {padded,        quadratic, with_constant, model,   padded,
                                     with_constant, steps,     quadratic,     short_of};
     for (int round = 0; round < ROUNDS; ++round) {
-        groups all = {{0}, {0}, 3 + (int)any_below(7)};
+        groups all = {{0}, {0}, 3 + (int)below(7)};
         int32_t numbers[MOST * 9];
         size_t samples = 0;
         for (int i = 0; i < all.levels; ++i) {
-            all.lengths[i] = i > 0 ? all.lengths[i - 1] + 1 + any_below(30) : any_below(10);
-            all.counts[i] = 1 + (int)any_below(9);
+            all.lengths[i] = i > 0 ? all.lengths[i - 1] + 1 + below(30) : below(10);
+            all.counts[i] = 1 + (int)below(9);
             for (int j = 0; j < all.counts[i]; ++j) numbers[samples++] = (int32_t)all.lengths[i];
         }
-        const int k = 1 + (int)any_below((uint32_t)all.levels - 1), kind = round % 9;
+        const int k = 1 + (int)below((uint32_t)all.levels - 1), kind = round % 9;
         price *cost = prices[kind];
         for (int method = SAB_THRESHOLDS_LEAST_TOTAL; method <= SAB_THRESHOLDS_RANDOMISED;
              ++method) {
@@ -453,16 +453,16 @@ static void two_lengths_in_groups(void) {
 static void many_dimensions_as_a_slow_way_has_them(void) {
     for (int round = 0; round < 200; ++round) {
         enum { samples = 60 };
-        const size_t dims = 1 + any_below(4);
+        const size_t dims = 1 + below(4);
         int32_t numbers[4][samples];
         double thresholds[4][3];
         sab_sizes *sizes[4];
         sab_grouping_dimension dimensions[4];
         for (size_t d = 0; d < dims; ++d) {
-            for (int i = 0; i < samples; ++i) numbers[d][i] = (int32_t)any_below(12);
-            for (int t = 0; t < 3; ++t) thresholds[d][t] = 4 * t + any_below(8) / 2.0;
+            for (int i = 0; i < samples; ++i) numbers[d][i] = (int32_t)below(12);
+            for (int t = 0; t < 3; ++t) thresholds[d][t] = 4 * t + below(8) / 2.0;
             sizes[d] = sizes_of(numbers[d], samples);
-            dimensions[d] = (sab_grouping_dimension){sizes[d], thresholds[d], 1 + any_below(3)};
+            dimensions[d] = (sab_grouping_dimension){sizes[d], thresholds[d], 1 + below(3)};
         }
         sab_grouping *grouping = NULL;
         EXPECT_OK(sab_grouping_thresholds_new(dimensions, dims, &grouping));

@@ -9,10 +9,18 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Numbers drawn at random, the same in every run; a test that begins anew sets the state. */
-static uint32_t any_state = 12345;
-static inline uint32_t any_below(uint32_t bound) {
-    any_state = any_state * 1664525u + 1013904223u;
-    return (uint32_t)(((uint64_t)any_state * bound) >> 32);
+static uint64_t random_state = 12345;
+static inline uint64_t random_word(void) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+static inline double uniform(void) {
+    return ((double)(random_word() >> 12) + 0.5) / 4503599627370496.0;
+}
+static inline uint64_t below(uint64_t limit) {
+    return (uint64_t)(uniform() * (double)limit);
 }
 
 static inline sab_sizes *sizes_of(const int32_t *numbers, size_t count) {
@@ -52,10 +60,15 @@ static inline sab_plan *a_plan(void) {
     return plan_with(lengths(500), 500, &options);
 }
 
-static inline sab_sampler *rank_of(const sab_plan *plan, uint64_t rank, uint64_t world_size) {
+static inline sab_sampler_options ranks(uint64_t rank, uint64_t world_size) {
     sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
     options.rank = rank;
     options.world_size = world_size;
+    return options;
+}
+
+static inline sab_sampler *rank_of(const sab_plan *plan, uint64_t rank, uint64_t world_size) {
+    sab_sampler_options options = ranks(rank, world_size);
     options.seed = 7;
     sab_sampler *sampler = NULL;
     EXPECT_OK(sab_bucket_sampler_new(plan, &options, &sampler));
@@ -124,20 +137,12 @@ static inline sab_plan *bounded_plan(void) {
 enum { SKEWED = 1500 };
 static inline const int32_t *skewed(void) {
     static int32_t made[SKEWED];
-    any_state = 99;
+    random_state = 99;
     for (int i = 0; i < SKEWED; ++i) {
-        made[i] = 1 + (int32_t)any_below(100);
-        if (any_below(20) == 0) made[i] *= 8;
+        made[i] = 1 + (int32_t)below(100);
+        if (below(20) == 0) made[i] *= 8;
     }
     return made;
-}
-
-static inline sab_sampler_options on(uint64_t rank, uint64_t world_size) {
-    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.rank = rank;
-    options.world_size = world_size;
-    options.seed = 11;
-    return options;
 }
 
 #endif

@@ -118,29 +118,20 @@ static void Structs_OfAnotherSize_AreRefusedOrReadAsFarAsTheyGo(void) {
 }
 
 static void InitFunctions_SetWhatTheMacrosSet(void) {
-#define SAME(type, INIT, init)                              \
-    do {                                                    \
-        static const type macro_ = INIT;                    \
-        type made_;                                         \
-        memset(&made_, 0xFF, sizeof made_);                 \
-        init(&made_, sizeof made_);                         \
-        init(NULL, sizeof made_);                           \
-        EXPECT(made_.struct_size == sizeof made_);          \
-        EXPECT(memcmp(&made_, &macro_, sizeof made_) == 0); \
-    } while (0)
-    SAME(sab_probe_options, SAB_PROBE_OPTIONS_INIT, sab_probe_options_init);
-    SAME(sab_probe_callbacks, SAB_PROBE_CALLBACKS_INIT, sab_probe_callbacks_init);
-#undef SAME
-#define SAME_FIELD(type, INIT, init, field)        \
+#define MADE(condition, type, init, ...)           \
     do {                                           \
-        static const type macro_ = INIT;           \
+        static const type macro_ = __VA_ARGS__;    \
         type made_;                                \
         memset(&made_, 0xFF, sizeof made_);        \
         init(&made_, sizeof made_);                \
         init(NULL, sizeof made_);                  \
         EXPECT(made_.struct_size == sizeof made_); \
-        EXPECT(made_.field == macro_.field);       \
+        EXPECT(condition);                         \
     } while (0)
+#define SAME(type, INIT, init) MADE(memcmp(&made_, &macro_, sizeof made_) == 0, type, init, INIT)
+    SAME(sab_probe_options, SAB_PROBE_OPTIONS_INIT, sab_probe_options_init);
+    SAME(sab_probe_callbacks, SAB_PROBE_CALLBACKS_INIT, sab_probe_callbacks_init);
+#define SAME_FIELD(type, INIT, init, field) MADE(made_.field == macro_.field, type, init, INIT)
     SAME_FIELD(sab_collect_peak_options, SAB_COLLECT_PEAK_OPTIONS_INIT,
                sab_collect_peak_options_init, item_count);
     SAME_FIELD(sab_measurement_options, SAB_MEASUREMENT_OPTIONS_INIT, sab_measurement_options_init,
@@ -154,6 +145,8 @@ static void InitFunctions_SetWhatTheMacrosSet(void) {
     SAME_FIELD(sab_memory_guard_options, SAB_MEMORY_GUARD_OPTIONS_INIT,
                sab_memory_guard_options_init, window);
 #undef SAME_FIELD
+#undef SAME
+#undef MADE
 }
 
 /* Even one that `is_out_of_memory` would take for work that ran out: it is not work. */

@@ -11,15 +11,6 @@
 #define MOST_RANKS 6
 #define MOST_STEPS 4096
 
-/* The numbers of a test that is drawn at random; the same every time. */
-static uint64_t random_state = 1;
-static uint64_t below(uint64_t limit) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (random_state >> 11) % limit;
-}
-
 enum order { NATIVE, SEQUENTIAL };
 
 /* A plan and how it is walked. */

@@ -21,13 +21,6 @@ static sab_sampler *sampler_of(enum order order, const sab_plan *plan, const sab
     return sampler;
 }
 
-static sab_sampler_options ranks(uint64_t rank, uint64_t world_size) {
-    sab_sampler_options options = SAB_SAMPLER_OPTIONS_INIT;
-    options.rank = rank;
-    options.world_size = world_size;
-    return options;
-}
-
 /* A plan of each way to cut, over lengths(SAMPLES). */
 static sab_plan *plan_of(sab_buckets buckets, sab_tail tail) {
     static const double boundaries[] = {0, 8, 20, 50, 100};

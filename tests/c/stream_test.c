@@ -28,14 +28,6 @@ static const int batches_in_order[] = {3,  6,  9,  1,  -1, 4,  7,  10, 2,  -1, 5
                                        0,  -1, 14, 17, 20, 12, -1, 23, 15, 18, 21, -1, 13,
                                        16, 19, 22, -1, 25, 28, 26, 29, -1, 24, 27, -1};
 
-static uint64_t random_state = 1;
-static uint64_t below(uint64_t limit) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (random_state >> 11) % limit;
-}
-
 /* The numbers from 0 on, as text; with `padded`, some are made longer. */
 static sab_stream *numbers(size_t count, int padded, const sab_list_stream_options *options) {
     static char texts[MOST][32];
@@ -990,13 +982,16 @@ struct shared_map {
     int at, ends_thread;
 };
 
+/* Whether this is the call of a thread of the stream that the test waits for. */
+static int is_call_to_watch(struct shared_map *shared) {
+    return !pthread_equal(pthread_self(), shared->taker) &&
+           atomic_fetch_add(&shared->calls, 1) == shared->at;
+}
+
 static int32_t free_own_stream(void *ctx, const sab_record *record, sab_record *made) {
     struct shared_map *shared = ctx;
-    (void)record;
-    (void)made;
-    if (pthread_equal(pthread_self(), shared->taker) ||
-        atomic_fetch_add(&shared->calls, 1) != shared->at)
-        return 0;
+    (void)record, (void)made;
+    if (!is_call_to_watch(shared)) return 0;
     sab_stream *stream;
     while ((stream = atomic_exchange(&shared->stream, NULL)) == NULL) usleep(100);
     sab_stream_free(stream);
@@ -1007,11 +1002,8 @@ static int32_t free_own_stream(void *ctx, const sab_record *record, sab_record *
 
 static int32_t stay_inside(void *ctx, const sab_record *record, sab_record *made) {
     struct shared_map *shared = ctx;
-    (void)record;
-    (void)made;
-    if (pthread_equal(pthread_self(), shared->taker) ||
-        atomic_fetch_add(&shared->calls, 1) != shared->at)
-        return 0;
+    (void)record, (void)made;
+    if (!is_call_to_watch(shared)) return 0;
     atomic_store(&shared->is_inside, 1);
     while (!atomic_load(&shared->may_leave)) usleep(100);
     EXPECT(atomic_load(&shared->released) == 0);

@@ -1,11 +1,17 @@
---- libsab through LuaJIT's FFI: the raw library as `sab.lib`, and the little that makes it safe. Where things lie is asked of pkg-config.
+--- libsab through LuaJIT's FFI: the C library as `sab.lib`, with checked arguments and owned
+-- handles. pkg-config gives the paths of the library and its declarations.
 --
--- - Numbers: counts and indices come as 64-bit cdata; tonumber() turns them into Lua's numbers, exactly up to 2^53. Integers may be given as whole numbers from -2^53 to 2^53, or as int64_t and
---   uint64_t cdata (`9007199254740993ULL`). sab.options() and the functions of sab.lib check them; an assignment to a field (`options.seed = -1`) does not.
--- - Handles: sab.new() makes them, the collector frees them. A stage takes its sources, which cannot be used afterwards. Arrays must have the length that a call states; sab.new() keeps those alive
---   that a handle borrows.
--- - Functions: sab.options(), sab.new() and calls of sab.lib take a Lua function where C takes a callback. What it raises, the call that ran it raises again. It runs only in Lua's thread: a stream
---   that calls functions is refused under a stage that has threads, and the log takes no function. Functions make all calls of the library slower, since those are not compiled any more.
+-- - Numbers: counts and indices are 64-bit cdata; tonumber() converts them, exactly up to 2^53.
+--   Integers can be whole numbers from -2^53 to 2^53, or int64_t and uint64_t cdata
+--   (`9007199254740993ULL`). sab.options() and the functions of sab.lib check them; an assignment
+--   to a field (`options.seed = -1`) is not checked.
+-- - Handles: sab.new() makes them, the garbage collector frees them. A stage takes its sources
+--   over; they cannot be used afterwards. Arrays must have the length that a call states;
+--   sab.new() keeps the arrays alive that a handle borrows.
+-- - Functions: sab.options(), sab.new() and calls of sab.lib take a Lua function for a callback of
+--   C. The call raises its error again. Functions run only in Lua's thread: a stream that calls
+--   functions is refused under a stage with threads, and the log takes no function. After the
+--   first callback all calls of the library are slower, because they are no longer compiled.
 local ffi = require("ffi")
 
 local function installed(variable)
@@ -22,11 +28,12 @@ file:close()
 ffi.cdef(declarations)
 local raw = ffi.load(installed("libdir") .. "/libsab.so.0")
 
--- ---- What the declarations say ----
+-- ---- Declarations ----
 
 local alias, callbacks, structs, functions = {}, {}, {}, {} -- types by name; fields of structs and parameters of functions: {type =, name =}
 
--- The type and the name of a field or parameter. A function pointer is "callback", whose type in `callbacks` has a name made of its owner's and its own.
+-- The type and the name of a field or parameter. The type of a function pointer has a name made of
+-- those of its owner and its own.
 local function declared(owner, text)
   local result, name, parameters = text:match("^%s*([%w_ ]-)%s*%(%*([%w_]+)%)(%(.*%))%s*$")
   if name then
@@ -67,6 +74,12 @@ for name, list in declarations:gsub("typedef[^;{]*%b{}[^;]*;", ""):gsub("typedef
   functions[name] = list == "(void)" and {} or split(name, (list:sub(2, -2):gsub("%s+", " ")))
 end
 
+-- Whether a type is a pointer to a handle.
+local function is_handle(kind)
+  local name = kind:match("^(sab_[%w_]+) %*$") or kind:match("^const (sab_[%w_]+) %*$")
+  return name ~= nil and not structs[name]
+end
+
 -- ---- Arguments ----
 
 local exact = 2 ^ 53
@@ -85,7 +98,7 @@ local function whole(name, kind, value)
   elseif ffi.istype("uint64_t", value) then
     if value <= (is_wide and (range[1] < 0 and 0x7fffffffffffffffULL or 0xffffffffffffffffULL) or ffi.cast("uint64_t", range[2])) then return value end
   else
-    return value -- the FFI says what is wrong with it
+    return value -- the FFI refuses it
   end
   local shown = type(value) == "number" and ("%.17g"):format(value) or tostring(value):gsub("U?LL$", "")
   error(("%s = %s: must be a whole number from %.0f to %.0f%s"):format(name, shown, range[1], range[2], is_wide and ", or an int64_t or uint64_t, such as 1ULL" or ""), 0)
@@ -96,7 +109,7 @@ local function without_nul(name, value)
   return value
 end
 
--- What options point to, and what a handle may borrow: arrays and callbacks live as long as what was made of them.
+-- The arrays and callbacks that options point to or a handle borrows, kept alive with these.
 local kept = setmetatable({}, {__mode = "k"})
 
 local gone = setmetatable({}, {__mode = "k"}) -- handles that were freed, or taken by a stage
@@ -104,7 +117,7 @@ local function alive(name, handle)
   if gone[handle] then error(name .. ": this handle is freed, or was taken by a stage", 0) end
 end
 
--- The handle is another's to free now. Only those of sab.new() are remembered: the collector may end the life of others by the library's functions.
+-- The caller no longer owns the handle. Only handles of sab.new() are remembered.
 local function disown(handle)
   if kept[handle] then gone[handle] = true end
   return ffi.gc(handle, nil)
@@ -112,15 +125,15 @@ end
 
 -- ---- Functions that the library calls ----
 
-local thrown -- what a function raised in the innermost call
+local thrown -- the error of a function in the innermost call
 local depth = 0 -- functions that are running
-local freed_later = {} -- what they freed: the calls that run them may still use it
+local freed_later = {} -- frees the handles that they freed, which their calls may still use
 local wrappers = {} -- the functions of sab.lib
 local has_callbacks = false
 
 local function free_callback(callback) callback:free() end
 
--- Nothing may be raised through C: the error is kept, and the call raises it when it is over.
+-- No error may pass through C: it is kept, and raised after the call.
 local function guarded(run)
   return function(...)
     local outer = thrown
@@ -137,7 +150,8 @@ end
 
 local sab = {}
 
---- A callback of C of that type, such as "sab_map_fn". It lives as long as Lua's value of it, which must be kept as long as the library uses it: sab.options() and sab.new() do.
+--- A callback of a C type, such as "sab_map_fn". It must be kept alive as long as the library uses
+-- it; sab.options() and sab.new() do that.
 function sab.callback(kind, run)
   if not has_callbacks then -- calls that run a function must not be compiled
     has_callbacks = true
@@ -145,7 +159,7 @@ function sab.callback(kind, run)
     jit.flush()
   end
   local made, callback = pcall(ffi.cast, kind, guarded(run))
-  if not made then -- the FFI has some hundred of them; those that are not used any more are freed by the collector
+  if not made then -- the FFI has a limited number; the garbage collector frees unused ones
     collectgarbage()
     callback = ffi.cast(kind, guarded(run))
   end
@@ -155,7 +169,7 @@ local function callback_of(kind, value) return type(value) == "function" and sab
 
 -- ---- Calls ----
 
-local calling = {} -- addresses of the streams that call functions when a record is taken
+local calling = {} -- addresses of the streams that call functions for a record
 local function address(pointer) return tonumber(ffi.cast("uintptr_t", pointer)) end
 
 local stage_functions = {sab_map_stream_new = true, sab_select_stream_new = true, sab_recurrent_stream_new = true, sab_random_map_stream_new = true, sab_callback_stream_new = true}
@@ -178,7 +192,8 @@ local function sources_of(parameters, arguments)
   return sources
 end
 
--- A constructor of streams: remembers which of them call functions, and refuses those where a thread of the library would.
+-- A constructor of streams: records which of them call functions, and refuses these under stages
+-- with threads.
 local function stream_constructor(name, parameters, call)
   return function(...)
     local arguments = {...}
@@ -200,7 +215,7 @@ local function stream_constructor(name, parameters, call)
   end
 end
 
--- After a call: frees what functions freed meanwhile, and raises what one raised.
+-- After a call: frees the handles that functions freed during it, and raises the error of one.
 local function finish()
   while depth == 0 and freed_later[1] do
     local free = table.remove(freed_later)
@@ -226,7 +241,8 @@ local function destructor(name)
   end
 end
 
--- A function of the library that checks its arguments: made as text, so that a call takes no tables.
+-- A function of the library that checks its arguments. It is made as text, so that a call allocates
+-- no tables.
 local function checked(name, parameters)
   local names, checks = {}, {}
   for at, parameter in ipairs(parameters) do
@@ -238,7 +254,7 @@ local function checked(name, parameters)
       checks[#checks + 1] = ("%s = callback_of(%q, %s)"):format(argument, kind, argument)
     elseif kind == "const char *" then
       checks[#checks + 1] = ("without_nul(%q, %s)"):format(parameter.name, argument)
-    elseif kind:find("^c?o?n?s?t? ?sab_[%w_]+ %*$") and not structs[kind:match("sab_[%w_]+")] then
+    elseif is_handle(kind) then
       checks[#checks + 1] = ("if %s ~= nil then alive(%q, %s) end"):format(argument, parameter.name, argument)
     end
   end
@@ -257,7 +273,7 @@ local function checked(name, parameters)
   return assert(loadstring(text:gsub("%u%u%u%u+", values), name))(raw, whole, callback_of, without_nul, alive, finish)
 end
 
---- The functions of the library, which check their arguments, and its constants.
+--- The functions of the library, with checked arguments, and its constants.
 sab.lib = setmetatable({}, {__index = function(lib, name)
   local parameters = functions[name]
   if not parameters then
@@ -275,9 +291,9 @@ sab.lib = setmetatable({}, {__index = function(lib, name)
   return call
 end})
 
---- Raises the library's message for a failure; gives other statuses back.
-function sab.check(status)
-  if status < 0 then error(ffi.string(raw.sab_last_error_message()), 2) end
+--- Raises the library's message for a failure; returns any other status.
+function sab.check(status, level)
+  if status < 0 then error(ffi.string(raw.sab_last_error_message()), (level or 1) + 1) end
   return status
 end
 
@@ -288,7 +304,7 @@ function sab.options(kind, values)
   for name, value in pairs(values or {}) do
     local field = fields[name] or error(("%s has no field %s"):format(kind, name), 2)
     if range_of(field) then value = whole(name, field, value) end
-    if field:find("^const sab_[%w_]+ %*$") and not structs[field:match("sab_[%w_]+")] then alive(name, value) end
+    if is_handle(field) then alive(name, value) end
     given[name] = callbacks[field] and callback_of(field, value) or without_nul(name, value)
     options[name] = given[name]
   end
@@ -296,21 +312,22 @@ function sab.options(kind, values)
   return options
 end
 
---- A handle of a constructor: sab.new("sab_plan", "sab_plan_new", sizes, options). The library frees it when Lua collects it.
+--- A new handle: sab.new("sab_plan", "sab_plan_new", sizes, options). It is freed when Lua collects
+-- it.
 function sab.new(kind, constructor, ...)
   local out, arguments, count = ffi.new(kind .. " *[1]"), {...}, select("#", ...)
   for at, parameter in ipairs(functions[constructor]) do
     if callbacks[parameter.type] then arguments[at] = callback_of(parameter.type, arguments[at]) end
   end
   arguments[count + 1] = out
-  local status = sab.lib[constructor](unpack(arguments, 1, count + 1))
-  if status < 0 then error(ffi.string(raw.sab_last_error_message()), 2) end
+  sab.check(sab.lib[constructor](unpack(arguments, 1, count + 1)), 2)
   local handle = ffi.gc(out[0], raw[kind .. "_free"])
   kept[handle], gone[handle] = arguments, nil
   return handle
 end
 
---- The batches of an epoch from where the sampler stands: `for batch in sab.batches(sampler)`. It is one and the same batch, with new contents.
+--- The batches from the cursor to the end of the epoch: `for batch in sab.batches(sampler)`. All
+-- are the same object with new contents.
 function sab.batches(sampler)
   local batch = ffi.new("sab_batch", {struct_size = ffi.sizeof("sab_batch")})
   return function() return sab.check(sab.lib.sab_next_batch(sampler, batch)) == sab.lib.SAB_OK and batch or nil end

@@ -1,24 +1,30 @@
-// libsab through koffi: the raw library as `lib`, and the little that makes it safe. Where things lie is asked of pkg-config.
+// libsab through koffi: the C library as `lib`, with checked arguments and owned handles.
+// pkg-config gives the paths of the library and its declarations.
 //
-// - Handles: a function takes a Handle of the right kind, or null, where C has a handle. A stage that takes its sources frees their Handles. Pointers that C itself gave, as BigInts, are not checked.
-// - Numbers: 64-bit numbers come as Number, or as BigInt where a Number would not be exact; both may be given.
-// - Arrays: sizes are copied from typed arrays. Other arrays are used during the call only: they must have the length that the call states, and a function that the call runs must not transfer them.
-// - Functions: JavaScript functions may be given as callbacks. What one throws, the call that ran it throws again. A function runs only while JavaScript's thread is in a call of the library. So a
-//   stream that calls functions is refused under a stage that has threads, and the log takes no function.
+// - Handles: functions take a Handle of the right kind, or null. A stage takes its sources over;
+//   their Handles are freed. Pointers from C itself (BigInt) are not checked.
+// - Numbers: 64-bit numbers are returned as Number, or as BigInt if a Number would not be exact.
+//   Functions take both.
+// - Arrays: sizes are copied from typed arrays. Other arrays are used during the call only. They
+//   must have the length that the call states; a function that the call runs must not transfer
+//   them.
+// - Functions: JavaScript functions can be callbacks. The call throws their exceptions again. A
+//   function runs only while JavaScript's thread is in a call of the library. Therefore a stream
+//   that calls functions is refused under a stage with threads, and the log takes no function.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import koffi from 'koffi';
 
 const installed = (variable) => execFileSync('pkg-config', ['--print-errors', `--variable=${variable}`, 'sab'], { encoding: 'utf8' }).trim();
 
-// The whole numbers of each type, which koffi would wrap or cut.
+// The range of each integer type; koffi would wrap or cut other numbers.
 const RANGE = Object.fromEntries([8, 16, 32, 64].flatMap((bits) => [[`UInt${bits}`, [0n, 2n ** BigInt(bits) - 1n]], [`Int${bits}`, [-(2n ** BigInt(bits - 1)), 2n ** BigInt(bits - 1) - 1n]]]));
 function whole(name, [least, most], value) {
   if (typeof value === 'bigint' ? value >= least && value <= most : Number.isSafeInteger(value) && BigInt(value) >= least && BigInt(value) <= most) return value;
   throw new RangeError(`${name} = ${value}: must be a whole number from ${least} to ${most}`);
 }
 
-// The pointer of a handle of that kind; those that C itself gave are taken as they are.
+// The pointer of a handle of that kind. Pointers from C itself are not checked.
 function pointerOf(name, kind, value) {
   if (value === null || typeof value === 'bigint') return value;
   if (!(value instanceof Handle)) throw new TypeError(`${name}: must be a Handle of a ${kind}, not ${typeof value}`);
@@ -34,14 +40,15 @@ function withoutNul(name, value) {
 
 // ---- Calls ----
 
-const running = []; // calls under way, the innermost last: functions that the library calls may call it, too
-const freedLater = []; // handles that such functions freed: the calls under way may still use them
-const kept = new Map(); // callbacks that the library goes on using, by the pointer of the handle that uses them
-const calling = new Set(); // pointers of the streams that call functions when a record is taken
+const running = []; // calls in progress, the innermost last: callbacks can call the library, too
+const freedLater = []; // frees handles that callbacks freed, which the calls may still use
+const kept = new Map(); // callbacks that handles continue to use, by the pointer of the handle
+const calling = new Set(); // pointers of the streams that call functions for a record
 const NONE = Object.freeze([]);
 const KEEPS_CALLBACKS = ['sab_stream', 'sab_sampler', 'sab_probe', 'sab_memory_guard'];
 
-// A callback that the library can call. What the function throws is kept for the innermost call: nothing may be thrown through C.
+// A callback that the library can call. No exception may pass through C: it is kept for the
+// innermost call.
 function guarded(run) {
   return (...values) => {
     try {
@@ -56,7 +63,8 @@ function guarded(run) {
   };
 }
 
-// One call of the library: its callbacks, the streams that it takes, and what its functions threw.
+// One call of the library: its callbacks, the streams that it takes, and an exception of a
+// callback.
 class Call {
   callbacks = NONE;
   sources = NONE;
@@ -103,7 +111,7 @@ class Call {
     return withoutNul(name, value);
   }
 
-  // Runs the call; `made`: the kind of handle that it gives through its last argument.
+  // Runs the call. `made` is the kind of handle that it returns through its last argument.
   run(name, raw, given, made) {
     const hasFunctions = this.hasFunctions || name === 'sab_callback_stream_new' || this.sources.some(([pointer]) => calling.has(pointer));
     if (hasFunctions && (name === 'sab_prefetch_stream_new' || (name === 'sab_map_stream_new' && this.threads > 0)))
@@ -120,7 +128,7 @@ class Call {
     return status;
   }
 
-  // What a new handle goes on using: the callbacks, and the streams that it took, with theirs.
+  // Keeps what a new handle uses: the callbacks, and the streams that it took, with theirs.
   #keep(kind, pointer, hasFunctions) {
     forget(pointer); // of a handle that was at the same address
     for (const [source, value] of this.sources) {
@@ -144,7 +152,7 @@ class Call {
   }
 }
 
-// Lets go of the callbacks of a handle that is gone.
+// Releases the callbacks of a handle that is freed.
 function forget(pointer) {
   kept.get(pointer)?.forEach((each) => koffi.unregister(each));
   kept.delete(pointer);
@@ -153,9 +161,10 @@ function forget(pointer) {
 
 const BYTES = [0, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8]; // of SAB_INT8 ... SAB_FLOAT64
 
-// Functions that need more care than their declarations tell.
+// Functions with further checks.
 const CAREFUL = {
-  // The library would read the memory of a typed array later, when it may have been transferred to another thread or resized.
+  // Copies: a typed array can be transferred to another thread, or resized, before the library
+  // reads it.
   sab_sizes_new(given) {
     const [data, count, dtype, how] = given;
     if (!ArrayBuffer.isView(data)) return;
@@ -174,18 +183,19 @@ const CAREFUL = {
 export const lib = {}; // functions and constants by their names in C
 declare(readFileSync(installed('declarations'), 'utf8'), koffi.load(`${installed('libdir')}/libsab.so.0`));
 
-// Declares to koffi what the file says. One declaration ends with each semicolon outside braces.
+// Declares the contents of the file to koffi. Each semicolon outside braces ends a declaration.
 function declare(text, library) {
   const structs = new Set();
   const handles = new Set();
   const callback = (name, result, parameters) => koffi.pointer(name, koffi.proto(`${result} ${name}_call${parameters}`));
-  // Function pointers get a type by the name of their owner and their own.
+  // The type of a function pointer is named after its owner and itself.
   const named = (owner, declaration) =>
     declaration.replace(/^(\w+) \(\*(\w+)\)(\(.*\))$/, (_, result, name, parameters) => {
       callback(`${owner}_${name}`, result, parameters);
       return `${owner}_${name} ${name}`;
     });
-  // What is neither const nor a handle is written to: a pointer to a handle, a number, a struct. Arrays, typed arrays and objects are all taken.
+  // Pointers that are neither const nor handles are written to: to a handle, a number, a struct.
+  // Arrays, typed arrays and objects are accepted.
   const parameter = (declaration) => {
     const plain = declaration.replace(/\bstruct /g, '');
     const [, target, stars] = /^(\w+) (\*+)\w+$/.exec(plain) ?? [];
@@ -227,7 +237,7 @@ function declare(text, library) {
     };
     return name.endsWith('_free') ? freeing(name.slice(0, -5), called) : called;
   };
-  // Frees once, and not what calls under way may use.
+  // Frees once, and not before the calls in progress return.
   const freeing = (kind, raw) => (value) => {
     if (value instanceof Handle) return value.kind === kind ? value.free() : pointerOf(kind, kind, value);
     const free = () => (raw(value), forget(value));
@@ -264,7 +274,7 @@ export class SabError extends Error {
   }
 }
 
-// Throws for a failure; gives other statuses back.
+// Throws for a failure; returns any other status.
 export function check(status) {
   if (status < 0) throw new SabError(status);
   return status;
@@ -285,19 +295,19 @@ export function options(kind, values = {}) {
   return made;
 }
 
-// Owns a handle: `pointer` until free(), which the collector calls where the program does not.
+// Owns a handle. `pointer` is valid until free(), which the garbage collector calls otherwise.
 export class Handle {
-  #users = []; // memory guards, which use their sampler and probe as long as they live
+  #users = []; // memory guards, which use their sampler and probe until they are freed
 
   static #forgotten = new FinalizationRegistry(({ kind, pointer }) => lib[`${kind}_free`](pointer));
 
-  // The handle that a constructor gives through its last argument: new Handle('sab_plan', 'sab_plan_new', sizes, options).
+  // new Handle('sab_plan', 'sab_plan_new', sizes, options)
   constructor(kind, maker, ...values) {
     const out = [null];
     check(lib[maker](...values, out));
     this.kind = kind;
     this.pointer = out[0];
-    this.kept = values; // what the library may borrow lives as long
+    this.kept = values; // the library may borrow them
     if (kind === 'sab_memory_guard') for (const each of values) if (each instanceof Handle) each.#users.push(this);
     Handle.#forgotten.register(this, { kind, pointer: this.pointer }, this);
   }
@@ -309,7 +319,7 @@ export class Handle {
     this.kept = null;
   }
 
-  // Gives the pointer to something else, which frees it.
+  // Gives the pointer to a new owner, who frees it.
   disown() {
     const { pointer } = this;
     Handle.#forgotten.unregister(this);
@@ -327,7 +337,7 @@ function copied(Type, pointer, count) {
   return made;
 }
 
-// Reads a field: by primitive type, as koffi names them.
+// Reads a field, by koffi's name of its type.
 const READ = {
   Float64: (view, at) => view.getFloat64(at, true),
   Int64: (view, at) => Number(view.getBigInt64(at, true)),
@@ -338,8 +348,10 @@ const READ = {
   Pointer: (view, at) => view.getBigUint64(at, true),
 };
 
-// The batches of an epoch from where the sampler stands, as objects with the fields of sab_batch. `indices` is a BigInt64Array of its own memory; so are, where
-// there are any, `cu_seqlens` (an Int32Array) and `starts` (a BigInt64Array). Fields are read from memory: converting a struct would cost ten times the call.
+// The batches from the cursor to the end of the epoch, as objects with the fields of sab_batch.
+// `indices` is a copy in a BigInt64Array; `cu_seqlens` (Int32Array) and `starts` (BigInt64Array)
+// are copies or null. Fields are read from memory, because converting a struct takes ten times as
+// long as the call.
 export function* batches(sampler) {
   const fields = Object.values(koffi.type('sab_batch').members).map(({ name, type, offset }) => [name, READ[type.primitive], offset]);
   const memory = new Uint8Array(koffi.sizeof('sab_batch'));

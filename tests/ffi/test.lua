@@ -1,4 +1,5 @@
--- LuaJIT's FFI against the golden vectors, and what goes wrong: luajit test.lua GOLDEN_FILE... Prints "N passed, N failed".
+-- Tests of the LuaJIT module: the golden vectors, and failures. luajit test.lua GOLDEN_FILE...
+-- Prints "N passed, N failed".
 local ffi = require("ffi")
 local bit = require("bit")
 local sab = require("sab")
@@ -169,10 +170,11 @@ end
 
 local lengths = ffi.new("int32_t[4]", {3, 1, 4, 1})
 local function some_sizes() return sab.new("sab_sizes", "sab_sizes_new", lengths, 4, lib.SAB_INT32, nil) end
+local function some_plan(options) return sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", options or {budget = 8})) end
+local function some_sampler() return sab.new("sab_sampler", "sab_bucket_sampler_new", some_plan(), nil) end
 
 test("a failure is an error with the library's message", function()
-  local options = sab.options("sab_plan_options", {budget = -2})
-  expect_error("budget = -2", sab.new, "sab_plan", "sab_plan_new", some_sizes(), options)
+  expect_error("budget = -2", some_plan, {budget = -2})
   expect_error("sizes", sab.new, "sab_plan", "sab_plan_new", nil, sab.options("sab_plan_options", {budget = 2}))
   expect_error("no_such_option", sab.options, "sab_plan_options", {no_such_option = 1})
 end)
@@ -186,14 +188,13 @@ test("a vector that is wrong is noticed", function()
 end)
 
 test("integers that C's type does not hold exactly are refused", function()
-  local plan = sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", {budget = 8}))
   local function seed(value) return sab.options("sab_sampler_options", {seed = value}).seed end
   for _, case in ipairs({{-1, "seed = -1: must be a whole number from 0 to 9007199254740992"}, {0.5, "seed = 0.5"}, {2 ^ 53 + 2, "seed = 9007199254740994"}, {-1LL, "seed = -1:"},
                          {0 / 0, "seed = "}, {math.huge, "seed = inf"}}) do
     expect_error(case[2], seed, case[1])
   end
   assert(seed(2 ^ 53) == 9007199254740992ULL and seed(9007199254740993ULL) == 9007199254740993ULL and seed(5LL) == 5 and seed(0xffffffffffffffffULL) == 0xffffffffffffffffULL)
-  local sampler = sab.new("sab_sampler", "sab_bucket_sampler_new", plan, nil)
+  local sampler = some_sampler()
   expect_error("epoch = -1", lib.sab_sampler_set_epoch, sampler, -1)
   expect_error("position = 1.5", lib.sab_sampler_seek, sampler, 1.5)
   expect_error("dtype = 4294967299", sab.new, "sab_sizes", "sab_sizes_new", lengths, 4, 2 ^ 32 + 3, nil)
@@ -216,18 +217,17 @@ test("what a function raises comes out of the call", function()
   local function fail() calls = calls + 1 error(mine) end
   assert(raised(sab.new, "sab_sizes", "sab_sizes_callback_new", 3, fail, nil, nil, nil) == mine and calls == 1)
   assert(raised(lib.sab_sizes_callback_new, 3, fail, nil, nil, nil, ffi.new("sab_sizes *[1]")) == mine)
-  local function plan(options) return sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", options)) end
-  assert(raised(plan, {budget = 8, progress = fail}) == mine)
-  assert(raised(plan, {budget = 8, cost = lib.SAB_COST_CALLBACK, cost_fn = fail}) == mine)
+  assert(raised(some_plan, {budget = 8, progress = fail}) == mine)
+  assert(raised(some_plan, {budget = 8, cost = lib.SAB_COST_CALLBACK, cost_fn = fail}) == mine)
   expect_error("a callback must return a whole number or nothing, not three", sab.new, "sab_sizes", "sab_sizes_callback_new", 3, function() return "three" end, nil, nil, nil)
   local failing = sab.new("sab_sampler", "sab_size_aware_stream_sampler_new", fail, nil, nil, 10)
   collectgarbage()
   assert(raised(sab.batches(failing)) == mine)
-  local function nested() assert(raised(plan, {budget = 8, progress = fail}) == mine) error("outer", 0) end
-  assert(raised(plan, {budget = 8, progress = nested}) == "outer")
-  assert(plan({budget = 8, progress = function() plan({budget = 8}) end}) ~= nil)
+  local function nested() assert(raised(some_plan, {budget = 8, progress = fail}) == mine) error("outer", 0) end
+  assert(raised(some_plan, {budget = 8, progress = nested}) == "outer")
+  assert(some_plan({budget = 8, progress = function() some_plan() end}) ~= nil)
   expect_error("threads of the library", lib.sab_set_log_callback, fail, nil)
-  for _ = 1, 3000 do plan({budget = 8, progress = function() end}) end -- no more callbacks than the FFI has
+  for _ = 1, 3000 do some_plan({budget = 8, progress = function() end}) end -- no more callbacks than the FFI has
 end)
 
 test("a handle that a function frees is freed after the call", function()
@@ -314,7 +314,7 @@ test("a callback's code comes back", function()
   assert(is_ok == lib.SAB_OK and lib.sab_sizes_count(sizes) == 3)
 end)
 
-test("what options point to lives as long as they", function()
+test("options keep alive what they point to", function()
   for _ = 1, 100 do
     local options = sab.options("sab_plan_options", {budget = 8, buckets = lib.SAB_BUCKETS_BOUNDARIES, boundaries = ffi.new("double[4]", {0, 2, 4, 5}), boundary_count = 4})
     collectgarbage()
@@ -325,7 +325,7 @@ end)
 
 test("handles go in any order, and with the collector", function()
   for _ = 1, 200 do
-    local sampler = sab.new("sab_sampler", "sab_bucket_sampler_new", sab.new("sab_plan", "sab_plan_new", some_sizes(), sab.options("sab_plan_options", {budget = 8})), nil)
+    local sampler = some_sampler()
     collectgarbage()
     local samples = 0
     for batch in sab.batches(sampler) do samples = samples + tonumber(batch.count) end

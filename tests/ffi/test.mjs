@@ -1,5 +1,5 @@
-// Node through koffi against the golden vectors, and what goes wrong: node test.mjs MODULE GOLDEN_FILE... Prints "N passed, N failed".
-// MODULE is examples/node/sab.mjs.
+// Tests of the Node module: the golden vectors, and failures. node test.mjs MODULE GOLDEN_FILE...
+// MODULE is examples/node/sab.mjs. Prints "N passed, N failed".
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -130,11 +130,13 @@ for (const file of files) {
 
 const lengths = Int32Array.of(3, 1, 4, 1);
 const someSizes = () => new Handle('sab_sizes', 'sab_sizes_new', lengths, 4, lib.SAB_INT32, options('sab_sizes_options', { copy: 1 }));
+const planOf = (sizes, values = { budget: 8 }) => new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', values));
+const samplerOver = (plan, given = null) => new Handle('sab_sampler', 'sab_bucket_sampler_new', plan, given);
 
 test("a failure is an exception with the library's message", () => {
-  const make = (budget) => new Handle('sab_plan', 'sab_plan_new', someSizes(), options('sab_plan_options', { budget }));
+  const make = (budget) => planOf(someSizes(), { budget });
   assert.throws(() => make(-2), (error) => error instanceof SabError && error.status === 'SAB_E_ARGUMENT' && error.message.includes('budget = -2'));
-  assert.throws(() => new Handle('sab_plan', 'sab_plan_new', null, options('sab_plan_options', { budget: 2 })), /sizes/);
+  assert.throws(() => planOf(null, { budget: 2 }), /sizes/);
 });
 
 test('a vector that is wrong is noticed', () => {
@@ -152,8 +154,8 @@ test("a callback's code comes back", () => {
 });
 
 test('numbers beyond what a Number holds come back exactly', () => {
-  const plan = new Handle('sab_plan', 'sab_plan_new', someSizes(), options('sab_plan_options', { budget: 8 }));
-  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', plan, options('sab_sampler_options', { epoch: 2n ** 64n - 2n }));
+  const plan = planOf(someSizes());
+  const sampler = samplerOver(plan, options('sab_sampler_options', { epoch: 2n ** 64n - 2n }));
   const [epoch, step] = [[0], [0]];
   check(lib.sab_sampler_tell(sampler, epoch, step));
   assert.deepEqual([epoch[0], step[0]], [2n ** 64n - 2n, 0]);
@@ -183,13 +185,13 @@ test('sizes do not depend on the typed array that they came from', () => {
 
 test('what is no handle of that kind, or no whole number, is refused', () => {
   const sizes = someSizes();
-  const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8 }));
-  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', plan, null);
+  const plan = planOf(sizes);
+  const sampler = samplerOver(plan);
   assert.throws(() => lib.sab_next_batch(plan, {}), /sampler: must be a sab_sampler, not a sab_plan/);
   assert.throws(() => lib.sab_sizes_count(lengths), /sizes: must be a Handle of a sab_sizes, not object/);
   assert.throws(() => options('sab_torch_sampler_options', { sizes: plan }), /sizes: must be a sab_sizes, not a sab_plan/);
   const given = options('sab_torch_sampler_options', { sizes, max_total_size: 4 });
-  const cut = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { buckets: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.of(1, 9), boundary_count: 2, batch_sizes: BigUint64Array.of(4n), batch_size_count: 1 }));
+  const cut = planOf(sizes, { buckets: lib.SAB_BUCKETS_BOUNDARIES, boundaries: Float64Array.of(1, 9), boundary_count: 2, batch_sizes: BigUint64Array.of(4n), batch_size_count: 1 });
   new Handle('sab_sampler', 'sab_torch_sampler_new', cut, given);
   sizes.free();
   assert.throws(() => new Handle('sab_sampler', 'sab_torch_sampler_new', cut, given), /sizes: this sab_sizes is freed/);
@@ -221,8 +223,8 @@ test('what a function throws comes out of the call', () => {
   const sizes = someSizes();
   assert.equal(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => (++calls, fail()), null, null, null)), mine);
   assert.equal(calls, 1); // the call ended there
-  assert.equal(thrown(() => new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8, progress: fail }))), mine);
-  assert.equal(thrown(() => new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8, cost: lib.SAB_COST_CALLBACK, cost_fn: fail }))), mine);
+  assert.equal(thrown(() => planOf(sizes, { budget: 8, progress: fail })), mine);
+  assert.equal(thrown(() => planOf(sizes, { budget: 8, cost: lib.SAB_COST_CALLBACK, cost_fn: fail })), mine);
   assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, () => 'three', null, null, null)).message, /a callback must return a whole number or nothing, not String/);
   assert.match(thrown(() => new Handle('sab_sizes', 'sab_sizes_callback_new', 3, async () => 0, null, null, null)).message, /not Promise/);
   const sampler = new Handle('sab_sampler', 'sab_size_aware_stream_sampler_new', (_, epoch, position) => (position === 0n || position === 0 ? lib.SAB_END : 0), null, null, 10);
@@ -245,7 +247,7 @@ test('a handle that a function frees is freed after the call', () => {
     assert.equal(Number(lib.sab_sizes_count(pointer)), 100_000); // the memory is still there
     isSeen = sizeAt(pointer, 99_999) === 7;
   };
-  const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 100, progress }));
+  const plan = planOf(sizes, { budget: 100, progress });
   assert(isSeen);
   plan.free();
 });
@@ -294,7 +296,7 @@ test('a stream that calls functions is refused under a stage with threads', () =
 
 test('what a memory guard uses is not freed before it', () => {
   const probe = new Handle('sab_probe', 'sab_probe_new', 'host', null);
-  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', new Handle('sab_plan', 'sab_plan_new', someSizes(), options('sab_plan_options', { budget: 8 })), null);
+  const sampler = samplerOver(planOf(someSizes()));
   const guard = new Handle('sab_memory_guard', 'sab_memory_guard_new', probe, sampler, options('sab_memory_guard_options', { limit: 2 ** 40 }));
   for (const used of [probe, sampler]) assert.throws(() => used.free(), /a sab_memory_guard uses it/);
   guard.free();
@@ -311,11 +313,11 @@ test('handles are freed once, in any order', () => {
   assert.throws(() => lib.sab_plan_free(someSizes()), /must be a sab_plan, not a sab_sizes/);
   lib.sab_sizes_free(null);
   const sizes = someSizes();
-  const plan = new Handle('sab_plan', 'sab_plan_new', sizes, options('sab_plan_options', { budget: 8 }));
+  const plan = planOf(sizes);
   sizes.free();
   sizes.free();
   assert.equal(sizes.pointer, null);
-  const sampler = new Handle('sab_sampler', 'sab_bucket_sampler_new', plan, null);
+  const sampler = samplerOver(plan);
   plan.free();
   let samples = 0;
   for (const { indices } of batches(sampler)) samples += indices.length;

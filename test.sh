@@ -42,6 +42,11 @@ joined() { # joined FUNCTION: waits, prints what it printed, fails if it failed
   return $status
 }
 
+generated() {
+  python3 -B tests/abi/tool.py
+  python3 -B tools/abi.py --check
+}
+
 core() {
   build build/release -DSAB_BUILD_TESTS=ON -DSAB_BUILD_TORCH=ON
   test_build build/release
@@ -82,15 +87,14 @@ rust_memory() { # under valgrind, and under Miri what needs no library
 
 rust_declarations() {
   local version
-  version=$(sed -n 's/^version=//p' bindings/rust/generate-bindings.sh)
+  version=$(sed -n 's/^RUST_BINDGEN = "\([0-9.]*\)".*/\1/p' tools/abi.py)
   [ -x build/tools/bin/bindgen ] || cargo install --quiet --locked --root build/tools --version "$version" bindgen-cli
-  BINDGEN=$PWD/build/tools/bin/bindgen bindings/rust/generate-bindings.sh --check
+  BINDGEN=$PWD/build/tools/bin/bindgen python3 -B tools/abi.py --check
 }
 
 fetch_julia() { cmake/install-julia.sh build/julia; }
 
 julia() {
-  build/venv/bin/python bindings/julia/generate_raw.py --check
   JULIA=$PWD/build/julia/julia tests/julia/run.sh "$prefix"
 }
 
@@ -121,6 +125,8 @@ if [ "$mode" = everything ]; then
   step "lint"
   tests/lint.sh
 fi
+step "files generated from the headers"
+generated
 beside fetch_julia
 [ "$mode" != everything ] || beside fetch_torch
 

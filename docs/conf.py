@@ -38,7 +38,6 @@ autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True}
 python_maximum_signature_line_length = 120
 c_maximum_signature_line_length = 120
-c_id_attributes = ["SAB_API_EXPERIMENTAL"]  # stays visible
 
 LANGUAGES = {
     ".py": "python",

@@ -1,4 +1,4 @@
-/* Generated from the public headers by generate_cdef.py: do not edit. */
+/* Generated from the public headers by tools/abi.py: do not edit. */
 enum {
  SAB_OK = 0,
  SAB_END = 1,
@@ -868,11 +868,9 @@ typedef struct sab_torch_collection_info {
  uint64_t groups;
  uint64_t leaves;
 } sab_torch_collection_info;
-sab_status sab_torch_collection_get_info( const sab_torch_collection *collection, sab_torch_collection_info *info);
-sab_status
-sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor);
-sab_status
-sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor);
-sab_status sab_torch_collection_get_mask( const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask);
-sab_status sab_torch_collection_get_mask_dlpack( const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask);
+sab_status sab_torch_collection_get_info(const sab_torch_collection *collection, sab_torch_collection_info *info);
+sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index, struct DLManagedTensor **tensor);
+sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index, struct sab_torch_tensor *tensor);
+sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct sab_torch_tensor *mask);
+sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection, size_t group, const char *names, size_t leaf, struct DLManagedTensor **mask);
 void sab_torch_collection_free(sab_torch_collection *collection);

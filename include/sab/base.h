@@ -17,12 +17,6 @@
 #define SAB_API
 #endif
 
-/** Marks functions that a later minor version may change or take back, with the structs that only
- * they take. All others stay as they are until the major version of the binary interface changes,
- * which is the number in `libsab.so.N`.
- */
-#define SAB_API_EXPERIMENTAL SAB_API
-
 #ifdef __cplusplus
 #define SAB_NOEXCEPT noexcept
 extern "C" {

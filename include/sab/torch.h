@@ -117,10 +117,9 @@ SAB_API void sab_torch_store_free(sab_torch_store *store) SAB_NOEXCEPT;
 
 /* ---- Collections ---- */
 
-/** Samples of one or several tensors each, one by one or stacked in padded groups. Experimental,
- * with all that takes it (SAB_API_EXPERIMENTAL). Immutable: grouping one makes another, whose
- * tensors have the first one's as their gradient's origin, as far as they came as LibTorch's own
- * and require gradients. To be shared as LibTorch's tensors may be.
+/** Samples of one or several tensors each, one by one or stacked in padded groups. Immutable:
+ * grouping one makes another, whose tensors have the first one's as their gradient's origin, as far
+ * as they came as LibTorch's own and require gradients. To be shared as LibTorch's tensors may be.
  */
 typedef struct sab_torch_collection sab_torch_collection;
 
@@ -172,9 +171,8 @@ typedef struct sab_torch_leaf {
  * @param collection  the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_UNSUPPORTED before sab_torch_open()
  */
-SAB_API_EXPERIMENTAL sab_status sab_torch_collection_new(const sab_torch_leaf *leaves,
-                                                         size_t leaf_count, size_t samples,
-                                                         sab_torch_collection **collection)
+SAB_API sab_status sab_torch_collection_new(const sab_torch_leaf *leaves, size_t leaf_count,
+                                            size_t samples, sab_torch_collection **collection)
     SAB_NOEXCEPT;
 
 /** The lengths of the samples, in their original order, to group by.
@@ -184,9 +182,8 @@ SAB_API_EXPERIMENTAL sab_status sab_torch_collection_new(const sab_torch_leaf *l
  * @param lengths     the new handle; free with sab_sizes_free()
  * @return SAB_OK; SAB_E_ARGUMENT when no dimension has that name
  */
-SAB_API_EXPERIMENTAL sab_status sab_torch_collection_lengths(const sab_torch_collection *collection,
-                                                             const char *name, sab_sizes **lengths)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_lengths(const sab_torch_collection *collection,
+                                                const char *name, sab_sizes **lengths) SAB_NOEXCEPT;
 
 /** Stacks samples group by group, each tensor padded to the longest of its group. A collection that
  * is grouped is grouped anew, in one pass. Group g has the samples at its places in the grouping.
@@ -201,10 +198,9 @@ SAB_API_EXPERIMENTAL sab_status sab_torch_collection_lengths(const sab_torch_col
  * @param grouped     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT; SAB_E_DEVICE_MEMORY
  */
-SAB_API_EXPERIMENTAL sab_status sab_torch_collection_group(const sab_torch_collection *collection,
-                                                           const sab_grouping *grouping,
-                                                           sab_torch_collection **grouped)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_group(const sab_torch_collection *collection,
+                                              const sab_grouping *grouping,
+                                              sab_torch_collection **grouped) SAB_NOEXCEPT;
 
 /** Takes samples out of their groups, without padding and in their original order.
  *
@@ -212,9 +208,8 @@ SAB_API_EXPERIMENTAL sab_status sab_torch_collection_group(const sab_torch_colle
  * @param samples     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT when it is not grouped; SAB_E_DEVICE_MEMORY
  */
-SAB_API_EXPERIMENTAL sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection,
-                                                             sab_torch_collection **samples)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_ungroup(const sab_torch_collection *collection,
+                                                sab_torch_collection **samples) SAB_NOEXCEPT;
 
 /** Makes a grouped collection of what a model made of the groups, to be ungrouped, or grouped anew.
  *
@@ -225,11 +220,9 @@ SAB_API_EXPERIMENTAL sab_status sab_torch_collection_ungroup(const sab_torch_col
  * @param outputs     the new handle; free with sab_torch_collection_free()
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API_EXPERIMENTAL sab_status sab_torch_collection_outputs(const sab_torch_collection *collection,
-                                                             const sab_torch_leaf *leaves,
-                                                             size_t leaf_count,
-                                                             sab_torch_collection **outputs)
-    SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_outputs(const sab_torch_collection *collection,
+                                                const sab_torch_leaf *leaves, size_t leaf_count,
+                                                sab_torch_collection **outputs) SAB_NOEXCEPT;
 
 /** What a collection is. */
 typedef struct sab_torch_collection_info {
@@ -246,8 +239,8 @@ typedef struct sab_torch_collection_info {
  * @param info        filled on SAB_OK; its struct_size must be set
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_info(
-    const sab_torch_collection *collection, sab_torch_collection_info *info) SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_get_info(const sab_torch_collection *collection,
+                                                 sab_torch_collection_info *info) SAB_NOEXCEPT;
 
 /** A tensor of a sample, or of a group where the collection is grouped.
  *
@@ -258,9 +251,9 @@ SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_info(
  *     The caller calls its deleter. NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API_EXPERIMENTAL sab_status
-sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t leaf, size_t index,
-                                struct DLManagedTensor **tensor) SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_get_dlpack(const sab_torch_collection *collection,
+                                                   size_t leaf, size_t index,
+                                                   struct DLManagedTensor **tensor) SAB_NOEXCEPT;
 
 /** The same as LibTorch's own tensor, with its gradient's origin.
  *
@@ -270,9 +263,9 @@ sab_torch_collection_get_dlpack(const sab_torch_collection *collection, size_t l
  * @param tensor      a tensor, such as an undefined one, that is assigned to on SAB_OK
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API_EXPERIMENTAL sab_status
-sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t leaf, size_t index,
-                                struct sab_torch_tensor *tensor) SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_get_tensor(const sab_torch_collection *collection,
+                                                   size_t leaf, size_t index,
+                                                   struct sab_torch_tensor *tensor) SAB_NOEXCEPT;
 
 /** The mask of a group: which places are samples' own, not padding.
  *
@@ -286,9 +279,9 @@ sab_torch_collection_get_tensor(const sab_torch_collection *collection, size_t l
  *     or that of `leaf`
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_mask(
-    const sab_torch_collection *collection, size_t group, const char *names, size_t leaf,
-    struct sab_torch_tensor *mask) SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_get_mask(const sab_torch_collection *collection,
+                                                 size_t group, const char *names, size_t leaf,
+                                                 struct sab_torch_tensor *mask) SAB_NOEXCEPT;
 
 /** The same by DLPack, as bytes of 1 and 0.
  *
@@ -299,15 +292,16 @@ SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_mask(
  * @param mask        the caller calls its deleter. NULL on failure
  * @return SAB_OK; SAB_E_ARGUMENT
  */
-SAB_API_EXPERIMENTAL sab_status sab_torch_collection_get_mask_dlpack(
-    const sab_torch_collection *collection, size_t group, const char *names, size_t leaf,
-    struct DLManagedTensor **mask) SAB_NOEXCEPT;
+SAB_API sab_status sab_torch_collection_get_mask_dlpack(const sab_torch_collection *collection,
+                                                        size_t group, const char *names,
+                                                        size_t leaf, struct DLManagedTensor **mask)
+    SAB_NOEXCEPT;
 
 /** Gives the handle back. What was made of it lives on.
  *
  * @param collection  a handle or NULL
  */
-SAB_API_EXPERIMENTAL void sab_torch_collection_free(sab_torch_collection *collection) SAB_NOEXCEPT;
+SAB_API void sab_torch_collection_free(sab_torch_collection *collection) SAB_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -37,11 +37,6 @@ double checked_sum(const double* numbers, std::size_t count, std::string_view na
 
 extern "C" {
 
-void sab_partition_options_init(sab_partition_options* options, size_t struct_size) noexcept {
-    static constexpr sab_partition_options defaults = SAB_PARTITION_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_partition(const double* costs, size_t count, uint64_t parts,
                          const sab_partition_options* options, uint32_t* part_of) noexcept {
     return sab::guard([&] {
@@ -80,11 +75,6 @@ sab_status sab_partition(const double* costs, size_t count, uint64_t parts,
             fail_capacity(given, count, parts, weight);
         std::ranges::copy(found, part_of);
     });
-}
-
-void sab_balanced_options_init(sab_balanced_options* options, size_t struct_size) noexcept {
-    static constexpr sab_balanced_options defaults = SAB_BALANCED_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_options* balanced,

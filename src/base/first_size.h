@@ -1,7 +1,9 @@
 #pragma once
-/// How large each struct of the ABI was when it was first released: up to the end of its last field
-/// then. Fields are appended to the structs, rows here never change, and a new struct gets a row of
-/// its own. What is appended begins behind any padding at the old end, which callers leave unset.
+// Generated from the public headers by tools/abi.py: do not edit.
+// clang-format off
+/// The size of each struct of the ABI when it was first released: up to the end of its last field
+/// of that release. A field that was appended later has `@since` in its comment. It begins behind
+/// any padding at the old end, because callers leave that padding unset.
 
 #include <cstddef>
 
@@ -12,13 +14,12 @@ namespace sab {
 template <class Struct>
 extern const std::size_t first_size;  // a struct without a row does not link
 
-#define SAB_FIRST_RELEASED(type, last)                                                    \
-    template <>                                                                           \
-    inline constexpr std::size_t first_size<type> =                                       \
+#define SAB_FIRST_RELEASED(type, last) \
+    template <> \
+    inline constexpr std::size_t first_size<type> = \
         (offsetof(type, last) + sizeof(type::last) + alignof(type) - 1) / alignof(type) * \
         alignof(type);
 
-// 0.1
 // NOLINTBEGIN(bugprone-sizeof-expression): some of the fields are pointers
 SAB_FIRST_RELEASED(sab_sizes_options, columns)
 SAB_FIRST_RELEASED(sab_plan_options, progress_ctx)
@@ -26,12 +27,7 @@ SAB_FIRST_RELEASED(sab_bucket, batches)
 SAB_FIRST_RELEASED(sab_plan_info, budget)
 SAB_FIRST_RELEASED(sab_batch, starts)
 SAB_FIRST_RELEASED(sab_sampler_options, worst_first)
-SAB_FIRST_RELEASED(sab_torch_sampler_options, release)
 SAB_FIRST_RELEASED(sab_report, target_met)
-SAB_FIRST_RELEASED(sab_partition_options, progress_ctx)
-SAB_FIRST_RELEASED(sab_load_balancing_options, release)
-SAB_FIRST_RELEASED(sab_balanced_options, progress_ctx)
-SAB_FIRST_RELEASED(sab_balance_report, least_time)
 SAB_FIRST_RELEASED(sab_pack_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_pack_info, fill)
 SAB_FIRST_RELEASED(sab_probe_options, total_bytes)
@@ -44,10 +40,15 @@ SAB_FIRST_RELEASED(sab_memory_model_options, select_terms)
 SAB_FIRST_RELEASED(sab_memory_model_info, largest_residual)
 SAB_FIRST_RELEASED(sab_find_max_batch_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_max_batch, budget)
-SAB_FIRST_RELEASED(sab_chunked_step_options, chunk_size)
 SAB_FIRST_RELEASED(sab_verification, total)
 SAB_FIRST_RELEASED(sab_memory_guard_options, reduce_ctx)
 SAB_FIRST_RELEASED(sab_memory_guard_info, creep)
+SAB_FIRST_RELEASED(sab_torch_sampler_options, release)
+SAB_FIRST_RELEASED(sab_load_balancing_options, release)
+SAB_FIRST_RELEASED(sab_partition_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_balanced_options, progress_ctx)
+SAB_FIRST_RELEASED(sab_balance_report, least_time)
+SAB_FIRST_RELEASED(sab_chunked_step_options, chunk_size)
 SAB_FIRST_RELEASED(sab_object_functions, load)
 SAB_FIRST_RELEASED(sab_list_stream_options, world_size)
 SAB_FIRST_RELEASED(sab_source_functions, objects)

@@ -38,11 +38,6 @@ std::string of(std::size_t item, const char* field) {
 
 extern "C" {
 
-void sab_cache_options_init(sab_cache_options* options, size_t struct_size) noexcept {
-    static constexpr sab_cache_options defaults = SAB_CACHE_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_cache_open(const char* url, const sab_cache_options* options,
                           sab_cache** cache) noexcept {
     return sab::guard_new(cache, "cache", [&] {

@@ -113,12 +113,6 @@ sab_status sab_size_aware_stream_sampler_new(sab_index_fn source, void* ctx,
     });
 }
 
-void sab_torch_sampler_options_init(sab_torch_sampler_options* options,
-                                    size_t struct_size) noexcept {
-    static constexpr sab_torch_sampler_options defaults = SAB_TORCH_SAMPLER_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_torch_sampler_new(const sab_plan* plan, const sab_torch_sampler_options* options,
                                  sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {
@@ -151,12 +145,6 @@ sab_status sab_torch_sampler_set_generator(sab_sampler* sampler, const uint32_t*
             .load(std::span<const uint32_t, SAB_TORCH_GENERATOR_WORDS>(words,
                                                                        SAB_TORCH_GENERATOR_WORDS));
     });
-}
-
-void sab_load_balancing_options_init(sab_load_balancing_options* options,
-                                     size_t struct_size) noexcept {
-    static constexpr sab_load_balancing_options defaults = SAB_LOAD_BALANCING_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_load_balancing_sampler_new(const sab_sizes* complexity,

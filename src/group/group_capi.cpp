@@ -26,11 +26,6 @@ void check_groups(std::size_t groups) {
 
 extern "C" {
 
-void sab_thresholds_options_init(sab_thresholds_options* options, size_t struct_size) noexcept {
-    static constexpr sab_thresholds_options defaults = SAB_THRESHOLDS_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_find_thresholds(const sab_sizes* lengths, uint64_t k,
                                const sab_thresholds_options* options, double* thresholds,
                                sab_thresholds_info* info) noexcept {
@@ -110,11 +105,6 @@ sab_status sab_grouping_get(const sab_grouping* grouping, sab_groups* groups) no
 
 void sab_grouping_free(sab_grouping* grouping) noexcept {
     delete grouping;
-}
-
-void sab_pad_options_init(sab_pad_options* options, size_t struct_size) noexcept {
-    static constexpr sab_pad_options defaults = SAB_PAD_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_padded_shape(const sab_ragged* samples, const int64_t* indices, size_t count,

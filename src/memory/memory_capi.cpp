@@ -42,26 +42,6 @@ void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t c
 
 extern "C" {
 
-void sab_probe_options_init(sab_probe_options* options, size_t struct_size) noexcept {
-    static constexpr sab_probe_options defaults = SAB_PROBE_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
-void sab_probe_callbacks_init(sab_probe_callbacks* callbacks, size_t struct_size) noexcept {
-    static constexpr sab_probe_callbacks defaults = SAB_PROBE_CALLBACKS_INIT;
-    sab::init_options(callbacks, struct_size, defaults);
-}
-
-void sab_measurement_options_init(sab_measurement_options* options, size_t struct_size) noexcept {
-    static constexpr sab_measurement_options defaults = SAB_MEASUREMENT_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
-void sab_memory_guard_options_init(sab_memory_guard_options* options, size_t struct_size) noexcept {
-    static constexpr sab_memory_guard_options defaults = SAB_MEMORY_GUARD_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_probe_new(const char* device, const sab_probe_options* options,
                          sab_probe** probe) noexcept {
     return sab::guard_new(probe, "probe", [&] {
@@ -107,11 +87,6 @@ void sab_probe_free(sab_probe* probe) noexcept {
     delete probe;
 }
 
-void sab_collect_peak_options_init(sab_collect_peak_options* options, size_t struct_size) noexcept {
-    static constexpr sab_collect_peak_options defaults = SAB_COLLECT_PEAK_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_peaks_new(sab_peaks** peaks) noexcept {
     return sab::guard_new(peaks, "peaks", [] { return new sab_peaks{}; });
 }
@@ -151,11 +126,6 @@ sab_status sab_measurement_points(const sab_measurement_options* options, size_t
         sab::measurement_points(given, given.model == nullptr ? nullptr : given.model->impl.get(),
                                 {counts, points}, {lengths, points});
     });
-}
-
-void sab_memory_model_options_init(sab_memory_model_options* options, size_t struct_size) noexcept {
-    static constexpr sab_memory_model_options defaults = SAB_MEMORY_MODEL_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_memory_model_fit(const double* features, size_t count, size_t feature_count,
@@ -265,12 +235,6 @@ sab_status sab_memory_model_read(const void* data, size_t size, sab_memory_model
 
 void sab_memory_model_free(sab_memory_model* model) noexcept {
     delete model;
-}
-
-void sab_find_max_batch_options_init(sab_find_max_batch_options* options,
-                                     size_t struct_size) noexcept {
-    static constexpr sab_find_max_batch_options defaults = SAB_FIND_MAX_BATCH_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_find_max_batch(sab_probe* probe, sab_trial_fn trial, void* ctx,

@@ -16,11 +16,6 @@ const sab::Packing& packing_of(const sab_sampler* sampler) {
 
 extern "C" {
 
-void sab_pack_options_init(sab_pack_options* options, size_t struct_size) noexcept {
-    static constexpr sab_pack_options defaults = SAB_PACK_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options* pack,
                                   const sab_sampler_options* options,
                                   sab_sampler** sampler) noexcept {

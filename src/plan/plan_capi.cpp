@@ -3,11 +3,6 @@
 
 extern "C" {
 
-void sab_plan_options_init(sab_plan_options* options, size_t struct_size) noexcept {
-    static constexpr sab_plan_options defaults = SAB_PLAN_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_plan_new(const sab_sizes* sizes, const sab_plan_options* options,
                         sab_plan** plan) noexcept {
     return sab::guard_new(plan, "plan", [&] {

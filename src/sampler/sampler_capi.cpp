@@ -19,11 +19,6 @@ sab_sampler* new_cursor(std::unique_ptr<sab::Sequence> sequence,
 
 extern "C" {
 
-void sab_sampler_options_init(sab_sampler_options* options, size_t struct_size) noexcept {
-    static constexpr sab_sampler_options defaults = SAB_SAMPLER_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_options* options,
                                   sab_sampler** sampler) noexcept {
     return sab::guard_new(sampler, "sampler", [&] {

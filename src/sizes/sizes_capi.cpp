@@ -3,11 +3,6 @@
 
 extern "C" {
 
-void sab_sizes_options_init(sab_sizes_options* options, size_t struct_size) noexcept {
-    static constexpr sab_sizes_options defaults = SAB_SIZES_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_sizes_new(const void* data, size_t count, sab_dtype dtype,
                          const sab_sizes_options* options, sab_sizes** sizes) noexcept {
     return sab::guard_new(sizes, "sizes", [&] {

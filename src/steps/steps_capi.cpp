@@ -44,11 +44,6 @@ sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t* mil
     });
 }
 
-void sab_chunked_step_options_init(sab_chunked_step_options* options, size_t struct_size) noexcept {
-    static constexpr sab_chunked_step_options defaults = SAB_CHUNKED_STEP_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_chunked_step(sab_probe* probe, uint64_t count,
                             const sab_chunked_step_options* options,
                             uint64_t* chunk_size) noexcept {

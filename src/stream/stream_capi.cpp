@@ -157,11 +157,6 @@ private:
 
 extern "C" {
 
-void sab_object_functions_init(sab_object_functions* functions, size_t struct_size) noexcept {
-    static constexpr sab_object_functions defaults = SAB_OBJECT_FUNCTIONS_INIT;
-    sab::init_options(functions, struct_size, defaults);
-}
-
 sab_status sab_stream_next(sab_stream* stream, sab_record* record) noexcept {
     return sab::guard([&]() -> sab_status {
         sab::require(stream, "stream");
@@ -246,11 +241,6 @@ void sab_stream_abandon(sab_stream* stream) noexcept {
     delete stream;
 }
 
-void sab_list_stream_options_init(sab_list_stream_options* options, size_t struct_size) noexcept {
-    static constexpr sab_list_stream_options defaults = SAB_LIST_STREAM_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_list_stream_new(const sab_record* records, size_t count,
                                const sab_list_stream_options* options,
                                sab_stream** stream) noexcept {
@@ -300,11 +290,6 @@ sab_status sab_array_stream_new(const void* items, size_t item_size, size_t coun
     });
 }
 
-void sab_source_functions_init(sab_source_functions* functions, size_t struct_size) noexcept {
-    static constexpr sab_source_functions defaults = SAB_SOURCE_FUNCTIONS_INIT;
-    sab::init_options(functions, struct_size, defaults);
-}
-
 sab_status sab_callback_stream_new(const sab_source_functions* functions,
                                    sab_stream** stream) noexcept {
     return sab::guard([&] {
@@ -327,22 +312,12 @@ sab_status sab_random_stream_new(uint64_t seed, sab_stream** stream) noexcept {
     });
 }
 
-void sab_files_stream_options_init(sab_files_stream_options* options, size_t struct_size) noexcept {
-    static constexpr sab_files_stream_options defaults = SAB_FILES_STREAM_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_files_stream_new(sab_stream* source, const sab_files_stream_options* options,
                                 sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] {
         return sab::make_files(
             sab::read_options(options, sab_files_stream_options SAB_FILES_STREAM_OPTIONS_INIT));
     });
-}
-
-void sab_map_stream_options_init(sab_map_stream_options* options, size_t struct_size) noexcept {
-    static constexpr sab_map_stream_options defaults = SAB_MAP_STREAM_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_map_stream_new(sab_stream* source, const sab_map_stream_options* options,
@@ -425,12 +400,6 @@ sab_status sab_buffered_shuffle_stream_new(sab_stream* source, uint64_t buffer_s
                       [&] { return sab::make_buffered_shuffle(buffer_size, seed); });
 }
 
-void sab_readahead_stream_options_init(sab_readahead_stream_options* options,
-                                       size_t struct_size) noexcept {
-    static constexpr sab_readahead_stream_options defaults = SAB_READAHEAD_STREAM_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
-}
-
 sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stream_options* options,
                                     sab_stream** stream) noexcept {
     return guard_over(source, stream, [&] {
@@ -438,11 +407,6 @@ sab_status sab_readahead_stream_new(sab_stream* source, const sab_readahead_stre
         return sab::make_readahead(sab::read_options(
             options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT));
     });
-}
-
-void sab_pack_stream_options_init(sab_pack_stream_options* options, size_t struct_size) noexcept {
-    static constexpr sab_pack_stream_options defaults = SAB_PACK_STREAM_OPTIONS_INIT;
-    sab::init_options(options, struct_size, defaults);
 }
 
 sab_status sab_pack_stream_new(sab_stream* source, const sab_pack_stream_options* options,

@@ -1,22 +1,28 @@
-"""What leaves the library, and what its headers say: check.py PREFIX. Prints "N passed, N failed".
+"""Checks the installed library and its headers: check.py PREFIX. Prints "N passed, N failed".
 
-Symbols, soname, needed libraries, size and static constructors of the installed libsab.so; every header compiles alone as C11 and C++17 without a warning; every function of the
-headers is exported and the other way round, and documents each parameter; every function of the ABI goes through the guard.
+- Symbols, version nodes, soname, needed libraries, size and static constructors of libsab.so.
+- Every header compiles alone as C11 and C++17 without a warning, and documents each parameter.
+- Every function of the headers is exported, and nothing else; each goes through the guard.
 """
 
 import ctypes
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
+from checks import run, run_all
+
 REPO = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "tools"))
+import abi
+
 HEADERS = [REPO / "include/sab.h", *sorted((REPO / "include/sab").glob("*.h"))]
 # They cannot fail: nothing to guard.
 UNGUARDED = {
-    "sab_status_name", "sab_last_error_message", "sab_last_callback_code", "sab_abi_version", "sab_version_string", "sab_set_log_callback",
-    "sab_sizes_count", "sab_cache_url", "sab_cache_value_data", "sab_random_real", "sab_random_bits", "sab_random_below",
+    "sab_status_name", "sab_last_error_message", "sab_last_callback_code", "sab_abi_version",
+    "sab_version_string", "sab_set_log_callback", "sab_sizes_count", "sab_cache_url",
+    "sab_cache_value_data", "sab_random_real", "sab_random_bits", "sab_random_below",
 }  # fmt: skip
 CANNOT_FAIL = (
     "_functions_init",
@@ -25,10 +31,6 @@ CANNOT_FAIL = (
     "_options_init",
     "_callbacks_init",
 )  # ends of names
-
-
-def run(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def in_cmake(pattern):
@@ -45,24 +47,12 @@ def abi_in_cmake(part):
 
 
 def declared():
-    """name -> (documentation, parameters, whether it is experimental) of each exported function in the headers."""
-    found = {}
-    for header in HEADERS:
-        pattern = r"(/\*\*(?:(?!\*/).)*\*/)\s*SAB_API(_EXPERIMENTAL)?\s[^(;]*?(sab_\w+)\(([^;]*)\)\s+SAB_NOEXCEPT;"
-        for comment, experimental, name, parameters in re.findall(
-            pattern, header.read_text(), re.S
-        ):
-            parameters = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", parameters)
-            names = (
-                []
-                if parameters.strip() == "void"
-                else [
-                    re.search(r"(\w+)\s*(\[\w*\])?\s*$", each).group(1)
-                    for each in parameters.split(",")
-                ]
-            )
-            found[name] = comment, names, bool(experimental)
-    return found
+    """name -> (declaration, tier) of each function in the headers."""
+    return {
+        function.name: (function, header.tier)
+        for header in abi.read_headers(REPO / "include")
+        for function in header.of(abi.Function)
+    }
 
 
 def exported(library):
@@ -81,14 +71,16 @@ def check_symbols(library):
 
 
 def check_version_nodes(library):
-    functions, nodes = declared(), exported(library)
-    assert max(int(node.split(".")[1]) for node in nodes.values() if "." in node) == abi_in_cmake(
-        "MINOR"
-    ), "functions of a new node raise SAB_ABI_MINOR"
-    for name, node in nodes.items():
-        assert (node == "SAB_EXPERIMENTAL") == functions[name][2] and re.fullmatch(
-            r"SAB_(0\.\d+|EXPERIMENTAL)", node
-        ), f"{name}@@{node}"
+    major, minor = abi_in_cmake("MAJOR"), abi_in_cmake("MINOR")
+    for name, node in exported(library).items():
+        function, tier = declared()[name]
+        if tier == abi.PROVISIONAL:
+            assert node == f"SAB_PROVISIONAL_{major}.{minor}", f"{name}@@{node}"
+        else:
+            assert node == f"SAB_{function.since}", f"{name}@@{node}"
+            assert tuple(map(int, function.since.split("."))) <= (major, minor), (
+                f"{name}: a function of a new version raises SAB_ABI_MINOR"
+            )
 
 
 def check_version(library):
@@ -109,7 +101,7 @@ def check_versions_agree(_):
         "debian/changelog": r"^libsab \((.+)-\d+\)",
     }
     found = {
-        place: re.search(pattern, (REPO / place).read_text(), re.M).group(1)
+        place: re.search(pattern, (REPO / place).read_text(), re.MULTILINE).group(1)
         for place, pattern in places.items()
     }
     assert set(found.values()) == {version_in_cmake()}, found
@@ -139,7 +131,8 @@ def check_size(library):
 
 
 def check_nothing_runs_when_loaded(library):
-    """Only what the compiler's own start files bring: frame_dummy, and __cpu_indicator_init, which tells processors apart for SAB_VECTOR_CLONES."""
+    """Except the compiler's own: frame_dummy, and __cpu_indicator_init, which finds the processor's
+    features for SAB_VECTOR_CLONES."""
     begin, size = (
         int(number, 16)
         for number in re.search(
@@ -147,7 +140,7 @@ def check_nothing_runs_when_loaded(library):
         ).groups()
     )
     relocations = re.findall(
-        r"^(\w+) +\w+ +R_\w+_RELATIVE +(\w+)$", run("readelf", "-rW", library), re.M
+        r"^(\w+) +\w+ +R_\w+_RELATIVE +(\w+)$", run("readelf", "-rW", library), re.MULTILINE
     )
     called = {
         int(function, 16)
@@ -175,8 +168,12 @@ def check_headers_alone(_):
 def check_documentation(_):
     functions = declared()
     assert len(functions) > 30
-    for name, (comment, parameters, _) in functions.items():
-        missing = [each for each in parameters if f"@param {each} " not in comment]
+    for name, (function, _) in functions.items():
+        missing = [
+            each.name
+            for each in function.signature.parameters
+            if f"@param {each.name} " not in function.documentation
+        ]
         assert not missing, f"{name}: {missing} not documented"
 
 
@@ -196,7 +193,6 @@ def check_guards(_):
 
 def main():
     library = str(next(pathlib.Path(sys.argv[1]).rglob("libsab.so")))
-    failed = 0
     checks = [
         check_symbols,
         check_version_nodes,
@@ -209,14 +205,7 @@ def main():
         check_documentation,
         check_guards,
     ]
-    for check in checks:
-        try:
-            check(library)
-        except (AssertionError, subprocess.CalledProcessError) as error:
-            failed += 1
-            print(f"FAILED {check.__name__}: {getattr(error, 'stderr', None) or error}")
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return failed > 0
+    return run_all(checks, library)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,27 @@
-"""Headers as a later release may have them: grow.py INCLUDE. Appends a field to every struct that
-begins with struct_size, in place."""
+"""Makes headers as a later release may have them: grow.py ROOT. Appends a field to every struct
+that begins with struct_size, in ROOT/include."""
 
 import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import abi
+
+include = pathlib.Path(sys.argv[1], "include")
 grown = 0
-for header in (pathlib.Path(sys.argv[1]) / "sab").glob("*.h"):
-    text = header.read_text()
-    for name in re.findall(r"^typedef struct (\w+) \{\n\s*size_t struct_size;", text, re.M):
-        text, fields = re.subn(
-            rf"^\}} {name};", f"    uint64_t appended; /**< 0 */\n}} {name};", text, flags=re.M
-        )
+for header in abi.read_headers(include):
+    path = include / "sab" / f"{header.room}.h"
+    text = path.read_text()
+    for struct in header.of(abi.Struct):
+        if not struct.can_grow:
+            continue
+        name = struct.name
+        appended = f"    uint64_t appended; /**< 0. @since 9.9 */\n}} {name};"
+        text, fields = re.subn(rf"^\}} {name};", appended, text, flags=re.MULTILINE)
         text, macros = re.subn(rf"(\{{\s*sizeof\({name}\)[^}}]*?)\s*\}}", r"\1, 0 }", text)
         assert (fields, macros) == (1, 1), f"{name}: {fields} definitions, {macros} macros"
         grown += 1
-    header.write_text(text)
+    path.write_text(text)
+assert grown > 40
 print(f"{grown} structs grown")

@@ -1,8 +1,8 @@
-"""Tools that read the headers, or the declarations file made of them, without being C compilers:
-readers.py PREFIX SCRATCH. Prints "N passed, N failed".
+"""Checks that other tools can read the installed headers: readers.py PREFIX SCRATCH.
 
-Of the installed libsab. Needs cc, c++, swig, and ctypesgen and cffi for the Python that runs this;
-clang where there is one.
+SWIG, ctypesgen and cffi are not C compilers; they read the headers or the declarations file made of
+them. Needs cc, c++, swig, and ctypesgen and cffi for the Python that runs this; uses clang if there
+is one. Prints "N passed, N failed".
 """
 
 import importlib.util
@@ -14,19 +14,16 @@ import sys
 import sysconfig
 
 import cffi
+from checks import run, run_all
 
 PREFIX, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 INCLUDE = PREFIX / "include"
 LIBRARY = next(PREFIX.rglob("libsab.so.0"))
 HEADERS = sorted((INCLUDE / "sab").glob("*.h"))
 DECLARATIONS = (PREFIX / "share/libsab/sab_cdef.h").read_text()
-STRUCTS = re.findall(r"^typedef struct (\w+) \{(.*?)^\} \1;", DECLARATIONS, re.S | re.M)
-
-
-def run(*command, **options):
-    return subprocess.run(
-        [str(word) for word in command], check=True, capture_output=True, text=True, **options
-    ).stdout
+STRUCTS = re.findall(
+    r"^typedef struct (\w+) \{(.*?)^\} \1;", DECLARATIONS, re.DOTALL | re.MULTILINE
+)
 
 
 def module(path):
@@ -227,14 +224,13 @@ def check_cffi():
     assert ffi.string(lib.sab_status_name(lib.SAB_E_TIMEOUT)) == b"SAB_E_TIMEOUT"
     for (name, field), (offset, size) in layout().items():
         assert (ffi.offsetof(name, field), ffi.sizeof(name)) == (offset, size), (name, field)
-    for name in re.findall(r"^[^\n(]*?(sab_\w+)\(", DECLARATIONS, re.M):
+    for name in re.findall(r"^[^\n(]*?(sab_\w+)\(", DECLARATIONS, re.MULTILINE):
         if not re.search(rf"\(\*{name}\)", DECLARATIONS):
             getattr(lib, name)  # what the library does not have is an error
 
 
 def main():
     SCRATCH.mkdir(parents=True, exist_ok=True)
-    failed = 0
     checks = [
         check_standards,
         check_clang,
@@ -243,14 +239,7 @@ def main():
         check_ctypesgen,
         check_cffi,
     ]
-    for check in checks:
-        try:
-            check()
-        except (AssertionError, AttributeError, subprocess.CalledProcessError) as error:
-            failed += 1
-            print(f"FAILED {check.__name__}: {getattr(error, 'stderr', None) or error}")
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return failed > 0
+    return run_all(checks)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
 #!/usr/bin/env bash
-# Keeps the binary interface of a release, once, when it is made: release.sh VERSION PREFIX. Writes VERSION/libsab.abi, VERSION/sab_cdef.h, VERSION/defaults.txt and the C test programs as they are built now, for
-# run.sh. PREFIX is an installation of a build with SAB_BUILD_TESTS.
+# Keeps the binary interface of a release, once, when it is made: release.sh VERSION PREFIX [FOLDER [TEST...]].
+# Writes to FOLDER (by default tests/abi/VERSION) what run.sh compares with: libsab.abi, the stable declarations (sab_cdef.h),
+# the defaults (defaults.txt) and the C test programs (TEST..., by default all that can run with another library).
+# PREFIX is an installation of a build with SAB_BUILD_TESTS.
 set -euo pipefail
 version=$1 prefix=$(realpath "$2")
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/abi.sh"
-out=$here/$version
-[ ! -e "$out" ] || { echo "$out is there: what was released does not change" >&2 && exit 1; }
+out=${3:-$here/$version}
+tests=("${@:4}")
+[ ! -e "$out" ] || { echo "$out exists: the interface of a release does not change" >&2 && exit 1; }
 mkdir -p "$out"
 dump "$prefix" "$out/libsab.abi"
-cp "$prefix/share/libsab/sab_cdef.h" "$out"
+/usr/bin/python3 -B "$here/stable.py" "$here/../.." > "$out/sab_cdef.h"
 /usr/bin/python3 -B "$here/defaults.py" "$(find "$prefix" -name libsab.so)" "$out/sab_cdef.h" > "$out/defaults.txt"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-cmake -S "$here/../c" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_SKIP_RPATH=ON -DCMAKE_C_FLAGS="-ffile-prefix-map=$(realpath "$here/../..")=." > /dev/null
-ninja -C "$scratch/build" --quiet
-# Without those that need a server, call at random, load libraries of this build, or read its headers.
-tests=$(cd "$scratch/build" && find . -maxdepth 1 -name '*_test' ! -name cache_redis_test ! -name base_embedding_test ! -name allocations_test ! -name base_throws_test ! -name base_no_exceptions_test -printf '%f\n' | sort)
+cmake -S "$here/../c" -B "$scratch/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_SKIP_RPATH=ON \
+  -DCMAKE_C_FLAGS="-ffile-prefix-map=$(realpath "$here/../..")=." > /dev/null
+ninja -C "$scratch/build" --quiet "${tests[@]}"
+if [ ${#tests[@]} -eq 0 ]; then # without those that need a server, load libraries of this build, or read its headers
+  mapfile -t tests < <(cd "$scratch/build" && find . -maxdepth 1 -name '*_test' ! -name cache_redis_test ! -name base_embedding_test \
+    ! -name allocations_test ! -name base_throws_test ! -name base_no_exceptions_test -printf '%f\n' | sort)
+fi
 mkdir "$scratch/stripped"
-for test in $tests; do strip --remove-section=.comment -o "$scratch/stripped/$test" "$scratch/build/$test"; done
-# shellcheck disable=SC2086
-tar -C "$scratch/stripped" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf "$out/programs-$(uname -m).tar.xz" $tests
-ls -l "$out"
+for test in "${tests[@]}"; do strip --remove-section=.comment -o "$scratch/stripped/$test" "$scratch/build/$test"; done
+tar -C "$scratch/stripped" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf "$out/programs-$(uname -m).tar.xz" "${tests[@]}"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Whether programs of the past and of the future run with this library: run.sh PREFIX PROGRAMS SCRATCH. PREFIX is an installation of a build with
-# SAB_BUILD_TESTS, PROGRAMS the C tests that were built against it. docs/abi.md has the rules. Prints "N passed, N failed".
+# Checks that programs of earlier and of later releases run with this library: run.sh PREFIX PROGRAMS SCRATCH.
+# PREFIX is an installation of a build with SAB_BUILD_TESTS, PROGRAMS the C tests that were built against it.
+# docs/abi.md has the rules. Prints "N passed, N failed".
 set -euo pipefail
 prefix=$(realpath "$1") programs=$(realpath "$2") scratch=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,50 +15,90 @@ check() { # check WHAT COMMAND...
   shift
   if "$@" > "$scratch/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $what" && tail -30 "$scratch/log"; fi
 }
+python() { /usr/bin/python3 -B "$@"; }
+found() { # found COMMAND...: the command must end with status 1; 2 would be a fault of the test
+  local status=0
+  "$@" || status=$?
+  [ "$status" -eq 1 ]
+}
 same() { abidiff --suppressions "$here/allowed.suppr" --no-added-syms "$@"; }
-differs() { ! same "$@"; }
-
 symbols() { grep -oE "elf-symbol name='sab_[a-z0-9_]+' version='$2'" "$1" | sort; } # symbols FILE NODE
 same_symbols() { diff <(symbols "$1" "$3") <(symbols "$2" "$3"); }
-same_defaults() { diff "$1/defaults.txt" <(/usr/bin/python3 -B "$here/defaults.py" "$libdir/libsab.so" "$1/sab_cdef.h"); }
+same_defaults() { diff "$1/defaults.txt" <(python "$here/defaults.py" "$libdir/libsab.so" "$1/sab_cdef.h"); }
 
-dump "$prefix" "$scratch/now.abi"
-for release in "$here"/[0-9]*/; do
-  name=$(basename "$release")
-  check "abidiff against $name" same "$release/libsab.abi" "$scratch/now.abi"
-  check "declarations of $name" /usr/bin/python3 -B "$here/compare.py" "$release/sab_cdef.h" "$prefix/share/libsab/sab_cdef.h"
-  check "functions of SAB_$name" same_symbols "$release/libsab.abi" "$scratch/now.abi" "SAB_$name"
-  check "defaults of $name" same_defaults "$release"
-  # What abidiff must find: a function that is gone, a parameter that is.
-  sed '/elf-symbol name=.sab_plan_new./d' "$scratch/now.abi" > "$scratch/gone.abi"
-  check "a lost function is found" differs "$release/libsab.abi" "$scratch/gone.abi"
-  sed "/name='sab_sampler_at'/,/<\/function-decl>/ { /<parameter [^>]*name='position'/d }" "$scratch/now.abi" > "$scratch/parameter.abi"
-  check "a lost parameter is found" differs "$release/libsab.abi" "$scratch/parameter.abi"
-
-  programs_then=$release/programs-$(uname -m).tar.xz
+compare_with() { # compare_with RELEASE FOLDER: this library with what release.sh wrote
+  local release=$1 folder=$2 programs_then unpacked program
+  check "abidiff against $release" same "$folder/libsab.abi" "$scratch/now.abi"
+  check "declarations of $release" python "$here/compare.py" "$folder/sab_cdef.h" "$prefix/share/libsab/sab_cdef.h"
+  check "functions of SAB_$release" same_symbols "$folder/libsab.abi" "$scratch/now.abi" "SAB_$release"
+  check "defaults of $release" same_defaults "$folder"
+  programs_then=$folder/programs-$(uname -m).tar.xz
   if [ -e "$programs_then" ]; then
-    mkdir -p "$scratch/$name" && tar -C "$scratch/$name" -xJf "$programs_then"
-    for program in "$scratch/$name"/*; do check "$(basename "$program") of $name" env LD_LIBRARY_PATH="$libdir" "$program"; done
+    unpacked=$(mktemp -d -p "$scratch")
+    tar -C "$unpacked" -xJf "$programs_then"
+    for program in "$unpacked"/*; do check "$(basename "$program") of $release" env LD_LIBRARY_PATH="$libdir" "$program"; done
   else
-    echo "no programs of $name for $(uname -m): skipped"
+    echo "no programs of $release for $(uname -m): skipped"
   fi
-done
+}
+
+changed_header() { # changed_header HEADER SED_SCRIPT: whether the declarations still agree with the rehearsal's after that change
+  rm -rf "$scratch/changed" && mkdir "$scratch/changed"
+  cp -r "$here/../../include" "$scratch/changed"
+  sed -i -E "$2" "$scratch/changed/include/sab/$1"
+  if cmp -s "$here/../../include/sab/$1" "$scratch/changed/include/sab/$1"; then echo "$1: $2 changes nothing" && return 2; fi
+  python "$here/stable.py" "$scratch/changed" > "$scratch/changed/sab_cdef.h" || return 2
+  python "$here/compare.py" "$scratch/rehearsal/sab_cdef.h" "$scratch/changed/sab_cdef.h"
+}
+without() { # without LIBRARY_CHANGE: whether abidiff agrees after that change of what the library exports
+  sed "$1" "$scratch/now.abi" > "$scratch/changed.abi"
+  if cmp -s "$scratch/now.abi" "$scratch/changed.abi"; then echo "$1 changes nothing" && return 2; fi
+  same "$scratch/rehearsal/libsab.abi" "$scratch/changed.abi" || return 1
+}
+
+# The scripts themselves, so that they work when a release needs them: they find no difference from a baseline of this build, and find each change.
+rehearse() {
+  "$here/release.sh" rehearsal "$prefix" "$scratch/rehearsal" plan_test
+  compare_with 0.1 "$scratch/rehearsal"
+  check "a lost function is found" found without '/elf-symbol name=.sab_plan_new./d'
+  check "a lost parameter is found" found without "/name='sab_sampler_at'/,/<\/function-decl>/ { /<parameter [^>]*name='position'/d }"
+  check "a function that was added is accepted" changed_header sampler.h 's/^SAB_API void sab_sampler_free/SAB_API void sab_sampler_more(int32_t a) SAB_NOEXCEPT;\n&/'
+  check "a field at the end is accepted" changed_header sampler.h 's/^\} sab_sampler_options;/uint64_t more;\n&/'
+  check "a field in the middle is found" found changed_header sampler.h 's/^ +uint64_t rank;/uint64_t more;\n&/'
+  check "a field of another type is found" found changed_header sampler.h 's/int64_t bucket;/int32_t bucket;/'
+  check "a renamed function is found" found changed_header sampler.h 's/sab_sampler_free/sab_sampler_release/'
+  check "another value is found" found changed_header base.h 's/SAB_END 1/SAB_END 2/'
+  cp -r "$scratch/rehearsal" "$scratch/defaults" && sed -i '/^sab_sampler_options /s/00$/01/' "$scratch/defaults/defaults.txt"
+  check "another default is found" found same_defaults "$scratch/defaults"
+}
 
 # A library with a field more in every struct, and programs built against its headers.
-mkdir "$scratch/source"
-cp -r "$here"/../../{CMakeLists.txt,cmake,include,src} "$scratch/source"
-/usr/bin/python3 "$here/grow.py" "$scratch/source/include"
-cmake -S "$scratch/source" -B "$scratch/grown" -G Ninja -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -w" > /dev/null
-ninja -C "$scratch/grown" --quiet sab sab_static
-cmake --install "$scratch/grown" --prefix "$scratch/prefix" > /dev/null
-grown=$(dirname "$(find "$scratch/prefix" -name libsab.so)")
-cmake -S "$here/../c" -B "$scratch/later" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_C_FLAGS=-Wno-missing-field-initializers > /dev/null
-# Without the tests of base, which look at what lies behind the structs.
-tests=(sizes_test plan_test sampler_test sampler_budget_test compat_test balance_test pack_test memory_model_test memory_max_batch_test steps_test stream_test group_test group_padding_test)
-ninja -C "$scratch/later" --quiet "${tests[@]}"
-for test in "${tests[@]}"; do
-  check "$test of today, the library of tomorrow" env LD_LIBRARY_PATH="$grown" "$programs/$test"
-  check "$test of tomorrow, the library of today" env LD_LIBRARY_PATH="$libdir" "$scratch/later/$test"
+grow() {
+  local source=$scratch/source tests test grown
+  mkdir "$source"
+  cp -r "$here"/../../{CMakeLists.txt,cmake,include,src} "$source"
+  python "$here/grow.py" "$source"
+  cmake -S "$source" -B "$scratch/grown" -G Ninja -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -w" > /dev/null
+  ninja -C "$scratch/grown" --quiet sab sab_static
+  cmake --install "$scratch/grown" --prefix "$scratch/prefix" > /dev/null
+  grown=$(dirname "$(find "$scratch/prefix" -name libsab.so)")
+  cmake -S "$here/../c" -B "$scratch/later" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_C_FLAGS=-Wno-missing-field-initializers > /dev/null
+  # Without the tests of base, which look at what lies behind the structs.
+  tests=(sizes_test plan_test sampler_test sampler_budget_test compat_test balance_test pack_test memory_model_test memory_max_batch_test steps_test stream_test group_test group_padding_test)
+  ninja -C "$scratch/later" --quiet "${tests[@]}"
+  for test in "${tests[@]}"; do
+    check "$test of today, the library of tomorrow" env LD_LIBRARY_PATH="$grown" "$programs/$test"
+    check "$test of tomorrow, the library of today" env LD_LIBRARY_PATH="$libdir" "$scratch/later/$test"
+  done
+}
+
+dump "$prefix" "$scratch/now.abi"
+releases=0
+for folder in "$here"/[0-9]*/; do
+  [ ! -d "$folder" ] || { releases=$((releases + 1)) && compare_with "$(basename "$folder")" "$folder"; }
 done
+[ "$releases" -gt 0 ] || echo "no release yet: no baseline to compare with"
+rehearse
+grow
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -718,12 +718,6 @@ def test_docstrings_hold_no_code_that_is_not_run():
         assert not blocks, f"{path}: an example begins with >>>"
 
 
-def test_generated_declarations_are_up_to_date():
-    subprocess.run(
-        [sys.executable, str(REPO / "bindings/python/generate_cdef.py"), "--check"], check=True
-    )
-
-
 def test_type_hints():
     pytest.importorskip("mypy")
     pytest.importorskip("torch")  # whose classes are subclassed

@@ -29,7 +29,7 @@ std::string text_of(const std::string &path) {
 }
 
 /// The names of the functions that a header declares: the word before the first parenthesis after
-/// SAB_API or SAB_API_EXPERIMENTAL.
+/// SAB_API.
 void read_functions(const std::string &path) {
     const std::string text = text_of(path);
     for (std::size_t at = 0; (at = text.find("\nSAB_API", at)) != std::string::npos; ++at) {

@@ -1,0 +1,36 @@
+/** @file extra.h
+ * Tensors.
+ *
+ * Tier: provisional. Functions and structs here may change or be removed in a minor release.
+ */
+#ifndef SAB_EXTRA_H
+#define SAB_EXTRA_H
+
+#include "sab/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A tensor of somebody else. */
+struct DLManagedTensor;
+
+/** A pair. Never grows. */
+typedef struct sab_pair {
+    int64_t first;           /**< the first */
+    const sab_box *function; /**< a reserved word of Julia */
+} sab_pair;
+
+/** Packs boxes.
+ *
+ * @param pairs    what to pack
+ * @param tensors  as many tensors
+ */
+SAB_API sab_status sab_pack(const sab_pair *pairs,
+                            struct DLManagedTensor *const *tensors) SAB_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,23 @@
+/* Generated from the public headers by tools/abi.py: do not edit. */
+enum {
+ SAB_OK = 0,
+ SAB_E_ARGUMENT = -1,
+};
+typedef int32_t sab_status;
+typedef struct sab_box sab_box;
+typedef sab_status (*sab_look_fn)(void *ctx, const sab_box *box, double *const *weights);
+typedef struct sab_box_options {
+ size_t struct_size;
+ const double *weights;
+ int32_t (*release)(void *ctx, uint64_t count);
+ uint64_t end;
+} sab_box_options;
+void sab_box_options_init(sab_box_options *options, size_t struct_size);
+sab_status sab_box_new(const char *name, sab_look_fn look, void (*release)(void *ctx), sab_box **box);
+const char *sab_name(void);
+struct DLManagedTensor;
+typedef struct sab_pair {
+ int64_t first;
+ const sab_box *function;
+} sab_pair;
+sab_status sab_pack(const sab_pair *pairs, struct DLManagedTensor *const *tensors);

@@ -1,0 +1,12 @@
+// Generated from the public headers by tools/abi.py: do not edit.
+// clang-format off
+#include "base/guard.h"
+
+extern "C" {
+
+void sab_box_options_init(sab_box_options *options, size_t struct_size) noexcept {
+    static constexpr sab_box_options defaults = SAB_BOX_OPTIONS_INIT;
+    sab::init_options(options, struct_size, defaults);
+}
+
+}  // extern "C"

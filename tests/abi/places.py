@@ -1,0 +1,109 @@
+"""Checks that every constructor of a sampler is wrapped, tested and documented everywhere.
+
+The constructors are the functions `sab_..._sampler_new` of the headers, the places those that
+CONTRIBUTING.md lists under "How to add a sampler". Prints "N passed, N failed".
+"""
+
+import ast
+import functools
+import pathlib
+import re
+import sys
+
+from checks import run_all
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO / "tools"))
+import abi
+
+# Place -> files, and what must stand in one of them for the constructor NAME.
+PLACES = {
+    "C tests": ("tests/c/*_test.c", r"\bNAME\("),
+    "allocation failures": ("tests/c/allocations/*.cpp", r"\bNAME\("),
+    "golden vectors": ("tests/golden/golden.c", r"\bNAME\("),
+    "C++": ("include/sab.hpp", r"\bcreated\(\s*NAME,"),
+    "Python": ("bindings/python/sab/**/*.py", r"\blib\.NAME\("),
+    "Rust": ("bindings/rust/libsab/src/**/*.rs", r"\bsys::NAME\("),
+    "Julia": ("bindings/julia/src/*.jl", r"\bRaw\.NAME\("),
+}
+# Where a constructor need not stand, and why.
+OF_A_PEER = "its order is that of another library, and is tested against that library's"
+EXCEPTIONS = {
+    (
+        "sab_balanced_sampler_new",
+        "golden vectors",
+    ): "no vectors of its order yet",
+    ("sab_load_balancing_batch_sampler_new", "C++"): OF_A_PEER,
+    ("sab_load_balancing_batch_sampler_new", "golden vectors"): OF_A_PEER,
+    ("sab_load_balancing_sampler_new", "C++"): OF_A_PEER,
+    ("sab_load_balancing_sampler_new", "golden vectors"): OF_A_PEER,
+    ("sab_readahead_sampler_new", "C++"): "streams are not in sab.hpp",
+    ("sab_readahead_sampler_new", "Python"): "Python's Stream.readahead() gives the same batches",
+    ("sab_readahead_sampler_new", "golden vectors"): "its batches are those of a stream",
+    ("sab_sharded_sampler_new", "C++"): "it needs a gathering function of the caller's",
+    ("sab_sharded_sampler_new", "golden vectors"): "its order is that of the plan's sampler",
+    ("sab_size_aware_stream_sampler_new", "golden vectors"): "its order is that of the caller",
+    ("sab_torch_sampler_new", "C++"): OF_A_PEER,
+}
+
+
+@functools.cache
+def text_of(pattern: str) -> str:
+    paths = sorted(REPO.glob(pattern))
+    assert paths, f"no file is called {pattern}"
+    return "\n".join(path.read_text() for path in paths)
+
+
+def constructors() -> list[str]:
+    found = [
+        function.name
+        for header in abi.read_headers(REPO / "include")
+        for function in header.of(abi.Function)
+        if function.name.endswith("_sampler_new")
+    ]
+    assert len(found) > 8, found
+    return found
+
+
+def missing(names: list[str]) -> set[tuple[str, str]]:
+    """(constructor, place) where it does not stand."""
+    return {
+        (name, place)
+        for name in names
+        for place, (pattern, words) in PLACES.items()
+        if not re.search(words.replace("NAME", name), text_of(pattern))
+    }
+
+
+def check_places() -> None:
+    found = missing(constructors())
+    unexpected = sorted(found - EXCEPTIONS.keys())
+    assert not unexpected, unexpected
+    needless = sorted(EXCEPTIONS.keys() - found)
+    assert not needless, f"exceptions that are none: {needless}"
+
+
+def check_reference() -> None:
+    """The class of Python that calls a constructor is in the reference."""
+    reference = (REPO / "docs/reference/python.rst").read_text()
+    compat = (REPO / "docs/reference/compat.rst").read_text()
+    wrappers = set()
+    for path in REPO.glob("bindings/python/sab/**/*.py"):
+        module = "sab." + ".".join(path.relative_to(REPO / "bindings/python/sab").parts)[:-3]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and re.search(
+                r"\blib\.sab_\w+_sampler_new\(", ast.unparse(node)
+            ):
+                wrappers.add(node.name)
+                is_listed = f"sab.{node.name}\n" in reference or f"{module}\n" in compat
+                assert is_listed, f"{node.name} of {module} is not in docs/reference"
+    assert len(wrappers) > 8, wrappers
+
+
+def check_a_new_constructor_is_found() -> None:
+    """One that stands nowhere is missing everywhere."""
+    assert len(missing(["sab_none_sampler_new"])) == len(PLACES)
+
+
+if __name__ == "__main__":
+    sys.exit(run_all([check_places, check_reference, check_a_new_constructor_is_found]))

@@ -78,32 +78,31 @@ private:
         const auto end = Clock::now() + timeout_;
         std::vector<uint8_t> told{fine};
         std::string problem;
-        uint64_t came = 0, absent = 0, first_absent = 0;
+        std::vector<uint64_t> absent;
         for (uint64_t rank = 0; rank < world_size_; ++rank) {
             const std::string key = round + std::to_string(rank);
             if (!wait(key, end)) {
-                if (absent++ == 0) first_absent = rank;
+                absent.push_back(rank);
                 continue;
             }
-            ++came;
             const std::vector<uint8_t> value = store_->get(key);
             if (value.size() != size && problem.empty())
                 problem = "rank " + std::to_string(rank) + " gave " + std::to_string(value.size()) +
                           " bytes, rank 0 " + std::to_string(size) + ": they do not call the same";
             told.insert(told.end(), value.begin(), value.end());
         }
-        if (absent > 0) problem = not_come(first_absent, absent - 1);
+        if (!absent.empty()) problem = not_come(absent);
         if (!problem.empty()) {
-            told.assign(1, absent > 0 ? missing : unlike);
+            told.assign(1, absent.empty() ? unlike : missing);
             told.insert(told.end(), problem.begin(), problem.end());
         }
         store_->set(round + "all", told);
         // The store is in this process, which must not go before those that came have heard.
         const auto heard_by = Clock::now() + grace;
-        while (store_->add(round + "heard", 0) < static_cast<int64_t>(came) - 1 &&
-               Clock::now() < heard_by)
+        const auto came = static_cast<int64_t>(world_size_ - absent.size());
+        while (store_->add(round + "heard", 0) < came - 1 && Clock::now() < heard_by)
             std::this_thread::sleep_for(milliseconds(2));
-        if (absent == 0) {
+        if (absent.empty()) {
             for (uint64_t rank = 0; rank < world_size_; ++rank)
                 store_->deleteKey(round + std::to_string(rank));
             store_->deleteKey(round + "all");
@@ -116,7 +115,7 @@ private:
         // Where rank 0 is there, its time counts, which began at most as much later.
         if (!wait(round + "all", begin + timeout_) &&
             (!store_->check({round + "0"}) || !wait(round + "all", begin + 2 * timeout_ + grace)))
-            throw Refusal(SAB_E_TIMEOUT, not_come(0, 0));
+            throw Refusal(SAB_E_TIMEOUT, not_come({0}));
         const std::vector<uint8_t> told = store_->get(round + "all");
         store_->add(round + "heard", 1);
         return told;
@@ -127,12 +126,16 @@ private:
         return what.substr(0, what.find('\n'));
     }
 
-    std::string not_come(uint64_t first, uint64_t more) const {
+    std::string not_come(const std::vector<uint64_t>& ranks) const {
+        constexpr std::size_t shown = 8;
+        std::string names;
+        for (std::size_t i = 0; i < ranks.size() && i < shown; ++i)
+            names += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+        if (ranks.size() > shown) names += " and " + std::to_string(ranks.size() - shown) + " more";
         const auto time = timeout_.count() % 1000 == 0
                               ? std::to_string(timeout_.count() / 1000) + " s"
                               : std::to_string(timeout_.count()) + " ms";
-        return "rank " + std::to_string(first) +
-               (more > 0 ? " and " + std::to_string(more) + " more" : "") + " of " +
+        return std::string(ranks.size() > 1 ? "ranks " : "rank ") + names + " of " +
                std::to_string(world_size_) + " did not come within " + time;
     }
 

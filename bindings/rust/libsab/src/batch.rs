@@ -78,6 +78,7 @@ pub type BatchRef<'a> = Batch<&'a [i64], &'a [i32]>;
 
 impl BatchRef<'_> {
     /// The same batch with copies of its arrays.
+    #[must_use]
     pub fn into_owned(self) -> Batch {
         self.with_arrays(|indices| indices.to_vec(), |lengths| lengths.to_vec())
     }

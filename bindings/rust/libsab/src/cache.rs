@@ -153,6 +153,7 @@ impl Cache {
 
     /// Where the cache is, with passwords; for `redis-server:` that of the server which was
     /// started.
+    #[must_use]
     pub fn url(&self) -> String {
         self.handle.url()
     }
@@ -246,6 +247,7 @@ impl Cache {
     }
 
     /// What the cache has done in this process.
+    #[must_use]
     pub fn stats(&self) -> CacheStats {
         let stats = self.handle.stats();
         CacheStats {

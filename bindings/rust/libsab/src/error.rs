@@ -31,17 +31,20 @@ impl Detail {
     }
 
     /// The whole message.
+    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
     /// The argument or option that was refused, such as `budget` or `sizes[3]`; `None` for a
     /// message of another form.
+    #[must_use]
     pub fn argument(&self) -> Option<&str> {
         self.argument.as_deref()
     }
 
     /// Its value as the message shows it, without quotes.
+    #[must_use]
     pub fn value(&self) -> Option<&str> {
         self.value.as_deref()
     }
@@ -134,6 +137,7 @@ impl Error {
 
     /// What the library says of the failure; `None` for [`Error::Callback`], [`Error::Cancelled`]
     /// and [`Error::Io`].
+    #[must_use]
     pub fn detail(&self) -> Option<&Detail> {
         match self {
             Error::Argument(detail)
@@ -149,11 +153,13 @@ impl Error {
     }
 
     /// [`Detail::argument`] of the detail.
+    #[must_use]
     pub fn argument(&self) -> Option<&str> {
         self.detail()?.argument()
     }
 
     /// [`Detail::value`] of the detail.
+    #[must_use]
     pub fn value(&self) -> Option<&str> {
         self.detail()?.value()
     }

@@ -224,6 +224,7 @@ impl Grouping {
     }
 
     /// The indices of each group's samples.
+    #[must_use]
     pub fn groups(&self) -> impl ExactSizeIterator<Item = &[i64]> + '_ {
         let groups = self.handle.groups();
         groups
@@ -233,27 +234,32 @@ impl Grouping {
     }
 
     /// Where each group begins among the places, and at the end the number of samples.
+    #[must_use]
     pub fn offsets(&self) -> &[i64] {
         self.handle.groups().offsets
     }
 
     /// The sample at each place.
+    #[must_use]
     pub fn permutation(&self) -> &[i64] {
         self.handle.groups().permutation
     }
 
     /// The place of each sample: puts what was computed group by group back in order.
+    #[must_use]
     pub fn inverse(&self) -> &[i64] {
         self.handle.groups().inverse
     }
 
     /// The group of each sample.
+    #[must_use]
     pub fn group_of(&self) -> &[i64] {
         self.handle.groups().group_of
     }
 
     /// The interval, from 0, of a group in each dimension; empty where the groups were given.
     /// `None` for a group that is not there.
+    #[must_use]
     pub fn intervals(&self, group: usize) -> Option<&[i64]> {
         let groups = self.handle.groups();
         (group < groups.offsets.len() - 1)

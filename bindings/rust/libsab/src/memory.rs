@@ -37,7 +37,7 @@ use std::rc::Rc;
 
 use sab_sys as sys;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, BatchRef};
 use crate::error::{BoxError, Error};
 use crate::options::{constants, options, progress_setter, setters, Hook};
 use crate::plan::{Cost, CostTerm};
@@ -369,16 +369,19 @@ impl Peaks {
     }
 
     /// Number of rows.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.handle.columns().peaks.len()
     }
 
     /// Whether there are no rows.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// A row; `None` for a position out of range.
+    #[must_use]
     pub fn get(&self, row: usize) -> Option<Peak<'_>> {
         let columns = self.handle.columns();
         Some(Peak {
@@ -397,6 +400,7 @@ impl Peaks {
     }
 
     /// Numbers of the items that ran out of memory.
+    #[must_use]
     pub fn out_of_memory(&self) -> &[u64] {
         self.handle.columns().out_of_memory
     }
@@ -597,6 +601,7 @@ impl MemoryModel {
     }
 
     /// What it is.
+    #[must_use]
     pub fn info(&self) -> ModelInfo {
         let info = self.handle.info();
         ModelInfo {
@@ -619,6 +624,7 @@ impl MemoryModel {
     }
 
     /// Coefficient, and power of each feature, of each term.
+    #[must_use]
     pub fn terms(&self) -> Vec<(f64, Vec<u32>)> {
         let info = self.info();
         (0..info.term_count).map(|index| self.handle.term(index, info.feature_count)).collect()
@@ -1092,7 +1098,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
     ///
     /// None that is known.
     pub fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
-        self.sampler.held_mut().next().map(|batch| batch.map(|batch| batch.into_owned()))
+        self.sampler.held_mut().next().map(|batch| batch.map(BatchRef::into_owned))
     }
 
     /// Begins another epoch.

@@ -118,6 +118,7 @@ impl PackedSampler {
     }
 
     /// Facts of the packing that no order changes.
+    #[must_use]
     pub fn info(&self) -> PackInfo {
         let info = self.handle.pack_info();
         PackInfo {
@@ -135,6 +136,7 @@ impl PackedSampler {
     }
 
     /// The samples that were left out, by ascending size.
+    #[must_use]
     pub fn skipped(&self) -> Vec<i64> {
         self.handle.pack_skipped()
     }

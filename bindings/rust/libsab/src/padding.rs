@@ -71,7 +71,7 @@ impl<'v, T> PadOptions<'v, T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shapes {
     rank: usize,
-    shapes: Vec<i64>,
+    numbers: Vec<i64>,
     /// Elements before each sample, and of all.
     pub(crate) offsets: Vec<i64>,
 }
@@ -102,7 +102,7 @@ impl Shapes {
                 ))
             })?);
         }
-        Ok(Shapes { rank, shapes: raw::signed(shapes), offsets })
+        Ok(Shapes { rank, numbers: raw::signed(shapes), offsets })
     }
 
     /// Sequences: samples of one dimension.
@@ -115,28 +115,32 @@ impl Shapes {
     }
 
     /// Number of samples.
+    #[must_use]
     pub fn samples(&self) -> usize {
         self.offsets.len() - 1
     }
 
     /// Number of all elements.
+    #[must_use]
     pub fn elements(&self) -> usize {
         self.offsets[self.samples()] as usize
     }
 
     /// Dimensions of a sample.
+    #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
     /// The shape of a sample. `None` for an index out of range.
+    #[must_use]
     pub fn shape(&self, sample: usize) -> Option<Vec<usize>> {
-        let shape = self.shapes.chunks(self.rank).nth(sample)?;
+        let shape = self.numbers.chunks(self.rank).nth(sample)?;
         Some(shape.iter().map(|&size| size as usize).collect())
     }
 
     pub(crate) fn all(&self) -> &[i64] {
-        &self.shapes
+        &self.numbers
     }
 
     /// Stacks samples in one row-major array, each padded at the end of its dimensions to the

@@ -75,7 +75,7 @@ impl Cost {
     }
 }
 
-/// One term of a cost: coefficient * count^count_power * length^length_power.
+/// One term of a cost: coefficient * `count^count_power` * `length^length_power`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostTerm {
     /// Finite, not negative; that of the count alone (powers 1 and 0) may be, as long as no cost
@@ -338,6 +338,7 @@ impl Plan {
     }
 
     /// Facts of the plan that no order changes.
+    #[must_use]
     pub fn info(&self) -> PlanInfo {
         let info = self.handle.info();
         PlanInfo {
@@ -353,11 +354,13 @@ impl Plan {
     }
 
     /// The buckets, in ascending order of size.
+    #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
         (0..self.info().buckets as usize).map(|index| self.handle.bucket(index).into()).collect()
     }
 
     /// The samples that were left out, by ascending size.
+    #[must_use]
     pub fn skipped(&self) -> Vec<i64> {
         self.handle.skipped()
     }
@@ -558,7 +561,7 @@ pub struct Report {
     pub total: f64,
     /// Sum of their padded totals.
     pub padded_total: f64,
-    /// 1 - total / padded_total.
+    /// 1 - total / `padded_total`.
     pub padding: f64,
     /// Mean over steps of largest cost of a rank / mean cost of the ranks; 1: perfect. Cost by
     /// padded total where a closure priced the plan.

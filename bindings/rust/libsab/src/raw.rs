@@ -64,7 +64,7 @@ pub(crate) type Progress<'a, 'f> = &'a RefCell<ProgressFn<'f>>;
 
 // ---- status -------------------------------------------------------------------------------------
 
-/// What a trampoline answers when its closure failed; neither 0, SAB_END nor SAB_OUT_OF_MEMORY.
+/// What a trampoline answers when its closure failed; neither 0, `SAB_END` nor `SAB_OUT_OF_MEMORY`.
 const CLOSURE_FAILED: i32 = 3;
 
 /// How a closure failed.
@@ -176,7 +176,7 @@ impl<F> Guarded<F> {
     }
 
     fn context(&mut self) -> *mut c_void {
-        (self as *mut Self).cast()
+        std::ptr::from_mut(self).cast()
     }
 
     /// Calls the closure; a panic or an error is kept and answered with [`CLOSURE_FAILED`].

@@ -621,6 +621,7 @@ impl<'a> TorchSampler<'a> {
     }
 
     /// The generator, to carry on with it elsewhere.
+    #[must_use]
     pub fn generator(&self) -> [u32; TORCH_GENERATOR_WORDS] {
         certain(self.handle.generator())
     }

@@ -99,11 +99,13 @@ impl<'a> Sizes<'a> {
     }
 
     /// Number of samples.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.handle.count()
     }
 
     /// Whether there are no samples.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -251,18 +253,19 @@ pub(crate) fn of_file<T>(
     make: impl FnOnce(&[u8]) -> Result<T, Error>,
 ) -> Result<T, Error> {
     path_text(path)?; // without a NUL, as wherever the library takes names
+    let name = path.display();
     let refuse = |error: io::Error| {
-        let text = format!("cannot read {path:?}: {error}");
+        let text = format!("cannot read \"{name}\": {error}");
         match error.kind() {
             io::ErrorKind::OutOfMemory => Error::NoMemory(Detail::new(text)),
             kind => Error::Io(io::Error::new(kind, text)),
         }
     };
     if !std::fs::metadata(path).map_err(refuse)?.is_file() {
-        return Err(Error::io(format!("cannot read {path:?}: must be a regular file")));
+        return Err(Error::io(format!("cannot read \"{name}\": must be a regular file")));
     }
     make(&std::fs::read(path).map_err(refuse)?).map_err(|error| match error {
-        Error::Format(detail) => Error::Format(Detail::new(format!("{path:?}: {detail}"))),
+        Error::Format(detail) => Error::Format(Detail::new(format!("\"{name}\": {detail}"))),
         other => other,
     })
 }

@@ -111,11 +111,13 @@ pub enum Content<'a> {
 
 impl<'a> RecordRef<'a> {
     /// What batches count.
+    #[must_use]
     pub fn size(&self) -> f64 {
         self.view.size()
     }
 
     /// Whether it is bytes or a list.
+    #[must_use]
     pub fn content(&self) -> Content<'a> {
         match self.view.bytes() {
             Some(bytes) => Content::Bytes(bytes),
@@ -156,6 +158,7 @@ impl<'a> RecordRef<'a> {
     }
 
     /// A copy.
+    #[must_use]
     pub fn to_record(&self) -> Record {
         let size = self.size();
         match self.content() {
@@ -238,6 +241,7 @@ pub enum Record {
 
 impl Record {
     /// What batches count.
+    #[must_use]
     pub fn size(&self) -> f64 {
         match self {
             Record::Bytes { size, .. } | Record::List { size, .. } => *size,
@@ -525,14 +529,29 @@ impl ReadaheadOptions {
 
 /// A source of one's own that can save where it stands.
 pub trait Source: Send {
-    /// The next record; `None` at the end, and from then on. After an error it goes on where it
-    /// failed.
+    /// The next record; `None` at the end, and from then on. After an error it goes on where it failed.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own, as of all functions here.
     fn next(&mut self) -> Result<Option<Made>, BoxError>;
     /// Goes back to the first record.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
     fn rewind(&mut self) -> Result<(), BoxError>;
-    /// Where it stands.
+    /// The position, as bytes.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
     fn state(&self) -> Result<Vec<u8>, BoxError>;
     /// Goes on where a state was saved.
+    ///
+    /// # Errors
+    ///
+    /// The caller's own.
     fn restore(&mut self, state: &[u8]) -> Result<(), BoxError>;
 }
 
@@ -1098,6 +1117,7 @@ impl Stream {
     }
 
     /// How many files were skipped by [`OnError::Skip`] since the stream was made.
+    #[must_use]
     pub fn skipped(&self) -> u64 {
         self.handle.skipped()
     }

@@ -51,7 +51,7 @@ pub fn info() -> Result<TorchInfo, Error> {
 }
 
 /// A place where the ranks of a job meet, once, at the start, to be told apart and to agree: a
-/// TCPStore of c10d's.
+/// `TCPStore` of c10d's.
 ///
 /// ```no_run
 /// use std::time::Duration;

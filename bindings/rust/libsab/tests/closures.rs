@@ -163,11 +163,13 @@ fn another_thread_cancels_by_a_flag() {
     })
     .join()
     .unwrap();
-    let options =
-        PlanOptions::new().budget(300.0).progress(|_, _| match stop.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        });
+    let options = PlanOptions::new().budget(300.0).progress(|_, _| {
+        if stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
     assert!(matches!(Plan::new(&thousand(), &options), Err(Error::Cancelled)));
 }
 

@@ -183,7 +183,7 @@ fn check(text: &str) -> usize {
             ("case", [name]) => case = Case { name, ..Case::default() },
             ("sizes", sizes) => case.sizes = sizes.iter().copied().map(number).collect(),
             ("sizes_rule", [count, modulus]) => {
-                case.sizes = sizes_by_rule(number(count), number(modulus))
+                case.sizes = sizes_by_rule(number(count), number(modulus));
             }
             ("plan", option) => case.plan.push(option.to_vec()),
             ("pack", option) => case.pack.push(option.to_vec()),
@@ -224,7 +224,7 @@ fn check(text: &str) -> usize {
                 }
                 assert_eq!(
                     (count, format!("{:016x}", digest.0)),
-                    (number(steps), hash.to_string()),
+                    (number(steps), (*hash).to_string()),
                     "{}",
                     case.name
                 );

@@ -303,6 +303,7 @@ struct Group {
 }
 
 impl Group {
+    #[allow(clippy::unnecessary_wraps)] // the type of a closure that gathers
     fn all_gather(&self, rank: u64, mine: &[u8], all: &mut [u8]) -> Result<(), BoxError> {
         self.given.lock().unwrap()[rank as usize] = mine.to_vec();
         self.barrier.wait();
@@ -497,7 +498,7 @@ fn ranks_that_disagree_are_named() {
 
 // ---- ranks at a store ---------------------------------------------------------------------------
 
-/// Where SAB_TORCH_LIBRARY names the LibTorch component.
+/// Where `SAB_TORCH_LIBRARY` names the LibTorch component.
 #[test]
 fn ranks_meet_at_a_store() {
     let second = Duration::from_secs(1);

@@ -615,9 +615,10 @@ fn progress_follows_cancels_and_goes_along() {
     let here = thread::current().id();
     source.set_progress(move |done, total| {
         assert!(done <= total && thread::current().id() == here);
-        match seen.fetch_add(1, Ordering::Relaxed) + 1 == stop.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if seen.fetch_add(1, Ordering::Relaxed) + 1 == stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     });
     let mut stream =

@@ -1,4 +1,4 @@
-//! The LibTorch component, where SAB_TORCH_LIBRARY names it.
+//! The LibTorch component, where `SAB_TORCH_LIBRARY` names it.
 
 use libsab::memory::{find_max_batch, MaxBatchOptions, Probe, StepError};
 use libsab::Error;

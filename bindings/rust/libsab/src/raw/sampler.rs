@@ -183,6 +183,7 @@ impl<'a> SamplerHandle<'a> {
     }
 
     /// The borrow of `self` keeps the indices from being overwritten by the next call.
+    #[allow(clippy::unused_self)]
     fn show(&mut self, batch: &sys::sab_batch) -> BatchRef<'_> {
         // SAFETY: `count` indices that stay valid until the next call on the sampler, which needs
         // `&mut self`.
@@ -315,6 +316,7 @@ pub(super) unsafe fn shown<'a>(batch: &sys::sab_batch) -> BatchRef<'a> {
 }
 
 /// The trampoline of a size closure whose type has no name.
+#[allow(clippy::unnecessary_wraps)] // the type of a field of the options
 fn trampoline_of<F: FnMut(usize) -> Result<f64, BoxError>>(_: &F) -> sys::sab_size_fn {
     Some(size_trampoline::<F>)
 }

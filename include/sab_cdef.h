@@ -1,4 +1,5 @@
 /* Generated from the public headers by tools/abi.py: do not edit. */
+/* sab/base.h */
 enum {
  SAB_OK = 0,
  SAB_END = 1,
@@ -26,6 +27,7 @@ typedef int32_t sab_log_level;
 typedef void (*sab_log_fn)(void *ctx, sab_log_level level, const char *message);
 void sab_set_log_callback(sab_log_fn callback, void *ctx);
 typedef int32_t (*sab_progress_fn)(void *ctx, uint64_t done, uint64_t total);
+/* sab/sizes.h */
 enum {
  SAB_INT8 = 1,
  SAB_INT16 = 2,
@@ -53,6 +55,7 @@ sab_status sab_sizes_callback_new(size_t count, sab_size_fn size, void *ctx, sab
 size_t sab_sizes_count(const sab_sizes *sizes);
 sab_status sab_sizes_get(const sab_sizes *sizes, size_t index, double *size);
 void sab_sizes_free(sab_sizes *sizes);
+/* sab/cost.h */
 enum {
  SAB_COST_PADDED = 0,
  SAB_COST_QUADRATIC = 1,
@@ -67,6 +70,7 @@ typedef struct sab_cost_term {
  uint32_t length_power;
 } sab_cost_term;
 typedef int32_t (*sab_cost_fn)(void *ctx, uint64_t count, double length, double *cost);
+/* sab/plan.h */
 enum {
  SAB_BUCKETS_AUTO = 0,
  SAB_BUCKETS_BOUNDARIES = 1,
@@ -145,6 +149,7 @@ sab_status sab_plan_open(const char *path, sab_plan **plan);
 sab_status sab_plan_write(const sab_plan *plan, void *buffer, size_t capacity, size_t *size);
 sab_status sab_plan_read(const void *data, size_t size, sab_plan **plan);
 void sab_plan_free(sab_plan *plan);
+/* sab/sampler.h */
 enum {
  SAB_LAST_STEP_SPLIT = 0,
  SAB_LAST_STEP_DROP = 1,
@@ -220,12 +225,14 @@ typedef struct sab_report {
  uint64_t target_met;
 } sab_report;
 sab_status sab_plan_report(const sab_plan *plan, const sab_sampler_options *options, sab_progress_fn progress, void *progress_ctx, sab_report *report);
+/* sab/ranks.h */
 sab_status sab_ranks_from_environment(uint64_t *rank, uint64_t *world_size);
 sab_status sab_data_rank(const uint64_t *shape, const int32_t *is_data, size_t axes, uint64_t rank, uint64_t *data_rank, uint64_t *data_world_size);
 typedef int32_t (*sab_all_gather_fn)(void *ctx, const void *mine, size_t size, void *all);
 typedef int32_t (*sab_reduce_fn)(void *ctx, int64_t *values, size_t count);
 sab_status sab_sampler_check_ranks(const sab_sampler *sampler, uint64_t rank, uint64_t world_size, sab_all_gather_fn all_gather, void *ctx);
 sab_status sab_sharded_sampler_new(const sab_sizes *sizes, const sab_plan_options *plan, const sab_sampler_options *options, sab_all_gather_fn all_gather, void *ctx, sab_sampler **sampler);
+/* sab/pack.h */
 enum {
  SAB_PACK_BEST_FIT = 0,
  SAB_PACK_HISTOGRAM = 1,
@@ -260,6 +267,7 @@ typedef struct sab_pack_info {
 sab_status sab_packed_sampler_new(const sab_sizes *sizes, const sab_pack_options *pack, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_pack_get_info(const sab_sampler *sampler, sab_pack_info *info);
 sab_status sab_pack_skipped(const sab_sampler *sampler, int64_t *indices, size_t capacity, size_t *count);
+/* sab/memory.h */
 enum {
  SAB_OUT_OF_MEMORY = 2,
  SAB_MODEL_BATCH = 0,
@@ -445,6 +453,7 @@ sab_status sab_memory_guard_begin(sab_memory_guard *guard);
 sab_status sab_memory_guard_end(sab_memory_guard *guard, const sab_batch *batch, int32_t out_of_memory);
 sab_status sab_memory_guard_get_info(const sab_memory_guard *guard, sab_memory_guard_info *info);
 void sab_memory_guard_free(sab_memory_guard *guard);
+/* sab/compat.h */
 enum {
  SAB_TORCH_SHUFFLE_NONE = 0,
  SAB_TORCH_SHUFFLE_ALL = 1,
@@ -486,8 +495,10 @@ typedef struct sab_load_balancing_options {
 void sab_load_balancing_options_init(sab_load_balancing_options *options, size_t struct_size);
 sab_status sab_load_balancing_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
 sab_status sab_load_balancing_batch_sampler_new(const sab_sizes *complexity, const sab_load_balancing_options *balancing, const sab_sampler_options *options, sab_sampler **sampler);
+/* sab/files.h */
 sab_status sab_sizes_npy_new(const char *path, sab_sizes **sizes);
 sab_status sab_sizes_npy_read(const void *data, size_t size, sab_sizes **sizes);
+/* sab/balance.h */
 enum {
  SAB_PARTITION_KARMARKAR_KARP = 0,
  SAB_PARTITION_LONGEST_FIRST = 1,
@@ -542,6 +553,7 @@ typedef struct sab_balance_report {
  double least_time;
 } sab_balance_report;
 sab_status sab_sampler_balance_report(sab_sampler *sampler, sab_progress_fn progress, void *progress_ctx, sab_balance_report *report);
+/* sab/steps.h */
 typedef int32_t (*sab_batch_increase_fn)(void *ctx, uint64_t epoch, uint64_t current, int64_t *increase);
 sab_status sab_grow_batch(sab_batch_increase_fn increase, void *ctx, uint64_t epoch, uint64_t current, uint64_t maximum, uint64_t *batch_size);
 sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint64_t period, uint64_t maximum, uint64_t *batch_size);
@@ -558,6 +570,7 @@ typedef struct sab_chunked_step_options {
 void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size);
 sab_status sab_chunked_step(sab_probe *probe, uint64_t count, const sab_chunked_step_options *options, uint64_t *chunk_size);
 sab_status sab_memory_guard_step(sab_memory_guard *guard, const sab_batch *batch, const sab_chunked_step_options *options);
+/* sab/stream.h */
 enum {
  SAB_RECORD_BYTES = 0,
  SAB_RECORD_LIST = 1,
@@ -682,6 +695,7 @@ sab_status sab_pack_stream_new(sab_stream *source, const sab_pack_stream_options
 sab_status sab_readahead_sampler_new(sab_stream *source, const sab_readahead_stream_options *options, sab_sampler **sampler);
 sab_status sab_sampler_stream(sab_sampler *sampler, sab_stream **stream);
 sab_status sab_prefetch_stream_new(sab_stream *source, uint64_t buffer_size, sab_stream **stream);
+/* sab/group.h */
 enum {
  SAB_THRESHOLDS_LEAST_TOTAL = 0,
  SAB_THRESHOLDS_LEAST_WORST = 1,
@@ -773,6 +787,7 @@ sab_status sab_pad(const sab_ragged *samples, const int64_t *indices, size_t cou
 sab_status sab_unpad(const void *padded, const int64_t *shape, const int64_t *indices, size_t count, const sab_pad_options *options, const sab_ragged *samples);
 typedef int32_t sab_mask_rule;
 sab_status sab_length_mask(const int64_t *lengths, size_t count, const int64_t *shape, size_t dimensions, sab_mask_rule rule, uint8_t *mask);
+/* sab/cache.h */
 enum {
  SAB_CACHE_DEGRADE = 0,
  SAB_CACHE_ERROR = 1,
@@ -829,6 +844,7 @@ sab_status sab_cache_get_stats(const sab_cache *cache, sab_cache_stats *stats);
 const void *sab_cache_value_data(const sab_cache_value *value, size_t *size);
 void sab_cache_value_free(sab_cache_value *value);
 void sab_cache_free(sab_cache *cache);
+/* sab/torch.h */
 struct DLManagedTensor;
 sab_status sab_torch_open(const char *path);
 typedef struct sab_torch_info {

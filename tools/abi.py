@@ -145,6 +145,7 @@ class Header:
     includes: tuple[str, ...]  # rooms
     declarations: tuple[Declaration, ...]
     initializers: frozenset[str]  # names of the _INIT macros
+    option: str = ""  # the macro that is 0 in a build without this header, such as SAB_WITH_CACHE
 
     def of(self, kind: type[Kind]) -> list[Kind]:
         return [each for each in self.declarations if isinstance(each, kind)]
@@ -318,6 +319,10 @@ class Parser:
             return
         if include := re.fullmatch(r'#include "sab/(\w+)\.h"', text):
             self.includes.append(include[1])
+        elif option := re.fullmatch(r"#ifndef (SAB_WITH_\w+)", text):
+            self.pending = ""
+            self.expect(f"#define {option[1]} 1")
+            self.expect("#endif")
         elif re.match(r"#if(def)? ", text):
             self.conditional(token)
         elif macro := re.fullmatch(r"#define (SAB_\w+_INIT) \{.*\}", text):
@@ -438,15 +443,21 @@ class Parser:
 
 def read_headers(include: pathlib.Path) -> list[Header]:
     """The headers that sab.h includes, in that order; fails when it leaves out one of sab/*.h."""
-    rooms = re.findall(r'^#include "sab/(\w+)\.h"', (include / "sab.h").read_text(), re.MULTILINE)
+    found = re.findall(
+        r'(?:^#if (SAB_WITH_\w+)\n)?^#include "sab/(\w+)\.h"',
+        (include / "sab.h").read_text(),
+        re.MULTILINE,
+    )
+    rooms = [room for _, room in found]
     missing = {path.stem for path in (include / "sab").glob("*.h")} - set(rooms)
     if missing:
         raise HeaderError(f"sab.h: does not include {', '.join(sorted(missing))}")
     types: set[str] = set()
     headers = []
-    for room in rooms:
+    for option, room in found:
         name = f"sab/{room}.h"
-        headers.append(Parser(name, (include / name).read_text(), types).header())
+        header = Parser(name, (include / name).read_text(), types).header()
+        headers.append(dataclasses.replace(header, option=option))
     check_rules(headers)
     return headers
 
@@ -521,6 +532,8 @@ def debian_symbols(library: Library) -> str:
 
 
 def declarations_of(header: Header) -> Iterator[str]:
+    if header.declarations:
+        yield f"/* sab/{header.room}.h */"
     constants = header.of(Constant)
     if constants:
         yield "enum {"
@@ -543,9 +556,15 @@ def declarations_of(header: Header) -> Iterator[str]:
 
 
 def declarations_file(library: Library) -> str:
-    """Declarations without a preprocessor's lines: for cffi, LuaJIT, koffi and the like."""
+    """Declarations without a preprocessor's lines: for cffi, LuaJIT, koffi and the like. CMake
+    removes the headers that a build does not have, by the comments with their names."""
     lines = [line for header in library.headers for line in declarations_of(header)]
     return "\n".join([f"/* {NOTICE} */", *lines, ""])
+
+
+def where_built(header: Header, lines: list[str]) -> list[str]:
+    """The lines under the condition that the build has this header."""
+    return [f"#if {header.option}", *lines, "#endif"] if header.option and lines else lines
 
 
 def init_functions(library: Library) -> str:
@@ -558,18 +577,20 @@ def init_functions(library: Library) -> str:
         'extern "C" {',
     ]
     for header in library.headers:
+        bodies = []
         for function in header.of(Function):
             if not function.name.endswith("_init"):
                 continue
             struct = function.name.removesuffix("_init")
             value = function.signature.parameters[0].name
-            lines += [
+            bodies += [
                 "",
                 f"{declare_function(function.signature, function.name)} noexcept {{",
                 f"    static constexpr {struct} defaults = {struct.upper()}_INIT;",
                 f"    sab::init_options({value}, struct_size, defaults);",
                 "}",
             ]
+        lines += where_built(header, bodies)
     return "\n".join([*lines, "", '}  // extern "C"', ""])
 
 
@@ -602,12 +623,14 @@ extern const std::size_t first_size;  // a struct without a row does not link
 def first_sizes(library: Library) -> str:
     rows = []
     for header in library.headers:
+        of_header = []
         for struct in header.of(Struct):
             if struct.can_grow:
                 first = [field for field in struct.fields if since(field.documentation) is None]
                 if struct.fields[: len(first)] != tuple(first):
                     raise HeaderError(f"{struct.name}: a field without @since behind one with it")
-                rows.append(f"SAB_FIRST_RELEASED({struct.name}, {first[-1].name})")
+                of_header.append(f"SAB_FIRST_RELEASED({struct.name}, {first[-1].name})")
+        rows += where_built(header, of_header)
     tail = [
         "// NOLINTEND(bugprone-sizeof-expression)",
         "",
@@ -745,7 +768,7 @@ def rust(library: Library, include: pathlib.Path, current: str) -> str | None:
         output = pathlib.Path(folder, "bindings.rs")
         options = [
             "--allowlist-item=sab_.*|SAB_.*",
-            "--blocklist-item=SAB_API|SAB_H|SAB_[A-Z]+_H|SAB_NOEXCEPT|SAB_.*_INIT",
+            "--blocklist-item=SAB_API|SAB_H|SAB_[A-Z]+_H|SAB_NOEXCEPT|SAB_.*_INIT|SAB_WITH_.*",
             "--default-enum-style=consts", "--default-macro-constant-type=signed", "--use-core",
             "--formatter=prettyplease", "--rust-target=1.77", "--rust-edition=2021",
             "--no-doc-comments", f"--raw-line=// {NOTICE}", f"--raw-line={mark}",

@@ -6,15 +6,10 @@ set -euo pipefail
 prefix=$(realpath "$1") programs=$(realpath "$2") scratch=$3
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/abi.sh"
+. "$here/../../cmake/setup.sh"
 rm -rf "$scratch" && mkdir -p "$scratch"
 scratch=$(realpath "$scratch")
-libdir=$(dirname "$(find "$prefix" -name libsab.so)")
-passed=0 failed=0
-check() { # check WHAT COMMAND...
-  local what=$1
-  shift
-  if "$@" > "$scratch/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAILED $what" && tail -30 "$scratch/log"; fi
-}
+libdir=$(libdir_of "$prefix")
 python() { /usr/bin/python3 -B "$@"; }
 found() { # found COMMAND...: the command must end with status 1; 2 would be a fault of the test
   local status=0
@@ -81,7 +76,7 @@ grow() {
   cmake -S "$source" -B "$scratch/grown" -G Ninja -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -w" > /dev/null
   ninja -C "$scratch/grown" --quiet sab sab_static
   cmake --install "$scratch/grown" --prefix "$scratch/prefix" > /dev/null
-  grown=$(dirname "$(find "$scratch/prefix" -name libsab.so)")
+  grown=$(libdir_of "$scratch/prefix")
   cmake -S "$here/../c" -B "$scratch/later" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_C_FLAGS=-Wno-missing-field-initializers > /dev/null
   # Without the tests of base, which look at what lies behind the structs.
   tests=(sizes_test plan_test sampler_test sampler_budget_test compat_test balance_test pack_test memory_model_test memory_max_batch_test steps_test stream_test group_test group_padding_test)
@@ -100,5 +95,4 @@ done
 [ "$releases" -gt 0 ] || echo "no release yet: no baseline to compare with"
 rehearse
 grow
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary

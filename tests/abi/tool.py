@@ -78,7 +78,7 @@ def check_expected_files() -> None:
         written = [path.relative_to(root) for path in root.glob("src/**/*.*")]
         written += [pathlib.Path("debian/libsab0.symbols"), pathlib.Path("include/sab_cdef.h")]
         written += [path.relative_to(root) for path in root.glob("docs/reference/c/*")]
-        assert len(written) == 7, written
+        assert len(written) == 8, written
         for path in written:
             (root / path).unlink()
         status, said = tool(root)
@@ -144,7 +144,7 @@ def check_rules() -> None:
             assert status == 1 and said.startswith(message), said
     with tempfile.TemporaryDirectory() as folder:
         root = copy(folder)
-        edit(root / "include/sab.h", '#include "sab/extra.h"\n', "")
+        edit(root / "include/sab.h", '#if SAB_WITH_EXTRA\n#include "sab/extra.h"\n#endif\n', "")
         assert tool(root, "--check") == (1, "sab.h: does not include extra\n")
         edit(root / "include/sab.h", "base.h", "extra.h")
         edit(

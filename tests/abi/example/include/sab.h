@@ -4,7 +4,10 @@
 #ifndef SAB_H
 #define SAB_H
 
+#include "sab/features.h"
 #include "sab/base.h"
+#if SAB_WITH_EXTRA
 #include "sab/extra.h"
+#endif
 
 #endif

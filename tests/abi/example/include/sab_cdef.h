@@ -1,4 +1,5 @@
 /* Generated from the public headers by tools/abi.py: do not edit. */
+/* sab/base.h */
 enum {
  SAB_OK = 0,
  SAB_E_ARGUMENT = -1,
@@ -15,9 +16,14 @@ typedef struct sab_box_options {
 void sab_box_options_init(sab_box_options *options, size_t struct_size);
 sab_status sab_box_new(const char *name, sab_look_fn look, void (*release)(void *ctx), sab_box **box);
 const char *sab_name(void);
+/* sab/extra.h */
 struct DLManagedTensor;
 typedef struct sab_pair {
  int64_t first;
  const sab_box *function;
 } sab_pair;
+typedef struct sab_thing {
+ size_t struct_size;
+} sab_thing;
+void sab_thing_init(sab_thing *thing, size_t struct_size);
 sab_status sab_pack(const sab_pair *pairs, struct DLManagedTensor *const *tensors);

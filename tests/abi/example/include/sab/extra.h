@@ -21,6 +21,19 @@ typedef struct sab_pair {
     const sab_box *function; /**< a reserved word of Julia */
 } sab_pair;
 
+/** A thing that grows. */
+typedef struct sab_thing {
+    size_t struct_size; /**< set by SAB_THING_INIT */
+} sab_thing;
+#define SAB_THING_INIT {sizeof(sab_thing)}
+
+/** Sets the defaults.
+ *
+ * @param thing        filled
+ * @param struct_size  sizeof(sab_thing)
+ */
+SAB_API void sab_thing_init(sab_thing *thing, size_t struct_size) SAB_NOEXCEPT;
+
 /** Packs boxes.
  *
  * @param pairs    what to pack

@@ -22,6 +22,9 @@ extern const std::size_t first_size;  // a struct without a row does not link
 
 // NOLINTBEGIN(bugprone-sizeof-expression): some of the fields are pointers
 SAB_FIRST_RELEASED(sab_box_options, release)
+#if SAB_WITH_EXTRA
+SAB_FIRST_RELEASED(sab_thing, struct_size)
+#endif
 // NOLINTEND(bugprone-sizeof-expression)
 
 #undef SAB_FIRST_RELEASED

@@ -43,6 +43,15 @@ struct sab_pair
     function_::Ptr{sab_box}
 end
 
+
+mutable struct sab_thing <: Struct
+    struct_size::Csize_t
+    sab_thing() = new()
+end
+
+const _sab_thing_init = Ref(C_NULL)
+sab_thing_init(thing, struct_size) = ccall(_sab_thing_init[], Cvoid, (Ptr{sab_thing}, Csize_t), thing, struct_size)
+init(thing::sab_thing) = sab_thing_init(thing, sizeof(thing))
 const _sab_pack = Ref(C_NULL)
 sab_pack(pairs, tensors) = ccall(_sab_pack[], sab_status, (Ptr{sab_pair}, Ptr{Ptr{DLManagedTensor}}), pairs, tensors)
 
@@ -54,6 +63,7 @@ function load(library)
     _sab_box_options_init[] = dlsym(library, :sab_box_options_init)
     _sab_box_new[] = dlsym(library, :sab_box_new)
     _sab_name[] = dlsym(library, :sab_name)
+    _sab_thing_init[] = something(dlsym(library, :sab_thing_init; throw_error=false), C_NULL)
     _sab_pack[] = something(dlsym(library, :sab_pack; throw_error=false), C_NULL)
 end
 

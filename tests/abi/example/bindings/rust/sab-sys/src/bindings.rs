@@ -1,1 +1,1 @@
-// SHA-256 of include/sab_cdef.h: af35d07cbf1fef37aba02c620cf4228f4e66036f5fd9894114235988274bca94
+// SHA-256 of include/sab_cdef.h: 5d57cc6c277fc2ed3370133af5396e3710547f9ea470097b77851813e3fc1af7

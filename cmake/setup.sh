@@ -14,7 +14,8 @@ need_packages() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
 }
 
-# The mirror of Debian that this machine installs from, by sources of either form; nothing where there is none.
+# The mirror of Debian that this machine installs from, by sources of either form; nothing where
+# there is none.
 debian_mirror() {
   cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2> /dev/null | sed 's/#.*//' | grep -oE 'https?://[^ ]*/debian/?( |$)' | head -n 1 | tr -d ' ' || true
 }
@@ -47,7 +48,8 @@ libdir_of() {
   dirname "$(find "$1" -name libsab.so | head -n 1)"
 }
 
-# check NAME COMMAND...: runs the command and counts it; prints its output and NAME when it failed. summary: prints the counts, and fails if any failed.
+# check NAME COMMAND...: runs the command and counts it; prints its output and NAME when it failed.
+# summary: prints the counts, and fails if any failed.
 passed=0 failed=0
 check() {
   local name=$1 output

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs C tests against an installed libsab, found by find_package and by pkg-config: run.sh PREFIX SCRATCH. Leaves out those with
-# the label slow; ctest in the build of libsab runs all.
+# Builds and runs C tests against an installed libsab, found by find_package and by pkg-config:
+# run.sh PREFIX SCRATCH. Leaves out those with the label slow; ctest in the build of libsab runs all.
 set -euo pipefail
 prefix=$1 scratch=$2
 here=$(cd "$(dirname "$0")" && pwd)

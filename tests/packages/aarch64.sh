@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Cross-compiles the library and the C tests for 64-bit ARM in a chroot of bookworm, and runs golden vectors and tests there by qemu: aarch64.sh SCRATCH, by root.
-# What qemu-user cannot do is left out: processes that are killed or stopped, fork among threads, or close the standard streams.
+# Cross-compiles the library and the C tests for 64-bit ARM in a chroot of bookworm, and runs golden
+# vectors and tests there by qemu: aarch64.sh SCRATCH, by root.
+# What qemu-user cannot do is left out: processes that are killed or stopped, fork among threads, or
+# close the standard streams.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"
 root=$scratch/aarch64

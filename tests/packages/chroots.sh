@@ -1,4 +1,5 @@
-# Sourced by the scripts beside it with their arguments, SCRATCH first: Debian in a folder, for root. Needs debootstrap. Sets `repo` (the checkout) and `scratch`.
+# Sourced by the scripts beside it with their arguments, SCRATCH first: Debian in a folder, for
+# root. Needs debootstrap. Sets `repo` (the checkout) and `scratch`.
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 scratch=$(mkdir -p "$1/ccache" && cd "$1" && pwd)
 . "$repo/cmake/setup.sh"
@@ -26,7 +27,8 @@ fresh_chroot() {
   in_chroot "$2" apt-get update -qq
 }
 
-# in_chroot DIRECTORY COMMAND...: everything that it mounts and starts ends with it. All chroots share one folder of ccache.
+# in_chroot DIRECTORY COMMAND...: everything that it mounts and starts ends with it. All chroots
+# share one folder of ccache.
 in_chroot() {
   unshare --mount --pid --fork --kill-child sh -euc 'mount --bind "$1" "$2/ccache"; mount -t proc proc "$2/proc"; root=$2; shift 2; exec chroot "$root" "$@"' sh \
     "$scratch/ccache" "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive CCACHE_DIR=/ccache "${@:2}"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Builds the library and what it needs for musl in a chroot of bookworm, by the clang and libc++ of zig, and runs golden vectors and C tests there, all static
-# and with libsab.so: musl.sh SCRATCH, by root. The C++ test that throws is left out with libsab.so, since zig puts a C++ runtime into each file that it links. So are those that fork among
-# threads: malloc is zig's own here, not musl's, and its locks are not for that.
+# Builds the library and what it needs for musl in a chroot of bookworm, by the clang and libc++ of
+# zig, and runs golden vectors and C tests there, all static and with libsab.so: musl.sh SCRATCH, by
+# root. The C++ test that throws is left out with libsab.so, since zig puts a C++ runtime into each
+# file that it links. So are those that fork among threads: malloc is zig's own here, not musl's,
+# and its locks are not for that.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"
 root=$scratch/musl

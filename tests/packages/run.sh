@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian packages of what is committed here in a clean chroot of each suite, checks them with lintian, and tests them installed in a fresh one:
+# Builds the Debian packages of what is committed here in a clean chroot of each suite, checks them
+# with lintian, and tests them installed in a fresh one:
 # run.sh SCRATCH [SUITE...], by root. The packages lie in SCRATCH/SUITE-packages.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"

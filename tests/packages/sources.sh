@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Whether what is released as source has all of the core in it: sources.sh SDIST SCRATCH. The crate is packed here. Prints "N passed, N failed".
+# Whether what is released as source has all of the core in it: sources.sh SDIST SCRATCH. The crate
+# is packed here. Prints "N passed, N failed".
 set -euo pipefail
 repo=$(cd "$(dirname "$0")/../.." && pwd)
 . "$repo/cmake/setup.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Cross-compiles the library and the C tests for 64-bit Windows in a chroot of bookworm, and runs golden vectors and tests there by wine: windows.sh SCRATCH, by root.
+# Cross-compiles the library and the C tests for 64-bit Windows in a chroot of bookworm, and runs
+# golden vectors and tests there by wine: windows.sh SCRATCH, by root.
 set -euo pipefail
 . "$(dirname "$0")/chroots.sh"
 root=$scratch/windows

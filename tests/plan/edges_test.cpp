@@ -1,6 +1,5 @@
 /// The cuts of a sorted order against slow and obvious ways to find them.
 #include "plan/edges.h"
-#include "cost/cost.h"
 #include "plan/least_cuts.h"
 #include "plan/plan.h"
 
@@ -131,24 +130,6 @@ TEST(RoundUp, IsAMultipleAndNeverBelowTheLength) {
         const auto length = static_cast<double>(random() >> (11 + random() % 52));
         for (const double multiple : {0.1, 0.3, 1.0, 7.0, 1e6})
             ASSERT_GE(round_up(length, multiple), length) << multiple;
-    }
-}
-
-TEST(Cost, LargestCount_IsTheLargestThatFits) {
-    std::mt19937 random(4);
-    std::uniform_real_distribution<double> real(0.01, 100);
-    for (int round = 0; round < 3000; ++round) {
-        const Cost cost(round % 3,
-                        round % 3 == SAB_COST_POLYNOMIAL
-                            ? std::vector<double>{real(random), real(random), real(random), 0.01}
-                            : std::vector<double>{},
-                        nullptr, nullptr);
-        const double length = real(random), budget = real(random) * real(random) * real(random);
-        const uint64_t limit = 1 + random() % 100000;
-        const uint64_t count = cost.largest_count(length, budget, limit);
-        ASSERT_LE(count, limit);
-        if (count > 0) ASSERT_LE(cost(count, length), budget);
-        if (count < limit) ASSERT_GT(cost(count + 1, length), budget);
     }
 }
 

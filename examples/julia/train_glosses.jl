@@ -1,10 +1,15 @@
 # In the documentation, with arguments: 5000
-# Trains a small model to tell the part of speech of a WordNet gloss, one epoch with static batches and one with libsab's.
+# Trains a small model to predict the part of speech of a WordNet gloss: one epoch with static
+# batches, and one with batches of libsab.
 #
-# Both see the same glosses, model, seed, learning rule and average number of glosses a step; only the batches differ. The model, in plain Julia: embeddings of the words, their mean under
-# weights that a small attention learns, a linear layer, softmax; gradients by hand. Padding is computed on, as on a device: what is padded takes its time.
+# Both have the same glosses, model, seed, optimizer and average number of glosses a step; only the
+# batches differ. The model is in plain Julia, with gradients by hand: embeddings of the words,
+# their mean with weights of a small attention, a linear layer, softmax. Padding takes computing
+# time, as on a device.
 #
-#     julia --project=bindings/julia examples/julia/train_glosses.jl [NUMBER OF GLOSSES]        (Debian: wordnet-base)
+#     julia --project=bindings/julia examples/julia/train_glosses.jl [NUMBER OF GLOSSES]
+#
+# The glosses are those of Debian's package wordnet-base.
 
 using LinearAlgebra: BLAS, mul!
 using Printf: @printf
@@ -19,12 +24,13 @@ const WIDTH = 48
 function glosses(folder = "/usr/share/wordnet")
     found = Tuple{String,Int}[]
     for (part, name) in enumerate(PARTS), line in eachline(joinpath(folder, "data.$name"))
-        startswith(line, "  ") || push!(found, (lowercase(split(line, "| "; limit = 2)[2]), part)) # but the licence at the top
+        # Without the licence at the top.
+        startswith(line, "  ") || push!(found, (lowercase(split(line, "| "; limit = 2)[2]), part))
     end
     return found
 end
 
-"Numbers of the words, from 2, as they are first seen; 1 is padding."
+"Numbers of the words, from 2, in the order in which they first appear; 1 is padding."
 function numbered(texts)
     ids = Dict{SubString{String},Int32}()
     return [Int32[2 + get!(ids, word, Int32(length(ids))) % (WORDS - 1) for word in split(text)] for text in texts]
@@ -51,7 +57,10 @@ function forward(model, words)
     return seen, hidden, weights, means, model.tell * means .+ model.bias
 end
 
-"The loss of a batch and its gradients; those of the embedding are in `places`, a column for each place of the batch."
+"""
+The loss of a batch and its gradients. Those of the embedding are in `places`, a column for each
+place of the batch.
+"""
 function gradients(model, words, parts)
     length_, count = size(words)
     seen, hidden, weights, means, logits = forward(model, words)
@@ -72,7 +81,7 @@ function gradients(model, words, parts)
     return loss, rest, model.hidden' * of_hidden
 end
 
-"AdaGrad: each number by its own past gradients."
+"AdaGrad: the step of each number depends on its own past gradients."
 function step!(model, past, words, rest, places, rate = 0.05f0)
     for name in keys(rest)
         gradient = rest[name]
@@ -92,20 +101,20 @@ end
 # ---- Training ----
 
 # [run]
-"Trains on batches of indices; gives seconds, padding, and accuracy on the test batches."
+"Trains on batches of indices. Returns seconds, padding, and accuracy on the test batches."
 function run(batches, words, parts, test)
     model = new_model(MersenneTwister(0))
     past = map(zero, model)
     real = padded = 0
     seconds = @elapsed for indices in batches
-        data = SAB.pad(words[indices]; value = Int32(1))
+        data = pad(words[indices]; value = Int32(1))
         _, rest, places = gradients(model, data, parts[indices])
         step!(model, past, data, rest, places)
         real += sum(length, words[indices])
         padded += length(data)
     end
     right = sum(test) do indices
-        logits = forward(model, SAB.pad(words[indices]; value = Int32(1)))[end]
+        logits = forward(model, pad(words[indices]; value = Int32(1)))[end]
         count(argmax(logits[:, column]) == parts[index] for (column, index) in enumerate(indices))
     end
     return seconds, 1 - real / padded, right / sum(length, test)
@@ -120,14 +129,14 @@ function main(count)
     sizes = length.(words)
     held_out = length(sizes) ÷ 10
     train = (held_out + 1):length(sizes)
-    test = [batch.indices for batch in SAB.SequentialSampler(SAB.Plan(sizes[1:held_out]; budget = 4096))]
+    test = [batch.indices for batch in SequentialSampler(Plan(sizes[1:held_out]; budget = 4096))]
 
     # [batches]
     static_size = 64
     static = collect(Iterators.partition(shuffle(MersenneTwister(1), train), static_size))
-    # The budget that gives as many glosses a step on average.
-    plan = SAB.Plan(sizes[train]; budget = static_size * sum(sizes[train]) / length(train) * 1.02)
-    ours = [train[batch.indices] for batch in SAB.BucketSampler(plan; seed = 0)]
+    # The budget with the same average number of glosses a step.
+    plan = Plan(sizes[train]; budget = static_size * sum(sizes[train]) / length(train) * 1.02)
+    ours = [train[batch.indices] for batch in BucketSampler(plan; seed = 0)]
     # [end]
 
     run(static[1:min(3, end)], words, parts, test[1:1]) # compiles

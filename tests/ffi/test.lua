@@ -84,13 +84,13 @@ local function sampler_of(case)
     return sab.new("sab_sampler", "sab_torch_sampler_new", plan(), set(sab.options("sab_torch_sampler_options"), case.option))
   end
   local options = set(sab.options("sab_sampler_options"), case.option)
-  if kind == "bucket" then return sab.new("sab_sampler", "sab_bucket_sampler_new", plan(), options) end
-  if kind == "sequential" then return sab.new("sab_sampler", "sab_sequential_sampler_new", plan(), options) end
   if kind == "size_aware" then
     return sab.new("sab_sampler", "sab_size_aware_sampler_new", nil, case.count, sizes, tonumber(case.sampler[3]), options)
   end
-  assert(kind == "packed", kind)
-  return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_pack_options"), case.pack), options)
+  if kind == "packed" then
+    return sab.new("sab_sampler", "sab_packed_sampler_new", sizes, set(sab.options("sab_pack_options"), case.pack), options)
+  end
+  return sab.new("sab_sampler", "sab_" .. kind .. "_sampler_new", plan(), options)
 end
 
 local function equal(got, count, words)

@@ -56,11 +56,9 @@ function samplerOf(its) {
   const [kind, most] = its.sampler;
   if (kind === 'torch') return make('sab_torch_sampler_new', plan(), by('sab_torch_sampler_options', its.option));
   const walk = by('sab_sampler_options', its.option);
-  if (kind === 'bucket') return make('sab_bucket_sampler_new', plan(), walk);
-  if (kind === 'sequential') return make('sab_sequential_sampler_new', plan(), walk);
   if (kind === 'size_aware') return make('sab_size_aware_sampler_new', null, its.sizes.length, sizes, Number(most), walk);
-  assert.equal(kind, 'packed');
-  return make('sab_packed_sampler_new', sizes, by('sab_pack_options', its.pack), walk);
+  if (kind === 'packed') return make('sab_packed_sampler_new', sizes, by('sab_pack_options', its.pack), walk);
+  return make(`sab_${kind}_sampler_new`, plan(), walk);
 }
 
 function digestOf(epoch) {

@@ -870,8 +870,7 @@ def test_golden_vectors(case):
     else:
         with pytest.warns() if case["name"] == "boundaries_skip" else contextlib.nullcontext():
             plan = sab.plan(case["sizes"], **options)
-        kind = {"bucket": sab.BucketSampler, "sequential": sab.SequentialSampler}[case["kind"][0]]
-        sampler = kind(plan, **case["option"])
+        sampler = getattr(sab, case["kind"][0].title() + "Sampler")(plan, **case["option"])
     for epoch, expected in case["epochs"]:
         sampler.set_epoch(epoch)
         batches = walk(sampler)

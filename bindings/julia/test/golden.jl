@@ -33,10 +33,7 @@ function golden_sampler(case)
         return SAB.PackedSampler(sizes, capacity; given..., walk...)
     end
     plan = SAB.Plan(sizes; golden_keywords(case.plan)...)
-    kind == "bucket" && return SAB.BucketSampler(plan; walk...)
-    kind == "sequential" && return SAB.SequentialSampler(plan; walk...)
-    kind == "torch" && return SAB.TorchSampler(plan; walk...)
-    error("unknown sampler $kind")
+    return getfield(SAB, Symbol(titlecase(kind), "Sampler"))(plan; walk...)
 end
 
 hash_word(hash, word) = foldl((hash, byte) -> (hash ⊻ byte) * 0x00000100000001b3, reinterpret(UInt8, [htol(UInt64(word))]); init = hash)

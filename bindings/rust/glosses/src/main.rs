@@ -110,7 +110,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(variables: VarBuilder) -> Result<Self> {
+    fn new(variables: &VarBuilder) -> Result<Self> {
         Ok(Model {
             embedding: embedding(VOCABULARY, WIDTH, variables.pp("embedding"))?,
             hidden: linear(WIDTH, WIDTH, variables.pp("hidden"))?,
@@ -195,7 +195,7 @@ fn main() -> Result<()> {
         let report = plan.report(&SamplerOptions::new().seed(1))?;
         let device = Device::Cpu;
         let variables = VarMap::new();
-        let model = Model::new(VarBuilder::from_varmap(&variables, DType::F32, &device))?;
+        let model = Model::new(&VarBuilder::from_varmap(&variables, DType::F32, &device))?;
         let seconds = train(&model, &variables, &training, &plan, &device)?;
         let accuracy = accuracy(&model, &test, &device)?;
         println!(

@@ -30,6 +30,15 @@ constants! {
 options! {
 /// Method and limits of a [`partition`]. By default Karmarkar-Karp, any number of items a part, no
 /// cap.
+///
+/// ```
+/// use libsab::{partition, PartitionOptions};
+///
+/// let tokens = [4.0, 3.0, 2.0, 1.0];
+/// let options = PartitionOptions::new().equal_counts(true).capacity(&tokens, 6.0);
+/// assert_eq!(partition(&[16.0, 9.0, 4.0, 1.0], 2, &options)?.len(), 4);
+/// # Ok::<(), libsab::Error>(())
+/// ```
 pub struct PartitionOptions<'f>: sab_partition_options {
     weights: Option<&'f [f64]>,
     progress: Hook<ProgressFn<'f>>,

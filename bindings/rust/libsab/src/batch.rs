@@ -1,4 +1,14 @@
 /// One batch; `I` is how its indices are held and `L` its cumulative lengths, owned by default.
+///
+/// ```
+/// use libsab::{Plan, PlanOptions, SamplerOptions, SequentialSampler, Sizes};
+///
+/// let plan = Plan::new(&Sizes::from_vec(vec![3u8, 5])?, &PlanOptions::new().batch_size(2))?;
+/// let mut sampler = SequentialSampler::new(&plan, &SamplerOptions::new())?;
+/// let batch = sampler.next().unwrap()?;
+/// assert_eq!((batch.indices, batch.total, batch.padded_total), (vec![0, 1], 8.0, 10.0));
+/// # Ok::<(), libsab::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Batch<I = Vec<i64>, L = Vec<i32>> {

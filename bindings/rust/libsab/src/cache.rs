@@ -8,7 +8,7 @@ use crate::error::{BoxError, Error};
 use crate::options::{constants, options, setters};
 use crate::raw::{CacheHandle, CacheValueHandle};
 
-/// What to do when the place where values are kept is out of reach.
+/// Behaviour when the store is unreachable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CacheFailure {
@@ -28,7 +28,13 @@ constants! {
 }
 
 options! {
-/// How to keep values. By default every value is written at once, without a limit.
+/// Options of a [`Cache`]. By default every value is written at once, without a limit.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let options = libsab::CacheOptions::new().dataset_name("glosses").timeout(Duration::from_secs(2));
+/// ```
 pub struct CacheOptions: sab_cache_options {
     dataset_name: Option<String>,
 }
@@ -45,14 +51,14 @@ impl CacheOptions {
         /// Bytes to keep; when there are more, values are evicted at random. Not for Redis servers
         /// that are running already.
         capacity(bytes: u64) => capacity = bytes;
-        /// What to do when the store is unreachable; [`CacheFailure::Degrade`].
+        /// Behaviour when the store is unreachable; [`CacheFailure::Degrade`].
         on_failure(on_failure: CacheFailure) => on_failure = on_failure.raw();
-        /// How long to wait for a Redis server.
+        /// Timeout for a Redis server.
         timeout(timeout: Duration) => timeout = timeout.as_secs_f64();
-        /// How long to wait at most while another caller makes a value, before making it, too.
+        /// Longest wait for a value that another caller makes, before making it, too.
         load_wait(wait: Duration) => load_wait = wait.as_secs_f64();
-        /// How long one request to the Redis servers may take in all, with all its answers and
-        /// redirections. Zero, the default, is 10 times [`timeout`](Self::timeout).
+        /// Timeout for one request to the Redis servers, with all its answers and redirections.
+        /// Zero, the default, is 10 times [`timeout`](Self::timeout).
         call_timeout(timeout: Duration) => call_timeout = timeout.as_secs_f64();
         /// `lmdb:`: permissions of the files that are created, less the umask, from `0o600`, the
         /// default, to `0o666`.
@@ -69,27 +75,27 @@ impl CacheOptions {
     }
 }
 
-/// What a cache has done since it was opened, in this process.
+/// Counters of a cache, in this process, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Values that were there.
+    /// Values that were found.
     pub hits: u64,
-    /// Values that were not.
+    /// Values that were not found.
     pub misses: u64,
     /// Values made by closures.
     pub loads: u64,
-    /// Values that somebody else made meanwhile.
+    /// Values that another caller made meanwhile.
     pub waits: u64,
     /// Values evicted by this process.
     pub evictions: u64,
     /// Values whose checksum was wrong: misses.
     pub damaged: u64,
-    /// Calls that could not reach their place.
+    /// Calls that could not reach the store.
     pub failures: u64,
     /// Values that could not be written.
     pub dropped: u64,
-    /// Bytes of values that were there.
+    /// Bytes of values that were found.
     pub bytes_read: u64,
     /// Bytes of values written.
     pub bytes_written: u64,
@@ -97,7 +103,7 @@ pub struct CacheStats {
     pub buffered: u64,
 }
 
-/// Bytes out of a cache. From `lmdb:` a view of the file.
+/// A value of a cache, as bytes. With `lmdb:` a view of the file.
 pub struct CacheValue {
     handle: CacheValueHandle,
 }
@@ -151,7 +157,7 @@ impl Cache {
         Ok(Cache { handle: CacheHandle::open(url, options)? })
     }
 
-    /// Where the cache is, with passwords; for `redis-server:` that of the server which was
+    /// URL of the cache, with passwords; for `redis-server:` that of the server which was
     /// started.
     #[must_use]
     pub fn url(&self) -> String {
@@ -167,7 +173,7 @@ impl Cache {
         Ok(self.handle.get(key.as_ref())?.map(|handle| CacheValue { handle }))
     }
 
-    /// Keeps a value, over one that is there.
+    /// Stores a value, and replaces an earlier one.
     ///
     /// # Errors
     ///
@@ -237,7 +243,7 @@ impl Cache {
         self.handle.num_keys()
     }
 
-    /// Removes all keys of the dataset name, for everybody.
+    /// Removes all keys of the dataset name from the store.
     ///
     /// # Errors
     ///
@@ -246,7 +252,7 @@ impl Cache {
         self.handle.clear()
     }
 
-    /// What the cache has done in this process.
+    /// Counters of this cache, in this process.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         let stats = self.handle.stats();

@@ -3,7 +3,7 @@ use std::{fmt, io};
 /// Any error of a caller's closure.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the library says of a failure: "argument = value: rule", as one text and in its parts.
+/// Message of a failure, "argument = value: rule", as one text and in its parts.
 ///
 /// ```
 /// use libsab::{Plan, PlanOptions, Sizes};
@@ -71,6 +71,15 @@ fn parts(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Why a call failed. A failed call changes nothing, but for what a stream has read.
+///
+/// ```
+/// use libsab::{Error, Plan};
+///
+/// match Plan::open("/nowhere/plan") {
+///     Err(Error::Io(error)) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -135,7 +144,7 @@ impl Error {
         Error::Io(io::Error::new(kind, text))
     }
 
-    /// What the library says of the failure; `None` for [`Error::Callback`], [`Error::Cancelled`]
+    /// Message of the failure; `None` for [`Error::Callback`], [`Error::Cancelled`]
     /// and [`Error::Io`].
     #[must_use]
     pub fn detail(&self) -> Option<&Detail> {

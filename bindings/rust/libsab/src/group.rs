@@ -8,7 +8,7 @@ use crate::options::{
 use crate::raw::{self, GroupingHandle, ProgressFn};
 use crate::sizes::Sizes;
 
-/// What thresholds are best.
+/// Criterion of thresholds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThresholdsMethod {
@@ -31,7 +31,7 @@ constants! {
 }
 
 options! {
-/// How to find thresholds. By default the least total of padded lengths.
+/// Criterion and cost of [`find_thresholds`]. By default the least total of padded lengths.
 ///
 /// ```
 /// use libsab::{ThresholdsMethod, ThresholdsOptions};
@@ -47,7 +47,7 @@ pub struct ThresholdsOptions<'f>: sab_thresholds_options {
 
 impl<'f> ThresholdsOptions<'f> {
     setters! {
-        /// Which thresholds are best; [`ThresholdsMethod::LeastTotal`].
+        /// Criterion; [`ThresholdsMethod::LeastTotal`].
         method(method: ThresholdsMethod) => method = method.raw();
         /// Whether a group costs its count times the cost of one sample of its longest length. A
         /// closure is then called once for each distinct length only.
@@ -86,7 +86,7 @@ impl<'f> ThresholdsOptions<'f> {
     progress_setter!('f);
 }
 
-/// What [`find_thresholds`] found, and what the groups cost, each being one batch.
+/// Result of [`find_thresholds`], with the costs of the groups, each as one batch.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Thresholds {
@@ -233,7 +233,7 @@ impl Grouping {
             .map(move |ends| &groups.permutation[ends[0] as usize..ends[1] as usize])
     }
 
-    /// Where each group begins among the places, and at the end the number of samples.
+    /// Position of the first sample of each group, and at the end the number of samples.
     #[must_use]
     pub fn offsets(&self) -> &[i64] {
         self.handle.groups().offsets

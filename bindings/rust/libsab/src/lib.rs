@@ -1,10 +1,10 @@
 //! Batches for samples of different sizes.
 //!
-//! Samples of different sizes (sentences, proteins, audio, graphs) are padded to the longest of their
-//! batch. That wastes much of a batch, and a batch of the longest may not fit into memory. libsab sorts
-//! the samples by size once and cuts them into buckets whose batches stay under a budget. Samplers walk
-//! those batches in a shuffled order that needs no memory and resumes at any step. Every rank gets the
-//! same number of steps at nearly equal cost.
+//! Samples of different sizes (sentences, proteins, audio, graphs) are padded to the longest of
+//! their batch. That wastes much of a batch, and a batch of the longest may not fit into memory.
+//! libsab sorts the samples by size once and cuts them into buckets whose batches stay under a
+//! budget. Samplers walk those batches in a shuffled order that needs no memory and resumes at any
+//! step. Every rank gets the same number of steps at nearly equal cost.
 //!
 //! ```
 //! use libsab::{BucketSampler, Plan, PlanOptions, SamplerOptions, Sizes};
@@ -32,23 +32,25 @@
 //! - [`SequentialSampler`]: the batches of a plan unshuffled; for evaluation.
 //! - [`PackedSampler`]: samples laid end to end in rows of a fixed length, for attention that takes
 //!   cumulative lengths.
-//! - [`BalancedSampler`]: batches without padding that cost all ranks, and all micro-batches, the same.
+//! - [`BalancedSampler`]: batches without padding that cost all ranks, and all micro-batches, the
+//!   same.
 //! - [`ShardedSampler`]: samples that are spread over the ranks, each of which knows only its own.
-//! - [`SizeAwareSampler`], [`SizeAwareStream`], `ReadaheadSampler`: greedy batches in the order of the
-//!   samples.
+//! - [`SizeAwareSampler`], [`SizeAwareStream`], `ReadaheadSampler`: greedy batches in the order of
+//!   the samples.
 //! - [`LoadBalancingSampler`], [`LoadBalancingBatchSampler`], [`TorchSampler`]: the orders of other
 //!   libraries, seed for seed.
 //!
 //! Other parts:
 //!
 //! - [`Plan::worst_batches`]: the costliest batches, to test the memory before training.
-//! - [`memory`]: measures and predicts memory, finds the largest batch, and lowers the budget of a run
-//!   before it fails.
+//! - [`memory`]: measures and predicts memory, finds the largest batch, and lowers the budget of a
+//!   run before it fails.
 //! - [`stream`]: pipelines for data that is larger than memory, or has no end.
-//! - [`find_thresholds`], [`Grouping`], [`Shapes`]: batches that are run in groups of similar lengths.
+//! - [`find_thresholds`], [`Grouping`], [`Shapes`]: batches that are run in groups of similar
+//!   lengths.
 //! - [`Cache`]: values that are expensive to make, made once.
-//! - [`ranks_from_environment`], [`data_rank`], and `check_ranks` of a sampler: ranks, and whether they
-//!   agree.
+//! - [`ranks_from_environment`], [`data_rank`], and `check_ranks` of a sampler: ranks, and whether
+//!   they agree.
 //!
 //! # Rules that hold everywhere
 //!
@@ -56,40 +58,41 @@
 //!   nodes).
 //! - The same sizes, options and seed give the same batches on every machine and in every language
 //!   that libsab has a binding for.
-//! - [`Sizes`] and [`Plan`] are immutable and may be shared between threads. A sampler is a cursor for
-//!   one thread at a time: `Send`, not `Sync`. So is a [`Stream`](stream::Stream).
-//! - A [`Probe`](memory::Probe) and a [`MemoryGuard`](memory::MemoryGuard) cannot leave the thread that
-//!   made them.
+//! - [`Sizes`] and [`Plan`] are immutable and may be shared between threads. A sampler is a cursor
+//!   for one thread at a time: `Send`, not `Sync`. So is a [`Stream`](stream::Stream).
+//! - A [`Probe`](memory::Probe) and a [`MemoryGuard`](memory::MemoryGuard) cannot leave the thread
+//!   that made them.
 //! - A failed call changes nothing, but for what a stream has read.
 //!
 //! # Numbers
 //!
 //! - Counts (samples, batches, steps, ranks, records, threads), epochs, seeds and bytes are `u64`.
 //!   Predicted bytes are `f64`.
-//! - Samples in arrays are `i64`, as the library lays them out; an array is borrowed, not converted.
+//! - Samples in arrays are `i64`, as the library lays them out; an array is borrowed, not
+//!   converted.
 //! - Positions in Rust's own slices, and their lengths, are `usize`.
 //!
 //! # Options
 //!
-//! All options follow one pattern: `new` and `Default` give the library's defaults, setters take and
-//! return the options by value, and calls take them by reference. So options can be used several
-//! times, and later versions can add more. A call borrows a closure of its options while the closure
-//! runs; it panics if the closure makes a call with the same options.
+//! All options follow one pattern: `new` and `Default` give the library's defaults, setters take
+//! and return the options by value, and calls take them by reference. So options can be used
+//! several times, and later versions can add more. A call borrows a closure of its options while
+//! the closure runs; it panics if the closure makes a call with the same options.
 //!
 //! # Closures
 //!
-//! A closure that may fail returns `Result<_, `[`BoxError`]`>`, so that `?` works on any error without
-//! a type annotation; steps on a device return `Result<_, `[`StepError`](memory::StepError)`>`. Where
-//! most closures cannot fail there are two methods: `cost_fn` takes the value itself, `try_cost_fn` a
-//! result.
+//! A closure that may fail returns `Result<_, `[`BoxError`]`>`, so that `?` works on any error
+//! without a type annotation; steps on a device return `Result<_,
+//! `[`StepError`](memory::StepError)`>`. Where most closures cannot fail there are two methods:
+//! `cost_fn` takes the value itself, `try_cost_fn` a result.
 //!
-//! Closures are called in the calling thread, but for those of a [`stream`] that runs in threads. An
-//! error that one returns comes back as [`Error::Callback`]. A panic is resumed in the caller.
+//! Closures are called in the calling thread, but for those of a [`stream`] that runs in threads.
+//! An error that one returns comes back as [`Error::Callback`]. A panic is resumed in the caller.
 //!
 //! # Features
 //!
-//! `files`, `stream` and `cache`, on by default, bring [`Sizes::open_npy`], the module [`stream`], and
-//! [`Cache`]. `system` links the installed library instead of the bundled source.
+//! `files`, `stream` and `cache`, on by default, bring [`Sizes::open_npy`], the module [`stream`],
+//! and [`Cache`]. `system` links the installed library instead of the bundled source.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -156,8 +159,8 @@ pub enum LogLevel {
 
 /// Sets the log closure of the process. Without one the library writes no messages.
 ///
-/// It is called in the thread whose call logs, so possibly in several at once. It is dropped when it
-/// was replaced and no call runs it any more. A panic in a thread of a stream is ignored.
+/// It is called in the thread whose call logs, so possibly in several at once. It is dropped when
+/// it was replaced and no call runs it any more. A panic in a thread of a stream is ignored.
 ///
 /// ```
 /// libsab::set_log(|level, message| eprintln!("{level:?}: {message}"));

@@ -52,6 +52,28 @@ use crate::sampler::PlanSampler;
 /// A device that reports its memory, in bytes.
 ///
 /// The functions take `&self`, since the measured work uses the device too.
+///
+/// ```
+/// use libsab::memory::{Device, Probe};
+/// use libsab::BoxError;
+///
+/// struct Arena;
+///
+/// impl Device for Arena {
+///     fn reset(&self) -> Result<(), BoxError> {
+///         Ok(())
+///     }
+///     fn current(&self) -> Result<u64, BoxError> {
+///         Ok(1 << 20)
+///     }
+///     fn peak(&self) -> Result<u64, BoxError> {
+///         Ok(3 << 20)
+///     }
+/// }
+///
+/// assert_eq!(Probe::from_device(&Arena).stats()?.peak, 3 << 20);
+/// # Ok::<(), libsab::Error>(())
+/// ```
 pub trait Device {
     /// Sets the peak to the memory in use now.
     ///
@@ -178,7 +200,7 @@ impl fmt::Debug for Probe<'_> {
 impl Probe<'static> {
     /// A probe of `"host"` (resident memory of this process), `"cpu"` (CPU tensors of LibTorch,
     /// exact) or `"cuda:N"`; all but the first need [`torch::open`](crate::torch::open). Probes of
-    /// `"cpu"` are to be dropped in reverse order of making.
+    /// `"cpu"` must be dropped in reverse order of making.
     ///
     /// # Errors
     ///
@@ -200,7 +222,7 @@ impl Probe<'static> {
 }
 
 impl<'d> Probe<'d> {
-    /// A probe of a device of one's own.
+    /// A probe of the caller's own device.
     pub fn from_device(device: &'d (dyn Device + 'd)) -> Self {
         Probe { handle: Rc::new(raw::certain(ProbeHandle::of_device(device))) }
     }
@@ -321,6 +343,18 @@ pub struct Peak<'p> {
 }
 
 /// Measured peaks, one row an item.
+///
+/// ```
+/// use libsab::memory::{CollectOptions, Peaks, Probe};
+///
+/// let mut peaks = Peaks::new()?;
+/// peaks.collect(&mut Probe::new("host")?, [1.0, 2.0], &CollectOptions::new(), |count| {
+///     // a training step on so many samples
+///     Ok(vec![count])
+/// })?;
+/// assert_eq!(peaks.get(1).unwrap().features, [2.0]);
+/// # Ok::<(), libsab::Error>(())
+/// ```
 pub struct Peaks {
     handle: PeaksHandle,
 }
@@ -409,6 +443,14 @@ impl Peaks {
 options! {
 /// Range of the measurements for a model of batches. [`lengths`](Self::lengths) and
 /// [`max_count`](Self::max_count) must be given.
+///
+/// ```
+/// use libsab::memory::{measurement_points, MeasurementOptions};
+///
+/// let options = MeasurementOptions::new().lengths(4.0, 90.0).max_count(1000);
+/// assert_eq!(measurement_points(&options, 12)?.len(), 12);
+/// # Ok::<(), libsab::Error>(())
+/// ```
 pub struct MeasurementOptions<'m>: sab_measurement_options {
     model: Option<&'m MemoryModel>,
 }
@@ -475,7 +517,7 @@ constants! {
 }
 
 options! {
-/// How to fit a model.
+/// Terms and coverage of a model.
 ///
 /// ```
 /// let options = libsab::memory::ModelOptions::new().coverage(0.99);
@@ -526,6 +568,15 @@ pub struct ModelInfo {
 }
 
 /// Predicts the peak of a batch. Immutable, shareable between threads.
+///
+/// ```
+/// use libsab::memory::{MemoryModel, ModelKind, ModelOptions};
+///
+/// let options = ModelOptions::new().kind(ModelKind::Polynomial).degree(1);
+/// let model = MemoryModel::fit(&[1.0, 2.0, 3.0, 4.0], 1, &[15.0, 25.0, 35.0, 45.0], &options)?;
+/// assert!((model.predict(&[8.0])?[0] - 85.0).abs() < 1e-6);
+/// # Ok::<(), libsab::Error>(())
+/// ```
 pub struct MemoryModel {
     pub(crate) handle: ModelHandle,
 }
@@ -600,7 +651,7 @@ impl MemoryModel {
         Ok(Cost::Terms(terms.collect()))
     }
 
-    /// What it is.
+    /// Facts of the model.
     #[must_use]
     pub fn info(&self) -> ModelInfo {
         let info = self.handle.info();
@@ -669,7 +720,7 @@ impl MemoryModel {
 
 // ---- the largest batch --------------------------------------------------------------------------
 
-/// How the largest batch is looked for.
+/// Search for the largest batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Search {
@@ -686,7 +737,7 @@ pub enum Search {
     Halve,
 }
 
-/// How to round a batch size, downwards.
+/// Rounding of a batch size, downwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rounding {
@@ -709,8 +760,8 @@ constants! {
 }
 
 options! {
-/// How to search for the largest batch. By default by prediction, for one length, up to 100,000
-/// samples, within the total of the device.
+/// Search, limits and rounding of [`find_max_batch`]. By default by prediction, for one length, up
+/// to 100,000 samples, within the total of the device.
 ///
 /// ```
 /// use libsab::memory::{MaxBatchOptions, Rounding, Search};
@@ -740,7 +791,7 @@ impl<'f> MaxBatchOptions<'f> {
         self
     }
 
-    /// How batch sizes are rounded; [`Rounding::None`].
+    /// Rounding of batch sizes; [`Rounding::None`].
     pub fn rounding(mut self, rounding: Rounding) -> Self {
         (self.raw.rounding, self.raw.multiple) = match rounding {
             Rounding::None => (sys::SAB_ROUND_NONE, 0),
@@ -758,7 +809,7 @@ impl<'f> MaxBatchOptions<'f> {
     progress_setter!('f);
 }
 
-/// What [`find_max_batch`] found.
+/// Result of [`find_max_batch`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MaxBatch {
@@ -859,7 +910,7 @@ pub fn grow_doubling(
 // ---- steps that do not fail ---------------------------------------------------------------------
 
 options! {
-/// How to run a step in parts. By default the whole batch first, all samples with the same weight.
+/// Parts and weights of a step. By default the whole batch first, all samples with the same weight.
 pub struct StepOptions<'f>: sab_chunked_step_options {
     begin: Hook<HookFn<'f>>,
     weights: Option<&'f [f64]>,
@@ -915,7 +966,7 @@ pub fn chunked_step(
     raw::chunked_step(&probe.handle, count, options, &mut chunk)
 }
 
-/// What the dry run of a plan saw: see [`Plan::verify`](crate::Plan::verify).
+/// Result of a dry run of a plan: see [`Plan::verify`](crate::Plan::verify).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Verification {
@@ -962,7 +1013,7 @@ impl<'f> GuardOptions<'f> {
     }
 }
 
-/// What a guard has seen and done.
+/// Counters and peaks of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GuardInfo {
@@ -1071,7 +1122,7 @@ impl<'d, S: PlanSampler> MemoryGuard<'d, S> {
         self.handle.end(batch.borrowed(), out_of_memory)
     }
 
-    /// What it has seen and done.
+    /// Counters and peaks of this guard.
     pub fn info(&self) -> GuardInfo {
         let info = self.handle.info();
         GuardInfo {

@@ -31,7 +31,7 @@ pub enum PackMethod {
 }
 
 options! {
-/// How to pack. [`capacity`](Self::capacity) must be given.
+/// Capacity and method of a packing. [`capacity`](Self::capacity) must be given.
 ///
 /// ```
 /// use libsab::{PackMethod, PackOptions};

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::options::setters;
 use crate::raw::{self, Numbers};
 
-/// What stands in places that a sample does not reach.
+/// Values of the padded elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Padding<'v, T> {
@@ -20,7 +20,7 @@ pub enum Padding<'v, T> {
     Repeat(T),
 }
 
-/// How to pad, and to undo it.
+/// Padding, and layout of the padded array.
 ///
 /// ```
 /// use libsab::{PadOptions, Padding};

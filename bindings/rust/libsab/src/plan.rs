@@ -35,6 +35,13 @@ pub enum Buckets {
 
 /// What a batch costs, where "length" is its padded length. [`PlanOptions::cost_fn`] takes a
 /// closure instead.
+///
+/// ```
+/// use libsab::{Cost, PlanOptions};
+///
+/// // 4 units a sample and a token, one a pair of tokens.
+/// let options = PlanOptions::new().budget(1e6).cost(Cost::Polynomial(vec![0.0, 0.0, 4.0, 1.0]));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Cost {
@@ -256,6 +263,14 @@ impl<'f> PlanOptions<'f> {
 ///
 /// Immutable and shareable between threads; a clone is the same plan. It needs 4 bytes a sample,
 /// plus 12 a distinct size.
+///
+/// ```
+/// use libsab::{Plan, PlanOptions, Sizes};
+///
+/// let plan = Plan::new(&Sizes::from_vec(vec![3u8, 5, 8])?, &PlanOptions::new().budget(16.0))?;
+/// assert_eq!((plan.info().samples, plan.info().batches), (3, 2));
+/// # Ok::<(), libsab::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Plan {
     pub(crate) handle: Arc<PlanHandle>,
@@ -288,7 +303,7 @@ impl Plan {
     ///
     /// # Safety
     ///
-    /// While the plan or a sampler on it lives, nobody may truncate the file (a read behind its end
+    /// While the plan or a sampler on it lives, do not truncate the file (a read behind its end
     /// stops the process with SIGBUS) or write to it. To replace it, rename a new file over it, as
     /// [`Plan::save`] does.
     ///
@@ -536,7 +551,8 @@ impl From<sys::sab_bucket> for Bucket {
     }
 }
 
-/// What an epoch of a [`BucketSampler`](crate::BucketSampler) is like, known before any training.
+/// Padding, costs and mixing of an epoch of a [`BucketSampler`](crate::BucketSampler), known before
+/// any training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Report {

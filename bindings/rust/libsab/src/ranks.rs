@@ -52,7 +52,7 @@ pub fn data_rank(shape: &[u64], is_data: &[bool], rank: u64) -> Result<(u64, u64
 }
 
 options! {
-/// How a [`BalancedSampler`] makes steps. [`samples`](Self::samples) or a cap,
+/// Steps of a [`BalancedSampler`]. [`samples`](Self::samples) or a cap,
 /// [`max_total`](Self::max_total) or [`memory`](Self::memory), must be given.
 ///
 /// ```
@@ -197,7 +197,7 @@ impl BalancedSampler {
         })
     }
 
-    /// How even the current epoch is, over all ranks, before any training. The cursor stays where
+    /// Balance of the current epoch, over all ranks, before any training. The cursor stays where
     /// it is.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ impl BalancedSampler {
 
 random_access!(BalancedSampler);
 
-/// How even an epoch of a [`BalancedSampler`] is, over all ranks.
+/// Balance of an epoch of a [`BalancedSampler`], over all ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BalanceReport {

@@ -64,7 +64,7 @@ pub(crate) type Progress<'a, 'f> = &'a RefCell<ProgressFn<'f>>;
 
 // ---- status -------------------------------------------------------------------------------------
 
-/// What a trampoline answers when its closure failed; neither 0, `SAB_END` nor `SAB_OUT_OF_MEMORY`.
+/// Return value of a trampoline whose closure failed; neither 0, `SAB_END` nor `SAB_OUT_OF_MEMORY`.
 const CLOSURE_FAILED: i32 = 3;
 
 /// How a closure failed.

@@ -14,7 +14,7 @@ use crate::sizes::Sizes;
 /// Bytes of a saved state.
 pub const STATE_SIZE: usize = sys::SAB_STATE_SIZE as usize;
 
-/// Where a sampler stands, to be stored with a checkpoint. All ranks at one step have the same.
+/// State of a sampler, to be stored with a checkpoint. All ranks at one step have the same.
 pub type State = [u8; STATE_SIZE];
 
 /// Words of a Mersenne twister's state: 624 of state and, last, the number of words used since they
@@ -75,7 +75,7 @@ impl SamplerOptions {
     }
 }
 
-/// What all samplers do.
+/// Methods of all samplers.
 macro_rules! sampler {
     ($name:ident $(<$life:lifetime>)?) => {
         impl $(<$life>)? $name $(<$life>)? {
@@ -120,7 +120,7 @@ macro_rules! sampler {
     };
 }
 
-/// What samplers with random access do as well.
+/// Methods of samplers with random access.
 macro_rules! random_access {
     ($name:ident $(<$life:lifetime>)?) => {
         sampler!($name $(<$life>)?);
@@ -169,7 +169,7 @@ macro_rules! random_access {
                 self.handle.seek(position)
             }
 
-            /// Where the cursor stands, to be stored with a checkpoint. All ranks at one step have
+            /// State of the cursor, to be stored with a checkpoint. All ranks at one step have
             /// the same.
             pub fn state(&self) -> State {
                 certain(self.handle.state())
@@ -228,7 +228,7 @@ macro_rules! random_access {
 
 pub(crate) use {random_access, sampler};
 
-/// What samplers of a plan do as well.
+/// Methods of samplers of a plan.
 macro_rules! plan_sampler {
     ($name:ident) => {
         random_access!($name);
@@ -295,7 +295,7 @@ pub trait PlanSampler: HoldsSampler {}
 
 impl<S: PlanSampler> PlanSampler for &mut S {}
 
-/// What samplers without random access do as well.
+/// Methods of samplers without random access.
 macro_rules! one_way {
     ($name:ident $(<$life:lifetime>)?) => {
         sampler!($name $(<$life>)?);
@@ -514,7 +514,7 @@ impl<'a> SizeAwareStream<'a> {
 
 one_way!(SizeAwareStream<'a>);
 
-/// What a [`TorchSampler`] shuffles.
+/// Shuffles of a [`TorchSampler`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TorchShuffle {
@@ -537,7 +537,7 @@ constants! {
 }
 
 options! {
-/// How a [`TorchSampler`] forms and shuffles batches. By default seed 0, everything shuffled, the
+/// Batches and shuffles of a [`TorchSampler`]. By default seed 0, everything shuffled, the
 /// plan's batch sizes.
 ///
 /// ```
@@ -554,7 +554,7 @@ impl<'a> TorchOptions<'a> {
     setters! {
         /// As `torch.Generator().manual_seed(seed)`.
         seed(seed: u64) => seed = seed;
-        /// What to shuffle; [`TorchShuffle::All`].
+        /// Shuffles; [`TorchShuffle::All`].
         shuffle(shuffle: TorchShuffle) => shuffle = shuffle.raw();
     }
 

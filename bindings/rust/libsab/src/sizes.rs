@@ -165,7 +165,7 @@ impl Sizes<'static> {
     ///
     /// # Safety
     ///
-    /// While the sizes or a sampler on them live, nobody may truncate the file (a read behind its
+    /// While the sizes or a sampler on them live, do not truncate the file (a read behind its
     /// end stops the process with SIGBUS) or write to it. To replace it, rename a new file over it.
     ///
     /// # Errors

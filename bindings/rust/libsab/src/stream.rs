@@ -15,7 +15,7 @@
 //! #     std::fs::write(chunk, lines.join("\n"))?;
 //! # }
 //! let pipeline = |rank, world_size| {
-//!     Stream::list(&chunks, &ListOptions::new().infinite(true).shuffle(true).seed(1))?    // 1: files, for ever
+//!     Stream::list(&chunks, &ListOptions::new().infinite(true).shuffle(true).seed(1))?    // 1: files, without end
 //!         .files(&FilesOptions::new())?                                                   // 2: their lines
 //!         .prefetch(10_000)?                                                              // 3: read in a thread
 //!         .block_shuffle(1_000, 2)?                                                       // 4: shuffled in blocks
@@ -69,12 +69,11 @@
 //! with the stream. When a closure drops its own stream in such a thread, they are dropped in that
 //! thread, after the closure has returned.
 //!
-//! What a closure fails with comes to the caller of [`Stream::next`] when it is the turn of its
-//! record: an error as [`Error::Callback`], a panic as a panic. The next call calls the closure
-//! again, with the same record: nothing is lost. So that a restore gives what was there before,
-//! closures must make the same of the same record, and have no memory of their own: what is to be
-//! remembered is the state of [`Stream::recurrent`], what is by chance is drawn in
-//! [`Stream::random_map`].
+//! A failure of a closure comes to the caller of [`Stream::next`] in the order of the records: an
+//! error as [`Error::Callback`], a panic as a panic. The next call runs the closure again, with the
+//! same record, so that nothing is lost. Closures must give the same result for the same record,
+//! and keep no state of their own, or a restore gives other records. [`Stream::recurrent`] keeps a
+//! state, [`Stream::random_map`] a random generator.
 //!
 //! With the same seed, the orders are those of infinibatch; random choices are those of Python's
 //! `random.Random`.
@@ -95,12 +94,22 @@ use crate::sizes::Element;
 // ---- records ------------------------------------------------------------------------------------
 
 /// A record that belongs to a stream, which cannot move on while it is held.
+///
+/// ```
+/// use libsab::stream::{ListOptions, Stream};
+///
+/// let mut batches = Stream::list(["a", "bc"], &ListOptions::new())?.batch(2)?;
+/// let batch = batches.next().unwrap()?;
+/// assert_eq!((batch.size(), batch.records()?.len()), (3.0, 2));
+/// assert!(batch.bytes().is_err());
+/// # Ok::<(), libsab::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct RecordRef<'a> {
     pub(crate) view: RecordView<'a>,
 }
 
-/// What a record is.
+/// Contents of a record.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
     /// Bytes.
@@ -110,7 +119,7 @@ pub enum Content<'a> {
 }
 
 impl<'a> RecordRef<'a> {
-    /// What batches count.
+    /// Size, as batches count it.
     #[must_use]
     pub fn size(&self) -> f64 {
         self.view.size()
@@ -220,27 +229,27 @@ impl fmt::Debug for Records<'_> {
     }
 }
 
-/// A record of one's own: what [`Stream::owned`] gives.
+/// An owned record, as [`Stream::owned`] gives it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// Bytes.
     Bytes {
         /// The bytes.
         bytes: Vec<u8>,
-        /// What batches count.
+        /// Size, as batches count it.
         size: f64,
     },
     /// A list of records.
     List {
         /// The records.
         records: Vec<Record>,
-        /// What batches count.
+        /// Size, as batches count it.
         size: f64,
     },
 }
 
 impl Record {
-    /// What batches count.
+    /// Size, as batches count it.
     #[must_use]
     pub fn size(&self) -> f64 {
         match self {
@@ -273,7 +282,7 @@ impl Record {
     }
 }
 
-/// What a closure makes of a record, or the record of a source.
+/// Result of a closure for a record, or the record of a source.
 ///
 /// ```
 /// use libsab::stream::Made;
@@ -363,7 +372,7 @@ impl fmt::Debug for Random<'_> {
 // ---- options ------------------------------------------------------------------------------------
 
 options! {
-/// How a list is iterated. By default once, by one rank.
+/// Order and ranks of a list. By default once, by one rank.
 #[derive(Copy)]
 pub struct ListOptions: sab_list_stream_options {}
 }
@@ -385,7 +394,7 @@ impl ListOptions {
     }
 }
 
-/// Where one record of a file ends and the next begins.
+/// Separation of the records of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Framing {
@@ -396,7 +405,7 @@ pub enum Framing {
     Length,
 }
 
-/// What to do about a file that cannot be read.
+/// Behaviour when a file cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnError {
@@ -420,26 +429,32 @@ constants! {
 }
 
 options! {
-/// How files are read. By default as lines of at most 64 MiB; a file that cannot be read is an
-/// error.
+/// Records and errors of files. By default lines of at most 64 MiB; a file that cannot be read is
+/// an error.
+///
+/// ```
+/// use libsab::stream::{FilesOptions, Framing, OnError};
+///
+/// let options = FilesOptions::new().framing(Framing::Length).on_error(OnError::Skip);
+/// ```
 #[derive(Copy)]
 pub struct FilesOptions: sab_files_stream_options {}
 }
 
 impl FilesOptions {
     setters! {
-        /// Where records end; [`Framing::Lines`].
+        /// Separation of records; [`Framing::Lines`].
         framing(framing: Framing) => framing = framing.raw();
         /// Most bytes of a record; a longer one is an error of the file. 0: 64 MiB.
         max_record(bytes: u64) => max_record = bytes;
-        /// What to do about a file that cannot be read; [`OnError::Stop`].
+        /// Behaviour when a file cannot be read; [`OnError::Stop`].
         on_error(on_error: OnError) => on_error = on_error.raw();
     }
 }
 
 options! {
-/// How [`Stream::pack`] packs windows. [`capacity`](Self::capacity) must be given. By default any
-/// number of records in a list, windows of 10,000 records, lists shuffled by seed 0.
+/// Capacity and windows of [`Stream::pack`]. [`capacity`](Self::capacity) must be given. By default
+/// any number of records in a list, windows of 10,000 records, lists shuffled by seed 0.
 #[derive(Copy)]
 pub struct PackOptions: sab_pack_stream_options {}
 }
@@ -460,8 +475,8 @@ impl PackOptions {
 }
 
 options! {
-/// How batches are made ahead. A budget, a batch size or a closure of batch sizes must be given. By
-/// default windows of 10,000 records, whose batches are shuffled.
+/// Windows and limits of [`Stream::readahead`]. A budget, a batch size or a closure of batch sizes
+/// must be given. By default windows of 10,000 records, whose batches are shuffled.
 ///
 /// Stages share the closures with the options, and drop them with the stream.
 pub struct ReadaheadOptions: sab_readahead_stream_options {
@@ -527,9 +542,43 @@ impl ReadaheadOptions {
 
 // ---- sources ------------------------------------------------------------------------------------
 
-/// A source of one's own that can save where it stands.
+/// The caller's own source, which can save its position.
+///
+/// ```
+/// use libsab::stream::{Made, Source, Stream};
+/// use libsab::BoxError;
+///
+/// /// The numbers below a limit.
+/// struct Numbers {
+///     next: u64,
+///     limit: u64,
+/// }
+///
+/// impl Source for Numbers {
+///     fn next(&mut self) -> Result<Option<Made>, BoxError> {
+///         self.next += 1;
+///         Ok((self.next <= self.limit).then(|| Made::bytes((self.next - 1).to_string())))
+///     }
+///     fn rewind(&mut self) -> Result<(), BoxError> {
+///         self.next = 0;
+///         Ok(())
+///     }
+///     fn state(&self) -> Result<Vec<u8>, BoxError> {
+///         Ok(self.next.to_le_bytes().to_vec())
+///     }
+///     fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
+///         self.next = u64::from_le_bytes(state.try_into()?);
+///         Ok(())
+///     }
+/// }
+///
+/// let mut stream = Stream::from_source(Numbers { next: 0, limit: 3 })?;
+/// assert_eq!(stream.owned().count(), 3);
+/// # Ok::<(), libsab::Error>(())
+/// ```
 pub trait Source: Send {
-    /// The next record; `None` at the end, and from then on. After an error it goes on where it failed.
+    /// The next record; `None` at the end, and from then on. After an error it goes on where it
+    /// failed.
     ///
     /// # Errors
     ///
@@ -642,8 +691,8 @@ impl Stream {
         Ok(Stream { handle: StreamHandle::array(items, options)? })
     }
 
-    /// What iterators give, one for each time through. A state counts records: a restore begins
-    /// again and takes as many.
+    /// Items of iterators, one iterator for each repetition. A state counts records: a restore
+    /// begins again and takes as many.
     ///
     /// ```
     /// use libsab::stream::Stream;
@@ -689,7 +738,7 @@ impl Stream {
         Ok(Stream { handle: StreamHandle::closures(source, false)? })
     }
 
-    /// A source of one's own that can save where it stands.
+    /// The caller's own source, which can save its position.
     ///
     /// # Errors
     ///
@@ -698,8 +747,8 @@ impl Stream {
         Ok(Stream { handle: StreamHandle::closures(source, true)? })
     }
 
-    /// Random numbers in \[0, 1) for ever, those of Python's `random.Random(seed).random()`: each
-    /// the bytes of an `f64`, of that size.
+    /// Random numbers in \[0, 1) without end, those of Python's `random.Random(seed).random()`:
+    /// each the bytes of an `f64`, of that size.
     ///
     /// ```
     /// let mut stream = libsab::stream::Stream::random(5)?;
@@ -1055,7 +1104,7 @@ impl Stream {
     }
 }
 
-/// What all streams do.
+/// Methods of all streams.
 impl Stream {
     /// The next record, borrowed from the stream: nothing is copied. `None` when there are no more,
     /// and from then on. After a failure it can be called again, and goes on where it failed.
@@ -1070,7 +1119,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// What a source or a stage fails with, its closures included; [`Error::Cancelled`].
+    /// Failures of a source or a stage, its closures included; [`Error::Cancelled`].
     #[allow(clippy::should_implement_trait)] // the items of an Iterator cannot borrow from it
     pub fn next(&mut self) -> Option<Result<RecordRef<'_>, Error>> {
         Some(self.handle.next()?.map(|view| RecordRef { view }))
@@ -1081,7 +1130,7 @@ impl Stream {
         Owned { stream: self }
     }
 
-    /// Where the stream stands, sources and stages together, threads included. Small (2.5 KiB for
+    /// State of the stream, sources and stages together, threads included. Small (2.5 KiB for
     /// each stage that draws at random, 16 bytes for each file that was read), but for a buffered
     /// shuffle, whose records are in it.
     ///
@@ -1116,13 +1165,13 @@ impl Stream {
         self.handle.rewind()
     }
 
-    /// How many files were skipped by [`OnError::Skip`] since the stream was made.
+    /// Number of files skipped by [`OnError::Skip`] since the stream was made.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.handle.skipped()
     }
 
-    /// Follows calls that take long, and may stop them: `progress(done, total)` now and then while
+    /// Follows long calls, and may stop them: `progress(done, total)` now and then while
     /// a record is taken or a state restored, in the same thread, with the records of the window
     /// read so far and its size (0 where there is none). A stage over the stream takes it along,
     /// and one over several streams those of all of them.
@@ -1133,7 +1182,7 @@ impl Stream {
         self.handle.set_progress(Some(Box::new(progress)));
     }
 
-    /// Follows no more.
+    /// Removes the progress closure.
     pub fn clear_progress(&mut self) {
         self.handle.set_progress(None);
     }
@@ -1190,7 +1239,7 @@ impl ReadaheadSampler {
         Ok(ReadaheadSampler { handle: source.handle.readahead_sampler(options)? })
     }
 
-    /// Where the stream under it stands. Steps are not part of it: after a restore they count on
+    /// State of the stream under it. Steps are not part of it: after a restore they count on
     /// from where they were.
     ///
     /// # Errors

@@ -1,9 +1,8 @@
-//! LibTorch, which the probes `"cpu"` and `"cuda:N"` and a [`TorchStore`] need: loaded on demand by
-//! a library of its own,
-//! `libsab_torch.so.0`.
+//! LibTorch, for the probes `"cpu"` and `"cuda:N"` and for [`TorchStore`]. A second library,
+//! `libsab_torch.so.0`, loads it on demand.
 //!
-//! Tensors cross as DLPack: `sab_torch_sizes_new` and `sab_torch_batch_indices` of the crate
-//! `sab-sys`, for the owner of the pointers.
+//! Tensors are passed as DLPack by `sab_torch_sizes_new` and `sab_torch_batch_indices` of the crate
+//! `sab-sys`, which take raw pointers.
 
 use std::fmt;
 use std::path::Path;
@@ -28,13 +27,13 @@ pub struct TorchInfo {
 /// already.
 ///
 /// `None`: the environment's `SAB_TORCH_LIBRARY`, else `libsab_torch.so.0` beside libsab, else
-/// where the system looks. A LibTorch that the process has loaded is used when it is the one that
+/// the default search path. A LibTorch that the process has loaded is used when it is the one that
 /// the component was built for.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] when the component or its LibTorch is not found: the message says where was
-/// looked; [`Error::Mismatch`] when it was built for another LibTorch than the one loaded, or for
+/// [`Error::Io`] when the component or its LibTorch is not found, with the places that were
+/// searched; [`Error::Mismatch`] when it was built for another LibTorch than the one loaded, or for
 /// another libsab.
 pub fn open(path: Option<&Path>) -> Result<(), Error> {
     raw::torch_open(path)
@@ -50,8 +49,7 @@ pub fn info() -> Result<TorchInfo, Error> {
     Ok(TorchInfo { version, component, cuda_devices })
 }
 
-/// A place where the ranks of a job meet, once, at the start, to be told apart and to agree: a
-/// `TCPStore` of c10d's.
+/// Exchanges bytes between the ranks of a job at its start: a `TCPStore` of c10d.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -74,23 +74,10 @@ static void Message_OutlivesSuccessAndFree(void) {
     EXPECT(strstr(sab_last_error_message(), "position = 100000") != NULL);
 }
 
-static void NullArguments_AreNamed(void) {
+static void NullArgumentsOfSizes_AreNamed(void) {
     sab_sizes *sizes = sizes_of(lengths(100), 100), *new_sizes = NULL;
-    sab_plan *plan = bounded_plan(), *new_plan = NULL;
-    sab_sampler *sampler = rank_of(plan, 0, 1), *torch = NULL, *new_sampler = NULL;
-    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &torch));
-    const sab_plan_options options = budget(300);
-    int64_t longs[128];
-    uint64_t number = 0, other = 0, offsets[8];
-    uint32_t words[SAB_TORCH_GENERATOR_WORDS] = {0};
-    unsigned char bytes[SAB_STATE_SIZE] = {0};
-    size_t count = 0;
+    const unsigned char bytes[8] = {0};
     double value = 0;
-    sab_batch batch = SAB_BATCH_INIT;
-    sab_plan_info info = SAB_PLAN_INFO_INIT;
-    sab_bucket bucket = SAB_BUCKET_INIT;
-    sab_report report = SAB_REPORT_INIT;
-
     IS_NULL(sab_sizes_new(NULL, 1, SAB_INT8, NULL, &new_sizes), "data");
     IS_NULL(sab_sizes_new(lengths(1), 1, SAB_INT32, NULL, NULL), "sizes");
     IS_NULL(sab_sizes_npy_new(NULL, &new_sizes), "path");
@@ -102,7 +89,20 @@ static void NullArguments_AreNamed(void) {
     IS_NULL(sab_sizes_get(NULL, 0, &value), "sizes");
     IS_NULL(sab_sizes_get(sizes, 0, NULL), "size");
     EXPECT(sab_sizes_count(NULL) == 0);
+    sab_sizes_free(NULL);
+    sab_sizes_free(sizes);
+}
 
+static void NullArgumentsOfPlans_AreNamed(void) {
+    sab_sizes *sizes = sizes_of(lengths(100), 100);
+    sab_plan *plan = bounded_plan(), *new_plan = NULL;
+    const sab_plan_options options = budget(300);
+    int64_t longs[128];
+    unsigned char bytes[64] = {0};
+    size_t count = 0;
+    sab_plan_info info = SAB_PLAN_INFO_INIT;
+    sab_bucket bucket = SAB_BUCKET_INIT;
+    sab_report report = SAB_REPORT_INIT;
     IS_NULL(sab_create_buckets(NULL, 5, 5, longs, longs, 64, &count), "sizes");
     IS_NULL(sab_create_buckets(sizes, 5, 5, NULL, longs, 64, &count), "boundaries");
     IS_NULL(sab_create_buckets(sizes, 5, 5, longs, NULL, 64, &count), "bucket_sizes");
@@ -128,7 +128,15 @@ static void NullArguments_AreNamed(void) {
     IS_NULL(sab_plan_read(bytes, sizeof bytes, NULL), "plan");
     IS_NULL(sab_plan_report(NULL, NULL, NULL, NULL, &report), "plan");
     IS_NULL(sab_plan_report(plan, NULL, NULL, NULL, NULL), "report");
+    sab_plan_free(NULL);
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+}
 
+static void NullArgumentsOfConstructors_AreNamed(void) {
+    sab_sizes *sizes = sizes_of(lengths(100), 100);
+    sab_plan *plan = bounded_plan();
+    sab_sampler *new_sampler = NULL;
     IS_NULL(sab_bucket_sampler_new(NULL, NULL, &new_sampler), "plan");
     IS_NULL(sab_bucket_sampler_new(plan, NULL, NULL), "sampler");
     IS_NULL(sab_sequential_sampler_new(NULL, NULL, &new_sampler), "plan");
@@ -141,6 +149,20 @@ static void NullArguments_AreNamed(void) {
     IS_NULL(sab_size_aware_stream_sampler_new(any_index, NULL, NULL, 9, NULL), "sampler");
     IS_NULL(sab_torch_sampler_new(NULL, NULL, &new_sampler), "plan");
     IS_NULL(sab_torch_sampler_new(plan, NULL, NULL), "sampler");
+    sab_plan_free(plan);
+    sab_sizes_free(sizes);
+}
+
+static void NullArgumentsOfSamplers_AreNamed(void) {
+    sab_plan *plan = bounded_plan();
+    sab_sampler *sampler = rank_of(plan, 0, 1), *torch = NULL;
+    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &torch));
+    int64_t longs[128];
+    uint64_t number = 0, other = 0, offsets[8];
+    uint32_t words[SAB_TORCH_GENERATOR_WORDS] = {0};
+    unsigned char bytes[SAB_STATE_SIZE] = {0};
+    size_t count = 0;
+    sab_batch batch = SAB_BATCH_INIT;
     IS_NULL(sab_torch_sampler_get_generator(NULL, words), "sampler");
     IS_NULL(sab_torch_sampler_get_generator(torch, NULL), "words");
     IS_NULL(sab_torch_sampler_set_generator(NULL, words), "sampler");
@@ -166,14 +188,10 @@ static void NullArguments_AreNamed(void) {
     IS_NULL(sab_sampler_state_save(sampler, NULL), "state");
     IS_NULL(sab_sampler_state_restore(NULL, bytes, sizeof bytes), "sampler");
     IS_NULL(sab_sampler_state_restore(sampler, NULL, sizeof bytes), "state");
-
     sab_sampler_free(NULL);
-    sab_plan_free(NULL);
-    sab_sizes_free(NULL);
     sab_sampler_free(torch);
     sab_sampler_free(sampler);
     sab_plan_free(plan);
-    sab_sizes_free(sizes);
 }
 
 static void Constructors_ThatFail_SetTheHandleToNull(void) {
@@ -466,7 +484,10 @@ int main(void) {
     RUN(StatusName_KnowsEveryStatus);
     RUN(Message_IsCutBetweenCharacters);
     RUN(Message_OutlivesSuccessAndFree);
-    RUN(NullArguments_AreNamed);
+    RUN(NullArgumentsOfSizes_AreNamed);
+    RUN(NullArgumentsOfPlans_AreNamed);
+    RUN(NullArgumentsOfConstructors_AreNamed);
+    RUN(NullArgumentsOfSamplers_AreNamed);
     RUN(Constructors_ThatFail_SetTheHandleToNull);
     RUN(FailedCalls_LeaveOutputsAndCursorAlone);
     RUN(OptionStructs_OfEverySize_AreReadByRule);

@@ -850,9 +850,13 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     EXPECT_FAILS(sab_load_balancing_sampler_new(broken, NULL, NULL, &sampler), SAB_E_ARGUMENT,
                  "complexity[1] = -1: must not be negative");
     sab_sizes_free(broken);
+    sab_sizes_free(sizes);
+}
 
-    sab_sampler *batches = NULL;
-    options.make_batches = NULL;
+static void StateOfBatches_IsNoneOfTheirSamplers(void) {
+    sab_sizes *sizes = complexities(LOADED_SAMPLES);
+    sab_load_balancing_options options = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    sab_sampler *sampler = NULL, *batches = NULL;
     options.max_total = 100;
     EXPECT_OK(sab_load_balancing_sampler_new(sizes, NULL, NULL, &sampler));
     EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &options, NULL, &batches));
@@ -863,14 +867,17 @@ static void WrongLoadBalancing_IsRefusedByName(void) {
     EXPECT_FAILS(sab_sampler_set_budget(sampler, 5), SAB_E_UNSUPPORTED, "not a plan's");
     sab_sampler_free(sampler);
     sab_sampler_free(batches);
+    sab_sizes_free(sizes);
+}
 
+static void LoadBalancing_OfNoSamples_EndsAtOnce(void) {
+    sab_sampler *sampler = NULL;
     sab_sizes *none = complexities(0);
     EXPECT_OK(sab_load_balancing_sampler_new(none, NULL, NULL, &sampler));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT(sab_next_batch(sampler, &batch) == SAB_END);
     sab_sampler_free(sampler);
     sab_sizes_free(none);
-    sab_sizes_free(sizes);
 }
 
 int main(void) {
@@ -895,5 +902,7 @@ int main(void) {
     RUN(ACallbackThatFails_ComesBackUnchangedAndChangesNothing);
     RUN(StateOfACallbackThatMadeMore_IsRefusedWithoutAskingTwice);
     RUN(WrongLoadBalancing_IsRefusedByName);
+    RUN(StateOfBatches_IsNoneOfTheirSamplers);
+    RUN(LoadBalancing_OfNoSamples_EndsAtOnce);
     return finish();
 }

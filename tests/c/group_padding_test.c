@@ -381,7 +381,6 @@ static void wrong_arguments_are_refused(void) {
     int64_t values[6] = {1, 2, 3, 4, 5, 6}, padded[64] = {77}, shape[] = {3};
     int64_t lengths[] = {1, 3, 0, 2};
     sab_ragged ragged = of_rank_one(values, lengths, 4);
-    sab_pad_options options = SAB_PAD_OPTIONS_INIT;
     const int64_t wrong[] = {0, 4}, negative[] = {-1};
     EXPECT_FAILS(sab_pad(NULL, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT, "samples");
     EXPECT_FAILS(sab_pad(&ragged, NULL, 4, NULL, NULL, padded), SAB_E_ARGUMENT, "shape");
@@ -405,24 +404,6 @@ static void wrong_arguments_are_refused(void) {
     EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "take more than 2^63 bytes");
     shape[0] = 3;
-    options.batch_dim = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "options.batch_dim = 2: must be at most the rank, 1");
-    options.batch_dim = 0;
-    options.padding = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "options.padding = 2");
-    options.padding = SAB_PADDING_CONSTANT;
-    options.value_dims = 2;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "options.value_dims = 2: has a bit beyond the rank, 1");
-    options.value_dims = 1;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "sample 0 is padded along dimension 0");
-    options.value_dims = 0;
-    options.struct_size = 8;
-    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
-                 "options.struct_size = 8");
     ragged.struct_size = 8;
     EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, NULL, padded), SAB_E_ARGUMENT,
                  "samples.struct_size = 8");
@@ -451,7 +432,36 @@ static void wrong_arguments_are_refused(void) {
     EXPECT_FAILS(sab_padded_shape(&ragged, NULL, 4, shape), SAB_E_ARGUMENT,
                  "samples.element_size = 0");
     EXPECT(padded[0] == 77);
+}
 
+static void wrong_pad_options_are_refused(void) {
+    int64_t values[6] = {1, 2, 3, 4, 5, 6}, lengths[] = {1, 3, 0, 2}, padded[64] = {77};
+    const int64_t shape[] = {3};
+    const sab_ragged ragged = of_rank_one(values, lengths, 4);
+    sab_pad_options options = SAB_PAD_OPTIONS_INIT;
+    options.batch_dim = 2;
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "options.batch_dim = 2: must be at most the rank, 1");
+    options.batch_dim = 0;
+    options.padding = 2;
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "options.padding = 2");
+    options.padding = SAB_PADDING_CONSTANT;
+    options.value_dims = 2;
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "options.value_dims = 2: has a bit beyond the rank, 1");
+    options.value_dims = 1;
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "sample 0 is padded along dimension 0");
+    options.value_dims = 0;
+    options.struct_size = 8;
+    EXPECT_FAILS(sab_pad(&ragged, NULL, 4, shape, &options, padded), SAB_E_ARGUMENT,
+                 "options.struct_size = 8");
+    EXPECT(padded[0] == 77);
+}
+
+static void wrong_masks_are_refused(void) {
+    const int64_t lengths[] = {1, 3, -5, 2};
     uint8_t mask[8];
     const int64_t three[] = {3};
     EXPECT_FAILS(sab_length_mask(lengths, 4, three, 0, SAB_MASK_ALL, mask), SAB_E_ARGUMENT,
@@ -487,6 +497,8 @@ int main(void) {
     RUN(nothing_is_padded_to_nothing);
     RUN(strides_of_any_sign_are_read_and_written);
     RUN(wrong_arguments_are_refused);
+    RUN(wrong_pad_options_are_refused);
+    RUN(wrong_masks_are_refused);
     RUN(defaults_are_the_same);
     return finish();
 }

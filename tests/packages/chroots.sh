@@ -3,6 +3,7 @@
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 scratch=$(mkdir -p "$1/ccache" && cd "$1" && pwd)
 . "$repo/cmake/setup.sh"
+need_packages debootstrap
 mirror=$(debian_mirror)
 [ -n "$mirror" ] || { echo "no Debian source in /etc/apt" >&2; exit 1; }
 

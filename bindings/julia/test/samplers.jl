@@ -192,6 +192,11 @@ end
     other = SAB.restore!(SAB.BucketSampler(plan; seed = 9), SAB.state(sampler))
     @test [head; walk(other)] == uninterrupted
     @test SAB.state(SAB.restore!(SAB.BucketSampler(plan; seed = 9), SAB.state(sampler))) == SAB.state(sampler)
+    mktempdir() do folder
+        path = joinpath(folder, "state")
+        @test write(path, SAB.state(sampler)) == Raw.SAB_STATE_SIZE
+        @test SAB.state(SAB.restore!(SAB.BucketSampler(plan; seed = 9), read(path))) == SAB.state(sampler)
+    end
 end
 
 @testset "a lower budget loses nothing" begin

@@ -200,29 +200,27 @@ static void wild_grouping(const sab_sizes *first, const sab_sizes *second) {
     sab_grouping_free(grouping);
 }
 
-static void call(void) {
+/* Calls are numbered; each of the next three functions makes those that it knows. */
+enum { CHOICES = 28 };
+
+static void call_plan(unsigned choice) {
     sab_sizes **size = &sizes[below(HANDLES)];
     sab_plan **plan = &plans[below(HANDLES)];
-    sab_sampler **sampler = &samplers[below(HANDLES)];
-    sab_batch batch = SAB_BATCH_INIT;
     sab_plan_info info = SAB_PLAN_INFO_INIT;
     sab_bucket bucket = SAB_BUCKET_INIT;
     sab_report report = SAB_REPORT_INIT;
-    if (below(16) == 0)
-        batch.struct_size = info.struct_size = bucket.struct_size = report.struct_size =
-            below(sizeof report + 1);
-    if (batch.struct_size > sizeof batch) batch.struct_size = sizeof batch;
-    if (info.struct_size > sizeof info) info.struct_size = sizeof info;
-    if (bucket.struct_size > sizeof bucket) bucket.struct_size = sizeof bucket;
-    uint64_t number = 0, other = 0;
+    if (below(16) == 0) {
+        info.struct_size = below(sizeof info + 1);
+        bucket.struct_size = below(sizeof bucket + 1);
+        report.struct_size = below(sizeof report + 1);
+    }
     size_t count = 0;
     double real = 0;
     const sab_plan_options plan_options = wild_plan_options();
-    const sab_sampler_options sampler_options = wild_sampler_options();
     sab_sizes_options sizes_options = SAB_SIZES_OPTIONS_INIT;
     if (below(4) == 0) sizes_options.copy = any_choice();
     if (below(8) == 0) sizes_options.columns = any_choice();
-    switch (below(28)) {
+    switch (choice) {
         case 0:
             sab_sizes_free(*size);
             *size = NULL;
@@ -259,21 +257,39 @@ static void call(void) {
                 sab_plan_free(read);
             }
             break;
+        case 23: {
+            sab_sampler_options small = wild_sampler_options();
+            if (small.world_size > 64) small.world_size = 3; /* a report walks every rank */
+            note(sab_plan_report(*plan, MAYBE(&small), wild_progress, NULL, MAYBE(&report)));
+            break;
+        }
+        case 26: wild_thresholds(*size); break;
+        case 27: wild_grouping(*size, sizes[below(HANDLES)]); break;
+        default: break;
+    }
+}
+
+static void call_constructor(unsigned choice) {
+    const sab_sizes *size = sizes[below(HANDLES)];
+    const sab_plan *plan = plans[below(HANDLES)];
+    sab_sampler **sampler = &samplers[below(HANDLES)];
+    const sab_sampler_options sampler_options = wild_sampler_options();
+    switch (choice) {
         case 11:
         case 12:
             sab_sampler_free(*sampler);
-            note(sab_bucket_sampler_new(*plan, MAYBE(&sampler_options), sampler));
+            note(sab_bucket_sampler_new(plan, MAYBE(&sampler_options), sampler));
             break;
         case 13:
             sab_sampler_free(*sampler);
-            note(below(2) ? sab_sequential_sampler_new(*plan, MAYBE(&sampler_options), sampler)
-                          : sab_plan_worst_batches(*plan, any_count(), sampler));
+            note(below(2) ? sab_sequential_sampler_new(plan, MAYBE(&sampler_options), sampler)
+                          : sab_plan_worst_batches(plan, any_count(), sampler));
             break;
         case 14:
             sab_sampler_free(*sampler);
             for (int i = 0; i < 32; ++i)
                 longs[i] = below(50) ? (int64_t)below(20) : (int64_t)random_word();
-            note(sab_size_aware_sampler_new(MAYBE(longs), below(32), *size, any_number(),
+            note(sab_size_aware_sampler_new(MAYBE(longs), below(32), size, any_number(),
                                             MAYBE(&sampler_options), sampler));
             break;
         case 15:
@@ -287,54 +303,65 @@ static void call(void) {
             options.max_total_size = any_number();
             options.size = below(8) ? wild_size : NULL;
             sab_sampler_free(*sampler);
-            note(sab_torch_sampler_new(*plan, MAYBE(&options), sampler));
-            break;
-        }
-        case 17: note(sab_next_batch(*sampler, MAYBE(&batch))); break;
-        case 18:
-            note(sab_next_batches(*sampler, below(100), MAYBE(longs), below(1024), MAYBE(words),
-                                  MAYBE(&count)));
-            break;
-        case 19: note(sab_sampler_at(*sampler, any_count(), MAYBE(&batch))); break;
-        case 20:
-            note(below(2) ? sab_sampler_seek(*sampler, any_count())
-                          : sab_sampler_set_epoch(*sampler, any_count()));
-            note(sab_sampler_tell(*sampler, MAYBE(&number), MAYBE(&other)));
-            break;
-        case 21:
-            note(below(2) ? sab_sampler_batch_count(*sampler, MAYBE(&number))
-                          : sab_sampler_skipped_count(*sampler, MAYBE(&number)));
-            break;
-        case 22: {
-            unsigned char saved[SAB_STATE_SIZE] = {0};
-            note(sab_sampler_state_save(*sampler, MAYBE(saved)));
-            if (below(2)) saved[below(sizeof saved)] ^= (unsigned char)(1 + below(255));
-            note(sab_sampler_state_restore(samplers[below(HANDLES)], MAYBE(saved),
-                                           below(4) ? sizeof saved : below(sizeof saved)));
-            break;
-        }
-        case 23: {
-            sab_sampler_options small = sampler_options;
-            if (small.world_size > 64) small.world_size = 3; /* a report walks every rank */
-            note(sab_plan_report(*plan, MAYBE(&small), wild_progress, NULL, MAYBE(&report)));
+            note(sab_torch_sampler_new(plan, MAYBE(&options), sampler));
             break;
         }
         case 24: {
             const sab_pack_options pack = wild_pack_options();
             sab_sampler_free(*sampler);
-            note(sab_packed_sampler_new(*size, MAYBE(&pack), MAYBE(&sampler_options), sampler));
+            note(sab_packed_sampler_new(size, MAYBE(&pack), MAYBE(&sampler_options), sampler));
+            break;
+        }
+        default: break;
+    }
+}
+
+static void call_sampler(unsigned choice) {
+    sab_sampler *sampler = samplers[below(HANDLES)];
+    sab_batch batch = SAB_BATCH_INIT;
+    if (below(16) == 0) batch.struct_size = below(sizeof batch + 1);
+    uint64_t number = 0, other = 0;
+    size_t count = 0;
+    switch (choice) {
+        case 17: note(sab_next_batch(sampler, MAYBE(&batch))); break;
+        case 18:
+            note(sab_next_batches(sampler, below(100), MAYBE(longs), below(1024), MAYBE(words),
+                                  MAYBE(&count)));
+            break;
+        case 19: note(sab_sampler_at(sampler, any_count(), MAYBE(&batch))); break;
+        case 20:
+            note(below(2) ? sab_sampler_seek(sampler, any_count())
+                          : sab_sampler_set_epoch(sampler, any_count()));
+            note(sab_sampler_tell(sampler, MAYBE(&number), MAYBE(&other)));
+            break;
+        case 21:
+            note(below(2) ? sab_sampler_batch_count(sampler, MAYBE(&number))
+                          : sab_sampler_skipped_count(sampler, MAYBE(&number)));
+            break;
+        case 22: {
+            unsigned char saved[SAB_STATE_SIZE] = {0};
+            note(sab_sampler_state_save(sampler, MAYBE(saved)));
+            if (below(2)) saved[below(sizeof saved)] ^= (unsigned char)(1 + below(255));
+            note(sab_sampler_state_restore(samplers[below(HANDLES)], MAYBE(saved),
+                                           below(4) ? sizeof saved : below(sizeof saved)));
             break;
         }
         case 25: {
             sab_pack_info facts = SAB_PACK_INFO_INIT;
             if (below(16) == 0) facts.struct_size = below(sizeof facts + 1);
-            note(sab_pack_get_info(*sampler, MAYBE(&facts)));
-            note(sab_pack_skipped(*sampler, MAYBE(longs), below(64), MAYBE(&count)));
+            note(sab_pack_get_info(sampler, MAYBE(&facts)));
+            note(sab_pack_skipped(sampler, MAYBE(longs), below(64), MAYBE(&count)));
             break;
         }
-        case 26: wild_thresholds(*size); break;
-        case 27: wild_grouping(*size, sizes[below(HANDLES)]); break;
+        default: break;
     }
+}
+
+static void call(void) {
+    const unsigned choice = (unsigned)below(CHOICES);
+    call_plan(choice);
+    call_constructor(choice);
+    call_sampler(choice);
 }
 
 static void RandomCalls_NeverCrashAndFailWithAMessage(void) {

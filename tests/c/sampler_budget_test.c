@@ -633,9 +633,8 @@ static void NextBatches_UnderALoweredBudget_AgreesWithNextBatch(void) {
         for (;;) {
             size_t capacity = below(60);
             const size_t most = 1 + below(COUNT(offsets) - 1);
-            if ((status = sab_next_batches(many, most, indices, capacity, offsets, &count)) !=
-                SAB_OK)
-                break;
+            status = sab_next_batches(many, most, indices, capacity, offsets, &count);
+            if (status != SAB_OK) break;
             if (count == 0) {
                 EXPECT(offsets[1] > capacity && offsets[1] <= SAMPLES); /* the room that it needs */
                 capacity = offsets[1];

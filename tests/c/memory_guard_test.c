@@ -378,6 +378,12 @@ static void Guard_BeginAndEnd_SeeWhatStepSees(void) {
     sab_plan_free(plan);
 }
 
+static sab_memory_guard_options every_eight_steps(void) {
+    sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
+    options.window = options.interval = 8;
+    return options;
+}
+
 /* An empty batch is a step, but there is no peak to it; the window forgets what is older than it is
  * long. */
 static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
@@ -385,9 +391,8 @@ static void Guard_WindowAndMean_LeaveEmptyStepsOut(void) {
     struct device device = device_of(guarded_base, 100000000);
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_probe *probe = probe_of(&device);
+    sab_memory_guard_options options = every_eight_steps();
     sab_memory_guard *guard = NULL;
-    sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
-    options.window = options.interval = 8;
     EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
     sab_batch batch = SAB_BATCH_INIT;
     EXPECT_OK(sab_next_batch(sampler, &batch));
@@ -424,9 +429,8 @@ static void Guard_OfSizesOfZero_KeepsTheirPrice(void) {
     struct device device = device_of(guarded_base, 100000000);
     sab_sampler *sampler = rank_of(plan, 0, 1);
     sab_probe *probe = probe_of(&device);
+    sab_memory_guard_options options = every_eight_steps();
     sab_memory_guard *guard = NULL;
-    sab_memory_guard_options options = SAB_MEMORY_GUARD_OPTIONS_INIT;
-    options.window = options.interval = 8;
     options.limit = 1; /* out of reach */
     EXPECT_OK(sab_memory_guard_new(probe, sampler, &options, &guard));
     sab_batch batch = SAB_BATCH_INIT;

@@ -191,18 +191,30 @@ static void FindMaxBatch_WhereMemoryIsFlatAtFirst_FindsTheEnd(void) {
     }
 }
 
+/* A curve with room for its maximum. */
+struct search {
+    struct device device;
+    struct model_run run;
+    uint64_t truth;
+};
+
+static void begin_search(struct search *search, enum curve curve, uint64_t maximum) {
+    search->device = device_of(base_bytes, 0);
+    search->run = run_of(&search->device, curve);
+    give_room(&search->run, maximum, 1);
+    search->truth = true_maximum(&search->run, 1, 100000);
+}
+
 static void FindMaxBatch_ByBisection_IsExact(void) {
     random_state = 43;
     for (enum curve curve = LINE; curve < CURVES; ++curve)
         for (size_t m = 0; m < COUNT(maxima); ++m) {
-            struct device device = device_of(base_bytes, 0);
-            struct model_run run = run_of(&device, curve);
-            give_room(&run, maxima[m], 1);
-            const uint64_t truth = true_maximum(&run, 1, 100000);
-            const sab_max_batch found = found_by(&run, SAB_SEARCH_BINARY, SAB_OK);
-            EXPECT(found.batch_size == truth && found.trials <= 17 &&
-                   (truth == 100000 || found.out_of_memory >= 1));
-            EXPECT(found.peak == (double)(base_bytes + bytes_of(&run, truth, 1)));
+            struct search search;
+            begin_search(&search, curve, maxima[m]);
+            const sab_max_batch found = found_by(&search.run, SAB_SEARCH_BINARY, SAB_OK);
+            EXPECT(found.batch_size == search.truth && found.trials <= 17 &&
+                   (search.truth == 100000 || found.out_of_memory >= 1));
+            EXPECT(found.peak == (double)(base_bytes + bytes_of(&search.run, search.truth, 1)));
         }
 }
 
@@ -210,16 +222,14 @@ static void FindMaxBatch_ByHalving_FindsTheFirstHalfThatFits(void) {
     random_state = 44;
     for (enum curve curve = LINE; curve < CURVES; ++curve)
         for (size_t m = 0; m < COUNT(maxima); ++m) {
-            struct device device = device_of(base_bytes, 0);
-            struct model_run run = run_of(&device, curve);
-            give_room(&run, maxima[m], 1);
-            const uint64_t truth = true_maximum(&run, 1, 100000);
+            struct search search;
+            begin_search(&search, curve, maxima[m]);
             uint64_t expected = 100000, halved = 0;
-            for (; expected > truth; expected /= 2) ++halved;
-            const sab_max_batch found = found_by(&run, SAB_SEARCH_HALVE, SAB_OK);
+            for (; expected > search.truth; expected /= 2) ++halved;
+            const sab_max_batch found = found_by(&search.run, SAB_SEARCH_HALVE, SAB_OK);
             EXPECT(found.batch_size == expected && found.out_of_memory == halved &&
                    found.trials == halved + 1);
-            EXPECT(found.peak == (double)(base_bytes + bytes_of(&run, expected, 1)));
+            EXPECT(found.peak == (double)(base_bytes + bytes_of(&search.run, expected, 1)));
         }
 }
 

@@ -65,6 +65,12 @@ int32_t leaking_chunk(void *ctx, uint64_t, uint64_t count, double) {
     if (device_of(ctx)->leaked < 44000) device_of(ctx)->leaked += 5000;
     return step_of(device_of(ctx), static_cast<double>(count) * 300);
 }
+sab_chunked_step_options leaking_step(Device *device) {
+    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
+    step.chunk = leaking_chunk;
+    step.ctx = device;
+    return step;
+}
 int32_t run_batch(void *ctx, const sab_batch *batch) {
     return step_of(device_of(ctx), batch->padded_total);
 }
@@ -345,9 +351,7 @@ SCENARIO(memory_guard_of_ranks, Threads::none) {
     options.reduce_ctx = &device;
     sab_memory_guard *guard = nullptr;
     CALL_INTO(guard, sab_memory_guard_new(probe, sampler, &options, &guard));
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
-    step.chunk = leaking_chunk;
-    step.ctx = &device;
+    const sab_chunked_step_options step = leaking_step(&device);
     sab_batch batch = SAB_BATCH_INIT;
     sab_memory_guard_info info = SAB_MEMORY_GUARD_INFO_INIT;
     static uint64_t usually_lowered = 0;
@@ -386,9 +390,7 @@ SCENARIO(memory_guard, Threads::none) {
     options.window = 8;
     sab_memory_guard *guard = nullptr;
     CALL_INTO(guard, sab_memory_guard_new(probe, sampler, &options, &guard));
-    sab_chunked_step_options step = SAB_CHUNKED_STEP_OPTIONS_INIT;
-    step.chunk = leaking_chunk;
-    step.ctx = &device;
+    const sab_chunked_step_options step = leaking_step(&device);
     sab_batch batch = SAB_BATCH_INIT;
     for (int i = 0; i < 40 && CALL_INTO(batch, sab_next_batch(sampler, &batch)) == SAB_OK; ++i) {
         // A step that failed counts as one.

@@ -173,7 +173,12 @@ def memory():
     total = 16 << 20
     device = sab.Probe("cpu", total_bytes=total)
     model = sab.MemoryModel.learn(
-        step, lengths.min(), lengths.max(), device, budget=int(0.97 * total), points=8
+        step,
+        shortest=lengths.min(),
+        longest=lengths.max(),
+        device=device,
+        budget=int(0.97 * total),
+        points=8,
     )
     plan = sab.plan(lengths, cost=model, budget=int(0.97 * total))
     static = sab.find_max_batch(

@@ -27,7 +27,9 @@ def step(count, length):
 device = sab.Probe(
     "cpu", total_bytes=16 << 20
 )  # emulates a device of 16 MiB; for a real one: device = "cuda:0"
-model = sab.MemoryModel.learn(step, sizes.min(), sizes.max(), device, budget=14 << 20, points=8)
+model = sab.MemoryModel.learn(
+    step, shortest=sizes.min(), longest=sizes.max(), device=device, budget=14 << 20, points=8
+)
 print(f"{model.info.margin:.1%} margin, {len(model.terms)} terms")
 plan = sab.plan(sizes, cost=model, budget=14 << 20)  # bytes
 # [end]

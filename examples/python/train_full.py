@@ -122,7 +122,11 @@ def by_memory(trainer: Trainer, words: "list[np.ndarray]", probe: sab.Probe, rar
     lengths = np.array([len(each) for each in words])
     start = time.perf_counter()
     model = sab.MemoryModel.learn(
-        trainer.trial, float(lengths.min()), float(lengths.max()), probe, cleanup=trainer.clear
+        trainer.trial,
+        shortest=float(lengths.min()),
+        longest=float(lengths.max()),
+        device=probe,
+        cleanup=trainer.clear,
     )
     print(
         f"memory model, from 25 steps in {time.perf_counter() - start:.1f} s: {model}", flush=True

@@ -137,7 +137,7 @@ def ours(method):
         times = []
         for _ in range(5):
             begin = time.perf_counter()
-            sampler = sab.PackedSampler(sizes, capacity, method)
+            sampler = sab.PackedSampler(sizes, capacity, method=method)
             times.append(time.perf_counter() - begin)
         return sampler.info.bins, min(times)
 

@@ -61,10 +61,12 @@ def main():
         cost = COSTS[name]
         sizes = sab.Sizes(lengths)
         greedy_time, greedy = timed(
-            lambda: sab.find_thresholds(sizes, k, cost, method="randomised", seed=case)
+            lambda: sab.find_thresholds(sizes, k, cost=cost, method="randomised", seed=case)
         )
-        total_time, total = timed(lambda: sab.find_thresholds(sizes, k, cost))
-        worst_time, worst = timed(lambda: sab.find_thresholds(sizes, k, cost, method="least_worst"))
+        total_time, total = timed(lambda: sab.find_thresholds(sizes, k, cost=cost))
+        worst_time, worst = timed(
+            lambda: sab.find_thresholds(sizes, k, cost=cost, method="least_worst")
+        )
         rows["least total"].append(total.total / greedy.total)
         rows["least worst"].append(worst.worst / greedy.worst)
         speed["least total"].append(greedy_time / total_time)
@@ -109,7 +111,7 @@ def main():
             ):
                 best, _ = timed(
                     lambda: sab.find_thresholds(
-                        lengths, 15, cost, method=method, cost_per_sample=callable(cost)
+                        lengths, 15, cost=cost, method=method, cost_per_sample=callable(cost)
                     )
                 )
                 print(f"| {method}, {name} | {1000 * best:.1f} |")

@@ -381,15 +381,20 @@ def test_bagua_refuses_what_the_original_does():
 
 
 def test_ranks_of_a_step_are_balanced():
-    samplers = [sab.LoadBalancingSampler(COMPLEXITY, rank, 5, seed=4) for rank in range(5)]
+    samplers = [
+        sab.LoadBalancingSampler(COMPLEXITY, rank=rank, world_size=5, seed=4) for rank in range(5)
+    ]
     assert {len(sampler) for sampler in samplers} == {30}
     steps = list(zip(*([COMPLEXITY[batch[0]] for batch in sampler] for sampler in samplers)))
     assert max(max(step) - min(step) for step in steps) <= 4
     alone = [
-        batch.tolist() for batch in sab.LoadBalancingSampler(COMPLEXITY, 1, 5, seed=4, batch_size=4)
+        batch.tolist()
+        for batch in sab.LoadBalancingSampler(
+            COMPLEXITY, rank=1, world_size=5, seed=4, batch_size=4
+        )
     ]
     assert sum(alone, []) == [
-        batch[0] for batch in sab.LoadBalancingSampler(COMPLEXITY, 1, 5, seed=4)
+        batch[0] for batch in sab.LoadBalancingSampler(COMPLEXITY, rank=1, world_size=5, seed=4)
     ]
     assert [len(batch) for batch in alone] == [4] * 7 + [2]
 

@@ -50,8 +50,8 @@ def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
         else None
     )
     given_cost = price if asked else cost
-    total = sab.find_thresholds(lengths, k, given_cost)
-    worst = sab.find_thresholds(lengths, k, given_cost, method="least_worst")
+    total = sab.find_thresholds(lengths, k, cost=given_cost)
+    worst = sab.find_thresholds(lengths, k, cost=given_cost, method="least_worst")
     for found in (total, worst):
         costs = group_costs(lengths, found.thresholds, price)
         assert len(set(found.thresholds)) == k and set(found.thresholds) <= set(levels)
@@ -74,10 +74,10 @@ def test_exact_thresholds_equal_trying_all(lengths, k, cost, asked):
 def test_exact_thresholds_are_never_worse_than_randomised_ones(lengths, k, cost, seed, tolerate):
     k = min(k, len(set(lengths)) - 1)
     found = sab.find_thresholds(
-        lengths, k, cost, method="randomised", num_trials=20, seed=seed, tolerate=tolerate
+        lengths, k, cost=cost, method="randomised", num_trials=20, seed=seed, tolerate=tolerate
     )
-    assert sab.find_thresholds(lengths, k, cost).total <= found.total
-    assert sab.find_thresholds(lengths, k, cost, method="least_worst").worst <= found.worst
+    assert sab.find_thresholds(lengths, k, cost=cost).total <= found.total
+    assert sab.find_thresholds(lengths, k, cost=cost, method="least_worst").worst <= found.worst
     assert found.even + found.repeated + found.not_tolerated + found.extreme + found.narrow == 20
 
 
@@ -155,13 +155,13 @@ def test_asym_takes_the_best_of_its_trials(capsys):
     starts = random.Random(11)
     rows = [starts.sample(range(len(set(lengths))), 4) for _ in range(30)]
     native = sab.find_thresholds(
-        lengths, 4, "quadratic", method="randomised", num_trials=30, seed=11
+        lengths, 4, cost="quadratic", method="randomised", num_trials=30, seed=11
     )
     assert native.thresholds.tolist() == found
     assert (
         native.thresholds.tolist()
         == sab.find_thresholds(
-            lengths, 4, "quadratic", method="randomised", num_trials=30, starts=rows
+            lengths, 4, cost="quadratic", method="randomised", num_trials=30, starts=rows
         ).thresholds.tolist()
     )
 
@@ -192,7 +192,7 @@ def test_a_memory_model_is_a_cost():
     features = np.stack([counts.ravel(), lengths.ravel()], 1)
     model = sab.MemoryModel.fit(features, 1000 + 10 * features[:, 0] * features[:, 1])
     data = np.random.default_rng(0).integers(16, 128, 1000)
-    found = sab.find_thresholds(data, 3, model)
+    found = sab.find_thresholds(data, 3, cost=model)
     assert found.thresholds.tolist() == sab.find_thresholds(data, 3).thresholds.tolist()
     assert found.total == pytest.approx(4 * 1000 + 10 * sab.find_thresholds(data, 3).total, rel=0.1)
 
@@ -205,7 +205,7 @@ def test_callbacks_are_asked_once_a_length_and_their_exceptions_come_through():
         asked.append(length)
         return count * length**1.5
 
-    found = sab.find_thresholds(data, 7, one, cost_per_sample=True)
+    found = sab.find_thresholds(data, 7, cost=one, cost_per_sample=True)
     assert sorted(asked) == np.unique(data).tolist()
     assert found.total == pytest.approx(
         sum(
@@ -215,7 +215,7 @@ def test_callbacks_are_asked_once_a_length_and_their_exceptions_come_through():
         )
     )
     with pytest.raises(ZeroDivisionError):
-        sab.find_thresholds(data, 7, lambda count, length: 1 / 0)
+        sab.find_thresholds(data, 7, cost=lambda count, length: 1 / 0)
 
 
 def test_functions_of_count_and_length_are_asked_about_few_groups_where_that_is_enough():
@@ -233,7 +233,7 @@ def test_functions_of_count_and_length_are_asked_about_few_groups_where_that_is_
         (lengths[:1000], 15, "least_worst", 5),
     ):
         asked = 0
-        found = sab.find_thresholds(data, k, cost, method=method)
+        found = sab.find_thresholds(data, k, cost=cost, method=method)
         assert (
             found.thresholds.tolist()
             == sab.find_thresholds(data, k, method=method).thresholds.tolist()

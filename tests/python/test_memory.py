@@ -98,7 +98,7 @@ def total_bytes(request, monkeypatch):
 
 
 def test_cpu_probe_is_exact_to_the_byte(total_bytes):
-    with sab.Probe("cpu", total_bytes) as probe:
+    with sab.Probe("cpu", total_bytes=total_bytes) as probe:
         for steps, current, peak in programs(100):
             probe.reset()
             before = probe.stats().current
@@ -110,9 +110,9 @@ def test_cpu_probe_is_exact_to_the_byte(total_bytes):
 
 
 def test_cpu_probe_leaves_what_was_there_before_out(total_bytes):
-    with sab.Probe("cpu", total_bytes):
+    with sab.Probe("cpu", total_bytes=total_bytes):
         foreign = torch.empty(1000)
-    with sab.Probe("cpu", total_bytes) as probe:
+    with sab.Probe("cpu", total_bytes=total_bytes) as probe:
         del foreign
         own = torch.empty(10)
         assert probe.stats()[:2] == (40, 40)
@@ -128,7 +128,7 @@ def test_cpu_probes_agree_on_a_training_step(monkeypatch):
     for total_bytes in (64 * MIB, None):
         if total_bytes is None:
             monkeypatch.delenv("SAB_TORCH_LIBRARY", raising=False)
-        with sab.Probe("cpu", total_bytes) as probe:
+        with sab.Probe("cpu", total_bytes=total_bytes) as probe:
             for _ in range(2):
                 model.zero_grad(set_to_none=True)
                 probe.reset()
@@ -139,7 +139,7 @@ def test_cpu_probes_agree_on_a_training_step(monkeypatch):
 
 
 def test_emulated_device_raises_torchs_own_error():
-    with sab.Probe("cpu", MIB) as probe:
+    with sab.Probe("cpu", total_bytes=MIB) as probe:
         held = torch.empty(MIB // 8)
         with pytest.raises(RuntimeError, match="out of memory") as caught:
             torch.empty(MIB // 4)
@@ -176,9 +176,9 @@ def test_probe_of_a_device_that_is_not_there():
         with pytest.raises(ValueError, match=words):
             sab.Probe(device)
     with pytest.raises(sab.UnsupportedError, match="cannot be limited"):
-        sab.Probe("host", MIB)
+        sab.Probe("host", total_bytes=MIB)
     with pytest.raises(ValueError, match="total_bytes = 0"):
-        sab.Probe("cpu", 0)
+        sab.Probe("cpu", total_bytes=0)
 
 
 def test_device_of_ones_own():
@@ -252,7 +252,7 @@ class PretendCuda(types.SimpleNamespace):
 def test_cuda_probe_asks_torch(monkeypatch):
     cuda = PretendCuda()
     monkeypatch.setattr(torch, "cuda", cuda)
-    with sab.Probe(torch.device("cuda:1"), 500) as probe:
+    with sab.Probe(torch.device("cuda:1"), total_bytes=500) as probe:
         assert cuda.fraction == 0.5
         cuda.held, cuda.most = 7, 11
         assert probe.stats() == sab.MemoryStats(7, 11, 512, 30, 500)
@@ -262,7 +262,7 @@ def test_cuda_probe_asks_torch(monkeypatch):
     with pytest.raises(ValueError, match="sees 2 such devices"):
         sab.Probe("cuda:2")
     with pytest.raises(ValueError, match="the device has 1000"):
-        sab.Probe("cuda:1", 2000)
+        sab.Probe("cuda:1", total_bytes=2000)
 
 
 def test_jax_probe_asks_jax(monkeypatch):
@@ -330,7 +330,7 @@ def test_collect_peak_can_be_stopped():
 
 
 def test_collect_peak_lets_frames_of_a_failed_item_go():
-    with sab.Probe("cpu", 8 * MIB) as probe:
+    with sab.Probe("cpu", total_bytes=8 * MIB) as probe:
 
         def work(size):
             held = torch.empty(MIB)  # 4 MiB, which a frame kept alive would take from the next item
@@ -376,7 +376,7 @@ def bytes_of(count, length):
 
 
 def test_model_is_the_cost_of_a_plan():
-    points = sab.measurement_points(4, 90, 1000)
+    points = sab.measurement_points(4, 90, max_count=1000)
     model = sab.MemoryModel.fit(points, [bytes_of(*point) for point in points])
     assert model.info.residual < 1e-6 and model.predict([(7, 33)])[0] == pytest.approx(
         bytes_of(7, 33)
@@ -392,7 +392,7 @@ def test_model_is_the_cost_of_a_plan():
 
 
 def test_model_is_saved_and_pickled(tmp_path):
-    points = sab.measurement_points(4, 90, 1000)
+    points = sab.measurement_points(4, 90, max_count=1000)
     model = sab.MemoryModel.fit(
         points,
         [bytes_of(*point) * (1 + 0.01 * (i % 3)) for i, point in enumerate(points)],
@@ -411,7 +411,7 @@ def test_model_is_saved_and_pickled(tmp_path):
 
 
 def test_model_refuses_what_says_too_little():
-    points = sab.measurement_points(4, 90, 1000)
+    points = sab.measurement_points(4, 90, max_count=1000)
     with pytest.raises(ValueError, match="measure 4 more"):
         sab.MemoryModel.fit(points[:3], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="length is 10 in all"):
@@ -481,7 +481,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_find_max_batch_predicts_what_fits(name):
     make, shape = MODELS[name]
-    with sab.Probe("cpu", 24 * MIB) as probe:
+    with sab.Probe("cpu", total_bytes=24 * MIB) as probe:
         torch.manual_seed(0)
         model = make()
         optimizer = torch.optim.AdamW(model.parameters())
@@ -512,7 +512,7 @@ def test_find_max_batch_predicts_what_fits(name):
 
 
 def test_find_max_batch_for_each_length():
-    with sab.Probe("cpu", 24 * MIB) as probe:
+    with sab.Probe("cpu", total_bytes=24 * MIB) as probe:
         model = Gru()
 
         def step(count, length):
@@ -602,7 +602,9 @@ def test_find_executable_batch_size_as_accelerates(caplog):
     assert "batch size 100 runs out of memory: trying 90" in caplog.text
     with pytest.raises(sab.DeviceMemoryError, match="no executable batch size found"):
         sab.find_executable_batch_size(
-            lambda batch_size: (_ for _ in ()).throw(MemoryError()), 4, lambda size: size // 2
+            lambda batch_size: (_ for _ in ()).throw(MemoryError()),
+            4,
+            reduce_batch_size_fn=lambda size: size // 2,
         )()
     with pytest.raises(KeyError):
         sab.find_executable_batch_size(lambda batch_size: {}[0])()
@@ -611,12 +613,16 @@ def test_find_executable_batch_size_as_accelerates(caplog):
 def test_growth():
     from sab.compat.torchtune import next_batch_size
 
-    assert [sab.grow_linear(epoch, 8, 4, 2, 15) for epoch in range(6)] == [8, 8, 12, 12, 15, 15]
-    assert [sab.grow_doubling(epoch, 8, [1, 3], 30) for epoch in range(5)] == [8, 16, 16, 30, 30]
+    assert [
+        sab.grow_linear(epoch, start=8, amount=4, period=2, maximum=15) for epoch in range(6)
+    ] == [8, 8, 12, 12, 15, 15]
+    assert [
+        sab.grow_doubling(epoch, start=8, milestones=[1, 3], maximum=30) for epoch in range(5)
+    ] == [8, 16, 16, 30, 30]
     with pytest.raises(ZeroDivisionError):
-        sab.grow_batch(lambda epoch, size: 1 // 0, 0, 8, 100)
+        sab.grow_batch(lambda epoch, size: 1 // 0, 0, current=8, maximum=100)
     with pytest.raises(ValueError, match="increase = -1"):
-        sab.grow_batch(lambda epoch, size: -1, 0, 8, 100)
+        sab.grow_batch(lambda epoch, size: -1, 0, current=8, maximum=100)
     size, seen = 8, []
     for epoch in range(5):
         size = next_batch_size(lambda epoch, current: current if epoch % 2 else 0, epoch, size, 20)
@@ -636,7 +642,7 @@ def test_chunked_step_gives_the_gradient_of_the_whole_batch(room, caplog):
     per_sample = torch.tensor(weights / weights.sum(), dtype=torch.float32)
     (((model(data) - target) ** 2).mean(1) * per_sample).sum().backward()
     expected = [parameter.grad.clone() for parameter in model.parameters()]
-    with sab.Probe("cpu", room * MIB) as probe:
+    with sab.Probe("cpu", total_bytes=room * MIB) as probe:
 
         def chunk(first, count, weight):
             part = slice(first, first + count)
@@ -729,7 +735,7 @@ def leaking_run(plan, limit, guarded, leak, seed=0):
 
 def test_guard_outlives_a_leak_that_ends_an_unguarded_run(caplog):
     sizes = numbers(0).integers(1, 90, 20_000)
-    points = sab.measurement_points(1, 90, 1000)
+    points = sab.measurement_points(1, 90, max_count=1000)
     model = sab.MemoryModel.fit(points, [1e7 + 2e4 * count * length for count, length in points])
     limit = 40_000_000
     plan = sab.plan(sizes, cost=model, budget=limit)
@@ -889,7 +895,7 @@ def no_garbage_collector():
 
 @pytest.fixture
 def guarded():
-    with sab.Probe("cpu", 24 * MIB) as probe:
+    with sab.Probe("cpu", total_bytes=24 * MIB) as probe:
         sampler = sab.BucketSampler(sab.plan([5, 3, 5, 4] * 100, budget=100), seed=1)
         yield probe, sampler, sab.MemoryGuard(sampler, probe, interval=1)
 
@@ -927,7 +933,7 @@ def test_calls_let_go_of_what_their_functions_hold(guarded, no_garbage_collector
 
 def test_a_probe_closed_in_its_own_use_is_used_to_the_end():
     for total in (None, 1 << 28):
-        probe = sab.Probe("cpu", total)
+        probe = sab.Probe("cpu", total_bytes=total)
 
         def work(item):
             probe.close()
@@ -1038,9 +1044,9 @@ def test_arguments_that_cannot_be():
 
     assert sab.collect_peak(lambda item: (item,), Endless(), Pretend()).features == [(1,), (2,)]
     with pytest.raises(sab.UnsupportedError, match="total_bytes = 5"):
-        sab.Probe(Pretend(), 5)
+        sab.Probe(Pretend(), total_bytes=5)
     with pytest.raises(TypeError):
-        sab.Probe("cpu", 1.5)
+        sab.Probe("cpu", total_bytes=1.5)
     with pytest.raises(ValueError, match="cpu:7"):
         sab.Probe("cpu:7")
     with pytest.raises(TypeError, match="progress = 3"):
@@ -1054,9 +1060,9 @@ def test_arguments_that_cannot_be():
     with pytest.raises(ValueError, match="rounding = -1"):
         sab.find_max_batch(lambda count: None, Pretend(1000), rounding=-1)
     with pytest.raises(ValueError, match="milestones = -1"):
-        sab.grow_doubling(1, 2, [-1], 8)
+        sab.grow_doubling(1, start=2, milestones=[-1], maximum=8)
     with pytest.raises(ValueError, match="points = 1000000000000"):
-        sab.measurement_points(1, 2, 3, 10**12)
+        sab.measurement_points(1, 2, max_count=3, points=10**12)
     with pytest.raises(ValueError, match="null character"):
         sab.MemoryModel.open("a\0b")
 
@@ -1069,7 +1075,11 @@ def test_budgets_and_lengths_that_nothing_can_be_learned_of():
 
     def learn(**options):
         return sab.MemoryModel.learn(
-            step, options.pop("shortest", 5), options.pop("longest", 100), device, **options
+            step,
+            shortest=options.pop("shortest", 5),
+            longest=options.pop("longest", 100),
+            device=device,
+            **options,
         )
 
     with pytest.raises(ValueError, match="budget = 10: one sample of length 5 takes"):
@@ -1127,7 +1137,7 @@ def test_find_executable_batch_size_that_cannot_go_on():
     def always(batch_size, model=None):
         raise MemoryError
 
-    stuck = sab.find_executable_batch_size(always, 8, lambda size: size)
+    stuck = sab.find_executable_batch_size(always, 8, reduce_batch_size_fn=lambda size: size)
     with pytest.raises(ValueError, match="gives 8 after 8"):
         stuck()
     run = sab.find_executable_batch_size(
@@ -1172,7 +1182,7 @@ def test_profiled_probes_of_several_threads(monkeypatch):
 
 
 def test_a_component_probe_is_of_its_thread():
-    with sab.Probe("cpu", 1 << 20) as probe:
+    with sab.Probe("cpu", total_bytes=1 << 20) as probe:
         failures = []
 
         def elsewhere():

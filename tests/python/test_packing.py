@@ -41,8 +41,8 @@ def test_every_token_once_over_all_ranks(sizes, capacity, method, most, window, 
         sampler = sab.PackedSampler(
             sizes,
             capacity,
-            method,
-            most,
+            method=method,
+            max_sequences=most,
             split=True,
             window=window,
             seed=3,
@@ -93,7 +93,7 @@ def test_best_fit_is_the_textbook_s(sizes, capacity):
 @pytest.mark.parametrize("method", METHODS)
 def test_state_epochs_and_pickle(method):
     sizes = np.random.default_rng(0).integers(1, 100, 2000)
-    make = lambda: sab.PackedSampler(sizes, 512, method, seed=5)  # noqa: E731
+    make = lambda: sab.PackedSampler(sizes, 512, method=method, seed=5)  # noqa: E731
     whole = [batch.tolist() for batch in make()]
     sampler = make()
     first = [batch.tolist() for _, batch in zip(range(7), sampler)]
@@ -144,7 +144,7 @@ def test_errors_and_skipped():
     with pytest.raises(TypeError, match=r"capacity = 1.5"):
         sab.PackedSampler([1], 1.5)
     with pytest.raises(ValueError, match="method = 'worst'"):
-        sab.PackedSampler([1], 10, "worst")
+        sab.PackedSampler([1], 10, method="worst")
     with pytest.raises(ValueError, match="oversize = 'single'"):
         sab.PackedSampler([1], 10, oversize="single")
     with pytest.raises(sab.UnsupportedError, match="not a plan's"):

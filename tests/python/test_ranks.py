@@ -83,7 +83,7 @@ def test_a_pickle_stands_where_it_was():
         SIZES,
         SIZES.tolist(),
         sab.Sizes(SIZES),
-        sab.Sizes(lambda index: float(SIZES[index]), len(SIZES)),
+        sab.Sizes(lambda index: float(SIZES[index]), count=len(SIZES)),
     ):
         sampler = sab.BalancedSampler(sizes, max_total=1000, micro_batches=2)
         passed = iter(sampler)

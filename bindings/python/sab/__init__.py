@@ -47,8 +47,20 @@ from sab._pack import PackedSampler, PackInfo
 from sab._peaks import Peaks, collect_peak
 from sab._plan import Bucket, Plan, Report, Verification, create_buckets, plan, verify
 from sab._probe import MemoryStats, Probe
-from sab._ranks import BalancedSampler, BalanceReport, ShardedSampler, check_ranks, data_rank, ranks
-from sab._samplers import BucketSampler, SequentialSampler, SizeAwareSampler, SizeAwareStream
+from sab._ranks import (
+    BalancedSampler,
+    BalanceReport,
+    ShardedSampler,
+    check_ranks,
+    data_rank,
+    ranks,
+)
+from sab._samplers import (
+    BucketSampler,
+    SequentialSampler,
+    SizeAwareSampler,
+    SizeAwareStream,
+)
 from sab._signature import Jagged
 from sab._sizes import Sizes
 from sab._streams import Stream

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 
 def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:
@@ -37,7 +38,38 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def one_of(name: str, value: Any, choices: dict[str, int]) -> int:
-    if value not in choices:
+def finite(name: str, value: Any, least: float = -math.inf) -> float:
+    """A finite number of at least `least`, or an error that names it."""
+    number = real(name, value)
+    if not least <= number < math.inf:
+        raise ValueError(f"{name} = {number:g}: must be a finite number of at least {least:g}")
+    return number
+
+
+def one_of(name: str, value: Any, choices: Mapping[str, int]) -> int:
+    """The library's constant of a choice, or an error that lists the choices."""
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} = {value!r}: must be one of {', '.join(map(repr, choices))}")
     return choices[value]
+
+
+def one_dimension(name: str, values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Values as a contiguous array of one dimension, or an error that names them."""
+    try:
+        array = np.ascontiguousarray(values, dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} = {values!r:.60}: must be numbers in one dimension") from None
+    if array.ndim != 1 or np.ndim(values) != 1:
+        raise ValueError(f"{name} has {np.ndim(values)} dimensions: must have one")
+    return array
+
+
+def indices_of(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Whole numbers as an array of one dimension, or an error that names them."""
+    array: npt.NDArray[Any] = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise TypeError(
+            f"{name} has dtype {array.dtype} and {array.ndim} dimensions: "
+            "must be whole numbers in one dimension"
+        )
+    return np.ascontiguousarray(array, np.int64)

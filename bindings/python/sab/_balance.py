@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Optional
+from typing import Callable, Iterable, Literal, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, one_of, real, whole
+from sab._arguments import flag, indices_of, one_dimension, one_of, real, whole
 from sab._batch import Indices
-from sab._native import Calls, Progress, check, ffi, keep_exception, lib, new_options
-from sab._samplers import RandomAccessSampler, sampler_options
+from sab._native import (
+    Calls,
+    CData,
+    Progress,
+    check,
+    ffi,
+    keep_exception,
+    lib,
+    new_options,
+)
+from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
-METHODS = {
+PartitionMethod = Literal["karmarkar_karp", "longest_first"]
+PARTITION_METHODS = {
     "karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP,
     "longest_first": lib.SAB_PARTITION_LONGEST_FIRST,
 }
 
 
-def _numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    array = np.asarray(values, np.float64)
-    if array.ndim != 1:
-        raise ValueError(f"{name} has {array.ndim} dimensions: must have one")
-    return np.ascontiguousarray(array)
-
-
 def partition(
     costs: npt.ArrayLike,
     parts: int,
-    method: str = "karmarkar_karp",
+    *,
+    method: PartitionMethod = "karmarkar_karp",
     equal_counts: bool = False,
     weights: Optional[npt.ArrayLike] = None,
     capacity: Optional[float] = None,
@@ -53,8 +57,8 @@ def partition(
     >>> [part.tolist() for part in sab.partition([4, 5, 6, 7, 8], 2)]
     [[0, 1, 2], [3, 4]]
     """
-    cost_array = _numbers("costs", costs)
-    weight_array = None if weights is None else _numbers("weights", weights)
+    cost_array = one_dimension("costs", costs, np.float64)
+    weight_array = None if weights is None else one_dimension("weights", weights, np.float64)
     if weight_array is not None and weight_array.size != cost_array.size:
         raise ValueError(
             f"weights has {weight_array.size} numbers: must have as many as costs, {cost_array.size}"
@@ -62,7 +66,7 @@ def partition(
     calls = Calls(progress=progress, what="partition")
     options = new_options("sab_partition_options")
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
-    options.method = one_of("method", method, METHODS)
+    options.method = one_of("method", method, PARTITION_METHODS)
     options.equal_counts = flag("equal_counts", equal_counts)
     if weight_array is not None:
         options.weights = ffi.cast("double *", weight_array.ctypes.data)
@@ -86,7 +90,7 @@ def partition(
     return [order[begin:end] for begin, end in zip(edges, edges[1:])]
 
 
-def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> Any:
+def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> CData:
     options = new_options("sab_load_balancing_options")
     options.shuffle, options.drop_last = flag("shuffle", shuffle), flag("drop_last", drop_last)
     options.random_level = real("random_level", random_level)
@@ -117,6 +121,7 @@ class LoadBalancingSampler(RandomAccessSampler):
     def __init__(
         self,
         complexity: SizesLike,
+        *,
         rank: int = 0,
         world_size: int = 1,
         shuffle: bool = True,
@@ -125,30 +130,34 @@ class LoadBalancingSampler(RandomAccessSampler):
         random_level: float = 0.0,
         batch_size: int = 1,
         step_totals: bool = True,
-        output: str = "numpy",
+        output: Output = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
         balancing.batch_size = whole("batch_size", batch_size, 1)
-        options = sampler_options(seed, rank, world_size, "split", 0, step_totals)
+        order: Order = {
+            "seed": seed,
+            "rank": rank,
+            "world_size": world_size,
+            "step_totals": step_totals,
+        }
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
-        check(lib.sab_load_balancing_sampler_new(sizes._handle, balancing, options, handle))
+        check(
+            lib.sab_load_balancing_sampler_new(
+                sizes._handle, balancing, sampler_options(order), handle
+            )
+        )
         self._adopt(handle, output)
-        self._make = (
-            type(self),
-            (
-                complexity,
-                rank,
-                world_size,
-                shuffle,
-                seed,
-                drop_last,
-                random_level,
-                batch_size,
-                step_totals,
-                output,
-            ),
-            {},
+        self._made_from = (
+            (complexity,),
+            {
+                "shuffle": shuffle,
+                "drop_last": drop_last,
+                "random_level": random_level,
+                "batch_size": batch_size,
+                **order,
+                "output": output,
+            },
         )
 
 
@@ -161,20 +170,15 @@ class _BatchCalls(Calls):
         self.make_batches = make_batches
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_make_batches(ctx: Any, indices: Any, count: int, batches: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_make_batches(ctx: CData, indices: CData, count: int, batches: CData) -> int:
     given = (
         np.frombuffer(ffi.buffer(indices, count * 8), np.int64).copy()
         if count
         else np.empty(0, np.int64)
     )
     for each in ffi.from_handle(ctx).make_batches(given):
-        array = np.asarray(each)
-        if array.ndim != 1 or array.dtype.kind not in "iu" and array.size:
-            raise TypeError(
-                f"a batch has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension"
-            )
-        array = np.ascontiguousarray(array, np.int64)
+        array = indices_of("a batch", each)
         check(lib.sab_batches_add(batches, ffi.cast("int64_t *", array.ctypes.data), array.size))
     return 0
 
@@ -205,6 +209,7 @@ class LoadBalancingBatchSampler(RandomAccessSampler):
         self,
         complexity: SizesLike,
         make_batches: Optional[MakeBatches] = None,
+        *,
         max_total: Optional[float] = None,
         rank: int = 0,
         world_size: int = 1,
@@ -213,7 +218,7 @@ class LoadBalancingBatchSampler(RandomAccessSampler):
         drop_last: bool = False,
         random_level: float = 0.0,
         step_totals: bool = True,
-        output: str = "numpy",
+        output: Output = "numpy",
     ) -> None:
         balancing = _balancing_options(shuffle, drop_last, random_level)
         balancing.max_total = 0 if max_total is None else real("max_total", max_total)
@@ -221,32 +226,31 @@ class LoadBalancingBatchSampler(RandomAccessSampler):
             if not callable(make_batches):
                 raise TypeError(f"make_batches = {make_batches!r}: must be a function")
             self._calls = _BatchCalls(make_batches)
-            balancing.make_batches, balancing.make_batches_ctx = (
-                lib.sab_py_make_batches,
-                self._calls.handle,
-            )
-        options = sampler_options(seed, rank, world_size, "split", 0, step_totals)
+            balancing.make_batches = lib.sab_py_make_batches
+            balancing.make_batches_ctx = self._calls.handle
+        order: Order = {
+            "seed": seed,
+            "rank": rank,
+            "world_size": world_size,
+            "step_totals": step_totals,
+        }
         handle = ffi.new("sab_sampler **")
         sizes = as_sizes(complexity)
         check(
-            lib.sab_load_balancing_batch_sampler_new(sizes._handle, balancing, options, handle),
+            lib.sab_load_balancing_batch_sampler_new(
+                sizes._handle, balancing, sampler_options(order), handle
+            ),
             self._calls,
         )
         self._adopt(handle, output)
-        self._make = (
-            type(self),
-            (
-                complexity,
-                make_batches,
-                max_total,
-                rank,
-                world_size,
-                shuffle,
-                seed,
-                drop_last,
-                random_level,
-                step_totals,
-                output,
-            ),
-            {},
+        self._made_from = (
+            (complexity, make_batches),
+            {
+                "max_total": max_total,
+                "shuffle": shuffle,
+                "drop_last": drop_last,
+                "random_level": random_level,
+                **order,
+                "output": output,
+            },
         )

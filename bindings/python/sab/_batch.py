@@ -7,7 +7,7 @@ from typing import Any, Iterator, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, check, ffi, lib
+from sab._native import Calls, CData, check, ffi, lib, new_struct
 
 Indices = npt.NDArray[np.int64]
 
@@ -32,20 +32,19 @@ class Batch(NamedTuple):
     starts: Optional[Indices]
 
 
-def new_batch() -> Any:
-    batch = ffi.new("sab_batch *")
-    batch.struct_size = ffi.sizeof("sab_batch")
+def new_batch() -> CData:
+    batch = new_struct("sab_batch")
     return batch
 
 
-def copied(pointer: Any, count: int, dtype: Any) -> Any:
+def copied(pointer: CData, count: int, dtype: Any) -> Any:
     made = np.empty(count, dtype)
     if count > 0:
         ffi.memmove(made, pointer, made.nbytes)
     return made
 
 
-def batch_of(b: Any) -> Batch:
+def batch_of(b: CData) -> Batch:
     # Written out, and in order: getattr() by name would take as long as all the rest.
     return Batch(
         copied(b.indices, b.count, np.int64), b.count, b.longest, b.total, b.padded_length, b.padded_total, b.bucket, b.epoch, b.step, b.step_samples, b.step_total, b.micro_batch, b.micro_batches,
@@ -53,7 +52,7 @@ def batch_of(b: Any) -> Batch:
     )  # fmt: skip
 
 
-def batches_of(handle: Any, calls: Optional[Calls] = None) -> Iterator[Batch]:
+def batches_of(handle: CData, calls: Optional[Calls] = None) -> Iterator[Batch]:
     """The batches of a raw sampler from where it stands."""
     batch = new_batch()
     while check(lib.sab_next_batch(handle, batch), calls) != lib.SAB_END:

@@ -10,10 +10,32 @@ import pickle
 import sys
 import warnings
 from multiprocessing import util
-from typing import Any, Callable, Generic, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union
+from typing import (
+    Any,
+    Callable,
+    Generic,
+    Iterable,
+    Mapping,
+    NamedTuple,
+    Optional,
+    TypeVar,
+    Union,
+    cast,
+)
 
 from sab._arguments import flag, one_of, real, whole
-from sab._native import Calls, check, ffi, keep_exception, lib, new_options, path_bytes
+from sab._native import (
+    Calls,
+    CData,
+    check,
+    ffi,
+    keep_exception,
+    lib,
+    new_options,
+    new_struct,
+    path_bytes,
+    record_of,
+)
 
 Key = Union[str, bytes, int]
 Value = TypeVar("Value")
@@ -40,7 +62,7 @@ class CacheStats(NamedTuple):
 
 def _plan_of(value: Any, arrays: list[Any]) -> Any:
     """A value as JSON: scalars as they are, anything else as ``[kind, ...]``; the arrays and bytes in it are put into ``arrays``."""
-    kind = type(value)
+    kind = cast(Any, type(value))
     if value is None or kind in (bool, int, float, str):
         return value
     if kind in (list, tuple):
@@ -135,9 +157,10 @@ class _Arrays:
             raise ValueError(f'not a value of serializer = "arrays": {error}') from None
 
     def _value(self, plan: Any) -> Any:
-        if not isinstance(plan, list):
-            if isinstance(plan, dict):
-                raise ValueError("a JSON object")
+        form = cast(Any, type(plan))
+        if form is dict:
+            raise ValueError("a JSON object")
+        if form is not list:
             return plan
         kind, *rest = plan
         if kind in ("list", "tuple"):
@@ -165,7 +188,9 @@ class _Arrays:
             dtype.hasobject or dtype.fields or dtype.subdtype or min(shape, default=0) < 0
         ):  # bytes would become pointers
             raise ValueError(f"an array of dtype {name} and shape {shape}")
-        array: Any = np.ndarray(shape, dtype, buffer=self._next(math.prod(shape) * dtype.itemsize))
+        array = cast(
+            Any, np.ndarray(shape, dtype, buffer=self._next(math.prod(shape) * dtype.itemsize))
+        )
         if kind == "array":
             return array
         if kind == "scalar":
@@ -208,8 +233,8 @@ _SERIALIZERS: dict[str, tuple[Callable[[Any], Any], Callable[[memoryview], Any]]
 }
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_load(ctx: Any, key: Any, key_size: int, data: Any, size: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_load(ctx: CData, key: Any, key_size: int, data: Any, size: Any) -> int:
     calls = ffi.from_handle(ctx)
     made = calls.load()
     calls.made = ffi.from_buffer(made)  # until the call that loads is over
@@ -302,7 +327,7 @@ class Cache(Generic[Value]):
         options.file_mode = whole("file_mode", file_mode, 1)
         handle = ffi.new("sab_cache **")
         check(lib.sab_cache_open(_text("url", os.fspath(url)), options, handle))
-        self._handle = ffi.gc(handle[0], lib.sab_cache_free)
+        self._handle: Optional[CData] = ffi.gc(handle[0], lib.sab_cache_free)
         if not is_chosen and _is_elsewhere(str(url)):
             warnings.warn(
                 "sab.Cache unpickles what it reads, and this Redis server is on another machine: whoever can write to it can run code here. "
@@ -310,7 +335,8 @@ class Cache(Generic[Value]):
                 stacklevel=2,
             )
         self._flush_at_exit()
-        util.register_after_fork(self, Cache._flush_at_exit)
+        after_fork = cast(Any, Cache._flush_at_exit)  # of any type of values
+        util.register_after_fork(self, after_fork)
         self._arguments = {
             "dataset_name": dataset_name,
             "writer_buffer_size": writer_buffer_size,
@@ -415,10 +441,9 @@ class Cache(Generic[Value]):
 
     def stats(self) -> CacheStats:
         """What the cache has done in this process."""
-        stats = ffi.new("sab_cache_stats *")
-        stats.struct_size = ffi.sizeof("sab_cache_stats")
+        stats = new_struct("sab_cache_stats")
         check(lib.sab_cache_get_stats(self._open(), stats))
-        return CacheStats(*(int(getattr(stats, field)) for field in CacheStats._fields))
+        return record_of(CacheStats, stats)
 
     def close(self) -> None:
         """Writes what is in the buffer and lets go of files and connections; values stay valid. Again: nothing."""
@@ -426,7 +451,7 @@ class Cache(Generic[Value]):
         if handle is not None:
             self._at_exit.cancel()  # with what it holds: the handle goes with the last call that another thread has under way
 
-    def _taken(self, values: Any, place: int) -> Any:
+    def _taken(self, values: CData, place: int) -> Any:
         """What a value of C's stands for; it is freed when nothing of it is used any more."""
         value, values[place] = values[place], ffi.NULL
         if not self._is_copying:
@@ -437,7 +462,7 @@ class Cache(Generic[Value]):
         finally:
             lib.sab_cache_value_free(value)
 
-    def _open(self) -> Any:
+    def _open(self) -> CData:
         if self._handle is None:
             raise ValueError("the cache is closed")
         return self._handle
@@ -499,7 +524,7 @@ def _reopened(url: str, arguments: "dict[str, Any]") -> "Cache[Any]":
     return Cache(url, **arguments)
 
 
-def _flush_quietly(handle: Any) -> None:
+def _flush_quietly(handle: Optional[CData]) -> None:
     if handle is not None:
         lib.sab_cache_flush(handle)
 

@@ -33,6 +33,7 @@ from sab._signature import (
     check_shapes,
     check_strided,
     copied_signature,
+    items_of,
     leaves_of,
     name_of,
     picked,
@@ -101,9 +102,8 @@ class _Tensors:
             else isinstance(key, int) and 0 <= key < len(self.signature)
         ):
             raise KeyError(f"key = {key!r}: the signature is {self.signature!r}")
-        return self.signature[key], [
-            at for at, leaf in enumerate(self._leaves) if leaf.path[0] == key
-        ]
+        below: Signature = dict(items_of(self.signature))[key]
+        return below, [at for at, leaf in enumerate(self._leaves) if leaf.path[0] == key]
 
     def _shared(
         self, key: Any
@@ -276,7 +276,7 @@ class Collection(_Tensors):
         """
         from sab._columns import torch
 
-        made = []
+        made: list[Jagged] = []
         for leaf, column in zip(self._leaves, self._columns):
             kinds = [dim.kind for dim in leaf.signature.own]
             if kinds[:1] != ["L"] or "L" in kinds[1:]:
@@ -368,9 +368,9 @@ class Grouped(_Tensors):
         from sab._columns import length_mask, mask_like
 
         if isinstance(hint, str) and hint == "copy":
-            masks = []
+            masks: list[Any] = []
             for group, indices in enumerate(self._indices):
-                of_leaves = []
+                of_leaves: list[Any] = []
                 for leaf, column in zip(self._leaves, self._columns):
                     own = [at for at, dim in enumerate(leaf.signature.own) if dim.kind == "L"]
                     dims = [at + (at >= leaf.signature.batch_dim) for at in own]
@@ -435,7 +435,7 @@ class Grouped(_Tensors):
 
         indices = self._indices
         offsets = offsets_without_empty(self.grouped_by.offsets)
-        columns = []
+        columns: list[Column] = []
         for leaf in leaves:
             tensors = [
                 value_at(given, leaf.path, f"output of group {group}")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch as _loaded_torch
 
-from sab._native import check, ffi, lib, new_options
+from sab._native import CData, check, ffi, lib, new_options, new_struct
 
 torch: Any = _loaded_torch
 Tensor = Any
@@ -55,12 +55,10 @@ class Padded:
     """
 
     def __init__(self, permutation: Int64s, offsets: Int64s, sizes: Int64s, batch_dim: int) -> None:
-        self.permutation, self.offsets, self.sizes, self.batch_dim = (
-            permutation,
-            offsets,
-            sizes,
-            batch_dim,
-        )
+        self.permutation: Int64s = permutation
+        self.offsets: Int64s = offsets
+        self.sizes: Int64s = sizes
+        self.batch_dim: int = batch_dim
 
     def indices(self, group: int) -> Int64s:
         """The samples of a group."""
@@ -117,8 +115,7 @@ class _Ragged:
         data: Optional[Int64s] = None,
         strides: Optional[Int64s] = None,
     ) -> None:
-        self.struct = ffi.new("sab_ragged *")
-        self.struct.struct_size = ffi.sizeof("sab_ragged")
+        self.struct = new_struct("sab_ragged")
         self.struct.samples, self.struct.rank = shapes.shape
         self.struct.element_size = element_size
         shapes = np.ascontiguousarray(shapes)
@@ -204,7 +201,7 @@ class _Look:
         self.devices: set[Any] = set()
         self.layouts: set[Any] = set()
         self.ranks: set[int] = set()
-        shapes = []
+        shapes: list[Int64s] = []
         for begin in range(0, len(tensors), _CHUNK):
             chunk = tensors[begin : begin + _CHUNK]
             self.dtypes.update(map(_dtype, chunk))
@@ -222,7 +219,8 @@ def _addresses(
 ) -> "tuple[Int64s, bool] | None":
     """Where tensors lie, and whether all are contiguous; None where the memory of one does not have its values."""
     of = torch.Tensor
-    addresses, is_contiguous, is_as_before = [], True, True
+    addresses: list[Int64s] = []
+    is_contiguous = is_as_before = True
     counts = _counts(shapes)
     for begin in range(0, len(tensors), _CHUNK):
         chunk = tensors[begin : begin + _CHUNK]
@@ -272,13 +270,11 @@ class Column:
     def __init__(
         self, shapes: Int64s, layout: Layout, buffers: Sequence[Tensor], dtype: Any, device: Any
     ) -> None:
-        self.shapes, self.layout, self.buffers, self.dtype, self.device = (
-            shapes,
-            layout,
-            buffers,
-            dtype,
-            device,
-        )
+        self.shapes: Int64s = shapes
+        self.layout: Layout = layout
+        self.buffers: Sequence[Tensor] = buffers
+        self.dtype: Any = dtype
+        self.device: Any = device
 
     @classmethod
     def separate(cls, tensors: Sequence[Tensor], rank: Optional[int] = None) -> "Column":
@@ -421,7 +417,7 @@ def _move(
 ) -> "tuple[Tensor, ...]":
     """Samples moved from one layout to another. Gradients go back through it, to a learned value of the rule, too."""
     if isinstance(source, Separate) and isinstance(target, Flat):
-        return (torch.cat(list(map(torch.Tensor.ravel, buffers))),)
+        return (torch.cat([buffer.ravel() for buffer in buffers]),)
     if _is_transformed():
         return _run_by_torch(shapes, source, target, rule, buffers)
     has_grad = torch.is_grad_enabled() and any(map(_requires_grad, buffers))
@@ -450,13 +446,13 @@ def _is_transformed() -> bool:
 class _Move(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
-        ctx: Any, shapes: Int64s, source: Layout, target: Layout, rule: Rule, *buffers: Tensor
+        ctx: CData, shapes: Int64s, source: Layout, target: Layout, rule: Rule, *buffers: Tensor
     ) -> "tuple[Tensor, ...]":
         ctx.move = shapes, source, target
         return _run(shapes, source, target, rule, buffers)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> "tuple[Any, ...]":
+    def backward(ctx: CData, *gradients: Tensor) -> "tuple[Any, ...]":
         shapes, source, target = ctx.move
         if isinstance(source, Separate):
             back: Any = _split(_move(shapes, target, Flat(), ZERO, gradients)[0], shapes)
@@ -555,16 +551,15 @@ def _source(shapes: Int64s, source: Layout, buffers: Sequence[Tensor]) -> "tuple
     if isinstance(source, Separate):
         found = _addresses(buffers, shapes, buffers[0].dtype)
         if found is None:
-            buffers = list(map(_plain, buffers))
+            buffers = [_plain(buffer) for buffer in buffers]
             found = _addresses(buffers, shapes, buffers[0].dtype)
-        addresses, is_contiguous = found  # type: ignore[misc]
+        assert found is not None
+        addresses, is_contiguous = found
         strides = (
             None
             if is_contiguous
             else np.fromiter(
-                itertools.chain.from_iterable(map(torch.Tensor.stride, buffers)),
-                np.int64,
-                shapes.size,
+                (step for buffer in buffers for step in buffer.stride()), np.int64, shapes.size
             )
         )
         return _Ragged(shapes, element_size, data=addresses, strides=strides), buffers
@@ -591,7 +586,7 @@ def _run_by_torch(
 ) -> "tuple[Tensor, ...]":
     """The same by an index: the core moves the numbers of rows as it would move rows, and torch gathers them, on any device, with its own gradients."""
     if isinstance(source, Separate):
-        source, buffers = Flat(), (torch.cat(list(map(torch.Tensor.ravel, buffers))),)
+        source, buffers = Flat(), (torch.cat([buffer.ravel() for buffer in buffers]),)
     # A row is what the trailing dimensions have that are the same everywhere.
     layouts = [layout for layout in (source, target) if isinstance(layout, Padded)]
     everywhere = np.concatenate([shapes, *(layout.sizes for layout in layouts)])
@@ -634,7 +629,7 @@ def _run_by_torch(
     values = value.reshape([*lead, *ones]).expand([*lead, *row]).reshape(_product(lead), width)
     padding = np.arange(len(values)) + sum(map(len, rows))
     all_rows = torch.cat([*rows, values])
-    padded = []
+    padded: list[Tensor] = []
     for group in range(len(target.sizes)):
         shape = target.shape(group, dims)
         index = np.empty(shape, np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import re
@@ -11,7 +12,15 @@ from typing import Any, Optional
 
 import numpy as np
 
-from sab._native import DeviceMemoryError, UnsupportedError, check, ffi, lib, new_options
+from sab._native import (
+    DeviceMemoryError,
+    UnsupportedError,
+    check,
+    ffi,
+    lib,
+    new_options,
+    new_struct,
+)
 
 _OUT_OF_MEMORY = (
     "out of memory",
@@ -173,7 +182,7 @@ class _TorchProfiledCpu(Device):
 
         self.autograd: Any = torch.autograd
         self.profiler: Any = profiler
-        self.held = 0
+        self.held: int = 0
         self.blocks: dict[int, int] = {}
         self.seen: Optional[int] = None
         self._begin()
@@ -185,7 +194,7 @@ class _TorchProfiledCpu(Device):
     def _read(self) -> None:
         """Ends a stretch of profiling, counts it, and begins the next."""
         result = self.autograd._disable_profiler()
-        reports = []
+        reports: list[tuple[int, Any]] = []
         waiting = list(result.experimental_event_tree())
         while waiting:
             event = waiting.pop()
@@ -231,7 +240,7 @@ class _ComponentCpu(Device):
     """CPU tensors, under a limit where one is given: libsab's LibTorch component, over the torch that is loaded."""
 
     def __init__(self, total_bytes: int) -> None:
-        import torch  # noqa: F401  # the one that the component is to find
+        importlib.import_module("torch")  # the one that the component is to find
 
         check(lib.sab_torch_open(ffi.NULL))
         options = new_options("sab_probe_options")
@@ -249,8 +258,7 @@ class _ComponentCpu(Device):
 
     def _stats(self) -> Any:
         self._check_thread()
-        stats = ffi.new("sab_memory_stats *")
-        stats.struct_size = ffi.sizeof("sab_memory_stats")
+        stats = new_struct("sab_memory_stats")
         check(lib.sab_probe_read(self.handle, stats))
         return stats
 

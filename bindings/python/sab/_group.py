@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, Literal, NamedTuple, Optional, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from sab._arguments import flag, one_of, whole
-from sab._native import Calls, Progress, check, ffi, lib, new_options
+from sab._native import Calls, CData, Progress, check, ffi, lib, new_options, new_struct
 from sab._plan import Cost, set_cost
 from sab._sizes import SizesLike, as_sizes
 
+ThresholdMethod = Literal["least_total", "least_worst", "randomised"]
 _METHODS = {
     "least_total": lib.SAB_THRESHOLDS_LEAST_TOTAL,
     "least_worst": lib.SAB_THRESHOLDS_LEAST_WORST,
@@ -40,9 +41,9 @@ class Thresholds(NamedTuple):
 def find_thresholds(
     lengths: SizesLike,
     k: int,
-    cost: Cost = "padded",
     *,
-    method: str = "least_total",
+    cost: Cost = "padded",
+    method: ThresholdMethod = "least_total",
     cost_per_sample: bool = False,
     num_trials: int = 100,
     tolerate: Optional[int] = None,
@@ -97,8 +98,7 @@ def find_thresholds(
     if k >= max(len(sizes), 1):
         raise ValueError(f"k = {k}: must be below the number of lengths, {len(sizes)}")
     thresholds = np.empty(k, np.float64)
-    info = ffi.new("sab_thresholds_info *")
-    info.struct_size = ffi.sizeof("sab_thresholds_info")
+    info = new_struct("sab_thresholds_info")
     check(
         lib.sab_find_thresholds(
             sizes._handle, k, options, ffi.cast("double *", thresholds.ctypes.data), info
@@ -138,11 +138,10 @@ class Grouping:
         )
 
     @classmethod
-    def _made(cls, status: int, handle: Any) -> "Grouping":
+    def _made(cls, status: int, handle: CData) -> "Grouping":
         check(status)
         owned = ffi.gc(handle[0], lib.sab_grouping_free)
-        groups = ffi.new("sab_groups *")
-        groups.struct_size = ffi.sizeof("sab_groups")
+        groups = new_struct("sab_groups")
         check(lib.sab_grouping_get(owned, groups))
 
         def copied(pointer: Any, count: int) -> npt.NDArray[np.int64]:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Generator, Literal, NamedTuple, Optional, Sequence
 
 from sab._arguments import whole
 from sab._batch import Batch, new_batch
 from sab._devices import is_out_of_memory
 from sab._max_batch import step_options
-from sab._native import check, ffi, lib, new_options, unpicklable
+from sab._native import (
+    CData,
+    check,
+    ffi,
+    lib,
+    new_options,
+    new_struct,
+    record_of,
+    unpicklable,
+)
 from sab._probe import DeviceLike, Probe
 from sab._samplers import RandomAccessSampler
 from sab._work import Reduce, Work, reduce_function
@@ -43,7 +52,7 @@ class MemoryGuard:
         reduce: where ranks train together: ``"torch"``, or a function from a list of int to the least over the ranks.
     """
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> "tuple[object, ...]":
         raise unpicklable(
             self, "make it in the process that trains; the sampler's state_dict() has its budget"
         )
@@ -56,7 +65,7 @@ class MemoryGuard:
         limit: Optional[int] = None,
         interval: int = 16,
         window: int = 64,
-        reduce: "str | Reduce | None" = None,
+        reduce: 'Literal["torch"] | Reduce | None' = None,
     ) -> None:
         if not isinstance(sampler, RandomAccessSampler):
             raise TypeError(
@@ -68,7 +77,10 @@ class MemoryGuard:
         self._reduce = Work(reduce=reduce_function(reduce))
         options = new_options("sab_memory_guard_options")
         options.limit = 0 if limit is None else whole("limit", limit, 1)
-        options.interval, options.window = whole("interval", interval), whole("window", window)
+        options.interval, options.window = (
+            whole("interval", interval, 1),
+            whole("window", window, 1),
+        )
         if reduce is not None:
             options.reduce, options.reduce_ctx = lib.sab_py_reduce, self._reduce.handle
         handle = ffi.new("sab_memory_guard **")
@@ -78,7 +90,7 @@ class MemoryGuard:
         self._handle = ffi.gc(handle[0], lib.sab_memory_guard_free)
         self._watched = sampler._handle  # which the guard goes on using when the sampler is closed
 
-    def _shape(self, batch: Any) -> Any:
+    def _shape(self, batch: "Batch | tuple[int, float]") -> CData:
         shape = new_batch()
         if isinstance(batch, Batch):
             shape.count, shape.padded_length = batch.count, batch.padded_length
@@ -139,7 +151,7 @@ class MemoryGuard:
             )
 
     @contextlib.contextmanager
-    def watch(self, batch: "Batch | tuple[int, float]") -> Iterator[None]:
+    def watch(self, batch: "Batch | tuple[int, float]") -> Generator[None, None, None]:
         """For loops that run their own step: ``with guard.watch(batch): ...``. An out-of-memory error is noted and comes out; a step that fails
         otherwise is counted, since other ranks may count it too, and nothing else is made of it."""
         shape = self._shape(batch)
@@ -155,7 +167,7 @@ class MemoryGuard:
             raise
         self._end(shape, False)
 
-    def _end(self, shape: Any, ran_out: bool) -> None:
+    def _end(self, shape: CData, ran_out: bool) -> None:
         with self._sampler._changing_budget():
             before = self.info.budget
             self._ended(lib.sab_memory_guard_end(self._handle, shape, ran_out), Work(), before)
@@ -163,10 +175,9 @@ class MemoryGuard:
     @property
     def info(self) -> MemoryGuardInfo:
         """What the guard has seen and done."""
-        info = ffi.new("sab_memory_guard_info *")
-        info.struct_size = ffi.sizeof("sab_memory_guard_info")
+        info = new_struct("sab_memory_guard_info")
         check(lib.sab_memory_guard_get_info(self._handle, info))
-        return MemoryGuardInfo(*(getattr(info, field) for field in MemoryGuardInfo._fields))
+        return record_of(MemoryGuardInfo, info)
 
     def __repr__(self) -> str:
         return (

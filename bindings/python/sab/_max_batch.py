@@ -7,18 +7,28 @@ import gc
 import inspect
 import logging
 import sys
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Literal, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from sab._arguments import one_of, whole
+from sab._arguments import one_dimension, one_of, real, whole
 from sab._devices import is_out_of_memory
-from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options
+from sab._native import (
+    CData,
+    DeviceMemoryError,
+    Progress,
+    check,
+    ffi,
+    lib,
+    new_options,
+    new_struct,
+)
 from sab._probe import DeviceLike, probe_of
 from sab._work import Reduce, Work, forget, reduce_function
 
 log = logging.getLogger("sab")
 
+Search = Literal["predict", "difference", "binary", "halve"]
 _SEARCHES = {
     "predict": lib.SAB_SEARCH_PREDICT,
     "difference": lib.SAB_SEARCH_DIFFERENCE,
@@ -43,11 +53,11 @@ def find_max_batch(
     device: DeviceLike = "cuda",
     *,
     lengths: Optional[Sequence[float]] = None,
-    search: str = "predict",
+    search: Search = "predict",
     maximum: int = 100_000,
     budget: Optional[int] = None,
-    rounding: "str | int | None" = None,
-    reduce: "str | Reduce | None" = None,
+    rounding: 'Literal["power_of_two"] | int | None' = None,
+    reduce: 'Literal["torch"] | Reduce | None' = None,
     progress: "bool | Progress | None" = None,
 ) -> MaxBatch:
     """Finds the largest batch whose step fits the device.
@@ -71,7 +81,7 @@ def find_max_batch(
     calls = Work(
         progress,
         "find_max_batch",
-        trial=trial if lengths is not None else lambda count, length: trial(count),
+        trial=trial if lengths is not None else _without_length(trial),
         reduce=reduce_function(reduce),
     )
     options = new_options("sab_find_max_batch_options")
@@ -90,14 +100,13 @@ def find_max_batch(
         lengths = list(lengths)
         if len(lengths) == 0:
             raise ValueError("lengths is empty: must have at least one")
-        array = ffi.new("double[]", [float(length) for length in lengths])
+        array = ffi.new("double[]", [real("lengths", length) for length in lengths])
         options.lengths, options.length_count = array, len(lengths)
     if reduce is not None:
         options.reduce, options.reduce_ctx = lib.sab_py_reduce, calls.handle
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
     sizes = ffi.new("uint64_t[]", 1 if lengths is None else len(lengths))
-    result = ffi.new("sab_max_batch *")
-    result.struct_size = ffi.sizeof("sab_max_batch")
+    result = new_struct("sab_max_batch")
     with probe_of(device) as probe:
         probe._check(
             lib.sab_find_max_batch(
@@ -115,9 +124,14 @@ def find_max_batch(
     )
 
 
+def _without_length(trial: Callable[[int], Any]) -> Callable[[int, float], Any]:
+    return lambda count, length: trial(count)
+
+
 def find_executable_batch_size(
     function: Optional[Callable[..., Any]] = None,
     starting_batch_size: int = 128,
+    *,
     reduce_batch_size_fn: Optional[Callable[..., int]] = None,
 ) -> Any:
     """Decorator: calls the function with a batch size as first argument, and again with a smaller one whenever it runs out of memory.
@@ -200,7 +214,7 @@ def step_options(
     weights: Optional[Sequence[float]],
     count: int,
     chunk_size: Optional[int],
-) -> tuple[Any, Any]:
+) -> tuple[CData, object]:
     """The options of a chunked step, and what they point to."""
     options = new_options("sab_chunked_step_options")
     options.chunk, options.ctx = lib.sab_py_chunk, calls.handle
@@ -209,7 +223,7 @@ def step_options(
         options.begin = lib.sab_py_begin
     array = None
     if weights is not None:
-        array = np.ascontiguousarray(weights, np.float64)
+        array = one_dimension("weights", weights, np.float64)
         if array.shape != (count,):
             raise ValueError(
                 f"weights has shape {array.shape}: must have one number for each of the {count} samples"
@@ -255,29 +269,50 @@ def chunked_step(
 
 
 def grow_batch(
-    batch_increase_function: Callable[[int, int], int], epoch: int, current: int, maximum: int
+    batch_increase_function: Callable[[int, int], int],
+    epoch: int,
+    *,
+    current: int,
+    maximum: int,
 ) -> int:
     """The batch size of an epoch: ``current`` plus what the function of (epoch, current) says, unless that is more than ``maximum``.
 
-    >>> grow_batch(lambda epoch, size: 32 if epoch in (2, 4) else 0, 2, 64, 100)
+    >>> grow_batch(lambda epoch, size: 32 if epoch in (2, 4) else 0, 2, current=64, maximum=100)
     96
     """
     calls = Work(increase=batch_increase_function)
     size = ffi.new("uint64_t *")
-    numbers = whole("epoch", epoch), whole("current", current), whole("maximum", maximum)
-    check(lib.sab_grow_batch(lib.sab_py_increase, calls.handle, *numbers, size), calls)
+    check(
+        lib.sab_grow_batch(
+            lib.sab_py_increase,
+            calls.handle,
+            whole("epoch", epoch),
+            whole("current", current),
+            whole("maximum", maximum),
+            size,
+        ),
+        calls,
+    )
     return int(size[0])
 
 
-def grow_linear(epoch: int, start: int, amount: int, period: int, maximum: int) -> int:
+def grow_linear(epoch: int, *, start: int, amount: int, period: int, maximum: int) -> int:
     """The batch size of an epoch that grows by ``amount`` every ``period`` epochs, up to ``maximum``."""
     size = ffi.new("uint64_t *")
-    given = {"epoch": epoch, "start": start, "amount": amount, "period": period, "maximum": maximum}
-    check(lib.sab_grow_linear(*(whole(name, value) for name, value in given.items()), size))
+    check(
+        lib.sab_grow_linear(
+            whole("epoch", epoch),
+            whole("start", start),
+            whole("amount", amount),
+            whole("period", period),
+            whole("maximum", maximum),
+            size,
+        )
+    )
     return int(size[0])
 
 
-def grow_doubling(epoch: int, start: int, milestones: Sequence[int], maximum: int) -> int:
+def grow_doubling(epoch: int, *, start: int, milestones: Sequence[int], maximum: int) -> int:
     """The batch size of an epoch that doubles at each milestone, up to ``maximum``."""
     size = ffi.new("uint64_t *")
     array = ffi.new("uint64_t[]", [whole("milestones", milestone) for milestone in milestones])

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Literal, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import one_of, whole
-from sab._native import DeviceMemoryError, Progress, check, ffi, lib, new_options, path_bytes
+from sab._arguments import flag, one_of, real, whole
+from sab._native import (
+    CData,
+    DeviceMemoryError,
+    Progress,
+    check,
+    ffi,
+    lib,
+    new_options,
+    new_struct,
+    record_of,
+)
 from sab._peaks import Peaks, collect_peak
 from sab._probe import DeviceLike, probe_of
+from sab._saved import Saved
 
+ModelKind = Literal["batch", "polynomial"]
 _KINDS = {"batch": lib.SAB_MODEL_BATCH, "polynomial": lib.SAB_MODEL_POLYNOMIAL}
 
 
 def measurement_points(
     shortest: float,
     longest: float,
+    *,
     max_count: int,
     points: Optional[int] = None,
-    *,
     max_padded_total: Optional[float] = None,
     degree: int = 2,
     model: "Optional[MemoryModel]" = None,
@@ -46,14 +57,13 @@ def measurement_points(
     if not (model is None or isinstance(model, MemoryModel)):
         raise TypeError(f"model = {model!r}: must be a MemoryModel")
     if model is not None:
-        options.model, options.budget = model._handle, budget or 0
-    options.shortest, options.longest, options.max_count, options.degree = (
-        shortest,
-        longest,
-        max_count,
-        degree,
-    )
-    options.max_padded_total = max_padded_total or 0
+        options.model = model._handle
+        options.budget = 0 if budget is None else real("budget", budget)
+    options.shortest, options.longest = real("shortest", shortest), real("longest", longest)
+    options.max_count = whole("max_count", max_count, 1)
+    options.degree = whole("degree", degree, bits=31)
+    most = 0 if max_padded_total is None else real("max_padded_total", max_padded_total)
+    options.max_padded_total = most
     counts, lengths = ffi.new("uint64_t[]", points), ffi.new("double[]", points)
     check(lib.sab_measurement_points(options, points, counts, lengths))
     return [
@@ -78,27 +88,26 @@ class MemoryModelInfo(NamedTuple):
     largest_residual: float
 
 
-class MemoryModel:
+class MemoryModel(Saved, kind="sab_memory_model"):
     """Predicts the peak of a batch. Immutable, picklable; the cost of a plan: ``sab.plan(sizes, cost=model, budget=bytes)``.
 
     ``measured`` has the :class:`Peaks` that :meth:`learn` fitted it to; None for other models.
     """
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: CData) -> None:
         self.measured: Optional[Peaks] = None
         self._handle = ffi.gc(handle, lib.sab_memory_model_free)
-        info = ffi.new("sab_memory_model_info *")
-        info.struct_size = ffi.sizeof("sab_memory_model_info")
+        info = new_struct("sab_memory_model_info")
         check(lib.sab_memory_model_get_info(self._handle, info))
-        self.info = MemoryModelInfo(*(getattr(info, field) for field in MemoryModelInfo._fields))
+        self.info: MemoryModelInfo = record_of(MemoryModelInfo, info)
 
     @classmethod
     def fit(
         cls,
-        features: Any,
-        peaks: Any,
+        features: npt.ArrayLike,
+        peaks: npt.ArrayLike,
         *,
-        kind: str = "batch",
+        kind: ModelKind = "batch",
         degree: int = 2,
         coverage: float = 0.95,
         select_terms: bool = True,
@@ -134,12 +143,10 @@ class MemoryModel:
                 f"peaks has shape {bytes_.shape}: must have one number for each of the {len(rows)} rows of features"
             )
         options = new_options("sab_memory_model_options")
-        options.kind, options.degree, options.coverage, options.select_terms = (
-            one_of("kind", kind, _KINDS),
-            degree,
-            coverage,
-            select_terms,
-        )
+        options.kind = one_of("kind", kind, _KINDS)
+        options.degree = whole("degree", degree, bits=31)
+        options.coverage = real("coverage", coverage)
+        options.select_terms = flag("select_terms", select_terms)
         handle = ffi.new("sab_memory_model **")
         pointers = [ffi.cast("double *", array.ctypes.data) for array in (rows, bytes_)]
         check(
@@ -153,10 +160,10 @@ class MemoryModel:
     def learn(
         cls,
         step: Callable[[int, float], Any],
-        shortest: float,
-        longest: float,
         device: DeviceLike = "cuda",
         *,
+        shortest: float,
+        longest: float,
         budget: Optional[int] = None,
         max_count: int = 1 << 20,
         points: int = 12,
@@ -186,7 +193,7 @@ class MemoryModel:
 
             return collect_peak(work, where, probe, cleanup=cleanup, progress=progress)
 
-        def needs(measured: Peaks) -> Any:
+        def needs(measured: Peaks) -> "npt.NDArray[np.int64]":
             # What the allocator must have, where it says so: allocated bytes alone leave out what lies between blocks.
             return np.maximum(measured.peaks, measured.reserved_peaks)
 
@@ -205,18 +212,28 @@ class MemoryModel:
                 raise DeviceMemoryError(
                     f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit"
                 )
-            small = measure(measurement_points(shortest, longest, max_count, points, degree=degree))
+            small = measure(
+                measurement_points(
+                    shortest, longest, max_count=max_count, points=points, degree=degree
+                )
+            )
             first = cls.fit(small.features, needs(small), degree=degree, coverage=coverage)
             large = measure(
                 measurement_points(
-                    shortest, longest, max_count, points, degree=degree, model=first, budget=limit
+                    shortest,
+                    longest,
+                    max_count=max_count,
+                    points=points,
+                    degree=degree,
+                    model=first,
+                    budget=limit,
                 )
             )
         model = cls.fit(large.features, needs(large), degree=degree, coverage=coverage)
         model.measured = large
         return model
 
-    def _predict(self, features: Any, which: int) -> npt.NDArray[np.float64]:
+    def _predict(self, features: npt.ArrayLike, which: int) -> npt.NDArray[np.float64]:
         rows = np.ascontiguousarray(features, np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.info.feature_count:
             raise ValueError(
@@ -232,62 +249,31 @@ class MemoryModel:
         )
         return made
 
-    def predict(self, features: Any) -> npt.NDArray[np.float64]:
+    def predict(self, features: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Expected peaks of rows of features, in bytes."""
         return self._predict(features, 0)
 
-    def predict_upper(self, features: Any) -> npt.NDArray[np.float64]:
+    def predict_upper(self, features: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Peaks with the margin: the stated share of batches stays under them."""
         return self._predict(features, 1)
 
     @property
     def terms(self) -> list[tuple[float, tuple[int, ...]]]:
         """(coefficient, power of each feature) of each term."""
-        coefficient, powers, terms = (
-            ffi.new("double *"),
-            ffi.new("uint32_t[]", self.info.feature_count),
-            [],
-        )
+        coefficient = ffi.new("double *")
+        powers = ffi.new("uint32_t[]", self.info.feature_count)
+        terms: list[tuple[float, tuple[int, ...]]] = []
         for index in range(self.info.term_count):
             check(lib.sab_memory_model_get_term(self._handle, index, coefficient, powers))
             terms.append((coefficient[0], tuple(powers)))
         return terms
 
-    def _cost_terms(self) -> Any:
+    def _cost_terms(self) -> CData:
         count = ffi.new("size_t *")
         check(lib.sab_memory_model_cost_terms(self._handle, ffi.NULL, 0, count))
         terms = ffi.new("sab_cost_term[]", count[0])
         check(lib.sab_memory_model_cost_terms(self._handle, terms, count[0], count))
         return terms
-
-    def save(self, path: "str | os.PathLike[str]") -> None:
-        """Writes the model to a file that :meth:`open` reads; replaced in one step."""
-        check(lib.sab_memory_model_save(self._handle, path_bytes(path)))
-
-    @classmethod
-    def open(cls, path: "str | os.PathLike[str]") -> "MemoryModel":
-        """Reads a file of :meth:`save`."""
-        handle = ffi.new("sab_memory_model **")
-        check(lib.sab_memory_model_open(path_bytes(path), handle))
-        return cls(handle[0])
-
-    def to_bytes(self) -> bytes:
-        """The model's file image."""
-        size = ffi.new("size_t *")
-        check(lib.sab_memory_model_write(self._handle, ffi.NULL, 0, size))
-        image = bytearray(size[0])
-        check(lib.sab_memory_model_write(self._handle, ffi.from_buffer(image), len(image), size))
-        return bytes(image)
-
-    @classmethod
-    def from_bytes(cls, image: bytes) -> "MemoryModel":
-        """A model from :meth:`to_bytes`."""
-        handle = ffi.new("sab_memory_model **")
-        check(lib.sab_memory_model_read(ffi.from_buffer(image), len(image), handle))
-        return cls(handle[0])
-
-    def __reduce__(self) -> Any:
-        return MemoryModel.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
         return f"<sab.MemoryModel of {self.info.measurements} measurements: {self}>"
@@ -298,7 +284,7 @@ class MemoryModel:
             if self.info.kind == lib.SAB_MODEL_BATCH
             else [f"f{i}" for i in range(self.info.feature_count)]
         )
-        parts = []
+        parts: list[str] = []
         for coefficient, powers in self.terms:
             factors = [
                 name if power == 1 else f"{name}^{power}"

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 import weakref
-from typing import Any, Callable, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, TypeVar
 
-from sab._sab import ffi, lib  # type: ignore[import-not-found,unused-ignore]
+from sab._sab import ffi, lib
+
+if TYPE_CHECKING:
+    from sab._sab import CData
+else:
+    CData = ffi.CData
 
 __all__ = [
+    "CData",
     "Cancelled",
     "Error",
     "FormatError",
@@ -26,6 +33,7 @@ __all__ = [
 ]
 
 Progress = Callable[[int, int], Any]
+Record = TypeVar("Record", bound="tuple[Any, ...]")
 
 
 class Error(Exception):
@@ -115,20 +123,20 @@ def keep_exception(kind: Any, exception: BaseException, traceback: Any) -> None:
     ffi.from_handle(traceback.tb_frame.f_locals["ctx"]).keep(exception)
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_size(ctx: Any, index: int, size: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_size(ctx: CData, index: int, size: CData) -> int:
     size[0] = ffi.from_handle(ctx).size(index)
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_cost(ctx: Any, count: int, length: float, cost: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_cost(ctx: CData, count: int, length: float, cost: CData) -> int:
     cost[0] = ffi.from_handle(ctx).cost(count, length)
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_index(ctx: Any, epoch: int, position: int, index: Any, size: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_index(ctx: CData, epoch: int, position: int, index: CData, size: CData) -> int:
     given = ffi.from_handle(ctx).source(epoch, position)
     if given is None:
         return int(lib.SAB_END)
@@ -136,8 +144,8 @@ def sab_py_index(ctx: Any, epoch: int, position: int, index: Any, size: Any) -> 
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_all_gather(ctx: Any, mine: Any, size: int, all_ranks: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_all_gather(ctx: CData, mine: CData, size: int, all_ranks: CData) -> int:
     gathered = ffi.from_handle(ctx).gather(bytes(ffi.buffer(mine, size)))
     for rank, given in enumerate(gathered):
         if len(given) != size:
@@ -148,8 +156,8 @@ def sab_py_all_gather(ctx: Any, mine: Any, size: int, all_ranks: Any) -> int:
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_progress(ctx: Any, done: int, total: int) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_progress(ctx: CData, done: int, total: int) -> int:
     # Also without a progress function this is where Ctrl-C comes through: running Python lets its signal handlers run.
     progress = ffi.from_handle(ctx).progress
     return 1 if progress is not None and progress(done, total) is False else 0
@@ -168,11 +176,24 @@ def path_bytes(path: "str | os.PathLike[str]", name: str = "path") -> bytes:
     return data
 
 
-def new_options(kind: str) -> Any:
+def new_options(kind: str) -> CData:
     """An option struct with its defaults."""
     options = ffi.new(f"{kind} *")
     getattr(lib, f"{kind}_init")(options, ffi.sizeof(options[0]))
     return options
+
+
+def new_struct(kind: str) -> CData:
+    """A struct that a function of the library fills."""
+    struct = ffi.new(f"{kind} *")
+    struct.struct_size = ffi.sizeof(kind)
+    return struct
+
+
+def record_of(kind: "type[Record]", struct: CData) -> Record:
+    """The named tuple of the fields of a struct that have its names."""
+    names: Sequence[str] = getattr(kind, "_fields")  # noqa: B009  # of any named tuple
+    return kind(*(getattr(struct, name) for name in names))
 
 
 def check(status: int, calls: Optional[Calls] = None) -> int:
@@ -187,6 +208,13 @@ def check(status: int, calls: Optional[Calls] = None) -> int:
     if calls is not None:
         calls.raise_kept()
     raise _EXCEPTIONS.get(status, Error)(message)
+
+
+def warn_of_skipped(skipped: int, samples: int, why: str) -> None:
+    """Warns the caller of the public function or constructor that calls this, if any were."""
+    if skipped:
+        text = f"{skipped} of {samples} samples are {why} and are skipped"
+        warnings.warn(text, SkippedWarning, stacklevel=3)
 
 
 class _Line:

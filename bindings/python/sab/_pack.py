@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from sab._arguments import flag, one_of, whole
 from sab._batch import Indices
-from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options
-from sab._samplers import RandomAccessSampler, sampler_options
+from sab._native import (
+    Calls,
+    Progress,
+    check,
+    ffi,
+    lib,
+    new_options,
+    new_struct,
+    record_of,
+    warn_of_skipped,
+)
+from sab._plan import SKIP_OR_ERROR, LastStep
+from sab._samplers import Order, Output, RandomAccessSampler, sampler_options
 from sab._sizes import SizesLike, as_sizes
 
+PackMethod = Literal["best_fit", "histogram", "first_fit"]
 _METHODS = {
     "best_fit": lib.SAB_PACK_BEST_FIT,
     "histogram": lib.SAB_PACK_HISTOGRAM,
     "first_fit": lib.SAB_PACK_FIRST_FIT,
 }
-_OVERSIZE = {"error": lib.SAB_OVERSIZE_ERROR, "skip": lib.SAB_OVERSIZE_SKIP}
 
 
 class PackInfo(NamedTuple):
@@ -70,65 +80,64 @@ class PackedSampler(RandomAccessSampler):
         self,
         sizes: SizesLike,
         capacity: int,
-        method: str = "best_fit",
+        *,
+        method: PackMethod = "best_fit",
         max_sequences: int = 0,
         split: bool = False,
-        oversize: str = "error",
+        oversize: Literal["error", "skip"] = "error",
         window: int = 256,
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
-        last_step: str = "split",
+        last_step: LastStep = "split",
         worst_first: int = 0,
         step_totals: bool = True,
-        output: str = "numpy",
+        output: Output = "numpy",
         progress: "bool | Progress | None" = None,
     ) -> None:
         pack = new_options("sab_pack_options")
         pack.method = one_of("method", method, _METHODS)
-        for name, value in (
-            ("capacity", capacity),
-            ("max_sequences", max_sequences),
-            ("window", window),
-        ):
-            setattr(pack, name, whole(name, value))
+        pack.capacity = whole("capacity", capacity)
+        pack.max_sequences = whole("max_sequences", max_sequences)
+        pack.window = whole("window", window)
         pack.split = flag("split", split)
-        pack.oversize = one_of("oversize", oversize, _OVERSIZE)
+        pack.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         calls = Calls(progress=progress, what="packing")
         pack.progress, pack.progress_ctx = lib.sab_py_progress, calls.handle
-        options = sampler_options(seed, rank, world_size, last_step, worst_first, step_totals)
+        order: Order = {
+            "seed": seed,
+            "rank": rank,
+            "world_size": world_size,
+            "last_step": last_step,
+            "worst_first": worst_first,
+            "step_totals": step_totals,
+        }
         handle = ffi.new("sab_sampler **")
-        check(lib.sab_packed_sampler_new(as_sizes(sizes)._handle, pack, options, handle), calls)
-        self._adopt(handle, output)
-        if self.info.skipped:
-            warnings.warn(
-                f"{self.info.skipped} of {self.info.samples} samples are longer than the capacity and are skipped",
-                SkippedWarning,
-                stacklevel=2,
-            )
-        how = (
-            method,
-            max_sequences,
-            split,
-            oversize,
-            window,
-            seed,
-            rank,
-            world_size,
-            last_step,
-            worst_first,
-            step_totals,
-            output,
+        source = as_sizes(sizes)
+        check(
+            lib.sab_packed_sampler_new(source._handle, pack, sampler_options(order), handle), calls
         )
-        self._make = type(self), (sizes, capacity, *how), {}
+        self._adopt(handle, output)
+        warn_of_skipped(self.info.skipped, self.info.samples, "longer than the capacity")
+        self._made_from = (
+            (sizes, capacity),
+            {
+                "method": method,
+                "max_sequences": max_sequences,
+                "split": split,
+                "oversize": oversize,
+                "window": window,
+                **order,
+                "output": output,
+            },
+        )
 
     @property
     def info(self) -> PackInfo:
         """Bins, fill and what no packing can do better than."""
-        info = ffi.new("sab_pack_info *")
-        info.struct_size = ffi.sizeof("sab_pack_info")
+        info = new_struct("sab_pack_info")
         check(lib.sab_pack_get_info(self._handle, info))
-        return PackInfo(*(getattr(info, field) for field in PackInfo._fields))
+        return record_of(PackInfo, info)
 
     @property
     def skipped(self) -> Indices:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import (
-    Any,
-    List,
-    Sequence,
-)
+from typing import Any, Callable, Sequence, cast
 
 import numpy as np
 
@@ -18,6 +14,7 @@ from sab._signature import (
     ShapeSignature,
     column_of_jagged,
     column_of_tensors,
+    keys_of,
     rule_of,
     unnested,
 )
@@ -55,6 +52,14 @@ def pad_groups(
     )
 
 
+def _rebuilt(like: Any, keys: "list[Any]", values: "list[Any]") -> Any:
+    """A dictionary, list, tuple or named tuple like another, of these values."""
+    if hasattr(like, "keys"):
+        return dict(zip(keys, values))
+    kind = cast("Callable[..., Any]", type(like))
+    return kind(values) if type(like) in (tuple, list) else kind(*values)
+
+
 def join_groups(inverse: Int64s, offsets: Int64s, outputs: Sequence[Any]) -> Any:
     """See :meth:`sab.Grouping.join`."""
     outputs = list(outputs)
@@ -69,21 +74,12 @@ def join_groups(inverse: Int64s, offsets: Int64s, outputs: Sequence[Any]) -> Any
     def joined(parts: "list[Any]", what: str) -> Any:
         first = parts[0]
         if isinstance(first, (dict, tuple, list)):
-            keys: List[Any] = list(first) if isinstance(first, dict) else list(range(len(first)))
+            keys = keys_of(first)
             for group, part in enumerate(parts):
-                if (
-                    type(part) is not type(first)
-                    or (list(part) if isinstance(first, dict) else list(range(len(part)))) != keys
-                ):
+                if type(part) is not type(parts[0]) or keys_of(part) != keys:
                     raise ValueError(f"{what} of group {group} is not nested as that of group 0")
             below = [joined([part[key] for part in parts], f"{what}[{key!r}]") for key in keys]
-            return (
-                dict(zip(keys, below))
-                if isinstance(first, dict)
-                else type(first)(below)
-                if type(first) in (tuple, list)
-                else type(first)(*below)
-            )
+            return _rebuilt(parts[0], keys, below)
         for group, (part, count) in enumerate(zip(parts, counts)):
             if not isinstance(part, torch.Tensor):
                 raise TypeError(

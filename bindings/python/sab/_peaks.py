@@ -8,7 +8,8 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Progress, check, ffi, lib, new_options
+from sab._arguments import flag, whole
+from sab._native import Progress, check, ffi, lib, new_options, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Work
 
@@ -74,8 +75,7 @@ def collect_peak(
         returned[item] = work(data)
         return _numbers(returned[item])
 
-    if warm_up < 0:
-        raise ValueError(f"warm_up = {warm_up}: must be at least 0")
+    warm_up = whole("warm_up", warm_up)
     handle = ffi.new("sab_peaks **")
     check(lib.sab_peaks_new(handle))
     peaks = ffi.gc(handle[0], lib.sab_peaks_free)
@@ -87,17 +87,16 @@ def collect_peak(
         lib.sab_py_work,
         calls.handle,
         warm_up,
-        release_cache,
+        flag("release_cache", release_cache),
     )
     if cleanup is not None:
         options.cleanup = lib.sab_py_cleanup
-    if collect_garbage:
+    if flag("collect_garbage", collect_garbage):
         options.collect_garbage = lib.sab_py_collect_garbage
     options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
 
     def collected() -> Peaks:
-        view = ffi.new("sab_peaks_view *")
-        view.struct_size = ffi.sizeof("sab_peaks_view")
+        view = new_struct("sab_peaks_view")
         check(lib.sab_peaks_get(peaks, view))
         columns = {
             name: _column(getattr(view, name), view.count)

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-from typing import Any, Callable, NamedTuple, Optional, Protocol, Sequence, Union
+from typing import (
+    Any,
+    Callable,
+    Literal,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Protocol,
+    Sequence,
+    TypedDict,
+    Union,
+    cast,
+    runtime_checkable,
+)
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import one_of, whole
+from sab._arguments import flag, one_dimension, one_of, real, whole
 from sab._batch import Batch, batches_of
-from sab._native import Calls, Progress, SkippedWarning, check, ffi, lib, new_options, path_bytes
+from sab._native import (
+    Calls,
+    CData,
+    Progress,
+    check,
+    ffi,
+    lib,
+    new_options,
+    new_struct,
+    record_of,
+    warn_of_skipped,
+)
 from sab._probe import DeviceLike, probe_of
+from sab._saved import Saved
 from sab._sizes import SizesLike, as_sizes
 from sab._work import Work
 
 
+@runtime_checkable
 class CostModel(Protocol):
     """A cost that the library evaluates itself, such as a :class:`sab.MemoryModel`."""
 
-    def _cost_terms(self) -> Any: ...
+    def _cost_terms(self) -> CData:
+        """The terms in C."""
+        ...
 
 
 _COSTS = {"padded": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
@@ -35,13 +61,19 @@ _OVERSIZE = {
     "error": lib.SAB_OVERSIZE_ERROR,
     "single": lib.SAB_OVERSIZE_SINGLE,
 }
+SKIP_OR_ERROR = {"skip": lib.SAB_OVERSIZE_SKIP, "error": lib.SAB_OVERSIZE_ERROR}
 LAST_STEPS = {
     "split": lib.SAB_LAST_STEP_SPLIT,
     "drop": lib.SAB_LAST_STEP_DROP,
     "wrap": lib.SAB_LAST_STEP_WRAP,
 }
 
-Cost = Union[str, Sequence[float], Callable[[int, float], float], CostModel]
+Tail = Literal["keep", "merge", "drop", "wrap"]
+Oversize = Literal["skip", "error", "single"]
+LastStep = Literal["split", "drop", "wrap"]
+Cost = Union[
+    Literal["padded", "quadratic"], Sequence[float], Callable[[int, float], float], CostModel
+]
 
 
 class Bucket(NamedTuple):
@@ -131,13 +163,19 @@ class Verification(NamedTuple):
     total: int
 
 
-class Plan:
-    """Batches, decided: immutable, shareable between threads, picklable. Made by :func:`sab.plan` or :meth:`Plan.open`."""
+class Plan(Saved, kind="sab_plan"):
+    """Batches, decided: immutable, shareable between threads, picklable. Made by :func:`sab.plan`
+    or :meth:`Plan.open`.
 
-    def __init__(self, handle: Any) -> None:
+    :meth:`Plan.open` maps the file; all processes that open it share its memory. While the plan or
+    a sampler on it lives, do not truncate the file (the process would stop with SIGBUS) and do not
+    overwrite it (a sampler would raise FormatError, or give other samples). To replace it, rename a
+    new file over it, as :meth:`Plan.save` does.
+    """
+
+    def __init__(self, handle: CData) -> None:
         self._handle = ffi.gc(handle, lib.sab_plan_free)
-        info = ffi.new("sab_plan_info *")
-        info.struct_size = ffi.sizeof("sab_plan_info")
+        info = new_struct("sab_plan_info")
         check(lib.sab_plan_get_info(self._handle, info))
         self._info = info
 
@@ -145,6 +183,11 @@ class Plan:
     def sample_count(self) -> int:
         """Samples in the sizes."""
         return int(self._info.samples)
+
+    @property
+    def skipped_count(self) -> int:
+        """Samples left out as outside the boundaries or over the budget."""
+        return int(self._info.skipped)
 
     @property
     def batch_count(self) -> int:
@@ -164,12 +207,11 @@ class Plan:
     @property
     def buckets(self) -> list[Bucket]:
         """The buckets, by ascending size."""
-        bucket = ffi.new("sab_bucket *")
-        bucket.struct_size = ffi.sizeof("sab_bucket")
-        buckets = []
+        bucket = new_struct("sab_bucket")
+        buckets: list[Bucket] = []
         for index in range(self._info.buckets):
             check(lib.sab_plan_get_bucket(self._handle, index, bucket))
-            buckets.append(Bucket(*(getattr(bucket, field) for field in Bucket._fields)))
+            buckets.append(record_of(Bucket, bucket))
         return buckets
 
     @property
@@ -186,10 +228,11 @@ class Plan:
 
     def report(
         self,
+        *,
         seed: int = 0,
         world_size: int = 1,
         epoch: int = 0,
-        last_step: str = "split",
+        last_step: LastStep = "split",
         worst_first: int = 0,
         progress: "bool | Progress | None" = None,
     ) -> Report:
@@ -200,15 +243,12 @@ class Plan:
         0.1
         """
         options = new_options("sab_sampler_options")
-        options.seed, options.world_size, options.epoch, options.worst_first = (
-            seed,
-            world_size,
-            epoch,
-            worst_first,
-        )
+        options.seed = whole("seed", seed)
+        options.world_size = whole("world_size", world_size, 1)
+        options.epoch = whole("epoch", epoch)
+        options.worst_first = whole("worst_first", worst_first)
         options.last_step = one_of("last_step", last_step, LAST_STEPS)
-        report = ffi.new("sab_report *")
-        report.struct_size = ffi.sizeof("sab_report")
+        report = new_struct("sab_report")
         calls = Calls(progress=progress, what="report")
         check(
             lib.sab_plan_report(self._handle, options, lib.sab_py_progress, calls.handle, report),
@@ -221,7 +261,7 @@ class Plan:
     def worst_batches(self, count: int = 1) -> list[Batch]:
         """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first: run them once before training."""
         handle = ffi.new("sab_sampler **")
-        check(lib.sab_plan_worst_batches(self._handle, count, handle))
+        check(lib.sab_plan_worst_batches(self._handle, whole("count", count), handle))
         return list(batches_of(ffi.gc(handle[0], lib.sab_sampler_free)))
 
     def verify(
@@ -238,8 +278,7 @@ class Plan:
             DeviceMemoryError: a batch ran out of memory. Whatever else ``run`` raises.
         """
         calls = Work(progress, "verify", run=run)
-        result = ffi.new("sab_verification *")
-        result.struct_size = ffi.sizeof("sab_verification")
+        result = new_struct("sab_verification")
         with probe_of(device) as probe:
             status = lib.sab_plan_verify(
                 self._handle,
@@ -254,149 +293,121 @@ class Plan:
             probe._check(status, calls)
         return Verification(result.batches, result.peak, result.total)
 
-    def save(self, path: "str | os.PathLike[str]") -> None:
-        """Writes the plan to a file that :meth:`open` maps; replaced in one step."""
-        check(lib.sab_plan_save(self._handle, path_bytes(path)))
-
-    @classmethod
-    def open(cls, path: "str | os.PathLike[str]") -> "Plan":
-        """Maps a file of :meth:`save`; all processes that open it share its memory.
-
-        While the plan or a sampler on it lives, do not truncate the file (the process would stop with SIGBUS) and do not overwrite it (a
-        sampler would raise FormatError, or give other samples). To replace it, rename a new file over it, as :meth:`save` does.
-        """
-        handle = ffi.new("sab_plan **")
-        check(lib.sab_plan_open(path_bytes(path), handle))
-        return cls(handle[0])
-
-    def to_bytes(self) -> bytes:
-        """The plan's file image."""
-        size = ffi.new("size_t *")
-        check(lib.sab_plan_write(self._handle, ffi.NULL, 0, size))
-        image = bytearray(size[0])
-        check(lib.sab_plan_write(self._handle, ffi.from_buffer(image), len(image), size))
-        return bytes(image)
-
-    @classmethod
-    def from_bytes(cls, image: bytes) -> "Plan":
-        """A plan from :meth:`to_bytes`."""
-        handle = ffi.new("sab_plan **")
-        check(lib.sab_plan_read(ffi.from_buffer(image), len(image), handle))
-        return cls(handle[0])
-
-    def __reduce__(self) -> Any:
-        return Plan.from_bytes, (self.to_bytes(),)
-
     def __repr__(self) -> str:
         return f"<sab.Plan: {self.sample_count:,} samples in {self.batch_count:,} batches, {self._info.buckets:,} buckets>"
 
 
-def set_cost(options: Any, cost: Any, calls: Calls, names: dict[str, int] = _COSTS) -> "list[Any]":
+def set_cost(
+    options: CData, cost: object, calls: Calls, names: Mapping[str, int] = _COSTS
+) -> "list[object]":
     """Sets the cost of any options that have one; gives what they then point to."""
     if callable(cost):
-        options.cost, options.cost_fn, options.cost_ctx = (
-            lib.SAB_COST_CALLBACK,
-            lib.sab_py_cost,
-            calls.handle,
-        )
+        options.cost, options.cost_fn = lib.SAB_COST_CALLBACK, lib.sab_py_cost
+        options.cost_ctx = calls.handle
         return []
-    if hasattr(cost, "_cost_terms"):
+    if isinstance(cost, CostModel):
         terms = cost._cost_terms()
-        options.cost, options.cost_terms, options.cost_term_count = (
-            lib.SAB_COST_TERMS,
-            terms,
-            len(terms),
-        )
+        options.cost, options.cost_terms = lib.SAB_COST_TERMS, terms
+        options.cost_term_count = len(terms)
         return [terms]
     if isinstance(cost, str):
         options.cost = one_of("cost", cost, names)
         return []
-    coefficients = np.ascontiguousarray(cost, np.float64)
-    if coefficients.ndim != 1:
-        raise ValueError(f"cost has {coefficients.ndim} dimensions: coefficients must have one")
+    try:
+        coefficients = one_dimension("cost", cast(Any, cost), np.float64)
+    except TypeError:
+        raise TypeError(
+            f"cost = {cost!r:.60}: must be one of {', '.join(map(repr, names))}, coefficients, "
+            "a MemoryModel or a function"
+        ) from None
     options.cost = lib.SAB_COST_POLYNOMIAL
-    options.coefficients, options.coefficient_count = (
-        ffi.cast("double *", coefficients.ctypes.data),
-        coefficients.size,
-    )
+    options.coefficients = ffi.cast("double *", coefficients.ctypes.data)
+    options.coefficient_count = coefficients.size
     return [coefficients]
 
 
+class PlanOptions(TypedDict, total=False):
+    """The options of :func:`plan` that :class:`sab.ShardedSampler` takes, too."""
+
+    padding: float
+    boundaries: Optional[npt.ArrayLike]
+    buckets: Union[int, Literal["rank"], None]
+    bucket_batches: Optional[int]
+    batch_size: Union[int, Sequence[int], None]
+    cost: Cost
+    max_batch_size: Optional[int]
+    batch_size_multiple: int
+    length_multiple: float
+    tail: Tail
+    drop_last: bool
+    oversize: Oversize
+    max_shapes: Optional[int]
+    progress: Union[bool, Progress, None]
+
+
 def plan_options(
-    budget: Optional[float] = None,
-    *,
-    padding: float = 0.01,
-    boundaries: Optional[npt.ArrayLike] = None,
-    buckets: "int | str | None" = None,
-    bucket_batches: Optional[int] = None,
-    batch_size: "int | Sequence[int] | None" = None,
-    cost: Cost = "padded",
-    max_batch_size: Optional[int] = None,
-    batch_size_multiple: int = 1,
-    length_multiple: float = 0,
-    tail: str = "keep",
-    drop_last: bool = False,
-    oversize: str = "skip",
-    max_shapes: Optional[int] = None,
-    progress: "bool | Progress | None" = None,
-) -> "tuple[Any, Calls, list[Any]]":
-    """The options of :func:`plan` as the library has them, the functions among them, and the arrays that they point to."""
+    budget: Optional[float], given: PlanOptions
+) -> "tuple[CData, Calls, list[object]]":
+    """The options of a plan in C, the functions among them, and the arrays that they point to."""
+    unknown = given.keys() - PlanOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"{min(unknown)}: is no option of a plan")
     options = new_options("sab_plan_options")
-    calls = Calls(cost=cost if callable(cost) else None, progress=progress, what="plan")
-    keep: list[Any] = []
-
-    def array(values: Any, dtype: Any, ctype: str) -> tuple[Any, int]:
-        values = np.ascontiguousarray(values, dtype)
-        if values.ndim != 1:
-            raise ValueError(
-                f"boundaries and batch_size must have one dimension, not {values.ndim}"
-            )
-        keep.append(values)
-        return ffi.cast(ctype, values.ctypes.data), values.size
-
+    cost = given.get("cost", "padded")
+    calls = Calls(
+        cost=cost if callable(cost) else None, progress=given.get("progress"), what="plan"
+    )
+    keep: list[object] = list(set_cost(options, cost, calls))
     if budget is not None:
-        if not budget > 0:
+        options.budget = real("budget", budget)
+        if not options.budget > 0:
             raise ValueError(f"budget = {budget}: must be above 0")
-        options.budget = budget
-    options.padding_target = padding
+    options.padding_target = real("padding", given.get("padding", options.padding_target))
+    _set_buckets(options, given, keep)
+    most = given.get("max_batch_size")
+    options.max_batch_size = 0 if most is None else whole("max_batch_size", most, 1)
+    multiple = given.get("batch_size_multiple", 1)
+    options.batch_size_multiple = whole("batch_size_multiple", multiple, 1)
+    options.length_multiple = real("length_multiple", given.get("length_multiple", 0))
+    tail = given.get("tail", "keep")
+    if flag("drop_last", given.get("drop_last", False)):
+        if tail not in ("keep", "drop"):
+            raise ValueError(f"drop_last = True and tail = {tail!r}: only one may be given")
+        tail = "drop"
+    options.tail = one_of("tail", tail, _TAILS)
+    options.oversize = one_of("oversize", given.get("oversize", "skip"), _OVERSIZE)
+    shapes = given.get("max_shapes")
+    options.max_shapes = 0 if shapes is None else whole("max_shapes", shapes, 1)
+    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+    return options, calls, keep
+
+
+def _set_buckets(options: CData, given: PlanOptions, keep: "list[object]") -> None:
+    """Sets which buckets there are and how many samples their batches have."""
+    boundaries, buckets = given.get("boundaries"), given.get("buckets")
     if boundaries is not None and buckets is not None:
         raise ValueError("boundaries and buckets: only one may be given")
     if boundaries is not None:
+        edges = one_dimension("boundaries", boundaries, np.float64)
+        keep.append(edges)
         options.buckets = lib.SAB_BUCKETS_BOUNDARIES
-        options.boundaries, options.boundary_count = array(boundaries, np.float64, "double *")
+        options.boundaries = ffi.cast("double *", edges.ctypes.data)
+        options.boundary_count = edges.size
     elif buckets == "rank":
         options.buckets = lib.SAB_BUCKETS_RANK
     elif isinstance(buckets, str):
         raise ValueError(f"buckets = {buckets!r}: must be a number or 'rank'")
     elif buckets is not None:
-        if buckets < 1:
-            raise ValueError(f"buckets = {buckets}: must be at least 1")
         options.buckets = lib.SAB_BUCKETS_OPTIMAL
-        options.bucket_count = buckets
-    if bucket_batches is not None:
-        options.bucket_batches = bucket_batches
+        options.bucket_count = whole("buckets", buckets, 1)
+    batches, batch_size = given.get("bucket_batches"), given.get("batch_size")
+    options.bucket_batches = 0 if batches is None else whole("bucket_batches", batches, 1)
     if batch_size is not None:
-        numbers = np.atleast_1d(np.asarray(batch_size))
-        if numbers.dtype.kind not in "iu" or (numbers < 1).any():
-            raise ValueError(f"batch_size = {batch_size}: must be whole numbers of at least 1")
-        options.batch_sizes, options.batch_size_count = array(numbers, np.uint64, "uint64_t *")
-    keep.extend(set_cost(options, cost, calls))
-    if max_batch_size is not None:
-        if max_batch_size < 1:
-            raise ValueError(f"max_batch_size = {max_batch_size}: must be at least 1")
-        options.max_batch_size = max_batch_size
-    options.batch_size_multiple = batch_size_multiple
-    options.length_multiple = length_multiple
-    if drop_last and tail not in ("keep", "drop"):
-        raise ValueError(f"drop_last = True and tail = {tail!r}: only one may be given")
-    options.tail = one_of("tail", "drop" if drop_last else tail, _TAILS)
-    options.oversize = one_of("oversize", oversize, _OVERSIZE)
-    if max_shapes is not None:
-        if max_shapes < 1:
-            raise ValueError(f"max_shapes = {max_shapes}: must be at least 1")
-        options.max_shapes = max_shapes
-    options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
-    return options, calls, keep
+        each = [batch_size] if isinstance(batch_size, (int, np.integer)) else list(batch_size)
+        counts = np.array([whole("batch_size", count, 1) for count in each], np.uint64)
+        keep.append(counts)
+        options.batch_sizes = ffi.cast("uint64_t *", counts.ctypes.data)
+        options.batch_size_count = counts.size
 
 
 def plan(
@@ -405,16 +416,16 @@ def plan(
     *,
     padding: float = 0.01,
     boundaries: Optional[npt.ArrayLike] = None,
-    buckets: "int | str | None" = None,
+    buckets: 'int | Literal["rank"] | None' = None,
     bucket_batches: Optional[int] = None,
     batch_size: "int | Sequence[int] | None" = None,
     cost: Cost = "padded",
     max_batch_size: Optional[int] = None,
     batch_size_multiple: int = 1,
     length_multiple: float = 0,
-    tail: str = "keep",
+    tail: Tail = "keep",
     drop_last: bool = False,
-    oversize: str = "skip",
+    oversize: Oversize = "skip",
     max_shapes: Optional[int] = None,
     progress: "bool | Progress | None" = None,
 ) -> Plan:
@@ -448,34 +459,31 @@ def plan(
     >>> sab.plan([1, 2, 3, 4, 5, 6], budget=12, boundaries=[1, 4, 7]).batch_count
     3
     """
-    options, calls, keep = plan_options(
-        budget,
-        padding=padding,
-        boundaries=boundaries,
-        buckets=buckets,
-        bucket_batches=bucket_batches,
-        batch_size=batch_size,
-        cost=cost,
-        max_batch_size=max_batch_size,
-        batch_size_multiple=batch_size_multiple,
-        length_multiple=length_multiple,
-        tail=tail,
-        drop_last=drop_last,
-        oversize=oversize,
-        max_shapes=max_shapes,
-        progress=progress,
-    )
+    given: PlanOptions = {
+        "padding": padding,
+        "boundaries": boundaries,
+        "buckets": buckets,
+        "bucket_batches": bucket_batches,
+        "batch_size": batch_size,
+        "cost": cost,
+        "max_batch_size": max_batch_size,
+        "batch_size_multiple": batch_size_multiple,
+        "length_multiple": length_multiple,
+        "tail": tail,
+        "drop_last": drop_last,
+        "oversize": oversize,
+        "max_shapes": max_shapes,
+        "progress": progress,
+    }
+    options, calls, keep = plan_options(budget, given)
     source = as_sizes(sizes)  # keeps the borrowed memory alive during the call
     handle = ffi.new("sab_plan **")
     check(lib.sab_plan_new(source._handle, options, handle), calls)
     del keep
     made = Plan(handle[0])
-    if made._info.skipped:
-        warnings.warn(
-            f"{made._info.skipped} of {made.sample_count} samples are outside the boundaries or over the budget and are skipped",
-            SkippedWarning,
-            stacklevel=2,
-        )
+    warn_of_skipped(
+        made.skipped_count, made.sample_count, "outside the boundaries or over the budget"
+    )
     return made
 
 
@@ -492,7 +500,7 @@ def verify(
 
 
 def create_buckets(
-    sizes: SizesLike, max_width: int, min_bucket_count: int
+    sizes: SizesLike, *, max_width: int, min_bucket_count: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Cuts whole-number sizes into the narrowest intervals of ``min_bucket_count`` samples, none wider than ``max_width``.
 
@@ -504,17 +512,19 @@ def create_buckets(
     ([1, 6, 11, 16, 21, 23], [12, 0, 0, 0, 4])
     """
     source = as_sizes(sizes)
+    width, least = whole("max_width", max_width, 1), whole("min_bucket_count", min_bucket_count, 1)
     count = ffi.new("size_t *")
-    check(
-        lib.sab_create_buckets(
-            source._handle, max_width, min_bucket_count, ffi.NULL, ffi.NULL, 0, count
-        )
-    )
+    check(lib.sab_create_buckets(source._handle, width, least, ffi.NULL, ffi.NULL, 0, count))
     boundaries, counts = np.empty(count[0] + 1, np.int64), np.empty(count[0], np.int64)
-    pointers = [ffi.cast("int64_t *", array.ctypes.data) for array in (boundaries, counts)]
     check(
         lib.sab_create_buckets(
-            source._handle, max_width, min_bucket_count, *pointers, count[0], count
+            source._handle,
+            width,
+            least,
+            ffi.cast("int64_t *", boundaries.ctypes.data),
+            ffi.cast("int64_t *", counts.ctypes.data),
+            count[0],
+            count,
         )
     )
     return boundaries, counts

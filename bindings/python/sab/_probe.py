@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import operator
-from typing import Any, Iterator, NamedTuple, Optional, Union
+from typing import Any, Generator, NamedTuple, Optional, Protocol, Union
 
+from sab._arguments import whole
 from sab._devices import Device, open_device
 from sab._native import (
     Calls,
+    CData,
     UnsupportedError,
     check,
     ffi,
     keep_exception,
     lib,
     new_options,
+    new_struct,
+    record_of,
     unpicklable,
 )
 
-DeviceLike = Union["Probe", Device, str, Any]
+
+class TorchDevice(Protocol):
+    """A device of a framework, such as a ``torch.device``: its text names it."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def index(self) -> Any: ...
+
+
+DeviceLike = Union["Probe", Device, str, TorchDevice]
 
 
 class _DeviceCalls(Calls):
@@ -28,7 +42,7 @@ class _DeviceCalls(Calls):
     def __init__(self, device: Device) -> None:
         super().__init__()
         self.device = device
-        self.states: dict[int, Any] = {}
+        self.states: dict[int, object] = {}
 
 
 # The devices of the probes that the library has, and may go on using after Probe.close().
@@ -42,60 +56,60 @@ def _close_all() -> None:
             _open.pop().device.close()
 
 
-def _device(ctx: Any) -> Device:
+def _device(ctx: CData) -> Device:
     return ffi.from_handle(ctx).device  # type: ignore[no-any-return]
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_reset(ctx: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_device_reset(ctx: CData) -> int:
     _device(ctx).reset()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_current(ctx: Any, value: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_device_current(ctx: CData, value: CData) -> int:
     value[0] = _device(ctx).current()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_peak(ctx: Any, value: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_device_peak(ctx: CData, value: CData) -> int:
     value[0] = _device(ctx).peak()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_reserved(ctx: Any, reserved_peak: Any, largest_free: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_device_reserved(ctx: CData, reserved_peak: CData, largest_free: CData) -> int:
     reserved_peak[0], largest_free[0] = _device(ctx).reserved()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_total(ctx: Any, value: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_device_total(ctx: CData, value: CData) -> int:
     value[0] = _device(ctx).total()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_release_cache(ctx: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_device_release_cache(ctx: CData) -> int:
     _device(ctx).release_cache()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_rng_save(ctx: Any, depth: int) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_device_rng_save(ctx: CData, depth: int) -> int:
     ffi.from_handle(ctx).states[depth] = _device(ctx).rng_state()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_rng_restore(ctx: Any, depth: int) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_device_rng_restore(ctx: CData, depth: int) -> int:
     _device(ctx).set_rng_state(ffi.from_handle(ctx).states[depth])
     return 0
 
 
-@ffi.def_extern(onerror=keep_exception)  # type: ignore[misc]
-def sab_py_device_release(ctx: Any) -> None:
+@ffi.def_extern(onerror=keep_exception)
+def sab_py_device_release(ctx: CData) -> None:
     calls = next((calls for calls in _open if calls.handle == ctx), None)
     if calls is not None:  # else the interpreter is on its way out and has closed it
         _open.remove(calls)
@@ -131,14 +145,16 @@ class Probe:
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> "tuple[object, ...]":
         raise unpicklable(self, "make a probe in each process that needs one")
 
-    def __init__(self, device: Any, total_bytes: Optional[int] = None) -> None:
+    def __init__(
+        self, device: "Device | str | TorchDevice", *, total_bytes: Optional[int] = None
+    ) -> None:
         self._calls: Optional[_DeviceCalls] = None
         self._handle = ffi.NULL
-        if total_bytes is not None and operator.index(total_bytes) < 1:
-            raise ValueError(f"total_bytes = {total_bytes}: must be at least 1")
+        if total_bytes is not None:
+            total_bytes = whole("total_bytes", total_bytes, 1, bits=63)
         if total_bytes is not None and isinstance(device, Device):
             raise UnsupportedError(
                 f"total_bytes = {total_bytes}: a device of one's own has the total that it says"
@@ -188,10 +204,9 @@ class Probe:
 
     def stats(self) -> MemoryStats:
         """Reads what the probe sees."""
-        stats = ffi.new("sab_memory_stats *")
-        stats.struct_size = ffi.sizeof("sab_memory_stats")
+        stats = new_struct("sab_memory_stats")
         self._check(lib.sab_probe_read(self._handle, stats))
-        return MemoryStats(*(int(getattr(stats, field)) for field in MemoryStats._fields))
+        return record_of(MemoryStats, stats)
 
     def release_cache(self) -> None:
         """Gives cached blocks back to the device."""
@@ -216,7 +231,7 @@ class Probe:
 
 
 @contextlib.contextmanager
-def probe_of(device: DeviceLike) -> Iterator[Probe]:
+def probe_of(device: DeviceLike) -> Generator[Probe, None, None]:
     """A probe for one call: the caller's, or one that is closed after it."""
     if isinstance(device, Probe):
         yield device

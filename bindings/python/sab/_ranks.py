@@ -4,36 +4,66 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Iterable,
+    Literal,
+    NamedTuple,
+    Optional,
+    Sequence,
+    TypeVar,
+    Union,
+    cast,
+)
 
 import numpy as np
 
-from sab._arguments import one_of, whole
+from sab._arguments import one_of, real, whole
+from sab._balance import PARTITION_METHODS, PartitionMethod
 from sab._native import (
     Calls,
+    CData,
     MismatchError,
     Progress,
-    SkippedWarning,
     UnsupportedError,
     check,
     ffi,
     lib,
     new_options,
+    new_struct,
+    record_of,
+    warn_of_skipped,
 )
-from sab._plan import plan_options, set_cost
-from sab._samplers import RandomAccessSampler, remake, sampler_options
-from sab._sizes import SizesLike, as_sizes
+from sab._plan import (
+    SKIP_OR_ERROR,
+    CostModel,
+    LastStep,
+    PlanOptions,
+    plan_options,
+    set_cost,
+)
+from sab._samplers import (
+    OUTPUTS,
+    Order,
+    Output,
+    RandomAccessSampler,
+    remake,
+    sampler_options,
+)
+from sab._sizes import Sizes, SizesLike, as_sizes
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Made = TypeVar("Made")
 Gather = Callable[[bytes], Sequence[bytes]]
-BalanceCost = Union[str, Sequence[float], Callable[[float], float], Any]
+BalanceCost = Union[
+    Literal["linear", "quadratic"], Sequence[float], Callable[[float], float], CostModel
+]
 
 _COSTS = {"linear": lib.SAB_COST_PADDED, "quadratic": lib.SAB_COST_QUADRATIC}
-_METHODS = {
-    "karmarkar_karp": lib.SAB_PARTITION_KARMARKAR_KARP,
-    "longest_first": lib.SAB_PARTITION_LONGEST_FIRST,
-}
-_OVERSIZE = {"skip": lib.SAB_OVERSIZE_SKIP, "error": lib.SAB_OVERSIZE_ERROR}
 
 
 def _torch_distributed() -> Any:
@@ -228,10 +258,10 @@ def _joined(
     return checked, own, size
 
 
-def _together(gather: Gather, begin: Callable[[], Any]) -> Any:
+def _together(gather: Gather, begin: Callable[[], Made]) -> Made:
     """What `begin` gives on this rank. Where it fails on one, all hear of it instead of waiting for it."""
     failure: Optional[BaseException] = None
-    made = None
+    made: Optional[Made] = None
     try:
         made = begin()
     except BaseException as error:  # Ctrl-C, too
@@ -242,11 +272,11 @@ def _together(gather: Gather, begin: Callable[[], Any]) -> Any:
     for rank, status in enumerate(statuses):
         if status != b"\0":
             raise MismatchError(f"rank {rank} failed; see the error on that rank")
-    return made
+    return cast(Made, made)
 
 
 def check_ranks(
-    sampler: Any,
+    sampler: RandomAccessSampler,
     *,
     group: Any = None,
     gather: Optional[Gather] = None,
@@ -267,7 +297,7 @@ def check_ranks(
     """
     reach, own, size = _joined(group, gather, rank, world_size, timeout)
 
-    def begin() -> Any:
+    def begin() -> CData:
         if sampler._handle == ffi.NULL:
             raise ValueError("sampler: is closed")
         if hasattr(sampler, "_seek"):
@@ -318,6 +348,26 @@ class BalanceReport(NamedTuple):
         return "\n".join(f"{name:<40}{value:>22}" for name, value in rows)
 
 
+def _cost_of_count(cost: Callable[[float], float]) -> Callable[[int, float], float]:
+    return lambda count, length: cost(length)
+
+
+def _set_memory(
+    options: CData, memory: Optional[CostModel], memory_budget: Optional[float]
+) -> "list[object]":
+    """Sets the memory model and its budget; gives what they then point to."""
+    if (memory is None) != (memory_budget is None):
+        raise ValueError("memory and memory_budget: must be given together")
+    if memory is None or memory_budget is None:
+        return []
+    if not isinstance(memory, CostModel):
+        raise TypeError(f"memory is a {type(memory).__name__}: must be a sab.MemoryModel")
+    terms = memory._cost_terms()
+    options.memory_terms, options.memory_term_count = terms, len(terms)
+    options.memory_budget = real("memory_budget", memory_budget)
+    return [terms]
+
+
 class BalancedSampler(RandomAccessSampler):
     """Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens or memory.
 
@@ -352,94 +402,85 @@ class BalancedSampler(RandomAccessSampler):
         *,
         samples: Optional[int] = None,
         max_total: Optional[float] = None,
-        memory: Any = None,
+        memory: Optional[CostModel] = None,
         memory_budget: Optional[float] = None,
         micro_batches: int = 1,
         fill: float = 0.95,
         cost: BalanceCost = "linear",
-        method: str = "karmarkar_karp",
-        oversize: str = "error",
+        method: PartitionMethod = "karmarkar_karp",
+        oversize: Literal["error", "skip"] = "error",
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
-        last_step: str = "split",
-        output: str = "numpy",
+        last_step: LastStep = "split",
+        output: Output = "numpy",
         progress: "bool | Progress | None" = None,
     ) -> None:
-        of_sample = cost if callable(cost) else None
         calls = Calls(
-            cost=None if of_sample is None else lambda count, length: of_sample(length),
-            progress=progress,
-            what="balance",
+            cost=_cost_of_count(cost) if callable(cost) else None, progress=progress, what="balance"
         )
         options = new_options("sab_balanced_options")
         options.micro_batches = whole("micro_batches", micro_batches, 1)
         options.samples = 0 if samples is None else whole("samples", samples, 1)
         if max_total is not None:
+            options.max_total = real("max_total", max_total)
             if not max_total > 0:
                 raise ValueError(f"max_total = {max_total}: must be above 0")
-            options.max_total = max_total
-        if (memory is None) != (memory_budget is None):
-            raise ValueError("memory and memory_budget: must be given together")
-        if memory is not None:
-            memory_terms = memory._cost_terms()
-            options.memory_terms, options.memory_term_count, options.memory_budget = (
-                memory_terms,
-                len(memory_terms),
-                memory_budget,
-            )
-        options.fill = fill
-        keep = set_cost(options, cost, calls, _COSTS)
-        options.method = one_of("method", method, _METHODS)
-        options.oversize = one_of("oversize", oversize, _OVERSIZE)
+        keep = _set_memory(options, memory, memory_budget)
+        options.fill = real("fill", fill)
+        keep += set_cost(options, cost, calls, _COSTS)
+        options.method = one_of("method", method, PARTITION_METHODS)
+        options.oversize = one_of("oversize", oversize, SKIP_OR_ERROR)
         options.progress, options.progress_ctx = lib.sab_py_progress, calls.handle
+        order: Order = {
+            "seed": seed,
+            "rank": rank,
+            "world_size": world_size,
+            "last_step": last_step,
+        }
         source = as_sizes(sizes)
         handle = ffi.new("sab_sampler **")
         check(
-            lib.sab_balanced_sampler_new(
-                source._handle,
-                options,
-                sampler_options(seed, rank, world_size, last_step, 0, True),
-                handle,
-            ),
+            lib.sab_balanced_sampler_new(source._handle, options, sampler_options(order), handle),
             calls,
         )
         del keep
         self._adopt(handle, output)
-        self._make = (
-            type(self),
+        self._source = source
+        self._made_from = (
             (source,),
             {
-                "samples": samples, "max_total": max_total, "memory": memory, "memory_budget": memory_budget, "micro_batches": micro_batches, "fill": fill, "cost": cost,
-                "method": method, "oversize": oversize, "seed": seed, "rank": rank, "world_size": world_size, "last_step": last_step, "output": output,
+                "samples": samples,
+                "max_total": max_total,
+                "memory": memory,
+                "memory_budget": memory_budget,
+                "micro_batches": micro_batches,
+                "fill": fill,
+                "cost": cost,
+                "method": method,
+                "oversize": oversize,
+                **order,
+                "output": output,
             },
-        )  # fmt: skip
-        if self.skipped_count:
-            warnings.warn(
-                f"{self.skipped_count} of {len(source)} samples are over the cap alone and are skipped",
-                SkippedWarning,
-                stacklevel=2,
-            )
-
-    def __reduce__(self) -> Any:
-        kind, (source,), options = self._make
-        kept = (
-            source._keep
-            if source._keep is not None
-            else np.array([source[i] for i in range(len(source))])
         )
-        return remake, (kind, (kept,), options, self.state_dict(), self._resumes)
+        warn_of_skipped(self.skipped_count, len(source), "over the cap alone")
 
-    def report(self, progress: "bool | Progress | None" = None) -> BalanceReport:
+    def __reduce__(self) -> "tuple[Any, ...]":
+        kept = self._source._keep
+        if kept is None:
+            kept = np.array([self._source[i] for i in range(len(self._source))])
+        options = self._made_from[1]
+        return remake, (type(self), (kept,), options, self.state_dict(), self._resumes)
+
+    def report(self, *, progress: "bool | Progress | None" = None) -> BalanceReport:
         """How even the current epoch is on all ranks, before any training."""
         calls = Calls(progress=progress, what="report")
-        report = ffi.new("sab_balance_report *")
-        report.struct_size = ffi.sizeof("sab_balance_report")
+        report = new_struct("sab_balance_report")
         check(
             lib.sab_sampler_balance_report(self._handle, lib.sab_py_progress, calls.handle, report),
             calls,
         )
-        return BalanceReport(*(getattr(report, field) for field in BalanceReport._fields))
+        return record_of(BalanceReport, report)
 
 
 class ShardedSampler(RandomAccessSampler):
@@ -467,20 +508,17 @@ class ShardedSampler(RandomAccessSampler):
         rank: Optional[int] = None,
         world_size: Optional[int] = None,
         timeout: float = 300,
-        output: str = "numpy",
-        **plan: Any,
+        output: Output = "numpy",
+        **plan: Unpack[PlanOptions],
     ) -> None:
         reach, own, size = _joined(group, gather, rank, world_size, timeout)
 
-        def begin() -> Any:
-            return (
-                as_sizes(sizes),
-                plan_options(budget, **plan),
-                sampler_options(seed, own, size, "split", 0, True),
-                one_of("output", output, {"numpy": 0, "list": 1}),
-            )
+        def begin() -> "tuple[Sizes, tuple[CData, Calls, list[object]], CData]":
+            one_of("output", output, OUTPUTS)
+            order: Order = {"seed": seed, "rank": own, "world_size": size}
+            return as_sizes(sizes), plan_options(budget, plan), sampler_options(order)
 
-        source, (options, calls, keep), order, _ = _together(reach, begin)
+        source, (options, calls, keep), order = _together(reach, begin)
         joined = Calls(gather=reach)
         handle = ffi.new("sab_sampler **")
         status = lib.sab_sharded_sampler_new(
@@ -489,12 +527,9 @@ class ShardedSampler(RandomAccessSampler):
         del keep
         check(status, joined if joined.exception is not None else calls)
         self._adopt(handle, output)
-        if self.skipped_count:
-            warnings.warn(
-                f"{self.skipped_count} of {len(source)} samples are outside the boundaries or over the budget and are skipped",
-                SkippedWarning,
-                stacklevel=2,
-            )
+        warn_of_skipped(
+            self.skipped_count, len(source), "outside the boundaries or over the budget"
+        )
 
     def __reduce__(self) -> Any:
         raise UnsupportedError(

@@ -3,19 +3,57 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
-from typing import Any, Callable, Iterable, Iterator, Optional
+from typing import (
+    Any,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Literal,
+    Mapping,
+    Optional,
+    Protocol,
+    TypedDict,
+    TypeVar,
+)
 
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import one_of, whole
+from sab._arguments import flag, indices_of, one_of, real, whole
 from sab._batch import Batch, batch_of, new_batch
-from sab._native import Calls, SkippedWarning, check, ffi, lib, new_options, unpicklable
-from sab._plan import LAST_STEPS, Plan
+from sab._native import (
+    Calls,
+    CData,
+    check,
+    ffi,
+    lib,
+    new_options,
+    unpicklable,
+    warn_of_skipped,
+)
+from sab._plan import LAST_STEPS, LastStep, Plan
 from sab._sizes import SizesLike, as_sizes
 
 BLOCK = 64  # batches fetched at once
+
+
+Output = Literal["numpy", "list"]
+OUTPUTS = {"numpy": 0, "list": 1}
+Element = TypeVar("Element", covariant=True)
+
+
+class SupportsIndex(Protocol[Element]):
+    """What is indexed by whole numbers."""
+
+    def __getitem__(self, index: int) -> Element: ...
+
+
+def plan_handle(plan: Plan) -> CData:
+    """The handle of a plan, or an error for anything else."""
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan is a {type(plan).__name__}: must be a sab.Plan")
+    return plan._handle
 
 
 class Sampler:
@@ -27,16 +65,16 @@ class Sampler:
     A sampler is for one thread at a time; samplers on one plan are independent of each other.
     """
 
-    _handle: Any
+    _handle: CData
     _told: tuple[Any, Any]  # filled by the library: an epoch, a step
     _calls: Optional[Calls] = None
-    _output: str = "numpy"
+    _output: Output = "numpy"
     _step: int = 0
     _finished: bool = False
     _resumes: bool = False
 
-    def _adopt(self, handle: Any, output: str) -> None:
-        one_of("output", output, {"numpy": 0, "list": 1})
+    def _adopt(self, handle: CData, output: Output) -> None:
+        one_of("output", output, OUTPUTS)
         self._handle = ffi.gc(handle[0], lib.sab_sampler_free)
         self._told = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         self._output = output
@@ -57,7 +95,7 @@ class Sampler:
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass; the same on all ranks."""
-        check(lib.sab_sampler_set_epoch(self._handle, epoch), self._calls)
+        check(lib.sab_sampler_set_epoch(self._handle, whole("epoch", epoch)), self._calls)
         self._step, self._finished, self._resumes = 0, False, False
 
     def _begin(self) -> int:
@@ -115,7 +153,7 @@ class Sampler:
 class RandomAccessSampler(Sampler):
     """A sampler that knows its length, and any batch without those before it."""
 
-    _make: tuple[Any, tuple[Any, ...], dict[str, Any]]
+    _made_from: "tuple[tuple[Any, ...], Mapping[str, Any]]"  # arguments of the constructor
 
     def __len__(self) -> int:
         """Steps of the epoch: exact, and the same on every rank."""
@@ -183,10 +221,10 @@ class RandomAccessSampler(Sampler):
         :meth:`state_dict`. All ranks must set it at the same step.
         """
         with self._changing_budget():
-            check(lib.sab_sampler_set_budget(self._handle, budget))
+            check(lib.sab_sampler_set_budget(self._handle, real("budget", budget)))
 
     @contextlib.contextmanager
-    def _changing_budget(self) -> Iterator[None]:
+    def _changing_budget(self) -> Generator[None, None, None]:
         """Puts the cursor, which may have run ahead, where the pass is, and lets the pass fetch anew what follows."""
         self._seek(self._step)
         before = self.budget
@@ -240,37 +278,44 @@ class RandomAccessSampler(Sampler):
         self._finished = bool(state_dict.get("finished", False))
         self._resumes = True
 
-    def __reduce__(self) -> Any:
-        kind, arguments, options = self._make
-        return remake, (kind, arguments, options, self.state_dict(), self._resumes)
+    def __reduce__(self) -> "tuple[Any, ...]":
+        return remake, (type(self), *self._made_from, self.state_dict(), self._resumes)
 
 
 def remake(
-    kind: Any,
-    arguments: tuple[Any, ...],
-    options: dict[str, Any],
-    state: dict[str, Any],
+    kind: "Callable[..., RandomAccessSampler]",
+    arguments: "tuple[Any, ...]",
+    options: "Mapping[str, Any]",
+    state: "dict[str, Any]",
     resumes: bool,
-) -> Any:
+) -> RandomAccessSampler:
+    """Makes a sampler again from what its `__reduce__` gave."""
     sampler = kind(*arguments, **options)
     sampler.load_state_dict(state)
     sampler._resumes = resumes
     return sampler
 
 
-def sampler_options(
-    seed: int, rank: int, world_size: int, last_step: str, worst_first: int, step_totals: bool
-) -> Any:
+class Order(TypedDict, total=False):
+    """The options of samplers in C."""
+
+    seed: int
+    rank: int
+    world_size: int
+    last_step: LastStep
+    worst_first: int
+    step_totals: bool
+
+
+def sampler_options(order: Order) -> CData:
+    """The options of a sampler in C, those that are not given with their defaults."""
     options = new_options("sab_sampler_options")
-    for name, value in (
-        ("seed", seed),
-        ("rank", rank),
-        ("world_size", world_size),
-        ("worst_first", worst_first),
-    ):
-        setattr(options, name, whole(name, value))
-    options.last_step = one_of("last_step", last_step, LAST_STEPS)
-    options.step_totals = step_totals
+    options.seed = whole("seed", order.get("seed", 0))
+    options.rank = whole("rank", order.get("rank", 0))
+    options.world_size = whole("world_size", order.get("world_size", 1), 1)
+    options.worst_first = whole("worst_first", order.get("worst_first", 0))
+    options.last_step = one_of("last_step", order.get("last_step", "split"), LAST_STEPS)
+    options.step_totals = flag("step_totals", order.get("step_totals", True))
     return options
 
 
@@ -297,23 +342,27 @@ class BucketSampler(RandomAccessSampler):
     def __init__(
         self,
         plan: Plan,
+        *,
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
-        last_step: str = "split",
+        last_step: LastStep = "split",
         worst_first: int = 0,
         step_totals: bool = True,
-        output: str = "numpy",
+        output: Output = "numpy",
     ) -> None:
-        options = sampler_options(seed, rank, world_size, last_step, worst_first, step_totals)
+        order: Order = {
+            "seed": seed,
+            "rank": rank,
+            "world_size": world_size,
+            "last_step": last_step,
+            "worst_first": worst_first,
+            "step_totals": step_totals,
+        }
         handle = ffi.new("sab_sampler **")
-        check(lib.sab_bucket_sampler_new(plan._handle, options, handle))
+        check(lib.sab_bucket_sampler_new(plan_handle(plan), sampler_options(order), handle))
         self._adopt(handle, output)
-        self._make = (
-            type(self),
-            (plan, seed, rank, world_size, last_step, worst_first, step_totals, output),
-            {},
-        )
+        self._made_from = (plan,), {**order, "output": output}
 
 
 class SequentialSampler(RandomAccessSampler):
@@ -322,22 +371,23 @@ class SequentialSampler(RandomAccessSampler):
     def __init__(
         self,
         plan: Plan,
+        *,
         rank: int = 0,
         world_size: int = 1,
-        last_step: str = "split",
+        last_step: LastStep = "split",
         step_totals: bool = True,
-        output: str = "numpy",
+        output: Output = "numpy",
     ) -> None:
+        order: Order = {
+            "rank": rank,
+            "world_size": world_size,
+            "last_step": last_step,
+            "step_totals": step_totals,
+        }
         handle = ffi.new("sab_sampler **")
-        check(
-            lib.sab_sequential_sampler_new(
-                plan._handle,
-                sampler_options(0, rank, world_size, last_step, 0, step_totals),
-                handle,
-            )
-        )
+        check(lib.sab_sequential_sampler_new(plan_handle(plan), sampler_options(order), handle))
         self._adopt(handle, output)
-        self._make = type(self), (plan, rank, world_size, last_step, step_totals, output), {}
+        self._made_from = (plan,), {**order, "output": output}
 
 
 class SizeAwareSampler(RandomAccessSampler):
@@ -353,7 +403,8 @@ class SizeAwareSampler(RandomAccessSampler):
         rank, world_size, last_step, step_totals, output: as for :class:`BucketSampler`.
 
     >>> import sab
-    >>> [batch.tolist() for batch in sab.SizeAwareSampler(None, [2, 2, 2, 2, 2], 4)]
+    >>> sampler = sab.SizeAwareSampler(None, [2, 2, 2, 2, 2], max_total_size=4)
+    >>> [batch.tolist() for batch in sampler]
     [[0, 1], [2, 3], [4]]
     """
 
@@ -361,44 +412,38 @@ class SizeAwareSampler(RandomAccessSampler):
         self,
         indices: Optional[npt.ArrayLike],
         sizes: SizesLike,
+        *,
         max_total_size: float,
         rank: int = 0,
         world_size: int = 1,
-        last_step: str = "split",
+        last_step: LastStep = "split",
         step_totals: bool = True,
-        output: str = "numpy",
+        output: Output = "numpy",
     ) -> None:
+        order: Order = {
+            "rank": rank,
+            "world_size": world_size,
+            "last_step": last_step,
+            "step_totals": step_totals,
+        }
         self._sizes = as_sizes(sizes)
-        options = sampler_options(0, rank, world_size, last_step, 0, step_totals)
+        array = None if indices is None else indices_of("indices", indices)
+        count = len(self._sizes) if array is None else array.size
         handle = ffi.new("sab_sampler **")
-        if indices is None:
-            order, count = ffi.NULL, len(self._sizes)
-        else:
-            array = np.asarray(indices)
-            if array.ndim != 1 or array.dtype.kind not in "iu" and array.size:
-                raise TypeError(
-                    f"indices has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension"
-                )
-            array = np.ascontiguousarray(array, np.int64)
-            order, count = ffi.cast("int64_t *", array.ctypes.data), array.size
         check(
             lib.sab_size_aware_sampler_new(
-                order, count, self._sizes._handle, max_total_size, options, handle
+                ffi.NULL if array is None else ffi.cast("int64_t *", array.ctypes.data),
+                count,
+                self._sizes._handle,
+                real("max_total_size", max_total_size),
+                sampler_options(order),
+                handle,
             )
         )
         self._adopt(handle, output)
-        if self.skipped_count:
-            warnings.warn(
-                f"{self.skipped_count} of {count} samples are over max_total_size and are skipped",
-                SkippedWarning,
-                stacklevel=2,
-            )
-        kept = None if indices is None else np.asarray(indices)
-        self._make = (
-            type(self),
-            (kept, sizes, max_total_size, rank, world_size, last_step, step_totals, output),
-            {},
-        )
+        warn_of_skipped(self.skipped_count, count, "over max_total_size")
+        options = {"max_total_size": max_total_size, **order, "output": output}
+        self._made_from = (array, sizes), options
 
 
 class SizeAwareStream(Sampler):
@@ -410,21 +455,23 @@ class SizeAwareStream(Sampler):
         max_total_size, output: as for :class:`SizeAwareSampler`.
 
     >>> import sab
-    >>> [batch.tolist() for batch in sab.SizeAwareStream(iter([7, 8, 9]), lambda index: 2, 4)]
+    >>> stream = sab.SizeAwareStream(iter([7, 8, 9]), lambda index: 2, max_total_size=4)
+    >>> [batch.tolist() for batch in stream]
     [[7, 8], [9]]
     """
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> "tuple[Any, ...]":
         raise unpicklable(self, "it has no state; make it anew from its indices and size")
 
     def __init__(
         self,
         indices: Iterable[int],
-        size: "Callable[[int], float] | Any",
+        size: "Callable[[int], float] | SupportsIndex[float]",
+        *,
         max_total_size: float,
-        output: str = "numpy",
+        output: Output = "numpy",
     ) -> None:
-        size_of = size if callable(size) else size.__getitem__
+        size_of: Callable[[int], float] = size if callable(size) else size.__getitem__
         walk: Iterator[int] = iter(())
         pending: Optional[int] = (
             None  # an index whose size is still owed, since the function raised
@@ -448,7 +495,11 @@ class SizeAwareStream(Sampler):
         handle = ffi.new("sab_sampler **")
         check(
             lib.sab_size_aware_stream_sampler_new(
-                lib.sab_py_index, self._calls.handle, ffi.NULL, max_total_size, handle
+                lib.sab_py_index,
+                self._calls.handle,
+                ffi.NULL,
+                real("max_total_size", max_total_size),
+                handle,
             )
         )
         self._adopt(handle, output)

@@ -8,6 +8,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Dict,
+    Iterable,
     Iterator,
     Mapping,
     NamedTuple,
@@ -81,6 +82,21 @@ class ShapeSignature:
         self.numbers = tuple(at for at, dim in enumerate(self.own) if dim.kind == "number")
 
 
+def is_nested(value: Any) -> bool:
+    """Whether it is a dictionary or a tuple."""
+    return isinstance(value, (dict, tuple))
+
+
+def keys_of(nested: Any) -> "list[Any]":
+    """The keys of a dictionary, or the numbers of the elements of a list or tuple."""
+    return list(nested) if hasattr(nested, "keys") else list(range(len(nested)))
+
+
+def items_of(nested: Any) -> "Iterable[tuple[Any, Any]]":
+    """Keys and values of a dictionary or a tuple."""
+    return [(key, nested[key]) for key in keys_of(nested)]
+
+
 class Leaf(NamedTuple):
     path: Path
     signature: ShapeSignature
@@ -89,13 +105,14 @@ class Leaf(NamedTuple):
 def leaves_of(signature: Any, what: str, path: Path = ()) -> "list[Leaf]":
     if isinstance(signature, str):
         return [Leaf(path, ShapeSignature(signature, what))]
-    if not isinstance(signature, (dict, tuple)) or not signature:
+    if not is_nested(signature) or not signature:
         raise TypeError(
             f"{what} = {signature!r}: must be a text, or a dictionary or tuple of signatures"
         )
-    items = signature.items() if isinstance(signature, dict) else enumerate(signature)
     return [
-        leaf for key, below in items for leaf in leaves_of(below, f"{what}[{key!r}]", (*path, key))
+        leaf
+        for key, below in items_of(signature)
+        for leaf in leaves_of(below, f"{what}[{key!r}]", (*path, key))
     ]
 
 
@@ -134,15 +151,15 @@ def picked(samples: "list[Any]", path: Path) -> "list[Any]":
     return samples
 
 
+def _has_key(given: Any, key: Any) -> bool:
+    if issubclass(type(given), (tuple, list)):
+        return isinstance(key, int) and key < len(given)
+    return issubclass(type(given), collections.abc.Mapping) and key in given
+
+
 def value_at(given: Any, path: Path, what: str) -> Any:
     for depth, key in enumerate(path):
-        if not (
-            isinstance(given, collections.abc.Mapping)
-            and key in given
-            or isinstance(given, (tuple, list))
-            and isinstance(key, int)
-            and key < len(given)
-        ):
+        if not _has_key(given, key):
             raise ValueError(f"{name_of(what, path[:depth])} has no {key!r}, as the signature says")
         given = given[key]
     return given
@@ -160,7 +177,7 @@ def column_of_tensors(given: Any, what: str, rank: Optional[int] = None) -> "Col
     from sab._columns import Column, UnlikeTensors, torch
 
     try:
-        tensors = list(given)
+        tensors: list[Any] = list(given)
         if not all(issubclass(kind, torch.Tensor) for kind in set(map(type, tensors))):
             tensors = list(map(torch.as_tensor, tensors))
         return Column.separate(tensors, rank)
@@ -234,7 +251,12 @@ def _stacked(given: Any, leaf: Leaf, lengths: "Mapping[str, npt.NDArray[np.int64
             shapes[:, at] = own
     offsets = np.array([0, count] if count else [0], np.int64)
     return Column.padded(
-        [given] if count else [], np.arange(count), offsets, signature.batch_dim, shapes, given
+        [given] if count else [],
+        np.arange(count, dtype=np.int64),
+        offsets,
+        signature.batch_dim,
+        shapes,
+        given,
     )
 
 
@@ -289,7 +311,8 @@ def check_shapes(
         sizes = column.shapes[:, at]
         if dim.kind == "L":
             known, where = lengths.setdefault(dim.name, (sizes.copy(), name_of(what, leaf.path)))
-            if len(known) != len(sizes) or (wrong := np.flatnonzero(known != sizes)).size:
+            wrong = np.flatnonzero(known != sizes) if len(known) == len(sizes) else [0]
+            if len(wrong):
                 raise ValueError(
                     f"{_of_sample(what, int(wrong[0]), leaf, column)}: dimension {at} must be {known[wrong[0]]}, the length {dim.name!r} of the sample in {where}"
                 )
@@ -316,13 +339,10 @@ def rule_of(padding: Any, leaf: Leaf, column: "Column", what: str = "padding") -
     """The rule of a leaf, out of rules nested as the signature, which may leave out keys, or one for all."""
     from sab._columns import Rule, torch
 
-    for depth, key in enumerate(leaf.path):
-        if isinstance(padding, dict):
-            padding = padding.get(key, 0)
-        elif isinstance(padding, tuple):
-            padding = padding[key] if key < len(padding) else 0
-        else:
+    for key in leaf.path:
+        if not is_nested(padding):
             break
+        padding = dict(items_of(padding)).get(key, 0)
         what = f"{what}[{key!r}]"
     if isinstance(padding, str):
         if padding != "repeat":
@@ -360,12 +380,12 @@ def _scalar(number: Any, column: "Column", what: str) -> Any:
 
 def check_keys(padding: Any, signature: Any, what: str = "padding") -> None:
     """A rule for what is not there is a mistake."""
-    if isinstance(padding, (dict, tuple)):
+    if is_nested(padding):
         if not isinstance(signature, dict if isinstance(padding, dict) else tuple):
             raise ValueError(
                 f"{what} = {padding!r}: must be nested as the signature, {signature!r}"
             )
-        for key, below in padding.items() if isinstance(padding, dict) else enumerate(padding):
-            if not (key in signature if isinstance(signature, dict) else key < len(signature)):
+        for key, below in items_of(padding):
+            if key not in dict(items_of(signature)):
                 raise ValueError(f"{what} has {key!r}, which the signature has not")
             check_keys(below, signature[key], f"{what}[{key!r}]")

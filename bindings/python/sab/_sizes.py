@@ -8,7 +8,16 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import Calls, Progress, check, ffi, lib, new_options, path_bytes, unpicklable
+from sab._native import (
+    Calls,
+    Progress,
+    check,
+    ffi,
+    lib,
+    new_options,
+    path_bytes,
+    unpicklable,
+)
 
 _DTYPES = {
     "int8": lib.SAB_INT8, "int16": lib.SAB_INT16, "int32": lib.SAB_INT32, "int64": lib.SAB_INT64,
@@ -19,16 +28,20 @@ _DTYPES = {
 SizesLike = Union["Sizes", npt.ArrayLike, str, "os.PathLike[str]", Callable[[int], float]]
 
 
+def _is_array(sizes: object) -> bool:
+    return isinstance(sizes, np.ndarray)
+
+
 def _as_array(sizes: Any) -> npt.NDArray[Any]:
     if hasattr(sizes, "detach") and hasattr(sizes, "numpy"):  # a torch tensor
         array: npt.NDArray[Any] = sizes.detach().cpu().numpy()
-    elif hasattr(sizes, "__dlpack__") and not isinstance(sizes, np.ndarray):
+    elif hasattr(sizes, "__dlpack__") and not _is_array(sizes):
         array = np.from_dlpack(sizes)
     else:
         array = np.asarray(sizes)
     if array.ndim != 1:
         raise ValueError(f"sizes has {array.ndim} dimensions: must have one")
-    if array.size == 0 and not isinstance(sizes, np.ndarray):
+    if array.size == 0 and not _is_array(sizes):
         array = array.astype(np.int64)
     if array.dtype.name not in _DTYPES:
         raise TypeError(
@@ -61,6 +74,7 @@ class Sizes:
     def __init__(
         self,
         sizes: SizesLike,
+        *,
         count: Optional[int] = None,
         progress: "bool | Progress | None" = None,
     ) -> None:
@@ -68,7 +82,7 @@ class Sizes:
         self._keep: Any = None
         calls = None
         if isinstance(sizes, (str, os.PathLike)):
-            status = lib.sab_sizes_npy_new(path_bytes(sizes), handle)
+            status = lib.sab_sizes_npy_new(path_bytes(os.fspath(sizes)), handle)
         elif callable(sizes) and not hasattr(sizes, "__array__"):
             if count is None:
                 raise TypeError("count must be given with a function of sizes")
@@ -95,7 +109,7 @@ class Sizes:
     def __deepcopy__(self, memo: "dict[int, Any]") -> "Sizes":
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> "tuple[object, ...]":
         raise unpicklable(self, "pickle the array, list or path that it was made from")
 
     def __len__(self) -> int:

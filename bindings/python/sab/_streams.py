@@ -12,12 +12,12 @@ import threading
 import time
 import weakref
 from random import Random
-from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Union
+from typing import Any, Callable, Generator, Iterable, Optional, Sequence, Union
 
 import numpy as np
 
 from sab._arguments import whole
-from sab._native import Calls, Progress, check, ffi, lib, new_options
+from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
 
 _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
@@ -76,7 +76,7 @@ class _Pipeline:
         self.stages: list[
             tuple[Any, list[Any]]
         ] = []  # with what they hold: here, so that the garbage collector sees it
-        self.handle: Any = ffi.NULL
+        self.handle: CData = ffi.NULL
         self.box: list[Any] = [None]
         self.lock = threading.Lock()
         self.process = os.getpid()
@@ -85,7 +85,7 @@ class _Pipeline:
         _live.add(self)
 
     def stage(self, call: Any = None, more: Any = None, is_text: bool = False) -> Any:
-        held = [call, more, None, {}, {}]
+        held: list[Any] = [call, more, None, {}, {}]
         stage = lib.sab_py_stage_new(id(held), is_text)
         if stage == ffi.NULL:
             raise MemoryError
@@ -617,9 +617,11 @@ def _built(pipeline: _Pipeline, recipe: "tuple[Any, ...]") -> Any:
 
 
 @contextlib.contextmanager
-def _built_all(pipeline: _Pipeline, streams: "Iterable[Stream]") -> "Iterator[list[Any]]":
+def _built_all(
+    pipeline: _Pipeline, streams: "Iterable[Stream]"
+) -> "Generator[list[CData], None, None]":
     """The native streams of several recipes, to be given to another stream; freed where that fails."""
-    handles: list[Any] = []
+    handles: list[CData] = []
     try:
         for stream in streams:
             handles.append(_built(pipeline, stream._recipe))

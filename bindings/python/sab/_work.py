@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import traceback
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Literal, Optional, Sequence
 
 from sab._batch import batch_of
 from sab._devices import is_out_of_memory
-from sab._native import Calls, Progress, ffi, keep_exception, lib
+from sab._native import Calls, CData, Progress, ffi, keep_exception, lib
 
 Reduce = Callable[[Sequence[int]], Sequence[int]]
 
@@ -48,12 +48,13 @@ class Work(Calls):
         self.functions = functions
 
 
-def _functions(ctx: Any) -> dict[str, Any]:
-    return ffi.from_handle(ctx).functions  # type: ignore[no-any-return]
+def _functions(ctx: CData) -> "dict[str, Callable[..., Any]]":
+    work: Work = ffi.from_handle(ctx)
+    return work.functions
 
 
-@ffi.def_extern(error=-1, onerror=_keep_work)  # type: ignore[misc]
-def sab_py_work(ctx: Any, item: int, features: Any, capacity: int, count: Any) -> int:
+@ffi.def_extern(error=-1, onerror=_keep_work)
+def sab_py_work(ctx: CData, item: int, features: CData, capacity: int, count: CData) -> int:
     numbers = _functions(ctx)["work"](item)
     if numbers is None:
         return int(lib.SAB_END)
@@ -65,45 +66,45 @@ def sab_py_work(ctx: Any, item: int, features: Any, capacity: int, count: Any) -
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_cleanup(ctx: Any, item: int) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_cleanup(ctx: CData, item: int) -> int:
     _functions(ctx)["cleanup"]()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_collect_garbage(ctx: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_collect_garbage(ctx: CData) -> int:
     gc.collect()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_begin(ctx: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_begin(ctx: CData) -> int:
     _functions(ctx)["begin"]()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=_keep_work)  # type: ignore[misc]
-def sab_py_trial(ctx: Any, count: int, length: float) -> int:
+@ffi.def_extern(error=-1, onerror=_keep_work)
+def sab_py_trial(ctx: CData, count: int, length: float) -> int:
     _functions(ctx)["trial"](count, length)
     gc.collect()
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=_keep_work)  # type: ignore[misc]
-def sab_py_chunk(ctx: Any, first: int, count: int, weight: float) -> int:
+@ffi.def_extern(error=-1, onerror=_keep_work)
+def sab_py_chunk(ctx: CData, first: int, count: int, weight: float) -> int:
     _functions(ctx)["chunk"](first, count, weight)
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=_keep_work)  # type: ignore[misc]
-def sab_py_batch(ctx: Any, batch: Any) -> int:
+@ffi.def_extern(error=-1, onerror=_keep_work)
+def sab_py_batch(ctx: CData, batch: CData) -> int:
     _functions(ctx)["run"](batch_of(batch))
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_reduce(ctx: Any, values: Any, count: int) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_reduce(ctx: CData, values: CData, count: int) -> int:
     least = [int(value) for value in _functions(ctx)["reduce"]([values[i] for i in range(count)])]
     if len(least) != count:
         raise ValueError(f"reduce gave {len(least)} numbers for {count}")
@@ -112,20 +113,21 @@ def sab_py_reduce(ctx: Any, values: Any, count: int) -> int:
     return 0
 
 
-@ffi.def_extern(error=-1, onerror=keep_exception)  # type: ignore[misc]
-def sab_py_increase(ctx: Any, epoch: int, current: int, increase: Any) -> int:
+@ffi.def_extern(error=-1, onerror=keep_exception)
+def sab_py_increase(ctx: CData, epoch: int, current: int, increase: CData) -> int:
     increase[0] = int(_functions(ctx)["increase"](epoch, current))
     return 0
 
 
-def reduce_function(reduce: "str | Reduce | None") -> Optional[Reduce]:
-    if reduce != "torch":
-        if reduce is not None and not callable(reduce):
-            raise ValueError(f"reduce = {reduce!r}: must be 'torch' or a function")
+def reduce_function(reduce: 'Literal["torch"] | Reduce | None') -> Optional[Reduce]:
+    if reduce is None or callable(reduce):
         return reduce
+    if reduce != "torch":
+        raise ValueError(f"reduce = {reduce!r}: must be 'torch' or a function")
 
     def least(values: Sequence[int]) -> Sequence[int]:
         import torch
+        import torch.distributed
 
         dist: Any = torch.distributed
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"

@@ -19,12 +19,12 @@ def static(sizes: npt.NDArray[Any], batch_size: int, rng: np.random.Generator) -
 
 def greedy(order: Indices, sizes: npt.NDArray[Any], budget: float) -> Batches:
     """``order`` cut so that no batch's count times longest exceeds the budget."""
-    batches = []
+    batches: Batches = []
     ordered = np.asarray(sizes)[order].astype(np.float64)
     begin, count = 0, len(ordered)
     while begin < count:
         # No more than budget / first fit after the first; within that, the first place where (count * longest) is over the budget.
-        window = int(max(1, min(count - begin, budget // max(ordered[begin], 1e-300))))
+        window = int(max(1, min(count - begin, budget // max(float(ordered[begin]), 1e-300))))
         longest = np.maximum.accumulate(ordered[begin : begin + window])
         over = longest * np.arange(1, window + 1) > budget
         end = begin + max(1, int(over.argmax()) if over.any() else window)
@@ -41,8 +41,10 @@ def sorted_windows(
     batches: Batches = []
     for begin in range(0, len(order), window):
         part = order[begin : begin + window]
-        made = greedy(part[np.argsort(-np.asarray(sizes)[part], kind="stable")], sizes, budget)
-        batches.extend(made[i] for i in rng.permutation(len(made)))
+        longest_first = np.argsort(-np.asarray(sizes, np.float64)[part], kind="stable")
+        made: Batches = greedy(part[longest_first], sizes, budget)
+        shuffled: list[int] = rng.permutation(len(made)).tolist()
+        batches.extend(made[i] for i in shuffled)
     return batches
 
 
@@ -54,7 +56,7 @@ def quantile_buckets(
     edges = np.unique(np.quantile(array, np.linspace(0, 1, count + 1)[1:], method="higher"))
     bucket_of = np.searchsorted(edges, array, side="left")
     batches: Batches = []
-    for bucket, edge in enumerate(edges):
+    for bucket, edge in enumerate(edges.tolist()):
         members = rng.permutation(np.flatnonzero(bucket_of == bucket))
         batch_size = int(max(1, budget // max(edge, 1e-300)))
         batches.extend(members[i : i + batch_size] for i in range(0, len(members), batch_size))

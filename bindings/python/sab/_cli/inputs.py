@@ -6,7 +6,7 @@ import gzip
 import io
 import pathlib
 import sys
-from typing import IO, Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -61,18 +61,19 @@ def _npy(path: str) -> npt.NDArray[Any]:
     return sizes
 
 
-def _open(path: str) -> IO[bytes] | Any:
-    raw = (
-        io.BufferedReader(sys.stdin.buffer.raw, 1 << 20)
-        if path == "-"
-        else open(path, "rb", buffering=1 << 20)
-    )  # type: ignore[attr-defined]
+def _open(path: str) -> io.BufferedReader:
+    source: Any = sys.stdin.fileno() if path == "-" else path
+    raw: Any = open(source, "rb", buffering=1 << 20, closefd=path != "-")
     if raw.peek(2)[:2] == b"\x1f\x8b":
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20)  # type: ignore[arg-type]
-    return raw
+        unpacked: Any = gzip.GzipFile(fileobj=raw)  # which has what a BufferedReader needs
+        raw = io.BufferedReader(unpacked, 1 << 20)
+    opened: io.BufferedReader = raw
+    return opened
 
 
-def _followed(stream: Any, progress: Optional[Callable[[int], None]]) -> Iterator[bytes]:
+def _followed(
+    stream: Iterable[bytes], progress: Optional[Callable[[int], None]]
+) -> Iterator[bytes]:
     done = 0
     for number, line in enumerate(stream):
         done += len(line)

@@ -1,170 +1,147 @@
-"""``sab memory``: probes a training step, fits a model, and says how large batches may be."""
+"""The command ``sab memory``: the batch sizes that fit into the memory of a device."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
-import math
-import pathlib
-import re
+import contextlib
+import json
 import sys
-from typing import Any, Callable, NamedTuple, Optional
 
-import numpy as np
-
-import sab
-from sab._cli.inputs import InputError, read_sizes
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+from sab._cli.batch_sizes import answer, bytes_of
+from sab._cli.options import Commands, check_picture
+from sab._cli.tables import print_paths, print_table
 
 
-class StepError(InputError):
-    """The user's own step failed; why, is its cause."""
-
-
-class Size(NamedTuple):
-    """The largest batch of a length."""
-
-    length: float
-    batch_size: int
-    bytes: float
-
-
-class Answer(NamedTuple):
-    """What was measured, the model, and the batch sizes."""
-
-    model: sab.MemoryModel
-    peaks: sab.Peaks
-    sizes: list[Size]
-    budget: int
-
-
-def bytes_of(text: str) -> int:
-    """A number of bytes: 1000000, 500M, 1.5G, 16GiB."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if found is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} must be a number of bytes such as 500M or 16GiB"
-        )
-    return int(float(found[1]) * _UNITS[found[2].upper()])
-
-
-def load_step(target: str) -> Callable[[int, float], Any]:
-    """The function that ``module:function`` or ``path.py:function`` names."""
-    place, _, name = target.rpartition(":")
-    if not place or not name or place.startswith("."):
-        raise InputError(f"{target}: must be module:function or file.py:function")
-    try:
-        if place.endswith(".py"):
-            path = pathlib.Path(place)
-            if not path.is_file():
-                raise InputError(f"{target}: there is no file {place}")
-            sys.path.insert(0, str(path.resolve().parent))
-            known = f"_sab_{path.stem}"  # never in place of a module of the same name
-            spec = importlib.util.spec_from_file_location(known, path)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[known] = module
-            spec.loader.exec_module(module)
-        else:
-            sys.path.insert(0, ".")
-            module = importlib.import_module(place)
-    except InputError:
-        raise
-    except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name in (place, place.split(".")[0]):
-            raise InputError(f"{target}: there is no module {place}") from None
-        raise StepError(f"{place} cannot be imported") from error
-    step: Any = module
-    for part in name.split("."):
-        step = getattr(step, part, None)
-    if not callable(step):
-        raise InputError(f"{target}: {place} has no function {name}")
-    return step  # type: ignore[no-any-return]
-
-
-def answer(options: argparse.Namespace) -> Answer:
-    """Runs the step on a few batches and works the rest out."""
-    sizes: Optional[Any] = None
-    shortest, longest = options.shortest, options.longest
-    if options.input is not None:
-        sizes, _ = read_sizes(options.input, options.bytes, None)
-        kept = np.asarray(sizes)[np.asarray(sizes) > 0]
-        if len(kept) == 0:
-            raise InputError(f"{options.input}: has no sample")
-        shortest, longest = shortest or float(kept.min()), longest or float(kept.max())
-    if shortest is None or longest is None:
-        raise InputError("an INPUT of sizes, or --shortest and --longest, must be given")
-    for option, number in (
-        ("--shortest", shortest),
-        ("--longest", longest),
-        ("--points", options.points),
-        ("--max-batch-size", options.max_batch_size),
-    ):
-        if not 0 < number < math.inf:
-            raise InputError(f"{option} {number:g}: must be above 0")
-    for option, path in (("--save", options.save), ("--picture", options.picture)):
-        if path and not pathlib.Path(path).resolve().parent.is_dir():  # known before the measuring
-            raise InputError(f"{option} {path}: there is no such folder")
-    step = load_step(options.step)
-
-    def run(count: int, length: float) -> None:
-        try:
-            step(count, int(length) if float(length).is_integer() else length)
-        except Exception as error:
-            if sab.is_out_of_memory(error):
-                raise
-            raise StepError(
-                f"{options.step} failed on a batch of {count} samples of length {length:g}"
-            ) from error
-
-    with sab.Probe(options.device, options.total) as probe:
-        budget = next(
-            given
-            for given in (options.budget, options.total, probe.stats().total)
-            if given is not None
-        )
-        model = sab.MemoryModel.learn(
-            run,
-            shortest,
-            longest,
-            probe,
-            budget=budget,
-            max_count=options.max_batch_size,
-            points=options.points,
-            degree=options.degree,
-            coverage=options.coverage,
-            progress=True if sys.stderr.isatty() else None,
-        )
-    assert model.measured is not None
-    if sizes is not None:
-        plan = sab.plan(sizes, cost=model, budget=budget, max_batch_size=options.max_batch_size)
-        found = [
-            (bucket.padded_length, bucket.batch_size) for bucket in plan.buckets if bucket.batches
-        ]
-    else:
-        lengths = np.unique(np.round(np.geomspace(shortest, longest, 8)).clip(shortest, longest))
-        found = [
-            (float(length), _largest(model, float(length), budget, options.max_batch_size))
-            for length in lengths
-        ]
-    needs = model.predict_upper([(batch_size, length) for length, batch_size in found])
-    return Answer(
-        model,
-        model.measured,
-        [Size(length, batch_size, float(need)) for (length, batch_size), need in zip(found, needs)],
-        budget,
+def add(commands: Commands) -> None:
+    """Adds the command to the parser."""
+    memory = commands.add_parser(
+        "memory",
+        help="probe a training step, fit a model of its memory, print the batch size of each length",
     )
+    memory.add_argument(
+        "step",
+        metavar="MODULE:FUNCTION",
+        help="or FILE.py:FUNCTION; function(count, length) runs a training step on a batch of that shape",
+    )
+    memory.add_argument(
+        "input",
+        metavar="INPUT",
+        nargs="?",
+        help="sizes as for `sab plan`: batch sizes are those of the buckets of its plan",
+    )
+    memory.add_argument(
+        "--bytes", action="store_true", help="count the bytes of a line of text, not its words"
+    )
+    memory.add_argument("--device", default="cuda", help="cuda:N, cpu, host, ... (default: cuda)")
+    memory.add_argument(
+        "--total",
+        type=bytes_of,
+        metavar="BYTES",
+        help="let the device have so much only, such as 16GiB",
+    )
+    memory.add_argument(
+        "--budget",
+        type=bytes_of,
+        metavar="BYTES",
+        help="that a batch may take (default: the device's total)",
+    )
+    memory.add_argument("--shortest", type=float, help="padded length (default: of INPUT)")
+    memory.add_argument("--longest", type=float, help="padded length (default: of INPUT)")
+    memory.add_argument(
+        "--max-batch-size",
+        type=int,
+        default=100_000,
+        help="most samples in a batch (default: 100000)",
+    )
+    memory.add_argument(
+        "--points", type=int, default=12, help="steps in each of two rounds (default: 12)"
+    )
+    memory.add_argument(
+        "--degree", type=int, default=2, choices=[1, 2], help="of the model (default: 2)"
+    )
+    memory.add_argument(
+        "--coverage",
+        type=float,
+        default=0.9,
+        help="share of batches that should stay under the prediction (default: 0.9)",
+    )
+    memory.add_argument(
+        "--save",
+        metavar="FILE",
+        help="write the model, for sab.MemoryModel.open and sab_memory_model_open",
+    )
+    memory.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    memory.add_argument(
+        "--picture",
+        metavar="FILE",
+        help="write a .png or .svg picture: measured against predicted, and the batch sizes",
+    )
+    memory.set_defaults(run=_run)
 
 
-def _largest(model: sab.MemoryModel, length: float, budget: int, most: int) -> int:
-    """The most samples whose upper prediction is within the budget; 0 when not even one."""
-    fits, too_many = 0, most + 1
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        if model.predict_upper([(middle, length)])[0] <= budget:
-            fits = middle
-        else:
-            too_many = middle
-    return fits
+def _run(options: argparse.Namespace) -> None:
+    check_picture(options)
+    with contextlib.redirect_stdout(sys.stderr):  # what the step prints is not the answer
+        found = answer(options)
+    predicted = found.model.predict(found.peaks.features)
+    if options.save:
+        found.model.save(options.save)
+    if options.picture:
+        from sab._cli.picture import draw_memory
+
+        draw_memory(options.picture, found, predicted)
+    measured = list(zip(found.peaks.features, found.peaks.peaks.tolist(), predicted.tolist()))
+    if options.json:
+        points = [
+            {"count": count, "length": length, "measured": peak, "predicted": guess}
+            for (count, length), peak, guess in measured
+        ]
+        facts = {
+            "device": options.device,
+            "budget": found.budget,
+            "model": found.model.info._asdict(),
+            "terms": found.model.terms,
+        }
+        print(
+            json.dumps(
+                {
+                    **facts,
+                    "points": points,
+                    "batch_sizes": [size._asdict() for size in found.sizes],
+                },
+                indent=2,
+            )
+        )
+        return
+    mebibyte = 1 << 20
+    rows = [
+        [
+            f"{count:,}",
+            f"{length:g}",
+            f"{peak / mebibyte:,.1f}",
+            f"{guess / mebibyte:,.1f}",
+            f"{100 * (guess / peak - 1):+.2f} %",
+        ]
+        for (count, length), peak, guess in measured
+    ]
+    print_table(
+        f"steps measured on {options.device}, in MiB",
+        ["count", "length", "measured", "predicted", "off"],
+        rows,
+    )
+    print(f"{found.model}\n")
+    rows = [
+        [
+            f"{size.length:g}",
+            f"{size.batch_size:,}",
+            f"{size.bytes / mebibyte:,.1f}",
+            f"{100 * size.bytes / found.budget:.1f} %",
+        ]
+        for size in found.sizes
+    ]
+    print_table(
+        f"largest batches within {found.budget / mebibyte:,.1f} MiB",
+        ["padded length", "batch size", "MiB with margin", "of the budget"],
+        rows,
+    )
+    print_paths(("model", options.save), ("picture", options.picture))

@@ -7,8 +7,8 @@ from typing import Any, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sab._cli.batch_sizes import Answer
 from sab._cli.measure import Row
-from sab._cli.memory import Answer
 
 INK, MUTED, OURS, OTHERS = (
     "#222222",

@@ -16,6 +16,8 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 import sab
+from sab._max_batch import Search
+from sab._probe import DeviceLike
 
 __all__ = [
     "find_max_batch_size",
@@ -25,13 +27,13 @@ __all__ = [
     "train_step",
 ]
 
-is_oom_exception = sab.is_out_of_memory
+is_oom_exception: Callable[[BaseException], bool] = sab.is_out_of_memory
 
 
 def find_max_batch_size(
     step: Callable[[int], Any],
-    device: Any = "cuda",
-    method: str = "predict",
+    device: DeviceLike = "cuda",
+    method: Search = "predict",
     maximum_batch: int = 100_000,
 ) -> int:
     """The largest batch size whose step fits the device, rounded down to a power of two.
@@ -66,7 +68,9 @@ def next_batch_size(
     """
     if batch_increase_function is None:
         return current_batch_size
-    return sab.grow_batch(batch_increase_function, epoch, current_batch_size, max_batch_size)
+    return sab.grow_batch(
+        batch_increase_function, epoch, current=current_batch_size, maximum=max_batch_size
+    )
 
 
 def iter_batches(batch: Sequence[Any], chunk_size: int) -> Iterator[Any]:

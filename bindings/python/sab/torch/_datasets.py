@@ -31,7 +31,7 @@ class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
     """
 
     def __init__(
-        self, stream: Stream, rank: int = 0, world_size: int = 1, transform: Any = None
+        self, stream: Stream, *, rank: int = 0, world_size: int = 1, transform: Any = None
     ) -> None:
         self._stream, self._rank, self._world_size, self._transform = (
             stream,

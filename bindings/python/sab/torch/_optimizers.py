@@ -11,7 +11,7 @@ import weakref
 from collections import OrderedDict
 from itertools import accumulate, chain, repeat
 from operator import attrgetter, is_, is_not, mul, sub
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, cast
 
 import torch
 import torch.multiprocessing.reductions
@@ -49,9 +49,9 @@ _MOST_TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 40, "xpu": 1 << 40}
 
 def fuse_optimizer(
     optimizer: Any,
+    *,
     do_flatten: bool = True,
     check_flatten: bool = True,
-    *,
     elementwise: Optional[bool] = None,
     replace_step: bool = False,
 ) -> Any:
@@ -128,8 +128,9 @@ def fuse_optimizer(
     if replace_step:
         fuser.plain_step = optimizer.step
         optimizer.step = _stands_for(fuser.plain_step, optimizer)
-    if not hasattr(type(optimizer), "fuse_step"):
-        type(optimizer).fuse_step = fuse_step
+    kind = cast(Any, type(optimizer))
+    if not hasattr(kind, "fuse_step"):
+        kind.fuse_step = fuse_step
     optimizer._sab_fuser = fuser
     if fuser.elementwise and do_flatten:
         for group in optimizer.param_groups:
@@ -159,7 +160,9 @@ def fuse_step(optimizer: Any, closure: Optional[Callable[[], Any]] = None) -> An
 def _replaced_step(optimizer: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
     fuser: _Fuser = optimizer._sab_fuser
     return fuser.step(
-        optimizer, fuser.plain_step or types.MethodType(type(optimizer).step, optimizer), closure
+        optimizer,
+        fuser.plain_step or types.MethodType(cast(Any, type(optimizer)).step, optimizer),
+        closure,
     )
 
 
@@ -198,7 +201,7 @@ def _increment_versions() -> Optional[Callable[[List[Any]], Any]]:
         increment([_torch.zeros(1)])
         return increment  # type: ignore[no-any-return]
     except (AttributeError, TypeError):
-        return lambda tensors: list(map(increment, tensors))
+        return lambda tensors: [increment(tensor) for tensor in tensors]
 
 
 _tell_autograd = _increment_versions()
@@ -407,8 +410,10 @@ class _Plan:
         self.note_state()
 
     def note_state(self) -> None:
-        self.dicts = list(chain.from_iterable(run.dicts for run in self.runs))
-        self.entries = list(chain.from_iterable(map(dict.values, self.dicts)))
+        self.dicts: List[dict[str, Any]] = list(chain.from_iterable(run.dicts for run in self.runs))
+        self.entries: List[Any] = list(
+            chain.from_iterable((state.values() for state in self.dicts))
+        )
         self.tensors = self.fused + [entry for entry in self.entries if isinstance(entry, _Tensor)]
         self.addresses = list(map(_address, self.tensors))
 
@@ -419,7 +424,11 @@ class _Plan:
             and len(members) == len(self.members)
             and all(map(is_, members, self.members))
             and sum(map(len, self.dicts)) == len(self.entries)
-            and all(map(is_, chain.from_iterable(map(dict.values, self.dicts)), self.entries))
+            and all(
+                map(
+                    is_, chain.from_iterable((state.values() for state in self.dicts)), self.entries
+                )
+            )
             and list(map(_address, self.tensors)) == self.addresses
             and all(map(_contiguous, self.fused))
             and sum(map(_numel, self.fused)) == self.count
@@ -531,7 +540,7 @@ class _Fuser:
 
         def begin(optimizer: Any, args: Tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             # As the hooks before this one have left them: (optimizer, closure).
-            closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+            closure = kwargs.get("closure", next(iter(args[1:]), None))
             if closure is None:
                 self._begin(optimizer)
                 return None
@@ -540,11 +549,12 @@ class _Fuser:
             self._begin(optimizer)
             return (args[0], lambda: loss), {}
 
+        def end(*_: Any) -> None:
+            self._end(optimizer)
+
         pre, post = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
         optimizer._optimizer_step_pre_hooks = OrderedDict([*pre.items(), ("sab", begin)])
-        optimizer._optimizer_step_post_hooks = OrderedDict(
-            [("sab", lambda *_: self._end(optimizer)), *post.items()]
-        )
+        optimizer._optimizer_step_post_hooks = OrderedDict([("sab", end), *post.items()])
         try:
             return step() if closure is None else step(closure)
         finally:

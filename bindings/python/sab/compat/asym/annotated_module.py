@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, cast
 
 import torch as _loaded_torch
 
@@ -73,7 +73,7 @@ class _Match:
             )
 
     def _take_abbreviated(self, presig: PreShapeSignature, shapesig: ShapeSignature, i: int) -> int:
-        label = presig.list[i].label  # type: ignore[attr-defined]
+        label: str = getattr(presig.list[i], "label")  # noqa: B009  # it is a PreADim
         known = self.abbreviated.get(label)
         if known is None:
             count = len(shapesig) - len(presig) + 1
@@ -88,7 +88,7 @@ class _Match:
         return len(known)
 
     def _take_one(self, predim: Any, dim: Any, where: str) -> None:
-        kind: Any = type(predim)
+        kind = cast(Any, type(predim))
         kinds: Dict[Any, Any] = {PreBDim: BDim, PreLDim: LDim, PreMDim: MDim, PreCDim: CDim}
         if kind not in kinds:
             raise AnnotationError(f"The {predim} in {where} is strange.")
@@ -178,7 +178,7 @@ class AnnotatedModule(torch.nn.Module, metaclass=ABCMeta):  # type: ignore[misc]
         if output_key_conv is not None:
             made = made.keys_converted(output_key_conv)
         hint = self.get_mask_hint()
-        if isinstance(hint, list):
+        if issubclass(type(hint), list):
             unknown = [label for label in hint if label not in match.lengths]
             if unknown:
                 raise AnnotationError(

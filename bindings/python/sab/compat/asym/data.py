@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Generator, Iterator, List, Optional, Tuple, Type, TypeVar
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Generator,
+    Iterator,
+    List,
+    Optional,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 __all__ = ["Data", "DataTemplate", "TensorData"]
 
@@ -14,7 +25,7 @@ class Data:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self.is_leaf = type(value) is not dict
+        self.is_leaf: bool = not has_keys(value)
 
     @classmethod
     def from_data_dict(cls: Type[Own], data_dict: "Dict[str, Data]") -> Own:
@@ -59,7 +70,7 @@ class Data:
     def get_any_leaf_item(self, acc: Optional[List[str]] = None) -> Tuple[List[str], Any]:
         """The first value and the keys that lead to it, after those in ``acc``."""
         keys, value = list(acc or ()), self.value
-        while type(value) is dict:
+        while has_keys(value):
             key = next(iter(value))
             keys.append(key)
             value = value[key]
@@ -79,7 +90,7 @@ class Data:
                 raise ValueError(f"The data dictionary is too deep (depth > {max_depth})")
             return (
                 {key: emptied(below, depth + 1) for key, below in value.items()}
-                if type(value) is dict
+                if has_keys(value)
                 else None
             )
 
@@ -96,9 +107,9 @@ class Data:
             )
 
         def converted(value: Any, conversion: Any) -> Any:
-            if conversion is None or type(value) is not dict:
+            if conversion is None or not has_keys(value):
                 return value
-            made = {}
+            made: Dict[str, Any] = {}
             for key, below in value.items():
                 new, further = conversion.get(key, (key, None))
                 made[new] = converted(below, further)
@@ -129,7 +140,7 @@ class Data:
         def mapped(value: Any) -> Any:
             return (
                 {key: mapped(below) for key, below in value.items()}
-                if type(value) is dict
+                if has_keys(value)
                 else f(value)
             )
 
@@ -142,25 +153,30 @@ class Data:
         def mapped(one: Any, other: Any) -> Any:
             return (
                 {key: mapped(below, other[key]) for key, below in one.items()}
-                if type(one) is dict
+                if has_keys(one)
                 else f(one, other)
             )
 
         return cls(mapped(data1.value, data2.value))
 
 
+def has_keys(value: Any) -> bool:
+    """Whether a value is a dictionary of values."""
+    return type(value) is dict
+
+
 def _pairs(
     small: Any, large: Any, call: str, small_name: str, large_name: str
 ) -> Generator[Tuple[Any, Any], None, None]:
-    if type(small) is not dict:
-        if type(large) is dict:
+    if not has_keys(small):
+        if has_keys(large):
             raise ValueError(
                 f"In {call}, {small_name} has a value where {large_name} has keys: {list(large)}"
             )
         yield small, large
         return
     for key, below in small.items():
-        if type(large) is not dict or key not in large:
+        if not has_keys(large) or key not in large:
             raise ValueError(
                 f"In {call}, {large_name} does not have the key {key!r} of {small_name}\n{small_name}: {small},\n{large_name}: {large}"
             )

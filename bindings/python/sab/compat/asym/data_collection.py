@@ -10,7 +10,7 @@ import torch as _loaded_torch
 from sab._columns import Column, length_mask, mask_like, offsets_without_empty
 from sab._group import Grouping
 from sab.compat.asym.annotated_module import AnnotatedModule
-from sab.compat.asym.data import TensorData
+from sab.compat.asym.data import TensorData, has_keys
 from sab.compat.asym.grouper import (
     DataListGrouper,
     LengthBasedGrouper,
@@ -18,7 +18,13 @@ from sab.compat.asym.grouper import (
     UniGrouper,
 )
 from sab.compat.asym.padding import PadderData, column_of, rule_of
-from sab.compat.asym.shape_signature import BDim, Dim, LDim, ShapeSignature, ShapeSignatureData
+from sab.compat.asym.shape_signature import (
+    BDim,
+    Dim,
+    LDim,
+    ShapeSignature,
+    ShapeSignatureData,
+)
 
 __all__ = ["DataCollection", "IncompatibleDataCollectionError"]
 
@@ -62,7 +68,7 @@ class _Column:
 def _leaf_paths(value: Any) -> List[Tuple[str, ...]]:
     return (
         [(key, *path) for key, below in value.items() for path in _leaf_paths(below)]
-        if type(value) is dict
+        if has_keys(value)
         else [()]
     )
 
@@ -71,7 +77,7 @@ def _nested(value: Any, leaves: "Dict[Tuple[str, ...], Any]", path: Tuple[str, .
     """What has keys as ``value`` has, from what stands at each path."""
     return (
         {key: _nested(below, leaves, (*path, key)) for key, below in value.items()}
-        if type(value) is dict
+        if has_keys(value)
         else leaves[path]
     )
 
@@ -102,7 +108,7 @@ class DataCollection:
         padding: Any = None,
         validate: bool = False,
     ) -> None:
-        self.shapesig_data = (
+        self.shapesig_data: ShapeSignatureData = (
             shape_annot
             if type(shape_annot) is ShapeSignatureData
             else ShapeSignatureData.parse(shape_annot)
@@ -205,7 +211,7 @@ class DataCollection:
         if self.is_grouped:
             return self.length_info or {}
         columns = self._as_columns()
-        info = {}
+        info: Lengths = {}
         for label, (keys, idx) in self.shapesig_data.get_ldim_map(prestack=True).items():
             lengths = columns[tuple(keys)].lengths(idx)
             info[label] = [[lengths[i] for i in part] for part in partition]
@@ -221,7 +227,7 @@ class DataCollection:
     def _as_columns(self) -> "Dict[Tuple[str, ...], _Column]":
         if self._columns is not None and self._data_list is None:
             return self._columns
-        columns = {}
+        columns: Dict[Tuple[str, ...], _Column] = {}
         for path in _leaf_paths(self.shapesig_data.value):
             tensors = [data.value for data in self._data_list or ()]
             for key in path:
@@ -307,7 +313,7 @@ class DataCollection:
         groups, partition = self._groups(), self.data_partition or []
         grouping = Grouping.partition([np.array(part, np.int64) for part in partition])
         offsets = offsets_without_empty(grouping.offsets)
-        columns = {}
+        columns: Dict[Tuple[str, ...], _Column] = {}
         for path in _leaf_paths(self.shapesig_data.value):
             shapesig = self.shapesig_data.get(list(path)).value
             tensors = [
@@ -449,7 +455,7 @@ class DataCollection:
         shapesig_data, hint = module.get_output_shapesig_data_and_mask_hint(
             self.shapesig_data, input_key_conv=input_key_conv, output_key_conv=output_key_conv
         )
-        outputs = []
+        outputs: List[TensorData] = []
         for i, group in enumerate(self._groups()):
             inputs = [group.keys_converted(input_key_conv).value]
             if hint is not None:

@@ -40,7 +40,7 @@ class PredefinedGrouper(DataListGrouper):
     def __init__(self, partition: List[List[int]]) -> None:
         super().__init__()
         self.partition = partition
-        self.length = sum(len(part) for part in partition)
+        self.length: int = sum(len(part) for part in partition)
 
     def get_data_partition(self, data_list: Sequence[Any], shapesig_data: Any) -> List[List[int]]:
         if len(data_list) != self.length:
@@ -84,7 +84,7 @@ class LengthThresholdGrouper(LengthBasedGrouper):
 
     def __init__(self, ldim_label: str, thresholds: Sequence[int]) -> None:
         super().__init__(ldim_label)
-        self.thresholds = sorted(thresholds)
+        self.thresholds: List[int] = sorted(thresholds)
         if not self.thresholds or len(set(self.thresholds)) < len(self.thresholds):
             raise ValueError(f"thresholds = {self.thresholds}: must be at least one, no two equal")
 

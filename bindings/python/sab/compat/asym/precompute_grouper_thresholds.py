@@ -35,7 +35,7 @@ def _search(
     if len(xs) < k + 1:
         raise ValueError(f"{k} is too big")
     starts = [random.sample(range(len(xs)), k) for _ in range(num_trials)]
-    costs = {}
+    costs: dict[int, Any] = {}
 
     def cost(count: int, length: float) -> float:
         costs[int(length)] = cost_fn(int(length))
@@ -44,7 +44,7 @@ def _search(
     found = sab.find_thresholds(
         lengths,
         k,
-        cost,
+        cost=cost,
         method="randomised",
         cost_per_sample=True,
         num_trials=num_trials,
@@ -59,7 +59,7 @@ def _search(
     return thresholds, max(abs(b - a) for a, b in zip(of_groups, of_groups[1:])), found
 
 
-def _find_thresholds(
+def _find_thresholds(  # pyright: ignore[reportUnusedFunction]  # a name of asym's
     l: Sequence[int], cost_fn: Callable[[int], Any], k: int, tolerate: Optional[int] = None
 ) -> Tuple[List[int], Any, str]:
     """One search: the thresholds, the largest difference of cost between neighbouring groups, and how the search ended."""

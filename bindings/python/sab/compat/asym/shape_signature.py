@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from sab.compat.asym.data import Data
+from sab.compat.asym.data import Data, has_keys
 
 __all__ = [
     "ADim",
@@ -34,7 +34,11 @@ class _AnyDim:
         return None
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._what() == self._what()  # type: ignore[attr-defined]
+        return (
+            isinstance(other, _AnyDim)
+            and type(other) is type(self)
+            and other._what() == self._what()
+        )
 
     def __hash__(self) -> int:
         return hash((type(self), self._what()))
@@ -147,7 +151,7 @@ class PreShapeSignature:
         self.list: List[PreDim] = l
         self.come_from = come_from
         self.validate_list()
-        self.bdim_idx = self.find_bdim()
+        self.bdim_idx: int = self.find_bdim()
 
     @classmethod
     def parse(cls, s: str, come_from: str = "input") -> "PreShapeSignature":
@@ -205,10 +209,10 @@ class PreShapeSignatureData(Data):
         return cls(_parsed(shape_annot, lambda s: PreShapeSignature.parse(s, come_from=come_from)))
 
 
-def _parsed(shape_annot: Any, parse: Any) -> Any:
+def _parsed(shape_annot: Any, parse: Callable[[str], Any]) -> Any:
     if isinstance(shape_annot, str):
         return parse(shape_annot)
-    if type(shape_annot) is not dict:
+    if not has_keys(shape_annot):
         raise TypeError(f"shape annotation {shape_annot!r}: must be a text or a dictionary of such")
     return {key: _parsed(below, parse) for key, below in shape_annot.items()}
 
@@ -219,7 +223,7 @@ class ShapeSignature:
     def __init__(self, l: List[Dim]) -> None:
         self.list: List[Dim] = l
         self.validate_list()
-        self.bdim_idx = self.find_bdim()
+        self.bdim_idx: int = self.find_bdim()
 
     def bdim_removed(self) -> "ShapeSignature":
         if self.bdim_idx == -1:
@@ -300,7 +304,7 @@ class ShapeSignatureData(Data):
         found: Dict[str, Tuple[List[str], int]] = {}
 
         def search(value: Any, keys: List[str]) -> None:
-            if type(value) is dict:
+            if has_keys(value):
                 for key, below in value.items():
                     search(below, [*keys, key])
                 return

@@ -19,6 +19,7 @@ from typing import (
     Type,
     TypeVar,
     Union,
+    cast,
 )
 
 import numpy as np
@@ -164,7 +165,8 @@ class SizeAwareBatchSampler(TorchSampler[List[int]]):
             )
         if not callable(sizeof):
             raise TypeError("sizeof must be a callable")
-        self._sampler, self._sizeof, self._max_total_size = sampler, sizeof, max_total_size
+        self._sampler: Iterable[int] = cast(Any, sampler)
+        self._sizeof, self._max_total_size = sizeof, max_total_size
         self._info_logger, self._warn_logger = info_logger, warn_logger
 
     def __iter__(self) -> Iterator[List[int]]:
@@ -205,7 +207,7 @@ class BucketBatchSampler(TorchSampler[List[int]]):
     ) -> None:
         _check_numbers("sizes", sizes)
         _check_numbers("bucket_boundaries", bucket_boundaries, "2D", 2)
-        bucket_boundaries = torch.sort(bucket_boundaries)[0]
+        bucket_boundaries = cast(torch.Tensor, torch.sort(bucket_boundaries)[0])
         if torch.any(bucket_boundaries[:-1] >= bucket_boundaries[1:]):
             raise ValueError(
                 "bucket_boundaries should not have duplicate values, and should specify the lower endpoint of each interval smaller than "
@@ -216,7 +218,7 @@ class BucketBatchSampler(TorchSampler[List[int]]):
 
         self.sizes = sizes
         self.bucket_boundaries = bucket_boundaries
-        self.num_buckets = len(bucket_boundaries) - 1
+        self.num_buckets: int = len(bucket_boundaries) - 1
         self.shuffle = shuffle
         self.generator = generator
         if shuffle and generator is None:
@@ -252,7 +254,7 @@ class BucketBatchSampler(TorchSampler[List[int]]):
             )
         self.base_batch_sampler_class = base_batch_sampler_class
         self.base_batch_sampler_shared_kwargs = shared
-        self.base_batch_sampler_individual_kwargs = [
+        self.base_batch_sampler_individual_kwargs: List[Dict[str, Any]] = [
             {key: value[k] for key, value in values.items()} for k in range(self.num_buckets)
         ]
 
@@ -262,7 +264,7 @@ class BucketBatchSampler(TorchSampler[List[int]]):
         counts = torch.bincount(bucket_ids, minlength=self.num_buckets + 2)
         edges = torch.cumsum(counts, dim=0)
         self.bucket_sizes: torch.Tensor = counts[1 : self.num_buckets + 1]
-        self.num_samples = int(self.bucket_sizes.sum())
+        self.num_samples: int = int(self.bucket_sizes.sum())
         if self.num_samples == 0:
             raise RuntimeError(
                 "The sizes of all elements in the dataset are outside the bucket ranges provided"
@@ -323,9 +325,11 @@ class BucketBatchSampler(TorchSampler[List[int]]):
             [np.asarray(indices, np.int64) for indices in self.bucket_element_indices]
         )
         bucket_of = np.repeat(np.arange(self.num_buckets), self.bucket_sizes.numpy())
-        tail = "drop" if drop_last else "keep"
         plan = sab.plan(
-            bucket_of, boundaries=np.arange(self.num_buckets + 1), batch_size=batch_sizes, tail=tail
+            bucket_of,
+            boundaries=np.arange(self.num_buckets + 1),
+            batch_size=batch_sizes,
+            drop_last=drop_last,
         )
 
         options = new_options("sab_torch_sampler_options")
@@ -336,7 +340,7 @@ class BucketBatchSampler(TorchSampler[List[int]]):
 
         def size(place: int) -> float:
             assert greedy is not None
-            return float(greedy[bucket_of[place]].size(int(present[place])))
+            return float(greedy[int(bucket_of[place])].size(int(present[place])))
 
         calls = Calls(size=size)
         if greedy is not None:

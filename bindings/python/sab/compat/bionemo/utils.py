@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
 import torch
 
@@ -51,7 +61,7 @@ def create_buckets(sizes: torch.Tensor, max_width: int, min_bucket_count: int) -
     # Only differences of sizes matter: shifted, they are all sizes that the core takes.
     least = int(sizes.min())
     boundaries, counts = sab.create_buckets(
-        sizes.to(torch.int64) - least, max_width, min_bucket_count
+        sizes.to(torch.int64) - least, max_width=max_width, min_bucket_count=min_bucket_count
     )
     return Buckets(torch.from_numpy(boundaries).add(least), torch.from_numpy(counts))
 

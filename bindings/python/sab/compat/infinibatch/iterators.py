@@ -6,7 +6,6 @@ from its source on: an iterator that was given to another as its source can go o
 
 from __future__ import annotations
 
-import collections.abc
 import contextlib
 import copy
 import logging
@@ -18,7 +17,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 
 from sab._streams import Stream
 
-__all__ = [
+__all__: List[str] = [
     "BlockwiseShuffleIterator",
     "BucketedReadaheadBatchIterator",
     "BufferedShuffleIterator",
@@ -43,7 +42,7 @@ __all__ = [
 log = logging.getLogger("sab")
 
 
-class CheckpointableIterator(collections.abc.Iterator):  # type: ignore[type-arg]
+class CheckpointableIterator(Iterator[Any]):
     """An iterator whose place can be saved; the base of all, and of iterators of one's own."""
 
     def __iter__(self) -> "CheckpointableIterator":
@@ -115,13 +114,10 @@ class _StreamIterator(CheckpointableIterator):
 
 def _prefetches(stream: Stream) -> bool:
     """Whether one of the steps does, also in the other sources of a step."""
-    given = [
-        each
-        for _, _, *arguments in stream._recipe
-        for argument in arguments
-        if isinstance(argument, tuple)
-        for each in argument
-    ]
+    given: list[Any] = []
+    for _, _, *arguments in stream._recipe:
+        for argument in arguments:
+            given += argument if issubclass(type(argument), tuple) else ()
     return any(step[0] == "prefetch" for step in stream._recipe) or any(
         isinstance(each, Stream) and _prefetches(each) for each in given
     )

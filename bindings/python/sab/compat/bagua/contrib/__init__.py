@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sab.compat.bagua.contrib.cache_loader import CacheLoader
 from sab.compat.bagua.contrib.load_balancing_data_loader import (
     LoadBalancingDistributedBatchSampler,
     LoadBalancingDistributedSampler,
 )
+
+if TYPE_CHECKING:
+    from sab.compat.bagua.contrib.cached_dataset import CachedDataset
+    from sab.compat.bagua.contrib.fuse.optimizer import fuse_optimizer
 
 __all__ = [
     "CacheLoader",

@@ -36,7 +36,7 @@ class CacheLoader:
             raise ValueError('Invalid backend, only support "redis" currently')
         self.backend = backend
         self.dataset_name = dataset_name
-        self.store = RedisStore(**kwargs)
+        self.store: RedisStore = RedisStore(**kwargs)
         self._cache: sab.Cache[Any] = sab.Cache(
             self.store.cache.url,
             dataset_name=dataset_name,

@@ -31,7 +31,9 @@ class CachedDataset(Dataset):  # type: ignore[misc,type-arg,unused-ignore]
         **kwargs: Any,
     ) -> None:
         self.dataset = dataset
-        self.cache_loader = CacheLoader(backend, dataset_name, writer_buffer_size, **kwargs)
+        self.cache_loader: CacheLoader = CacheLoader(
+            backend, dataset_name, writer_buffer_size, **kwargs
+        )
 
     def __getitem__(self, item: Any) -> Any:
         return self.cache_loader.get(item, lambda index: self.dataset[index])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -85,21 +85,23 @@ class LoadBalancingDistributedSampler(_TorchSampler):
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
             )
-        self.dataset, self.num_replicas, self.rank, self.shuffle, self.seed, self.drop_last = (
-            dataset,
-            num_replicas,
-            rank,
-            shuffle,
-            seed,
-            drop_last,
-        )
+        self.dataset: Any = dataset
+        self.num_replicas: int = num_replicas
+        self.rank: int = rank
+        self.shuffle: bool = shuffle
+        self.seed: int = seed
+        self.drop_last: bool = drop_last
         self.epoch = 0
         count = len(dataset)
-        self.num_samples = count // num_replicas if drop_last else math.ceil(count / num_replicas)
-        self.total_size = self.num_samples * num_replicas
+        self.num_samples: int = (
+            count // num_replicas if drop_last else math.ceil(count / num_replicas)
+        )
+        self.total_size: int = self.num_samples * num_replicas
 
-        self.item_complexity_map = {index: complexity_fn(dataset[index]) for index in range(count)}
-        self.ordered_item_complexity_map = OrderedDict(
+        self.item_complexity_map: Dict[int, Any] = {
+            index: complexity_fn(dataset[index]) for index in range(count)
+        }
+        self.ordered_item_complexity_map: "OrderedDict[int, Any]" = OrderedDict(
             sorted(self.item_complexity_map.items(), key=lambda item: item[1])
         )
         values = [
@@ -111,7 +113,7 @@ class LoadBalancingDistributedSampler(_TorchSampler):
             raise ValueError(
                 f"Invalid random level {random_level}, shoule be in the range [0.0, 1.0]"
             )
-        self.random_number = int((most - least) * random_level + 1)
+        self.random_number: int = int((most - least) * random_level + 1)
 
         # The core takes numbers of at least 0 and adds noise to them in double. Of others it gets what stands for their order, noise and all.
         self._values: Optional[List[Any]] = None
@@ -141,12 +143,12 @@ class LoadBalancingDistributedSampler(_TorchSampler):
         complexity, random_level = self._balancing()
         core = sab.LoadBalancingSampler(
             complexity,
-            rank,
-            self.num_replicas,
-            self.shuffle,
-            (self.seed + self.epoch) % 2**64,
-            self.drop_last,
-            random_level,
+            rank=rank,
+            world_size=self.num_replicas,
+            shuffle=self.shuffle,
+            seed=(self.seed + self.epoch) % 2**64,
+            drop_last=self.drop_last,
+            random_level=random_level,
             batch_size=max(1, self.num_samples),
             output="list",
         )
@@ -193,8 +195,11 @@ class LoadBalancingDistributedBatchSampler(_TorchSampler):
             raise ValueError("sampler should be of LoadBalancingDistributedSampler type.")
         if sampler.drop_last:
             raise ValueError("drop_last of sampler should be False")
-        self.sampler, self.batch_fn, self.drop_last = sampler, batch_fn, drop_last
-        self.num_replicas, self.rank = sampler.num_replicas, sampler.rank
+        self.sampler: LoadBalancingDistributedSampler = sampler
+        self.batch_fn: Callable[[List[int]], Any] = batch_fn
+        self.drop_last: bool = drop_last
+        self.num_replicas: int = sampler.num_replicas
+        self.rank: int = sampler.rank
         self.generate_batches()
 
     def generate_batches(self) -> None:
@@ -217,7 +222,8 @@ class LoadBalancingDistributedBatchSampler(_TorchSampler):
             drop_last=self.drop_last,
             random_level=random_level,
         )
-        self.total_batch, self._made = len(core), made
+        self.total_batch: int = len(core)
+        self._made = made
 
     def _of_rank(self, rank: int) -> List[List[int]]:
         made = self._made[rank]

@@ -16,7 +16,7 @@ def fuse_optimizer(optimizer: Any, do_flatten: bool = True, check_flatten: bool 
     Other than Bagua's: gradients that are None stay so, and no tensor's attributes are written to; ``fuse_step`` returns what the closure did; what Bagua would log as an error and
     skip, or update wrongly (optimizers that look at a parameter as a whole), takes the plain step.
     """
-    sab.torch.fuse_optimizer(optimizer, do_flatten, check_flatten)
+    sab.torch.fuse_optimizer(optimizer, do_flatten=do_flatten, check_flatten=check_flatten)
     type(optimizer)._bagua_fused_count = property(lambda self: self._sab_fuser.count)
     return optimizer
 

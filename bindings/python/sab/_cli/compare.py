@@ -1,0 +1,120 @@
+"""The command ``sab compare``: padding and batches beside what else is in use."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Callable
+
+import numpy as np
+
+import sab
+from sab._cli import baselines
+from sab._cli.inputs import InputError
+from sab._cli.measure import Row, measure
+from sab._cli.options import Commands, common_options, read_to_plan
+from sab._cli.tables import print_table
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to the parser."""
+    compare = commands.add_parser(
+        "compare",
+        parents=[common_options()],
+        help="padding and batches of libsab beside what else is in use",
+    )
+    compare.add_argument(
+        "--batch-size", type=int, default=32, help="of the static batches (default: 32)"
+    )
+    compare.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    if options.batch_size < 1:
+        raise InputError(f"--batch-size {options.batch_size}: must be at least 1")
+    sizes, unit = read_to_plan(options)
+    plan = sab.plan(sizes, options.budget)
+    fitting = np.setdiff1d(np.arange(len(sizes)), plan.skipped) if len(plan.skipped) else None
+    kept = sizes if fitting is None else np.asarray(sizes)[fitting]
+    if fitting is not None:
+        plan = sab.plan(kept, options.budget)
+    sampler = sab.BucketSampler(plan, seed=options.seed)
+
+    def ours(epoch: int) -> Any:
+        sampler.set_epoch(epoch)
+        return sampler
+
+    def theirs(make: Callable[..., Any], size: float) -> Callable[[int], Any]:
+        return lambda epoch: make(kept, size, np.random.default_rng([options.seed, epoch]))
+
+    systems = [
+        (f"static batches of {options.batch_size}", theirs(baselines.static, options.batch_size)),
+        ("sorted windows of 10,000", theirs(baselines.sorted_windows, options.budget)),
+        ("30 quantile buckets", theirs(baselines.quantile_buckets, options.budget)),
+        ("whole sort (fairseq)", theirs(baselines.whole_sort, options.budget)),
+        ("libsab", ours),
+    ]
+    rows = [measure(name, kept, options.budget, epoch) for name, epoch in systems]
+    edges = [bucket.longest for bucket in plan.buckets]
+    if options.picture:
+        from sab._cli.picture import draw
+
+        static, best = rows[0], rows[-1]
+        title = f"{100 * static.padding:.0f} % padding in static batches, {100 * best.padding:.1f} % with libsab"
+        draw(options.picture, title, kept, edges, rows, unit)
+    if options.json:
+        facts = {
+            "samples": len(sizes),
+            "skipped": len(sizes) - len(kept),
+            "total": float(np.sum(kept, dtype=np.float64)),
+            "budget": options.budget,
+        }
+        print(
+            json.dumps(
+                {
+                    **facts,
+                    "lower_bound": plan.lower_bound,
+                    "buckets": len(edges),
+                    "systems": [row._asdict() for row in rows],
+                },
+                indent=2,
+            )
+        )
+        return
+    print_table(
+        f"{len(kept):,} samples of {np.sum(kept, dtype=np.float64):,.0f} {unit}, budget {options.budget:,.0f} padded a batch",
+        [
+            "",
+            "batches",
+            "over the bound",
+            "padding",
+            "largest batch",
+            "mates meet again",
+            "seconds",
+        ],
+        [_cells(row) for row in rows],
+    )
+    if len(kept) < len(sizes):
+        print(
+            f"{len(sizes) - len(kept):,} samples are over the budget alone and are left out everywhere."
+        )
+    print(
+        "over the bound: batches over the fewest that the budget allows. largest batch: its padded size, where it is over the budget a GPU runs out."
+    )
+    print(
+        "mates meet again: share of the pairs in a batch that are in one batch again in the next epoch."
+    )
+    if options.picture:
+        print(f"picture: {options.picture}")
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.system,
+        f"{row.batches:,}",
+        f"{row.over_lower_bound:.3f}",
+        f"{100 * row.padding:.2f} %",
+        f"{row.worst:,.0f}",
+        f"{100 * row.meet_again:.1f} %",
+        f"{row.seconds:.4f}",
+    ]

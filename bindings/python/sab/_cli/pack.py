@@ -1,0 +1,93 @@
+"""The command ``sab pack``: packs samples into rows of a fixed capacity."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import sab
+from sab._cli.options import Commands, read
+from sab._cli.tables import print_table
+from sab._pack import PackMethod
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to the parser."""
+    pack = commands.add_parser(
+        "pack", help="pack samples into rows of a fixed capacity, and say how full they are"
+    )
+    pack.add_argument("input", metavar="INPUT", help="as for `sab plan`")
+    pack.add_argument(
+        "--bytes", action="store_true", help="count the bytes of a line of text, not its words"
+    )
+    pack.add_argument("--capacity", type=int, default=2048, help="of a bin (default: 2048)")
+    pack.add_argument(
+        "--method",
+        action="append",
+        choices=["best_fit", "histogram", "first_fit"],
+        help="may be given several times (default: all)",
+    )
+    pack.add_argument("--max-sequences", type=int, default=0, help="in a bin (default: no limit)")
+    pack.add_argument("--split", action="store_true", help="cut samples longer than the capacity")
+    pack.add_argument(
+        "--oversize",
+        default="error",
+        choices=["error", "skip"],
+        help="samples longer than the capacity, not split (default: error)",
+    )
+    pack.add_argument(
+        "--window", type=int, default=256, help="bins that first_fit keeps open (default: 256)"
+    )
+    pack.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    pack.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    sizes, unit = read(options)
+    packings: dict[str, tuple[sab.PackInfo, float]] = {}
+    methods: list[PackMethod] = options.method or ["best_fit", "histogram", "first_fit"]
+    for method in methods:
+        begin = time.perf_counter()
+        sampler = sab.PackedSampler(
+            sizes,
+            options.capacity,
+            method=method,
+            max_sequences=options.max_sequences,
+            split=options.split,
+            oversize=options.oversize,
+            window=options.window,
+        )
+        packings[method] = sampler.info, time.perf_counter() - begin
+    if options.json:
+        facts = {
+            method: {
+                **info._asdict(),
+                "fingerprint": f"{info.fingerprint:016x}",
+                "seconds": seconds,
+            }
+            for method, (info, seconds) in packings.items()
+        }
+        print(json.dumps({"capacity": options.capacity, "methods": facts}, indent=2))
+        return
+    info, _ = next(iter(packings.values()))
+    print_table(
+        f"{info.sequences:,} sequences of {info.total:,.0f} {unit} in bins of {options.capacity:,}, at least {info.lower_bound:,}",
+        ["", "bins", "over the bound", "fill", "sequences a bin", "most", "seconds"],
+        [
+            [
+                method,
+                f"{info.bins:,}",
+                f"{info.bins / info.lower_bound:.5f}",
+                f"{100 * info.fill:.3f} %",
+                f"{info.sequences / info.bins:.1f}",
+                f"{info.most_sequences:,}",
+                f"{seconds:.4f}",
+            ]
+            for method, (info, seconds) in packings.items()
+        ],
+    )
+    if info.skipped:
+        print(f"{info.skipped:,} samples are longer than a bin and are left out.")
+    if info.split:
+        print(f"{info.split:,} samples are longer than a bin and are cut into pieces.")

@@ -1,0 +1,103 @@
+"""The command ``sab plan``: makes a plan, reports on it, saves it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import sab
+from sab._cli.inputs import InputError
+from sab._cli.options import Commands, common_options, read_to_plan
+from sab._cli.tables import print_paths
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to the parser."""
+    plan = commands.add_parser(
+        "plan", parents=[common_options()], help="make a plan, report on it, save it"
+    )
+    plan.add_argument(
+        "--padding",
+        type=float,
+        default=0.01,
+        help="share of padding, and of batches over the lower bound, to stay under (default: 0.01)",
+    )
+    plan.add_argument("--boundaries", type=float, nargs="+", help="bucket boundaries")
+    plan.add_argument("--buckets", help="number of buckets that pad least, or 'rank'")
+    plan.add_argument(
+        "--bucket-batches", type=int, help="batches in a bucket (rank), or the fewest"
+    )
+    plan.add_argument(
+        "--batch-size", type=int, nargs="+", help="samples a batch: one number, or one a bucket"
+    )
+    plan.add_argument(
+        "--cost", default="padded", help="padded, quadratic, or coefficients such as 0,0,1,0.01"
+    )
+    plan.add_argument("--max-batch-size", type=int)
+    plan.add_argument("--batch-size-multiple", type=int, default=1)
+    plan.add_argument("--length-multiple", type=float, default=0)
+    plan.add_argument("--tail", default="keep", choices=["keep", "merge", "drop", "wrap"])
+    plan.add_argument("--oversize", default="skip", choices=["skip", "error", "single"])
+    plan.add_argument("--max-shapes", type=int)
+    plan.add_argument("--world-size", type=int, default=1, help="ranks to report for (default: 1)")
+    plan.add_argument(
+        "--save", metavar="FILE", help="write the plan, for sab.Plan.open and sab_plan_open"
+    )
+    plan.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    cost: Any = options.cost
+    if cost not in ("padded", "quadratic"):
+        try:
+            cost = [float(number) for number in cost.split(",")]
+        except ValueError:
+            raise InputError(
+                f"--cost {options.cost}: must be padded, quadratic or numbers between commas"
+            ) from None
+    buckets: Any = options.buckets
+    if buckets is not None and buckets != "rank":
+        if not buckets.isdecimal():
+            raise InputError(f"--buckets {buckets}: must be a number or rank")
+        buckets = int(buckets)
+    batch_size = (
+        options.batch_size[0]
+        if options.batch_size and len(options.batch_size) == 1
+        else options.batch_size
+    )
+    sizes, unit = read_to_plan(options)
+    plan = sab.plan(
+        sizes,
+        options.budget,
+        padding=options.padding,
+        boundaries=options.boundaries,
+        buckets=buckets,
+        bucket_batches=options.bucket_batches,
+        batch_size=batch_size,
+        cost=cost,
+        max_batch_size=options.max_batch_size,
+        batch_size_multiple=options.batch_size_multiple,
+        length_multiple=options.length_multiple,
+        tail=options.tail,
+        oversize=options.oversize,
+        max_shapes=options.max_shapes,
+        progress=True if sys.stderr.isatty() else None,
+    )
+    report = plan.report(seed=options.seed, world_size=options.world_size)
+    if options.save:
+        plan.save(options.save)
+    if options.picture:
+        from sab._cli.picture import draw
+
+        title = f"{100 * report.padding:.1f} % padding, {report.batches:,} batches in {len(report.buckets):,} buckets"
+        draw(options.picture, title, sizes, [bucket.longest for bucket in report.buckets], [], unit)
+    if options.json:
+        facts = report._asdict()
+        facts["buckets"] = [bucket._asdict() for bucket in report.buckets]
+        facts["fingerprint"] = f"{plan.fingerprint:016x}"
+        print(json.dumps(facts, indent=2))
+        return
+    print(report)
+    print_paths(("plan", options.save), ("picture", options.picture))

@@ -1,0 +1,57 @@
+"""What is written to files and bytes, and made again from them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, TypeVar
+
+from sab._native import CData, check, ffi, lib, path_bytes
+
+Own = TypeVar("Own", bound="Saved")
+
+
+class Saved:
+    """An immutable handle of the library that has a file format; picklable."""
+
+    _handle: CData
+    _kind: str  # functions of C begin with it
+
+    def __init_subclass__(cls, kind: str) -> None:
+        cls._kind = kind
+
+    def __init__(self, handle: CData) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def _function(cls, name: str) -> Callable[..., int]:
+        function: Callable[..., int] = getattr(lib, f"{cls._kind}_{name}")
+        return function
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Writes a file that :meth:`open` reads; an existing one is replaced in one step."""
+        check(self._function("save")(self._handle, path_bytes(path)))
+
+    @classmethod
+    def open(cls: "type[Own]", path: "str | os.PathLike[str]") -> Own:
+        """Reads a file of :meth:`save`."""
+        handle = ffi.new(f"{cls._kind} **")
+        check(cls._function("open")(path_bytes(path), handle))
+        return cls(handle[0])
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file that :meth:`save` writes."""
+        size = ffi.new("size_t *")
+        check(self._function("write")(self._handle, ffi.NULL, 0, size))
+        image = bytearray(size[0])
+        check(self._function("write")(self._handle, ffi.from_buffer(image), len(image), size))
+        return bytes(image)
+
+    @classmethod
+    def from_bytes(cls: "type[Own]", image: bytes) -> Own:
+        """Made again from :meth:`to_bytes`."""
+        handle = ffi.new(f"{cls._kind} **")
+        check(cls._function("read")(ffi.from_buffer(image), len(image), handle))
+        return cls(handle[0])
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        return type(self).from_bytes, (self.to_bytes(),)

@@ -1,4 +1,6 @@
-"""The build backend: scikit-build-core, whose source distributions get the files that links lead to, the core's source among them."""
+"""The build backend: scikit-build-core, whose source distributions get the files that links lead
+to, the core's source among them.
+"""
 
 import tarfile
 

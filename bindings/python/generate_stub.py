@@ -1,5 +1,6 @@
-"""Writes sab/_sab.pyi, the types of the extension, from its C declarations: functions, constants and
-the callbacks that run Python. `generate_stub.py --check` only compares."""
+"""Writes sab/_sab.pyi, the types of the extension, from its C declarations: functions, constants
+and the callbacks that run Python. `generate_stub.py --check` only compares.
+"""
 
 import keyword
 import pathlib
@@ -41,7 +42,10 @@ class _FFI:
     def new_handle(self, value: object) -> CData: ...
     def from_handle(self, handle: CData) -> Any: ...
     def def_extern(
-        self, *, error: object = ..., onerror: Optional[Callable[[Any, BaseException, Any], Any]] = ...
+        self,
+        *,
+        error: object = ...,
+        onerror: Optional[Callable[[Any, BaseException, Any], Any]] = ...,
     ) -> Callable[[_Callback], _Callback]: ...
 
 class _Lib:
@@ -86,9 +90,9 @@ def generate() -> str:
         r"^((?:const )?\w+) (\**)(sab_\w+)\((.*?)\);$", text, flags=re.S | re.M
     ):
         made = "CData" if stars else "None" if result == "void" else python_type(result)
-        lines.append(
-            f"    def {name}({', '.join(['self', *parameters(given), '/'] if parameters(given) else ['self'])}) -> {made}: ..."
-        )
+        own = parameters(given)
+        all_of_them = ", ".join(["self", *own, "/"] if own else ["self"])
+        lines.append(f"    def {name}({all_of_them}) -> {made}: ...")
     return HEAD + "\n".join(lines) + "\n" + TAIL
 
 

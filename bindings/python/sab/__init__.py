@@ -1,8 +1,9 @@
 """libsab: which samples go into which batch when samples differ in size.
 
     plan = sab.plan(sizes, budget=16384)            # buckets and batch sizes, decided once
-    plan.report()                                   # padding, batches, randomness: before any training
-    sampler = sab.BucketSampler(plan, seed=0)       # DataLoader(dataset, batch_sampler=sampler)
+    plan.report()                                   # padding, batches, randomness: before any
+    training sampler = sab.BucketSampler(plan, seed=0)       # DataLoader(dataset,
+    batch_sampler=sampler)
 
     peaks = sab.collect_peak(work, inputs, "cuda")  # what batches of known shape need
     model = sab.MemoryModel.fit(peaks.features, peaks.peaks)
@@ -36,11 +37,7 @@ from sab._native import (
     MismatchError,
     SkippedWarning,
     UnsupportedError,
-)
-from sab._native import (
     ffi as _ffi,
-)
-from sab._native import (
     lib as _lib,
 )
 from sab._pack import PackedSampler, PackInfo

@@ -1,10 +1,13 @@
-"""Checks of arguments: each gives the value, or raises an error that names argument, value and rule."""
+"""Checks of arguments: each gives the value, or raises an error that names argument, value and
+rule.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +21,8 @@ def whole(name: str, value: Any, least: int = 0, bits: int = 64) -> int:
         raise TypeError(f"{name} = {value!r}: must be a whole number") from None
     if not least <= number < 1 << bits:
         raise ValueError(
-            f"{name} = {number}: must be {f'at least {least}' if number < least else f'below 2**{bits}'}"
+            f"{name} = {number}: must be "
+            f"{f'at least {least}' if number < least else f'below 2**{bits}'}"
         )
     return number
 

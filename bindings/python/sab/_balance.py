@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Literal, Optional
+from collections.abc import Iterable
+from typing import Callable, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,20 +36,24 @@ def partition(
     *,
     method: PartitionMethod = "karmarkar_karp",
     equal_counts: bool = False,
-    weights: Optional[npt.ArrayLike] = None,
-    capacity: Optional[float] = None,
-    progress: "bool | Progress | None" = None,
+    weights: npt.ArrayLike | None = None,
+    capacity: float | None = None,
+    progress: bool | Progress | None = None,
 ) -> list[Indices]:
-    """Assigns items to parts so that the largest sum of costs is small: the indices of each part, ascending.
+    """Assigns items to parts so that the largest sum of costs is small: the indices of each part,
+    ascending.
 
     Args:
         costs: what each item costs, finite, at least 0.
         parts: number of parts.
-        method: ``"karmarkar_karp"`` (largest differencing), or ``"longest_first"``, which is faster and less even. Either is followed by
-            exchanges between the costliest and cheaper parts while they help.
+        method: ``"karmarkar_karp"`` (largest differencing), or ``"longest_first"``, which is faster
+            and less even. Either is followed by exchanges between the costliest and cheaper parts
+            while they help.
         equal_counts: every part gets as many items; their number must be a multiple of ``parts``.
-        weights, capacity: a hard cap: the weights (tokens, bytes) of no part, added up in the order of the items, sum to more than ``capacity``.
-        progress: True for a bar, or ``progress(done, total)``, which stops the call by returning False or raising.
+        weights, capacity: a hard cap: the weights (tokens, bytes) of no part, added up in the order
+            of the items, sum to more than ``capacity``.
+        progress: True for a bar, or ``progress(done, total)``, which stops the call by returning
+            False or raising.
 
     Raises:
         ValueError: an argument breaks a rule, or no assignment under the capacity was found.
@@ -61,7 +66,8 @@ def partition(
     weight_array = None if weights is None else one_dimension("weights", weights, np.float64)
     if weight_array is not None and weight_array.size != cost_array.size:
         raise ValueError(
-            f"weights has {weight_array.size} numbers: must have as many as costs, {cost_array.size}"
+            f"weights has {weight_array.size} numbers: must have as many as costs, "
+            f"{cost_array.size}"
         )
     calls = Calls(progress=progress, what="partition")
     options = new_options("sab_partition_options")
@@ -98,23 +104,28 @@ def _balancing_options(shuffle: bool, drop_last: bool, random_level: float) -> C
 
 
 class LoadBalancingSampler(RandomAccessSampler):
-    """Samples of nearly equal complexity for the ranks of each step, in the order of Bagua's ``LoadBalancingDistributedSampler``, without torch.
+    """Samples of nearly equal complexity for the ranks of each step, in the order of Bagua's
+    ``LoadBalancingDistributedSampler``, without torch.
 
-    Samples sorted by complexity are cut into chunks of ``world_size``, one sample for each rank; the chunks are shuffled by torch's generator, seeded with
-    seed + epoch, seed for seed. All ranks take the same number of steps.
+    Samples sorted by complexity are cut into chunks of ``world_size``, one sample for each rank;
+    the chunks are shuffled by torch's generator, seeded with seed + epoch, seed for seed. All ranks
+    take the same number of steps.
 
     Args:
         complexity: the work that each sample makes: anything that :class:`sab.Sizes` takes.
         rank, world_size: this rank among the ranks.
         shuffle: the steps in another order each epoch, or by complexity.
         seed: the same on all ranks.
-        drop_last: leave out the samples that do not fill the last step, instead of filling it with the least complex ones.
-        random_level: from 0 (best balance) to 1 (most random): noise before sorting, as a share of the range of complexities.
+        drop_last: leave out the samples that do not fill the last step, instead of filling it with
+            the least complex ones.
+        random_level: from 0 (best balance) to 1 (most random): noise before sorting, as a share of
+            the range of complexities.
         batch_size: successive samples of the rank in a batch.
         step_totals, output: as for :class:`sab.BucketSampler`.
 
     >>> import sab
-    >>> [batch.tolist() for batch in sab.LoadBalancingSampler([5, 1, 4, 2], rank=1, world_size=2, shuffle=False)]
+    >>> sampler = sab.LoadBalancingSampler([5, 1, 4, 2], rank=1, world_size=2, shuffle=False)
+    >>> [batch.tolist() for batch in sampler]
     [[3], [0]]
     """
 
@@ -184,33 +195,39 @@ def sab_py_make_batches(ctx: CData, indices: CData, count: int, batches: CData) 
 
 
 class LoadBalancingBatchSampler(RandomAccessSampler):
-    """Batches of variable size, as many on each rank, of the samples that :class:`LoadBalancingSampler` deals out to it.
+    """Batches of variable size, as many on each rank, of the samples that
+    :class:`LoadBalancingSampler` deals out to it.
 
-    Ranks with fewer batches than others see their first ones again, or, with ``drop_last``, the others leave out their last ones: what
-    the document of Bagua's ``LoadBalancingDistributedBatchSampler`` says.
+    Ranks with fewer batches than others see their first ones again, or, with ``drop_last``, the
+    others leave out their last ones: what the document of Bagua's
+    ``LoadBalancingDistributedBatchSampler`` says.
 
     Args:
-        complexity, rank, world_size, shuffle, seed, random_level: as for :class:`LoadBalancingSampler`.
-        make_batches: ``make_batches(indices)`` gives the batches of a rank's samples; called for each rank here and whenever an epoch begins. Must
-            give the same batches for the same indices.
+        complexity, rank, world_size, shuffle, seed, random_level: as for
+            :class:`LoadBalancingSampler`.
+        make_batches: ``make_batches(indices)`` gives the batches of a rank's samples; called for
+            each rank here and whenever an epoch begins. Must give the same batches for the same
+            indices.
         max_total: instead: a batch closes before its complexities would sum to more.
         drop_last: leave out batches that not all ranks have.
         step_totals, output: as for :class:`sab.BucketSampler`.
 
     Raises:
-        ValueError: an argument breaks a rule, or a rank gets no batch while others do; and whatever ``make_batches`` raises.
+        ValueError: an argument breaks a rule, or a rank gets no batch while others do; and whatever
+            ``make_batches`` raises.
 
     >>> import sab
-    >>> [batch.tolist() for batch in sab.LoadBalancingBatchSampler([5, 1, 4, 2], max_total=6, shuffle=False)]
+    >>> sampler = sab.LoadBalancingBatchSampler([5, 1, 4, 2], max_total=6, shuffle=False)
+    >>> [batch.tolist() for batch in sampler]
     [[1, 3], [2], [0]]
     """
 
     def __init__(
         self,
         complexity: SizesLike,
-        make_batches: Optional[MakeBatches] = None,
+        make_batches: MakeBatches | None = None,
         *,
-        max_total: Optional[float] = None,
+        max_total: float | None = None,
         rank: int = 0,
         world_size: int = 1,
         shuffle: bool = True,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, NamedTuple, Optional
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,8 @@ class Batch(NamedTuple):
     step_total: float
     micro_batch: int
     micro_batches: int
-    cu_seqlens: Optional[npt.NDArray[np.int32]]
-    starts: Optional[Indices]
+    cu_seqlens: npt.NDArray[np.int32] | None
+    starts: Indices | None
 
 
 def new_batch() -> CData:
@@ -47,12 +48,25 @@ def copied(pointer: CData, count: int, dtype: Any) -> Any:
 def batch_of(b: CData) -> Batch:
     # Written out, and in order: getattr() by name would take as long as all the rest.
     return Batch(
-        copied(b.indices, b.count, np.int64), b.count, b.longest, b.total, b.padded_length, b.padded_total, b.bucket, b.epoch, b.step, b.step_samples, b.step_total, b.micro_batch, b.micro_batches,
-        copied(b.cu_seqlens, b.count + 1, np.int32) if b.cu_seqlens else None, copied(b.starts, b.count, np.int64) if b.starts else None,
-    )  # fmt: skip
+        copied(b.indices, b.count, np.int64),
+        b.count,
+        b.longest,
+        b.total,
+        b.padded_length,
+        b.padded_total,
+        b.bucket,
+        b.epoch,
+        b.step,
+        b.step_samples,
+        b.step_total,
+        b.micro_batch,
+        b.micro_batches,
+        copied(b.cu_seqlens, b.count + 1, np.int32) if b.cu_seqlens else None,
+        copied(b.starts, b.count, np.int64) if b.starts else None,
+    )
 
 
-def batches_of(handle: CData, calls: Optional[Calls] = None) -> Iterator[Batch]:
+def batches_of(handle: CData, calls: Calls | None = None) -> Iterator[Batch]:
     """The batches of a raw sampler from where it stands."""
     batch = new_batch()
     while check(lib.sab_next_batch(handle, batch), calls) != lib.SAB_END:

@@ -9,15 +9,13 @@ import os
 import pickle
 import sys
 import warnings
+from collections.abc import Iterable, Mapping
 from multiprocessing import util
 from typing import (
     Any,
     Callable,
     Generic,
-    Iterable,
-    Mapping,
     NamedTuple,
-    Optional,
     TypeVar,
     Union,
     cast,
@@ -61,7 +59,9 @@ class CacheStats(NamedTuple):
 
 
 def _plan_of(value: Any, arrays: list[Any]) -> Any:
-    """A value as JSON: scalars as they are, anything else as ``[kind, ...]``; the arrays and bytes in it are put into ``arrays``."""
+    """A value as JSON: scalars as they are, anything else as ``[kind, ...]``; the arrays and bytes
+    in it are put into ``arrays``.
+    """
     kind = cast(Any, type(value))
     if value is None or kind in (bool, int, float, str):
         return value
@@ -94,12 +94,13 @@ def _plan_of(value: Any, arrays: list[Any]) -> Any:
 
 
 _NO_ARRAY = (
-    'value has {what}: serializer = "arrays" takes numpy arrays, CPU tensors that need no gradient, numbers, str, bytes and None, in lists, tuples and dicts. '
+    'value has {what}: serializer = "arrays" takes numpy arrays, CPU tensors that need no '
+    "gradient, numbers, str, bytes and None, in lists, tuples and dicts. "
     'Use serializer = "pickle" for other objects, if you trust everyone who can write to the cache'
 )
 
 
-def _array_of_tensor(value: Any) -> "Optional[tuple[Any, str]]":
+def _array_of_tensor(value: Any) -> tuple[Any, str] | None:
     """The array that has a tensor's elements, and its kind; None for what is no tensor."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor):
@@ -112,7 +113,10 @@ def _array_of_tensor(value: Any) -> "Optional[tuple[Any, str]]":
     ):
         raise TypeError(
             _NO_ARRAY.format(
-                what=f"type {type(value).__name__} on {value.device}, {value.layout}, requires_grad = {value.requires_grad}"
+                what=(
+                    f"type {type(value).__name__} on {value.device}, {value.layout}, "
+                    f"requires_grad = {value.requires_grad}"
+                )
             )
         )
     plain = value.resolve_conj().resolve_neg().contiguous()
@@ -134,7 +138,9 @@ def _dump_arrays(value: Any) -> bytes:
 
 
 class _Arrays:
-    """Reads a plan of ``_dump_arrays``. The bytes may come from anyone who can write to the cache: every kind, type and size is checked, and nothing in them is called."""
+    """Reads a plan of ``_dump_arrays``. The bytes may come from anyone who can write to the cache:
+    every kind, type and size is checked, and nothing in them is called.
+    """
 
     def __init__(self, data: memoryview) -> None:
         if (
@@ -180,7 +186,7 @@ class _Arrays:
         self._place = begin + size
         return self._data[begin : begin + size]
 
-    def _array(self, kind: str, name: str, shape: "list[int]") -> Any:
+    def _array(self, kind: str, name: str, shape: list[int]) -> Any:
         import numpy as np
 
         dtype = np.dtype(str(name))
@@ -243,57 +249,73 @@ def sab_py_load(ctx: CData, key: Any, key_size: int, data: Any, size: Any) -> in
 
 
 class Cache(Generic[Value]):
-    """Values that are expensive to make, made once and kept. Any number of threads and processes may use it at once; picklable.
+    """Values that are expensive to make, made once and kept. Any number of threads and processes
+    may use it at once; picklable.
 
-    What is damaged, evicted or out of reach is a miss, and made again; a server that is down never stops a training.
+    What is damaged, evicted or out of reach is a miss, and made again; a server that is down never
+    stops a training.
 
-    Security: the default serializer is pickle, and **unpickling runs code**. Everyone who can write to the file or to a Redis server can run code in every process that reads from the cache. Use
-    ``serializer="arrays"`` or ``"bytes"`` where you do not trust all of them: these run nothing. Files are created for their owner only. A Redis server on another machine with pickle gives a
+    Security: the default serializer is pickle, and **unpickling runs code**. Everyone who can write
+    to the file or to a Redis server can run code in every process that reads from the cache. Use
+    ``serializer="arrays"`` or ``"bytes"`` where you do not trust all of them: these run nothing.
+    Files are created for their owner only. A Redis server on another machine with pickle gives a
     UserWarning, unless ``serializer="pickle"`` is given.
 
-    Keys are str, bytes or whole numbers; ``1``, ``"1"`` and ``b"1"`` are three keys. A str is the same key in other languages as its UTF-8 bytes.
+    Keys are str, bytes or whole numbers; ``1``, ``"1"`` and ``b"1"`` are three keys. A str is the
+    same key in other languages as its UTF-8 bytes.
 
     Args:
-        url: ``"lmdb:PATH"``, a file for all processes of a machine; ``"redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]"``; ``"redis-server:[PROGRAM][@ADDRESS]"``, which starts a
-            Redis server, on the loopback interface by default, that ends with this process; ``"memory:"``, this process only.
-        dataset_name: values are kept under ``"{dataset_name}_{key}"``; caches of one name share them. None: under the key as it is.
-        writer_buffer_size: values to collect before they are written together. They are also written by :meth:`flush`, :meth:`close`, any call after ``flush_interval`` seconds,
+        url: ``"lmdb:PATH"``, a file for all processes of a machine;
+            ``"redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/DB]"``;
+            ``"redis-server:[PROGRAM][@ADDRESS]"``, which starts a Redis server, on the loopback
+            interface by default, that ends with this process; ``"memory:"``, this process only.
+        dataset_name: values are kept under ``"{dataset_name}_{key}"``; caches of one name share
+            them. None: under the key as it is.
+        writer_buffer_size: values to collect before they are written together. They are also
+            written by :meth:`flush`, :meth:`close`, any call after ``flush_interval`` seconds,
             before a fork, and when a process of multiprocessing ends.
-        capacity: bytes to keep; more are evicted at random. None: no bound. Not for Redis servers that are there already.
+        capacity: bytes to keep; more are evicted at random. None: no bound. Not for Redis servers
+            that are there already.
         on_failure: ``"degrade"``: what is out of reach is a miss; ``"error"``: an OSError.
         timeout: seconds to wait for a Redis server to connect, and for each of its answers.
-        call_timeout: seconds in all for one request to the Redis servers, whatever they answer. None: 10 times ``timeout``.
-        file_mode: permissions of the files that are created, less the umask; ``0o660`` shares them with the group.
+        call_timeout: seconds in all for one request to the Redis servers, whatever they answer.
+            None: 10 times ``timeout``.
+        file_mode: permissions of the files that are created, less the umask; ``0o660`` shares them
+            with the group.
         load_wait: seconds to wait at most while somebody else makes a value, before making it, too.
         cluster: the servers are a Redis Cluster.
-        serializer: ``"pickle"`` (protocol 5), also where it is None; ``"bytes"``; ``"view"``, bytes as a read-only memoryview without a copy; ``"arrays"``; or a pair of functions, from
-            value to bytes and from a memoryview to value. ``"arrays"`` takes numpy arrays and scalars (no objects, no fields), CPU tensors that need no gradient, int, float, bool, str, bytes
-            and None, and lists, tuples and dicts of these; anything else is a TypeError. It reads arrays and tensors in place, from LMDB without a copy, read-only. Torch knows no read-only
-            tensors: writing to one ends the process; clone it first.
+        serializer: ``"pickle"`` (protocol 5), also where it is None; ``"bytes"``; ``"view"``, bytes
+            as a read-only memoryview without a copy; ``"arrays"``; or a pair of functions, from
+            value to bytes and from a memoryview to value. ``"arrays"`` takes numpy arrays and
+            scalars (no objects, no fields), CPU tensors that need no gradient, int, float, bool,
+            str, bytes and None, and lists, tuples and dicts of these; anything else is a TypeError.
+            It reads arrays and tensors in place, from LMDB without a copy, read-only. Torch knows
+            no read-only tensors: writing to one ends the process; clone it first.
 
     Raises:
         ValueError: an argument breaks a rule. OSError: the file cannot be opened.
 
     >>> import sab
     >>> with sab.Cache("memory:") as cache:
-    ...     cache.get_or_load("answer", lambda key: 6 * 7), cache.get("answer"), cache.get("question")
+    ...     made = cache.get_or_load("answer", lambda key: 6 * 7)
+    ...     made, cache.get("answer"), cache.get("question")
     (42, 42, None)
     """
 
     def __init__(
         self,
-        url: "str | os.PathLike[str]",
+        url: str | os.PathLike[str],
         *,
-        dataset_name: Optional[str] = None,
+        dataset_name: str | None = None,
         writer_buffer_size: int = 1,
         flush_interval: float = 1.0,
-        capacity: Optional[int] = None,
+        capacity: int | None = None,
         on_failure: str = "degrade",
         timeout: float = 1.0,
         load_wait: float = 60.0,
         cluster: bool = False,
-        serializer: "str | tuple[Callable[[Any], Any], Callable[[memoryview], Any]] | None" = None,
-        call_timeout: Optional[float] = None,
+        serializer: str | tuple[Callable[[Any], Any], Callable[[memoryview], Any]] | None = None,
+        call_timeout: float | None = None,
         file_mode: int = 0o600,
     ) -> None:
         is_chosen = serializer is not None
@@ -301,7 +323,8 @@ class Cache(Generic[Value]):
         if isinstance(serializer, str):
             if serializer not in _SERIALIZERS:
                 raise ValueError(
-                    f"serializer = {serializer!r}: must be a pair of functions or one of {', '.join(map(repr, _SERIALIZERS))}"
+                    f"serializer = {serializer!r}: must be a pair of functions or one of "
+                    f"{', '.join(map(repr, _SERIALIZERS))}"
                 )
             self._dump, self._load = _SERIALIZERS[serializer]
         else:
@@ -327,11 +350,13 @@ class Cache(Generic[Value]):
         options.file_mode = whole("file_mode", file_mode, 1)
         handle = ffi.new("sab_cache **")
         check(lib.sab_cache_open(_text("url", os.fspath(url)), options, handle))
-        self._handle: Optional[CData] = ffi.gc(handle[0], lib.sab_cache_free)
+        self._handle: CData | None = ffi.gc(handle[0], lib.sab_cache_free)
         if not is_chosen and _is_elsewhere(str(url)):
             warnings.warn(
-                "sab.Cache unpickles what it reads, and this Redis server is on another machine: whoever can write to it can run code here. "
-                'Give serializer="arrays" or "bytes", or serializer="pickle" if you trust all of them',
+                "sab.Cache unpickles what it reads, and this Redis server is on another machine: "
+                "whoever can write to it can run code here. "
+                'Give serializer="arrays" or "bytes", or serializer="pickle" if you trust all of '
+                "them",
                 stacklevel=2,
             )
         self._flush_at_exit()
@@ -357,10 +382,12 @@ class Cache(Generic[Value]):
 
     @property
     def url(self) -> str:
-        """Where the cache is, with passwords; for ``"redis-server:"`` that of the server which was started."""
+        """Where the cache is, with passwords; for ``"redis-server:"`` that of the server which was
+        started.
+        """
         return str(ffi.string(lib.sab_cache_url(self._open())).decode(errors="surrogateescape"))
 
-    def get(self, key: Key, default: Any = None) -> Union[Value, Any]:
+    def get(self, key: Key, default: Any = None) -> Value | Any:
         """The value of a key, or ``default``."""
         data = _bytes_of(key)
         value = ffi.new("sab_cache_value **")
@@ -375,7 +402,9 @@ class Cache(Generic[Value]):
     def get_or_load(self, key: Key, load: Callable[[Any], Value]) -> Value:
         """The value of a key, made by ``load(key)`` where there is none.
 
-        While one makes it, others who ask for the same key wait for it, ``load_wait`` seconds at most: threads, and processes that share the file or the servers. What ``load`` raises comes through.
+        While one makes it, others who ask for the same key wait for it, ``load_wait`` seconds at
+        most: threads, and processes that share the file or the servers. What ``load`` raises comes
+        through.
         """
         data = _bytes_of(key)
         fresh: list[Value] = []
@@ -405,7 +434,7 @@ class Cache(Generic[Value]):
         lib.sab_cache_value_free(value[0])
         return fresh[0]
 
-    def get_many(self, keys: Iterable[Key], default: Any = None) -> "list[Union[Value, Any]]":
+    def get_many(self, keys: Iterable[Key], default: Any = None) -> list[Value | Any]:
         """The values of many keys, by one request to each server or one transaction."""
         names = [_bytes_of(key) for key in keys]
         items, keep = _items(names)
@@ -430,7 +459,9 @@ class Cache(Generic[Value]):
         check(lib.sab_cache_flush(self._open()))
 
     def num_keys(self) -> int:
-        """Number of keys of the dataset name; on Redis by walking through all keys of the servers."""
+        """Number of keys of the dataset name; on Redis by walking through all keys of the
+        servers.
+        """
         keys = ffi.new("uint64_t *")
         check(lib.sab_cache_num_keys(self._open(), keys))
         return int(keys[0])
@@ -446,10 +477,14 @@ class Cache(Generic[Value]):
         return record_of(CacheStats, stats)
 
     def close(self) -> None:
-        """Writes what is in the buffer and lets go of files and connections; values stay valid. Again: nothing."""
+        """Writes what is in the buffer and lets go of files and connections; values stay valid.
+        Again: nothing.
+        """
         handle, self._handle = self._handle, None
         if handle is not None:
-            self._at_exit.cancel()  # with what it holds: the handle goes with the last call that another thread has under way
+            # with what it holds: the handle goes with the last call that another thread has under
+            # way
+            self._at_exit.cancel()
 
     def _taken(self, values: CData, place: int) -> Any:
         """What a value of C's stands for; it is freed when nothing of it is used any more."""
@@ -467,7 +502,7 @@ class Cache(Generic[Value]):
             raise ValueError("the cache is closed")
         return self._handle
 
-    def __enter__(self) -> "Cache[Value]":
+    def __enter__(self) -> Cache[Value]:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -494,7 +529,8 @@ class Cache(Generic[Value]):
 
 
 class CachedDataset(Generic[Value]):
-    """A dataset whose samples are made once: a wrapper for any that has ``len()`` and indices; for torch's DataLoader, its workers included.
+    """A dataset whose samples are made once: a wrapper for any that has ``len()`` and indices; for
+    torch's DataLoader, its workers included.
 
     Args:
         dataset: the dataset; asked for samples that are not in the cache.
@@ -507,7 +543,7 @@ class CachedDataset(Generic[Value]):
     (9, 9, 1)
     """
 
-    def __init__(self, dataset: Any, cache: "Cache[Value] | str", **arguments: Any) -> None:
+    def __init__(self, dataset: Any, cache: Cache[Value] | str, **arguments: Any) -> None:
         if isinstance(cache, Cache) and arguments:
             raise TypeError(f"{', '.join(arguments)}: are for a URL, but cache is a Cache")
         self.dataset = dataset
@@ -520,11 +556,11 @@ class CachedDataset(Generic[Value]):
         return len(self.dataset)
 
 
-def _reopened(url: str, arguments: "dict[str, Any]") -> "Cache[Any]":
+def _reopened(url: str, arguments: dict[str, Any]) -> Cache[Any]:
     return Cache(url, **arguments)
 
 
-def _flush_quietly(handle: Optional[CData]) -> None:
+def _flush_quietly(handle: CData | None) -> None:
     if handle is not None:
         lib.sab_cache_flush(handle)
 
@@ -537,7 +573,7 @@ def _view(value: Any) -> memoryview:
     return memoryview(ffi.buffer(owned, size[0])).toreadonly()
 
 
-def _items(names: "list[bytes]", values: "Optional[list[Any]]" = None) -> "tuple[Any, list[Any]]":
+def _items(names: list[bytes], values: list[Any] | None = None) -> tuple[Any, list[Any]]:
     items = ffi.new("sab_cache_item[]", len(names))
     keep: list[Any] = []
     for i, name in enumerate(names):
@@ -550,7 +586,9 @@ def _items(names: "list[bytes]", values: "Optional[list[Any]]" = None) -> "tuple
 
 
 def _bytes_of(key: Any) -> bytes:
-    """The key in the library: a str as UTF-8, as in other languages; numbers and bytes apart from those, behind a NUL."""
+    """The key in the library: a str as UTF-8, as in other languages; numbers and bytes apart from
+    those, behind a NUL.
+    """
     if isinstance(key, str):
         return (b"\0s" if key.startswith("\0") else b"") + key.encode("utf-8", "surrogatepass")
     if isinstance(key, bytes):
@@ -567,7 +605,7 @@ def _is_elsewhere(url: str) -> bool:
     """Whether it names a Redis server that is not at a loopback address."""
     if not url.startswith("redis://"):
         return False
-    for part in url[len("redis://") :].split("/")[0].split(","):
+    for part in url[len("redis://") :].split("/", maxsplit=1)[0].split(","):
         host = part.rsplit("@", 1)[-1]
         host = host[1:].split("]")[0] if host.startswith("[") else host.split(":")[0]
         try:

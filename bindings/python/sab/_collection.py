@@ -1,18 +1,16 @@
-"""Collections: samples of one or several tensors each, described by shape signatures, padded and run group by group."""
+"""Collections: samples of one or several tensors each, described by shape signatures, padded and
+run group by group.
+"""
 
 from __future__ import annotations
 
 import collections.abc
+from collections.abc import Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Iterator,
-    Mapping,
-    Optional,
-    Sequence,
     TypeVar,
-    Union,
 )
 
 import numpy as np
@@ -53,10 +51,10 @@ class _Tensors:
     def __init__(
         self,
         signature: Signature,
-        leaves: "list[Leaf]",
-        columns: "list[Column]",
-        rules: "list[Rule]",
-        lengths: "dict[str, npt.NDArray[np.int64]]",
+        leaves: list[Leaf],
+        columns: list[Column],
+        rules: list[Rule],
+        lengths: dict[str, npt.NDArray[np.int64]],
         count: int,
     ) -> None:
         self.signature = signature
@@ -72,7 +70,7 @@ class _Tensors:
         """Number of samples."""
         return self._count
 
-    def lengths(self, name: str) -> "npt.NDArray[np.int64]":
+    def lengths(self, name: str) -> npt.NDArray[np.int64]:
         """The length that dimensions ``L_name`` have in each sample, in the original order: int64.
 
         Raises:
@@ -80,22 +78,25 @@ class _Tensors:
         """
         if name not in self._lengths:
             raise KeyError(
-                f"name = {name!r}: must be a length of the signature: {', '.join(map(repr, self._lengths)) or 'it has none'}"
+                f"name = {name!r}: must be a length of the signature: "
+                f"{', '.join(map(repr, self._lengths)) or 'it has none'}"
             )
         return self._lengths[name].copy()
 
     @property
-    def names(self) -> "tuple[str, ...]":
+    def names(self) -> tuple[str, ...]:
         """The names of the lengths."""
         return tuple(self._lengths)
 
     def grouping(self, **thresholds: npt.ArrayLike) -> Grouping:
-        """Groups by one or several lengths: ``collection.grouping(residue=[128, 256], atom=[32])``; see :meth:`sab.Grouping.by_thresholds`."""
+        """Groups by one or several lengths: ``collection.grouping(residue=[128, 256], atom=[32])``;
+        see :meth:`sab.Grouping.by_thresholds`.
+        """
         return Grouping.by_thresholds(
             *((self.lengths(name), cuts) for name, cuts in thresholds.items())
         )
 
-    def _part(self, key: Any) -> "tuple[Signature, list[int]]":
+    def _part(self, key: Any) -> tuple[Signature, list[int]]:
         if isinstance(self.signature, str) or not (
             key in self.signature
             if isinstance(self.signature, dict)
@@ -107,7 +108,9 @@ class _Tensors:
 
     def _shared(
         self, key: Any
-    ) -> "tuple[Signature, list[Leaf], list[Column], list[Rule], dict[str, npt.NDArray[np.int64]], int]":
+    ) -> tuple[
+        Signature, list[Leaf], list[Column], list[Rule], dict[str, npt.NDArray[np.int64]], int
+    ]:
         signature, which = self._part(key)
         leaves = [Leaf(self._leaves[at].path[1:], self._leaves[at].signature) for at in which]
         names = {dim.name for leaf in leaves for dim in leaf.signature.own if dim.kind == "L"}
@@ -136,17 +139,20 @@ class _Tensors:
         return self._copied(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self: Own) -> Own:
-        """The same in memory from which a GPU copies by itself; a ``DataLoader`` with ``pin_memory=True`` calls it."""
+        """The same in memory from which a GPU copies by itself; a ``DataLoader`` with
+        ``pin_memory=True`` calls it.
+        """
         return self._copied(lambda tensor: tensor.pin_memory())
 
-    def _stacked_by(self, grouping: Grouping) -> "Grouped":
+    def _stacked_by(self, grouping: Grouping) -> Grouped:
         from sab._columns import offsets_without_empty
 
         if not isinstance(grouping, Grouping):
             raise TypeError(f"grouping is a {type(grouping).__name__}: must be a sab.Grouping")
         if grouping.permutation.size != self._count:
             raise ValueError(
-                f"grouping has {grouping.permutation.size} samples: the collection has {self._count}"
+                f"grouping has {grouping.permutation.size} samples: the collection has "
+                f"{self._count}"
             )
         offsets = offsets_without_empty(grouping.offsets)
         columns = [
@@ -159,27 +165,38 @@ class _Tensors:
 
 
 class Collection(_Tensors):
-    """Samples of one or several tensors each, whose shapes differ. Immutable; picklable; needs torch.
+    """Samples of one or several tensors each, whose shapes differ. Immutable; picklable; needs
+    torch.
 
-    A signature says what the dimensions mean when samples are stacked, such as ``"(B, L_residue, 3, M_hidden)"``: ``B`` the samples; ``L_name`` a length, which may differ between samples, but not
-    between the tensors of one; a number that size; ``M`` or ``M_name`` any size, the same in all samples. Dictionaries and tuples of signatures describe samples that are such.
+    A signature says what the dimensions mean when samples are stacked, such as ``"(B, L_residue, 3,
+    M_hidden)"``: ``B`` the samples; ``L_name`` a length, which may differ between samples, but not
+    between the tensors of one; a number that size; ``M`` or ``M_name`` any size, the same in all
+    samples. Dictionaries and tuples of signatures describe samples that are such.
 
     Args:
-        samples: a list with an entry for each sample, nested as the signature, of tensors on any device, numpy arrays or numbers. Or, nested as the signature, at each place all that samples have there:
-            a list of tensors, a nested tensor, a :class:`sab.Jagged` of values and offsets, or a tensor that is stacked as the signature says.
+        samples: a list with an entry for each sample, nested as the signature, of tensors on any
+            device, numpy arrays or numbers. Or, nested as the signature, at each place all that
+            samples have there: a list of tensors, a nested tensor, a :class:`sab.Jagged` of values
+            and offsets, or a tensor that is stacked as the signature says.
         signature: a text, or dictionaries and tuples of texts.
-        padding: what stands where samples do not reach: a number, ``"repeat"`` (the sample's last element along each dimension), or a tensor over the dimensions that are numbers, such as the identity for
-            rotations of ``"(B, L_residue, 3, 3)"``; nested as the signature, where keys that are left out stand for 0, or one for all. Such a tensor may be a parameter: it gets its gradient.
-        lengths: where samples are stacked: for names of lengths those of the samples; by default all of the tensor's.
+        padding: what stands where samples do not reach: a number, ``"repeat"`` (the sample's last
+            element along each dimension), or a tensor over the dimensions that are numbers, such as
+            the identity for rotations of ``"(B, L_residue, 3, 3)"``; nested as the signature, where
+            keys that are left out stand for 0, or one for all. Such a tensor may be a parameter: it
+            gets its gradient.
+        lengths: where samples are stacked: for names of lengths those of the samples; by default
+            all of the tensor's.
 
-    Gradients go through all of it to the tensors given, twice where need be. Tensors given must not change their shapes afterwards. It does not stand inside
-    ``torch.compile``: compile the module that is applied.
+    Gradients go through all of it to the tensors given, twice where need be. Tensors given must not
+    change their shapes afterwards. It does not stand inside ``torch.compile``: compile the module
+    that is applied.
 
     Raises:
         ValueError: a tensor is not as the signature says, or another rule is broken.
 
     >>> import sab, torch
-    >>> collection = sab.Collection([torch.ones(4), torch.ones(1), torch.ones(2)], "(B, L_sequence)")
+    >>> samples = [torch.ones(4), torch.ones(1), torch.ones(2)]
+    >>> collection = sab.Collection(samples, "(B, L_sequence)")
     >>> grouped = collection.group(collection.grouping(sequence=[2]))
     >>> [tuple(group.shape) for group in grouped.groups]
     [(2, 2), (1, 4)]
@@ -193,13 +210,14 @@ class Collection(_Tensors):
         signature: Signature,
         *,
         padding: Any = 0,
-        lengths: Optional[Mapping[str, Any]] = None,
+        lengths: Mapping[str, Any] | None = None,
     ) -> None:
         leaves = leaves_of(signature, "signature")
         signature = copied_signature(signature, leaves)
         if lengths is not None and not isinstance(lengths, collections.abc.Mapping):
             raise TypeError(
-                f"lengths is a {type(lengths).__name__}: must be a dictionary of names and whole numbers"
+                f"lengths is a {type(lengths).__name__}: must be a dictionary of names and whole "
+                "numbers"
             )
         given_lengths = (
             {}
@@ -249,30 +267,35 @@ class Collection(_Tensors):
         )
 
     @classmethod
-    def _made(cls, *parts: Any) -> "Collection":
+    def _made(cls, *parts: Any) -> Collection:
         made = cls.__new__(cls)
         _Tensors.__init__(made, *parts)
         return made
 
-    def group(self, grouping: Optional[Grouping] = None) -> "Grouped":
-        """Samples stacked group by group, each tensor padded to the longest of its group. By default all in one group.
+    def group(self, grouping: Grouping | None = None) -> Grouped:
+        """Samples stacked group by group, each tensor padded to the longest of its group. By
+        default all in one group.
 
         Raises:
             ValueError: the grouping is of another number of samples.
         """
         return self._stacked_by(Grouping.uni(len(self)) if grouping is None else grouping)
 
-    def samples(self) -> "list[Any]":
-        """The samples, in their original order, nested as the signature. Where they were taken out of groups, tensors share memory: they are not to be written."""
+    def samples(self) -> list[Any]:
+        """The samples, in their original order, nested as the signature. Where they were taken out
+        of groups, tensors share memory: they are not to be written.
+        """
         return _by_sample(
             self.signature, iter([list(column.tensors()) for column in self._columns]), len(self)
         )
 
     def jagged(self) -> Any:
-        """Nested as the signature, values and offsets (int64, on the values' device) of each tensor, such as ``torch.nested.nested_tensor_from_jagged`` takes: a :class:`sab.Jagged`.
+        """Nested as the signature, values and offsets (int64, on the values' device) of each
+        tensor, such as ``torch.nested.nested_tensor_from_jagged`` takes: a :class:`sab.Jagged`.
 
         Raises:
-            ValueError: a signature has a length in another place than the first beside ``B``, or none there.
+            ValueError: a signature has a length in another place than the first beside ``B``, or
+                none there.
         """
         from sab._columns import torch
 
@@ -281,7 +304,8 @@ class Collection(_Tensors):
             kinds = [dim.kind for dim in leaf.signature.own]
             if kinds[:1] != ["L"] or "L" in kinds[1:]:
                 raise ValueError(
-                    f'"{leaf.signature.text}" has no values and offsets: must have one length, before the other dimensions beside B'
+                    f'"{leaf.signature.text}" has no values and offsets: must have one length, '
+                    "before the other dimensions beside B"
                 )
             offsets = np.zeros(len(self) + 1, np.int64)
             np.cumsum(column.shapes[:, 0], out=offsets[1:])
@@ -298,7 +322,7 @@ class Collection(_Tensors):
             )
         return built(self.signature, iter(made))
 
-    def __getitem__(self, key: Any) -> "Collection":
+    def __getitem__(self, key: Any) -> Collection:
         """What stands at a key of the signature, where that is a dictionary or tuple."""
         return Collection._made(*self._shared(key))
 
@@ -306,16 +330,17 @@ class Collection(_Tensors):
         return f"<sab.Collection: {len(self):,} samples of {self.signature!r}>"
 
 
-def _lengths_given(name: str, given: Any) -> "npt.NDArray[np.int64]":
+def _lengths_given(name: str, given: Any) -> npt.NDArray[np.int64]:
     lengths: npt.NDArray[Any] = np.asarray(given.cpu() if hasattr(given, "cpu") else given)
-    if lengths.ndim != 1 or lengths.size and lengths.dtype.kind not in "iu":
+    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
         raise ValueError(
-            f"lengths[{name!r}] has dtype {lengths.dtype} and {lengths.ndim} dimensions: must be whole numbers in one dimension"
+            f"lengths[{name!r}] has dtype {lengths.dtype} and {lengths.ndim} dimensions: must be "
+            "whole numbers in one dimension"
         )
     return lengths.astype(np.int64)
 
 
-def _by_sample(signature: Signature, columns: "Iterator[list[Any]]", count: int) -> "list[Any]":
+def _by_sample(signature: Signature, columns: Iterator[list[Any]], count: int) -> list[Any]:
     if isinstance(signature, dict):
         parts = [_by_sample(below, columns, count) for below in signature.values()]
         return [dict(zip(signature, values)) for values in zip(*parts)]
@@ -334,10 +359,10 @@ class Grouped(_Tensors):
     def __init__(
         self,
         signature: Signature,
-        leaves: "list[Leaf]",
-        columns: "list[Column]",
-        rules: "list[Rule]",
-        lengths: "dict[str, npt.NDArray[np.int64]]",
+        leaves: list[Leaf],
+        columns: list[Column],
+        rules: list[Rule],
+        lengths: dict[str, npt.NDArray[np.int64]],
         count: int,
         grouping: Grouping,
     ) -> None:
@@ -345,22 +370,24 @@ class Grouped(_Tensors):
         self.grouped_by = grouping
 
     @property
-    def _indices(self) -> "list[npt.NDArray[np.int64]]":
+    def _indices(self) -> list[npt.NDArray[np.int64]]:
         return [indices for indices in self.grouped_by if indices.size]
 
     @property
-    def groups(self) -> "list[Any]":
+    def groups(self) -> list[Any]:
         """The stacked tensors of each group, nested as the signature."""
         return [
             built(self.signature, iter([column.buffers[group] for column in self._columns]))
             for group in range(len(self._indices))
         ]
 
-    def masks(self, hint: Union[str, Sequence[str]] = "copy") -> "list[Any]":
-        """For each group which places are samples' own, not padding: bool, true where a place is within the sample's length along all dimensions.
+    def masks(self, hint: str | Sequence[str] = "copy") -> list[Any]:
+        """For each group which places are samples' own, not padding: bool, true where a place is
+        within the sample's length along all dimensions.
 
         Args:
-            hint: the name of a length, for masks of shape (B, length); several names, for (B, length, length, ...); or ``"copy"``, for masks nested and shaped as the groups.
+            hint: the name of a length, for masks of shape (B, length); several names, for (B,
+                length, length, ...); or ``"copy"``, for masks nested and shaped as the groups.
 
         Raises:
             KeyError: there is no such length.
@@ -400,14 +427,16 @@ class Grouped(_Tensors):
         module: Callable[..., Any],
         output: Signature,
         *,
-        mask: Union[None, str, Sequence[str]] = None,
+        mask: str | Sequence[str] | None = None,
         padding: Any = 0,
-    ) -> "Grouped":
-        """Calls ``module(group)``, or ``module(group, mask)``, for each group, and keeps what it gives as a collection in the same groups: to be ungrouped, joined or grouped anew.
+    ) -> Grouped:
+        """Calls ``module(group)``, or ``module(group, mask)``, for each group, and keeps what it
+        gives as a collection in the same groups: to be ungrouped, joined or grouped anew.
 
         Args:
             module: a module of torch or another function.
-            output: the signature of what it gives back. Lengths are those of the samples, by name; new ones cannot appear.
+            output: the signature of what it gives back. Lengths are those of the samples, by name;
+                new ones cannot appear.
             mask: what :meth:`masks` takes; None: no masks.
             padding: of the outputs, where they are grouped anew; as for :class:`sab.Collection`.
 
@@ -429,8 +458,8 @@ class Grouped(_Tensors):
         return self._of_outputs(outputs, output, leaves, padding)
 
     def _of_outputs(
-        self, outputs: "list[Any]", output: Signature, leaves: "list[Leaf]", padding: Any
-    ) -> "Grouped":
+        self, outputs: list[Any], output: Signature, leaves: list[Leaf], padding: Any
+    ) -> Grouped:
         from sab._columns import Column, offsets_without_empty, torch
 
         indices = self._indices
@@ -449,7 +478,8 @@ class Grouped(_Tensors):
                 check_strided(tensor, what)
                 if (tensor.dtype, tensor.device) != (tensors[0].dtype, tensors[0].device):
                     raise ValueError(
-                        f"{what} is of {tensor.dtype} on {tensor.device}: must be of {tensors[0].dtype} on {tensors[0].device}, as that of group 0"
+                        f"{what} is of {tensor.dtype} on {tensor.device}: must be of "
+                        f"{tensors[0].dtype} on {tensors[0].device}, as that of group 0"
                     )
                 self._check_output(tensor, leaf.signature, indices[group], what, tensors[0])
                 for at, dim in enumerate(leaf.signature.own):
@@ -477,14 +507,15 @@ class Grouped(_Tensors):
         self,
         tensor: Any,
         signature: ShapeSignature,
-        indices: "npt.NDArray[np.int64]",
+        indices: npt.NDArray[np.int64],
         what: str,
         first: Any,
     ) -> None:
         shape = tuple(tensor.shape)
         if len(shape) != len(signature.dims):
             raise ValueError(
-                f'{what} has shape {shape}: must have {len(signature.dims)} dimensions, as "{signature.text}"'
+                f"{what} has shape {shape}: must have {len(signature.dims)} dimensions, as "
+                f'"{signature.text}"'
             )
         for at, (dim, size) in enumerate(zip(signature.dims, shape)):
             if dim.kind == "B":
@@ -501,7 +532,7 @@ class Grouped(_Tensors):
             if size != must:
                 raise ValueError(f"{what} has shape {shape}: dimension {at} must be {must}, {why}")
 
-    def regroup(self, grouping: Grouping) -> "Grouped":
+    def regroup(self, grouping: Grouping) -> Grouped:
         """The same samples in other groups, in one pass.
 
         Raises:
@@ -521,7 +552,9 @@ class Grouped(_Tensors):
         )
 
     def join(self) -> Any:
-        """All samples stacked in their original order, padded to the longest of all; nested as the signature."""
+        """All samples stacked in their original order, padded to the longest of all; nested as the
+        signature.
+        """
         if len(self):
             return self.regroup(Grouping.uni(len(self))).groups[0]
         from sab._columns import torch
@@ -534,9 +567,12 @@ class Grouped(_Tensors):
         )
         return built(self.signature, empty)
 
-    def __getitem__(self, key: Any) -> "Grouped":
+    def __getitem__(self, key: Any) -> Grouped:
         """What stands at a key of the signature, where that is a dictionary or tuple."""
         return Grouped(*self._shared(key), self.grouped_by)
 
     def __repr__(self) -> str:
-        return f"<sab.Grouped: {len(self):,} samples of {self.signature!r} in {len(self._indices):,} groups>"
+        return (
+            f"<sab.Grouped: {len(self):,} samples of {self.signature!r} in {len(self._indices):,} "
+            "groups>"
+        )

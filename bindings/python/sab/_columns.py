@@ -1,14 +1,17 @@
-"""Tensors of samples, one of each, moved between where they came from, one piece, and padded groups: in the core for memory of the CPU, by torch elsewhere, with gradients.
+"""Tensors of samples, one of each, moved between where they came from, one piece, and padded
+groups: in the core for memory of the CPU, by torch elsewhere, with gradients.
 
-A column is a tensor of every sample. Where its elements lie is a layout; grouping, ungrouping and grouping anew are moves from one layout to another, and the gradient of a move is the
-move back. Nothing here runs Python for each sample.
+A column is a tensor of every sample. Where its elements lie is a layout; grouping, ungrouping and
+grouping anew are moves from one layout to another, and the gradient of a move is the move back.
+Nothing here runs Python for each sample.
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Union
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable, NamedTuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +28,12 @@ _only_torch = False  # for tests: on the CPU, too, torch moves what it moves els
 
 
 class Rule(NamedTuple):
-    """What stands where samples do not reach: a value (None: 0), along the dimensions `value_dims` of a sample an array of them; or the sample's last elements."""
+    """What stands where samples do not reach: a value (None: 0), along the dimensions `value_dims`
+    of a sample an array of them; or the sample's last elements.
+    """
 
-    value: Optional[Tensor] = None
-    value_dims: "tuple[int, ...]" = ()
+    value: Tensor | None = None
+    value_dims: tuple[int, ...] = ()
     repeat: bool = False
 
 
@@ -40,9 +45,11 @@ class Separate:
 
 
 class Flat:
-    """One tensor of one dimension, in which samples lie end to end; `begins` where each does, if that is known."""
+    """One tensor of one dimension, in which samples lie end to end; `begins` where each does, if
+    that is known.
+    """
 
-    def __init__(self, begins: Optional[Int64s] = None) -> None:
+    def __init__(self, begins: Int64s | None = None) -> None:
         self.begins = begins
 
 
@@ -64,7 +71,7 @@ class Padded:
         """The samples of a group."""
         return self.permutation[self.offsets[group] : self.offsets[group + 1]]
 
-    def shape(self, group: int, dims: Optional[int] = None) -> "list[int]":
+    def shape(self, group: int, dims: int | None = None) -> list[int]:
         """The shape of a group's tensor, its samples having their first `dims` dimensions only."""
         shape: list[int] = self.sizes[group, :dims].tolist()
         shape.insert(self.batch_dim, int(self.offsets[group + 1] - self.offsets[group]))
@@ -80,7 +87,7 @@ def offsets_without_empty(offsets: Int64s) -> Int64s:
     return kept
 
 
-def _pointer(kind: str, array: "npt.NDArray[Any]") -> Any:
+def _pointer(kind: str, array: npt.NDArray[Any]) -> Any:
     return ffi.cast(kind, array.ctypes.data)
 
 
@@ -111,9 +118,9 @@ class _Ragged:
         shapes: Int64s,
         element_size: int,
         values: int = 0,
-        offsets: Optional[Int64s] = None,
-        data: Optional[Int64s] = None,
-        strides: Optional[Int64s] = None,
+        offsets: Int64s | None = None,
+        data: Int64s | None = None,
+        strides: Int64s | None = None,
     ) -> None:
         self.struct = new_struct("sab_ragged")
         self.struct.samples, self.struct.rank = shapes.shape
@@ -214,10 +221,10 @@ class _Look:
         self.shapes = _joined(shapes)  # all in a row
 
 
-def _addresses(
-    tensors: Sequence[Tensor], shapes: Int64s, dtype: Any
-) -> "tuple[Int64s, bool] | None":
-    """Where tensors lie, and whether all are contiguous; None where the memory of one does not have its values."""
+def _addresses(tensors: Sequence[Tensor], shapes: Int64s, dtype: Any) -> tuple[Int64s, bool] | None:
+    """Where tensors lie, and whether all are contiguous; None where the memory of one does not have
+    its values.
+    """
     of = torch.Tensor
     addresses: list[Int64s] = []
     is_contiguous = is_as_before = True
@@ -225,11 +232,8 @@ def _addresses(
     for begin in range(0, len(tensors), _CHUNK):
         chunk = tensors[begin : begin + _CHUNK]
         addresses.append(np.fromiter(map(of.data_ptr, chunk), np.uint64, len(chunk)).view(np.int64))
-        if (
-            (dtype.is_floating_point or dtype.is_complex)
-            and any(map(of.is_neg, chunk))
-            or dtype.is_complex
-            and any(map(of.is_conj, chunk))
+        if ((dtype.is_floating_point or dtype.is_complex) and any(map(of.is_neg, chunk))) or (
+            dtype.is_complex and any(map(of.is_conj, chunk))
         ):
             return None
         is_contiguous = is_contiguous and all(map(of.is_contiguous, chunk))
@@ -245,12 +249,13 @@ def _addresses(
         )
     if not (is_as_before and (is_contiguous or (_Look(tensors).shapes == shapes.ravel()).all())):
         raise ValueError(
-            "samples have changed their shapes, dtypes or devices since the collection was made of them"
+            "samples have changed their shapes, dtypes or devices since the collection was made "
+            "of them"
         )  # whose memory would not be theirs
     return _joined(addresses), is_contiguous
 
 
-def _joined(arrays: "list[Int64s]") -> Int64s:
+def _joined(arrays: list[Int64s]) -> Int64s:
     return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
 
 
@@ -277,12 +282,13 @@ class Column:
         self.device: Any = device
 
     @classmethod
-    def separate(cls, tensors: Sequence[Tensor], rank: Optional[int] = None) -> "Column":
+    def separate(cls, tensors: Sequence[Tensor], rank: int | None = None) -> Column:
         """A tensor for each sample; `rank` where there may be none."""
         look = _Look(tensors)
         if len(look.ranks) > 1:
             raise UnlikeTensors(
-                f"have {' and '.join(map(str, sorted(look.ranks)))} dimensions: must have as many each"
+                f"have {' and '.join(map(str, sorted(look.ranks)))} dimensions: must have as many "
+                "each"
             )
         for what, found in ("dtypes", look.dtypes), ("devices", look.devices):
             if len(found) > 1:
@@ -291,7 +297,8 @@ class Column:
                 )
         if look.layouts - {torch.strided}:
             raise UnlikeTensors(
-                f"have the layout {next(iter(look.layouts - {torch.strided}))}: must have torch.strided"
+                f"have the layout {next(iter(look.layouts - {torch.strided}))}: must have "
+                "torch.strided"
             )
         dtype, device = (
             next(iter(look.dtypes), torch.get_default_dtype()),
@@ -301,7 +308,7 @@ class Column:
         return cls(shapes, Separate(), tensors, dtype, device)
 
     @classmethod
-    def flat(cls, values: Tensor, shapes: Int64s, begins: Optional[Int64s] = None) -> "Column":
+    def flat(cls, values: Tensor, shapes: Int64s, begins: Int64s | None = None) -> Column:
         """Samples end to end."""
         return cls(shapes, Flat(begins), (values.reshape(-1),), values.dtype, values.device)
 
@@ -314,12 +321,14 @@ class Column:
         batch_dim: int,
         shapes: Int64s,
         like: Any = None,
-    ) -> "Column":
+    ) -> Column:
         """A tensor for each group that has samples."""
         like = groups[0] if groups else like
         if any((group.dtype, group.device) != (like.dtype, like.device) for group in groups):
             raise ValueError(
-                f"groups are of {', '.join(f'{group.dtype} on {group.device}' for group in groups)}: must be of the same"
+                "groups are of "
+                f"{', '.join(f'{group.dtype} on {group.device}' for group in groups)}: must be of "
+                "the same"
             )
         sizes = np.array(
             [[*group.shape[:batch_dim], *group.shape[batch_dim + 1 :]] for group in groups],
@@ -343,7 +352,7 @@ class Column:
     def __len__(self) -> int:
         return len(self.shapes)
 
-    def _moved(self, layout: Layout, rule: Rule = ZERO) -> "Column":
+    def _moved(self, layout: Layout, rule: Rule = ZERO) -> Column:
         if len(self):
             buffers = _move(self.shapes, self.layout, layout, rule, self.buffers)
         else:
@@ -356,8 +365,10 @@ class Column:
 
     def grouped(
         self, permutation: Int64s, offsets: Int64s, batch_dim: int, rule: Rule = ZERO
-    ) -> "Column":
-        """Samples stacked in groups, each padded to its longest along each dimension; offsets are those of :func:`offsets_without_empty`."""
+    ) -> Column:
+        """Samples stacked in groups, each padded to its longest along each dimension; offsets are
+        those of :func:`offsets_without_empty`.
+        """
         ragged = _Ragged(self.shapes, 1)
         sizes = np.zeros((len(offsets) - 1, self.shapes.shape[1]), np.int64)
         for group, (begin, end) in enumerate(zip(offsets, offsets[1:])):
@@ -372,7 +383,7 @@ class Column:
             )
         return self._moved(Padded(permutation, offsets, sizes, batch_dim), rule)
 
-    def in_one_piece(self) -> "Column":
+    def in_one_piece(self) -> Column:
         """The same samples end to end."""
         return self if isinstance(self.layout, Flat) else self._moved(Flat())
 
@@ -384,7 +395,7 @@ class Column:
             else _split(self.in_one_piece().buffers[0], self.shapes)
         )
 
-    def copied(self, copy: Callable[[Tensor], Tensor]) -> "Column":
+    def copied(self, copy: Callable[[Tensor], Tensor]) -> Column:
         """The same in copies of its tensors, on another device, say."""
         own = self.in_one_piece() if isinstance(self.layout, Separate) else self
         buffers = tuple(map(copy, own.buffers))
@@ -414,8 +425,10 @@ def _split(flat: Tensor, shapes: Int64s) -> Sequence[Tensor]:
 
 def _move(
     shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]
-) -> "tuple[Tensor, ...]":
-    """Samples moved from one layout to another. Gradients go back through it, to a learned value of the rule, too."""
+) -> tuple[Tensor, ...]:
+    """Samples moved from one layout to another. Gradients go back through it, to a learned value of
+    the rule, too.
+    """
     if isinstance(source, Separate) and isinstance(target, Flat):
         return (torch.cat([buffer.ravel() for buffer in buffers]),)
     if _is_transformed():
@@ -436,10 +449,8 @@ def _move(
 
 def _is_transformed() -> bool:
     """Whether tensors may be other than their memory: tangents of forward mode, torch.func."""
-    return (
-        torch.autograd.forward_ad._current_level >= 0
-        or _transforms is not None
-        and _transforms() is not None
+    return torch.autograd.forward_ad._current_level >= 0 or (
+        _transforms is not None and _transforms() is not None
     )
 
 
@@ -447,12 +458,12 @@ class _Move(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(
         ctx: CData, shapes: Int64s, source: Layout, target: Layout, rule: Rule, *buffers: Tensor
-    ) -> "tuple[Tensor, ...]":
+    ) -> tuple[Tensor, ...]:
         ctx.move = shapes, source, target
         return _run(shapes, source, target, rule, buffers)
 
     @staticmethod
-    def backward(ctx: CData, *gradients: Tensor) -> "tuple[Any, ...]":
+    def backward(ctx: CData, *gradients: Tensor) -> tuple[Any, ...]:
         shapes, source, target = ctx.move
         if isinstance(source, Separate):
             back: Any = _split(_move(shapes, target, Flat(), ZERO, gradients)[0], shapes)
@@ -462,8 +473,8 @@ class _Move(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _with_learned_value(
-    shapes: Int64s, target: Padded, rule: Rule, padded: "tuple[Tensor, ...]"
-) -> "tuple[Tensor, ...]":
+    shapes: Int64s, target: Padded, rule: Rule, padded: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
     rank = shapes.shape[1]
     given: Tensor = rule.value
     value = given.reshape(
@@ -486,7 +497,7 @@ def _with_learned_value(
 
 def _run(
     shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]
-) -> "tuple[Tensor, ...]":
+) -> tuple[Tensor, ...]:
     if isinstance(source, Padded):
         for group, buffer in enumerate(buffers):
             if list(buffer.shape) != source.shape(group) or (buffer.dtype, buffer.device) != (
@@ -494,7 +505,8 @@ def _run(
                 buffers[0].device,
             ):
                 raise ValueError(
-                    "groups have changed their shapes, dtypes or devices since the collection was made of them"
+                    "groups have changed their shapes, dtypes or devices since the collection was "
+                    "made of them"
                 )  # whose memory would not be theirs
     if _only_torch or buffers[0].device.type != "cpu":
         return tuple(
@@ -537,7 +549,7 @@ def _run(
     return padded
 
 
-def _source(shapes: Int64s, source: Layout, buffers: Sequence[Tensor]) -> "tuple[_Ragged, Any]":
+def _source(shapes: Int64s, source: Layout, buffers: Sequence[Tensor]) -> tuple[_Ragged, Any]:
     """Where samples lie, and the tensors that lie there."""
     element_size = buffers[0].element_size()
     if isinstance(source, Flat):
@@ -583,8 +595,10 @@ def _source(shapes: Int64s, source: Layout, buffers: Sequence[Tensor]) -> "tuple
 
 def _run_by_torch(
     shapes: Int64s, source: Layout, target: Layout, rule: Rule, buffers: Sequence[Tensor]
-) -> "tuple[Tensor, ...]":
-    """The same by an index: the core moves the numbers of rows as it would move rows, and torch gathers them, on any device, with its own gradients."""
+) -> tuple[Tensor, ...]:
+    """The same by an index: the core moves the numbers of rows as it would move rows, and torch
+    gathers them, on any device, with its own gradients.
+    """
     if isinstance(source, Separate):
         source, buffers = Flat(), (torch.cat([buffer.ravel() for buffer in buffers]),)
     # A row is what the trailing dimensions have that are the same everywhere.
@@ -654,7 +668,9 @@ def _run_by_torch(
 def length_mask(
     lengths: Int64s, shape: Int64s, batch_dim: int = 0, device: Any = None, is_any: bool = False
 ) -> Tensor:
-    """Which places of padded samples are within their lengths, (samples, dimensions); of no lengths all are."""
+    """Which places of padded samples are within their lengths, (samples, dimensions); of no lengths
+    all are.
+    """
     lengths, shape = np.ascontiguousarray(lengths, np.int64), np.ascontiguousarray(shape, np.int64)
     count, dimensions = lengths.shape
     if dimensions == 0:
@@ -678,7 +694,9 @@ def length_mask(
 def mask_like(
     tensor: Tensor, batch_dim: int, dims: Sequence[int], lengths: Int64s, is_any: bool = False
 ) -> Tensor:
-    """A mask of a padded tensor's shape, by the lengths (samples, len(dims)) along some of its dimensions."""
+    """A mask of a padded tensor's shape, by the lengths (samples, len(dims)) along some of its
+    dimensions.
+    """
     shape = [size if at in (batch_dim, *dims) else 1 for at, size in enumerate(tensor.shape)]
     mask = length_mask(
         lengths, np.array([tensor.shape[dim] for dim in dims], np.int64), 0, tensor.device, is_any

@@ -1,4 +1,6 @@
-"""The memory of devices, asked of the framework that the user has loaded, and what counts as running out of it."""
+"""The memory of devices, asked of the framework that the user has loaded, and what counts as
+running out of it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import random
 import re
 import sys
 import threading
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +33,9 @@ _OUT_OF_MEMORY = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means that a device's memory did not suffice: torch's and jax's errors, Python's MemoryError, and
-    :class:`DeviceMemoryError`."""
+    """Whether an exception means that a device's memory did not suffice: torch's and jax's errors,
+    Python's MemoryError, and :class:`DeviceMemoryError`.
+    """
     if isinstance(error, (MemoryError, DeviceMemoryError)):
         return True
     torch = sys.modules.get("torch")
@@ -52,7 +55,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class Device:
-    """A device's memory; the base of a probe of one's own. ``reset``, ``current`` and ``peak`` must be given."""
+    """A device's memory; the base of a probe of one's own. ``reset``, ``current`` and ``peak`` must
+    be given.
+    """
 
     def reset(self) -> None:
         """The peak begins again at what is held now."""
@@ -67,7 +72,9 @@ class Device:
         raise NotImplementedError
 
     def reserved(self) -> tuple[int, int]:
-        """Most bytes that the allocator kept since the last reset, and its largest free block; -1 where not known."""
+        """Most bytes that the allocator kept since the last reset, and its largest free block; -1
+        where not known.
+        """
         return -1, -1
 
     def total(self) -> int:
@@ -108,14 +115,17 @@ def _set_python_rng(state: Any) -> None:
 
 
 class _TorchAccelerator(Device):
-    """A device of torch with a caching allocator: ``torch.cuda``, or ``torch.xpu`` and the like where that torch has them."""
+    """A device of torch with a caching allocator: ``torch.cuda``, or ``torch.xpu`` and the like
+    where that torch has them.
+    """
 
     def __init__(self, torch: Any, kind: str, index: int, total_bytes: int) -> None:
         self.torch, self.index = torch, index
         self.module: Any = getattr(torch, kind, None)
         if self.module is None or not hasattr(self.module, "memory_stats"):
             raise ValueError(
-                f"device = '{kind}:{index}': torch {torch.__version__} has no memory statistics of such devices"
+                f"device = '{kind}:{index}': torch {torch.__version__} has no memory statistics "
+                "of such devices"
             )
         count = self.module.device_count() if self.module.is_available() else 0
         if not 0 <= index < count:
@@ -172,9 +182,11 @@ class _TorchAccelerator(Device):
 
 
 class _TorchProfiledCpu(Device):
-    """Bytes of CPU tensors, as torch's own memory profiler counts them: exact, and in the threads of backward too.
+    """Bytes of CPU tensors, as torch's own memory profiler counts them: exact, and in the threads
+    of backward too.
 
-    The profiler runs as long as the probe is open; while it does, another torch profiler cannot be opened in this thread.
+    The profiler runs as long as the probe is open; while it does, another torch profiler cannot be
+    opened in this thread.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -184,7 +196,7 @@ class _TorchProfiledCpu(Device):
         self.profiler: Any = profiler
         self.held: int = 0
         self.blocks: dict[int, int] = {}
-        self.seen: Optional[int] = None
+        self.seen: int | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -237,7 +249,9 @@ class _TorchProfiledCpu(Device):
 
 
 class _ComponentCpu(Device):
-    """CPU tensors, under a limit where one is given: libsab's LibTorch component, over the torch that is loaded."""
+    """CPU tensors, under a limit where one is given: libsab's LibTorch component, over the torch
+    that is loaded.
+    """
 
     def __init__(self, total_bytes: int) -> None:
         importlib.import_module("torch")  # the one that the component is to find
@@ -280,7 +294,9 @@ class _ComponentCpu(Device):
 
 
 class _Jax(Device):
-    """A device of jax. Its statistics have no reset: a peak is that of the process so far, so measure in ascending order of size."""
+    """A device of jax. Its statistics have no reset: a peak is that of the process so far, so
+    measure in ascending order of size.
+    """
 
     def __init__(self, jax: Any, index: int) -> None:
         devices = jax.local_devices()
@@ -305,7 +321,7 @@ class _Jax(Device):
         return int(self.device.memory_stats().get("bytes_limit", -1))
 
 
-def open_device(name: str, total_bytes: int) -> Optional[Device]:
+def open_device(name: str, total_bytes: int) -> Device | None:
     """The device of a name; None where the library's own probe is meant."""
     found = re.fullmatch(r"([a-z]+)(?::(\d+))?", name)
     if found is None:
@@ -320,7 +336,8 @@ def open_device(name: str, total_bytes: int) -> Optional[Device]:
 
         if total_bytes:
             raise UnsupportedError(
-                f"total_bytes = {total_bytes}: jax takes its limit from XLA_PYTHON_CLIENT_MEM_FRACTION only"
+                f"total_bytes = {total_bytes}: jax takes its limit from "
+                "XLA_PYTHON_CLIENT_MEM_FRACTION only"
             )
         return _Jax(jax, index)
     if kind == "cpu" and index != 0:
@@ -329,7 +346,8 @@ def open_device(name: str, total_bytes: int) -> Optional[Device]:
 
     if kind != "cpu":
         return _TorchAccelerator(torch, kind, index, total_bytes)
-    # The component sees the same at a fraction of the profiler's cost; where it is not named, nothing must be built to measure.
+    # The component sees the same at a fraction of the profiler's cost; where it is not named,
+    # nothing must be built to measure.
     return (
         _ComponentCpu(total_bytes)
         if total_bytes or os.environ.get("SAB_TORCH_LIBRARY")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Literal, NamedTuple, Optional, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,8 @@ _METHODS = {
 class Thresholds(NamedTuple):
     """What :func:`find_thresholds` found, and what the groups cost, each being one batch.
 
-    The last five count how searches of ``method="randomised"`` ended: with groups of the same cost, in circles, by ``tolerate``, at the shortest or longest
-    length, beside another threshold.
+    The last five count how searches of ``method="randomised"`` ended: with groups of the same cost,
+    in circles, by ``tolerate``, at the shortest or longest length, beside another threshold.
     """
 
     thresholds: npt.NDArray[np.float64]
@@ -46,23 +47,28 @@ def find_thresholds(
     method: ThresholdMethod = "least_total",
     cost_per_sample: bool = False,
     num_trials: int = 100,
-    tolerate: Optional[int] = None,
+    tolerate: int | None = None,
     seed: int = 0,
-    starts: Optional[npt.ArrayLike] = None,
-    progress: "bool | Progress | None" = None,
+    starts: npt.ArrayLike | None = None,
+    progress: bool | Progress | None = None,
 ) -> Thresholds:
-    """Finds ``k`` lengths that cut a data set into ``k + 1`` groups: up to the first, above it up to the second, ..., above the last.
+    """Finds ``k`` lengths that cut a data set into ``k + 1`` groups: up to the first, above it up
+    to the second, ..., above the last.
 
     Args:
         lengths: anything that :class:`sab.Sizes` takes.
         k: number of thresholds, below the number of distinct lengths.
         cost: what a group costs, of its count and its longest length: as for :func:`sab.plan`.
-        method: ``"least_total"``: the groups that cost least in sum, exactly; ``"least_worst"``: those whose costliest costs least, exactly;
-            ``"randomised"``: groups of about the same cost, by asym's greedy search from random places.
-        cost_per_sample: a group costs ``count * cost(1, longest)``; a function is then called once for each distinct length only.
-        num_trials, tolerate: of ``"randomised"``: searches, and how many steps of each need not make the largest difference between neighbours smaller (by default twice the
-            number of distinct lengths).
-        seed: of ``"randomised"``: searches begin at ``random.Random(seed).sample(range(distinct lengths), k)``.
+        method: ``"least_total"``: the groups that cost least in sum, exactly; ``"least_worst"``:
+            those whose costliest costs least, exactly; ``"randomised"``: groups of about the same
+            cost, by asym's greedy search from random places.
+        cost_per_sample: a group costs ``count * cost(1, longest)``; a function is then called once
+            for each distinct length only.
+        num_trials, tolerate: of ``"randomised"``: searches, and how many steps of each need not
+            make the largest difference between neighbours smaller (by default twice the number of
+            distinct lengths).
+        seed: of ``"randomised"``: searches begin at ``random.Random(seed).sample(range(distinct
+            lengths), k)``.
         starts: instead, an array of ``num_trials`` rows of ``k`` numbers of distinct lengths.
         progress: True for a bar, or ``progress(done, total)``.
 
@@ -87,7 +93,8 @@ def find_thresholds(
         rows: npt.NDArray[Any] = np.asarray(starts)
         if rows.shape != (num_trials, k) or rows.dtype.kind not in "iu" or (rows < 0).any():
             raise ValueError(
-                f"starts has shape {rows.shape} and dtype {rows.dtype}: must be ({num_trials}, {k}) whole numbers of at least 0"
+                f"starts has shape {rows.shape} and dtype {rows.dtype}: must be ({num_trials}, "
+                f"{k}) whole numbers of at least 0"
             )
         rows = np.ascontiguousarray(rows, np.uint64)
         keep.append(rows)
@@ -109,14 +116,19 @@ def find_thresholds(
 
 
 class Grouping:
-    """Samples in groups: the order that takes them group by group, and the way back. Made by one of the class methods; picklable; iterating gives the indices of each group.
+    """Samples in groups: the order that takes them group by group, and the way back. Made by one of
+    the class methods; picklable; iterating gives the indices of each group.
 
     Attributes:
-        offsets: int64, one more than there are groups: group ``g`` stands at the places ``offsets[g]`` to below ``offsets[g + 1]``.
-        permutation: int64, the sample at each place: ``values[grouping.permutation]`` has them group by group.
-        inverse: int64, the place of each sample: ``grouped[grouping.inverse]`` puts them back in order.
+        offsets: int64, one more than there are groups: group ``g`` stands at the places
+            ``offsets[g]`` to below ``offsets[g + 1]``.
+        permutation: int64, the sample at each place: ``values[grouping.permutation]`` has them
+            group by group.
+        inverse: int64, the place of each sample: ``grouped[grouping.inverse]`` puts them back in
+            order.
         group_of: int64, the group of each sample.
-        intervals: int64 of shape (groups, dimensions): between which thresholds each group lies; no columns where the groups were given.
+        intervals: int64 of shape (groups, dimensions): between which thresholds each group lies; no
+            columns where the groups were given.
 
     >>> import sab
     >>> grouping = sab.Grouping.by_thresholds(([16, 1, 5, 64], [4, 16]))
@@ -138,7 +150,7 @@ class Grouping:
         )
 
     @classmethod
-    def _made(cls, status: int, handle: CData) -> "Grouping":
+    def _made(cls, status: int, handle: CData) -> Grouping:
         check(status)
         owned = ffi.gc(handle[0], lib.sab_grouping_free)
         groups = new_struct("sab_groups")
@@ -163,10 +175,12 @@ class Grouping:
         return made
 
     @classmethod
-    def by_thresholds(cls, *dimensions: "tuple[SizesLike, npt.ArrayLike]") -> "Grouping":
-        """Groups by one or several lengths, each a pair of what :class:`sab.Sizes` takes and thresholds: up to the first, above it up to the second, ..., above the last.
+    def by_thresholds(cls, *dimensions: tuple[SizesLike, npt.ArrayLike]) -> Grouping:
+        """Groups by one or several lengths, each a pair of what :class:`sab.Sizes` takes and
+        thresholds: up to the first, above it up to the second, ..., above the last.
 
-        Samples in the same interval of every dimension are a group; there are no empty ones; the first dimension counts most for their order.
+        Samples in the same interval of every dimension are a group; there are no empty ones; the
+        first dimension counts most for their order.
         """
         if not dimensions:
             raise ValueError(
@@ -189,14 +203,16 @@ class Grouping:
         return cls._made(lib.sab_grouping_thresholds_new(given, len(dimensions), handle), handle)
 
     @classmethod
-    def uni(cls, samples: int) -> "Grouping":
+    def uni(cls, samples: int) -> Grouping:
         """All samples in one group."""
         handle = ffi.new("sab_grouping **")
         return cls._made(lib.sab_grouping_uni_new(whole("samples", samples), handle), handle)
 
     @classmethod
-    def predefined(cls, group_of: npt.ArrayLike, groups: Optional[int] = None) -> "Grouping":
-        """Groups given as the number of each sample's group, below ``groups``: by default one more than the largest."""
+    def predefined(cls, group_of: npt.ArrayLike, groups: int | None = None) -> Grouping:
+        """Groups given as the number of each sample's group, below ``groups``: by default one more
+        than the largest.
+        """
         numbers = _whole_numbers("group_of", group_of, np.int64)
         groups = (
             (int(numbers.max()) + 1 if numbers.size else 0)
@@ -212,8 +228,10 @@ class Grouping:
         )
 
     @classmethod
-    def partition(cls, parts: Sequence[npt.ArrayLike]) -> "Grouping":
-        """Groups given as the samples of each, in an order that is kept; each sample exactly once."""
+    def partition(cls, parts: Sequence[npt.ArrayLike]) -> Grouping:
+        """Groups given as the samples of each, in an order that is kept; each sample exactly
+        once.
+        """
         arrays = [_whole_numbers("parts", part, np.int64) for part in parts]
         counts = np.array([array.size for array in arrays], np.uint64)
         indices = np.concatenate(arrays) if arrays else np.empty(0, np.int64)
@@ -227,7 +245,7 @@ class Grouping:
         return cls._made(status, handle)
 
     @classmethod
-    def consecutive(cls, counts: npt.ArrayLike) -> "Grouping":
+    def consecutive(cls, counts: npt.ArrayLike) -> Grouping:
         """Groups of consecutive samples, so many in each."""
         numbers = _whole_numbers("counts", counts, np.uint64)
         handle = ffi.new("sab_grouping **")
@@ -238,18 +256,23 @@ class Grouping:
             handle,
         )
 
-    def pad(self, samples: Any, *, padding: Any = 0, batch_dim: int = 0) -> "list[Any]":
-        """Tensors of samples stacked group by group, padded at the end of each dimension to the longest of the group; groups without samples are left out. Needs torch.
+    def pad(self, samples: Any, *, padding: Any = 0, batch_dim: int = 0) -> list[Any]:
+        """Tensors of samples stacked group by group, padded at the end of each dimension to the
+        longest of the group; groups without samples are left out. Needs torch.
 
         Args:
-            samples: a list of tensors, one for each sample, on any device; a nested tensor; or a :class:`sab.Jagged` of values and offsets.
-            padding: what stands where samples do not reach: a number, a tensor of one, or ``"repeat"``: along each dimension the sample's last element.
+            samples: a list of tensors, one for each sample, on any device; a nested tensor; or a
+                :class:`sab.Jagged` of values and offsets.
+            padding: what stands where samples do not reach: a number, a tensor of one, or
+                ``"repeat"``: along each dimension the sample's last element.
             batch_dim: where the dimension of samples stands in the stacked tensors.
 
-        Gradients go through it. Samples of several tensors, whose dimensions mean something: :class:`sab.Collection`.
+        Gradients go through it. Samples of several tensors, whose dimensions mean something:
+        :class:`sab.Collection`.
 
         Raises:
-            ValueError: there are more or fewer samples than in the grouping, or their dtypes, devices or numbers of dimensions differ.
+            ValueError: there are more or fewer samples than in the grouping, or their dtypes,
+                devices or numbers of dimensions differ.
 
         >>> import sab, torch
         >>> grouping = sab.Grouping.by_thresholds(([3, 1, 2], [2]))
@@ -263,8 +286,10 @@ class Grouping:
             self.permutation, self.offsets, samples, padding=padding, batch_dim=batch_dim
         )
 
-    def masks(self, *lengths: Any, device: Any = None) -> "list[Any]":
-        """For each group which places of padded samples are their own: bool tensors of shape (samples, longest, ...), with a dimension for each of ``lengths``, which are arrays of whole numbers. Needs torch.
+    def masks(self, *lengths: Any, device: Any = None) -> list[Any]:
+        """For each group which places of padded samples are their own: bool tensors of shape
+        (samples, longest, ...), with a dimension for each of ``lengths``, which are arrays of whole
+        numbers. Needs torch.
 
         Raises:
             ValueError: lengths are not one whole number for each sample.
@@ -288,14 +313,17 @@ class Grouping:
             if indices.size
         ]
 
-    def join(self, outputs: "Sequence[Any]") -> Any:
-        """What a module made of each group, put back in the samples' original order. Needs torch; gradients go through it.
+    def join(self, outputs: Sequence[Any]) -> Any:
+        """What a module made of each group, put back in the samples' original order. Needs torch;
+        gradients go through it.
 
         Args:
-            outputs: for each group with samples a tensor whose first dimension is its samples, or dictionaries, tuples and lists of such.
+            outputs: for each group with samples a tensor whose first dimension is its samples, or
+                dictionaries, tuples and lists of such.
 
         Raises:
-            ValueError: there are more or fewer outputs than groups, or one has another shape than it must.
+            ValueError: there are more or fewer outputs than groups, or one has another shape than
+                it must.
 
         >>> import sab, torch
         >>> grouping = sab.Grouping.by_thresholds(([3, 1, 2], [2]))
@@ -320,9 +348,10 @@ class Grouping:
 
 def _whole_numbers(name: str, values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
     array: npt.NDArray[Any] = np.asarray(values)
-    if array.ndim != 1 or array.size and array.dtype.kind not in "iu":
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
-            f"{name} has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers in one dimension"
+            f"{name} has dtype {array.dtype} and {array.ndim} dimensions: must be whole numbers "
+            "in one dimension"
         )
     if array.size and dtype is np.uint64 and array.min() < 0:
         raise ValueError(f"{name} holds {array.min()}: must be at least 0")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import Any, Callable, Generator, Literal, NamedTuple, Optional, Sequence
+from collections.abc import Generator, Sequence
+from typing import Any, Callable, Literal, NamedTuple
 
 from sab._arguments import whole
 from sab._batch import Batch, new_batch
@@ -40,19 +41,22 @@ class MemoryGuardInfo(NamedTuple):
 
 
 class MemoryGuard:
-    """Keeps a run within its memory: watches the peaks of real steps, lowers the sampler's budget before a creeping run fails, and survives an
-    out-of-memory error in a step by splitting its batch. Each lowering is logged.
+    """Keeps a run within its memory: watches the peaks of real steps, lowers the sampler's budget
+    before a creeping run fails, and survives an out-of-memory error in a step by splitting its
+    batch. Each lowering is logged.
 
     Args:
-        sampler: of a plan whose cost is no callable. Batches that a loader has fetched already keep their size.
+        sampler: of a plan whose cost is no callable. Batches that a loader has fetched already keep
+            their size.
         device: see :class:`Probe`.
         limit: bytes that peaks are to stay under; the device's total by default.
         interval: judged every so many steps, the same on all ranks.
         window: by the last so many steps.
-        reduce: where ranks train together: ``"torch"``, or a function from a list of int to the least over the ranks.
+        reduce: where ranks train together: ``"torch"``, or a function from a list of int to the
+            least over the ranks.
     """
 
-    def __reduce__(self) -> "tuple[object, ...]":
+    def __reduce__(self) -> tuple[object, ...]:
         raise unpicklable(
             self, "make it in the process that trains; the sampler's state_dict() has its budget"
         )
@@ -62,14 +66,15 @@ class MemoryGuard:
         sampler: RandomAccessSampler,
         device: DeviceLike = "cuda",
         *,
-        limit: Optional[int] = None,
+        limit: int | None = None,
         interval: int = 16,
         window: int = 64,
-        reduce: 'Literal["torch"] | Reduce | None' = None,
+        reduce: Literal["torch"] | Reduce | None = None,
     ) -> None:
         if not isinstance(sampler, RandomAccessSampler):
             raise TypeError(
-                f"sampler is a {type(sampler).__name__}: must be a BucketSampler or SequentialSampler"
+                f"sampler is a {type(sampler).__name__}: must be a BucketSampler or "
+                "SequentialSampler"
             )
         self._sampler = sampler
         self._owns_probe = not isinstance(device, Probe)
@@ -90,7 +95,7 @@ class MemoryGuard:
         self._handle = ffi.gc(handle[0], lib.sab_memory_guard_free)
         self._watched = sampler._handle  # which the guard goes on using when the sampler is closed
 
-    def _shape(self, batch: "Batch | tuple[int, float]") -> CData:
+    def _shape(self, batch: Batch | tuple[int, float]) -> CData:
         shape = new_batch()
         if isinstance(batch, Batch):
             shape.count, shape.padded_length = batch.count, batch.padded_length
@@ -113,7 +118,8 @@ class MemoryGuard:
         info = self.info
         if info.budget != before:
             log.warning(
-                "memory is scarcer than planned: the budget of the batches to come is lowered from %.6g to %.6g after step %d (largest peak %d bytes)",
+                "memory is scarcer than planned: the budget of the batches to come is lowered "
+                "from %.6g to %.6g after step %d (largest peak %d bytes)",
                 before,
                 info.budget,
                 info.steps,
@@ -122,13 +128,14 @@ class MemoryGuard:
 
     def step(
         self,
-        batch: "Batch | tuple[int, float]",
+        batch: Batch | tuple[int, float],
         chunk: Callable[[int, int, float], Any],
         *,
-        begin: Optional[Callable[[], Any]] = None,
-        weights: Optional[Sequence[float]] = None,
+        begin: Callable[[], Any] | None = None,
+        weights: Sequence[float] | None = None,
     ) -> None:
-        """Runs a step: ``chunk(0, count, 1.0)``, or, when that runs out of memory, in halves; see :func:`chunked_step`.
+        """Runs a step: ``chunk(0, count, 1.0)``, or, when that runs out of memory, in halves; see
+        :func:`chunked_step`.
 
         Args:
             batch: from ``sampler.batches()``, or (count, padded length).
@@ -151,9 +158,11 @@ class MemoryGuard:
             )
 
     @contextlib.contextmanager
-    def watch(self, batch: "Batch | tuple[int, float]") -> Generator[None, None, None]:
-        """For loops that run their own step: ``with guard.watch(batch): ...``. An out-of-memory error is noted and comes out; a step that fails
-        otherwise is counted, since other ranks may count it too, and nothing else is made of it."""
+    def watch(self, batch: Batch | tuple[int, float]) -> Generator[None, None, None]:
+        """For loops that run their own step: ``with guard.watch(batch): ...``. An out-of-memory
+        error is noted and comes out; a step that fails otherwise is counted, since other ranks may
+        count it too, and nothing else is made of it.
+        """
         shape = self._shape(batch)
         self._probe._check(lib.sab_memory_guard_begin(self._handle))
         try:
@@ -192,7 +201,7 @@ class MemoryGuard:
         if self._owns_probe:
             self._probe.close()
 
-    def __enter__(self) -> "MemoryGuard":
+    def __enter__(self) -> MemoryGuard:
         return self
 
     def __exit__(self, *exception: object) -> None:

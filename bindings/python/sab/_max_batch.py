@@ -7,7 +7,8 @@ import gc
 import inspect
 import logging
 import sys
-from typing import Any, Callable, Literal, NamedTuple, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Callable, Literal, NamedTuple
 
 import numpy as np
 
@@ -52,31 +53,36 @@ def find_max_batch(
     trial: Callable[..., Any],
     device: DeviceLike = "cuda",
     *,
-    lengths: Optional[Sequence[float]] = None,
+    lengths: Sequence[float] | None = None,
     search: Search = "predict",
     maximum: int = 100_000,
-    budget: Optional[int] = None,
-    rounding: 'Literal["power_of_two"] | int | None' = None,
-    reduce: 'Literal["torch"] | Reduce | None' = None,
-    progress: "bool | Progress | None" = None,
+    budget: int | None = None,
+    rounding: Literal["power_of_two"] | int | None = None,
+    reduce: Literal["torch"] | Reduce | None = None,
+    progress: bool | Progress | None = None,
 ) -> MaxBatch:
     """Finds the largest batch whose step fits the device.
 
-    The random generators are as before when it returns; model and optimizer are the caller's to put back.
+    The random generators are as before when it returns; model and optimizer are the caller's to put
+    back.
 
     Args:
-        trial: runs one training step: ``trial(count)``, or ``trial(count, length)`` when lengths are given.
+        trial: runs one training step: ``trial(count)``, or ``trial(count, length)`` when lengths
+            are given.
         device: see :class:`Probe`.
         lengths: find a batch size for each of these padded lengths; the longest is tried first.
-        search: ``"predict"`` (without running out), ``"difference"`` (memory(2) - memory(1)), ``"binary"`` or ``"halve"`` (by running out).
+        search: ``"predict"`` (without running out), ``"difference"`` (memory(2) - memory(1)),
+            ``"binary"`` or ``"halve"`` (by running out).
         maximum: never larger.
         budget: peaks must not be larger; the device's total by default.
         rounding: ``"power_of_two"``, or a number to be a multiple of.
-        reduce: where ranks train together: ``"torch"`` for torch.distributed, or a function from a list of int to the least over the ranks.
+        reduce: where ranks train together: ``"torch"`` for torch.distributed, or a function from a
+            list of int to the least over the ranks.
         progress: True for a bar, or ``progress(done, total)``.
 
     Raises:
-        DeviceMemoryError: not even one sample fits. Whatever ``trial`` raises, but for running out of memory.
+        DeviceMemoryError: not even one sample fits. Whatever ``trial`` raises, but for running out
+            of memory.
     """
     calls = Work(
         progress,
@@ -129,19 +135,21 @@ def _without_length(trial: Callable[[int], Any]) -> Callable[[int, float], Any]:
 
 
 def find_executable_batch_size(
-    function: Optional[Callable[..., Any]] = None,
+    function: Callable[..., Any] | None = None,
     starting_batch_size: int = 128,
     *,
-    reduce_batch_size_fn: Optional[Callable[..., int]] = None,
+    reduce_batch_size_fn: Callable[..., int] | None = None,
 ) -> Any:
-    """Decorator: calls the function with a batch size as first argument, and again with a smaller one whenever it runs out of memory.
+    """Decorator: calls the function with a batch size as first argument, and again with a smaller
+    one whenever it runs out of memory.
 
-    As accelerate's. The batch size found is kept for the next call. The tensors of a failed try are let go before the next; each lowering is
-    logged.
+    As accelerate's. The batch size found is kept for the next call. The tensors of a failed try are
+    let go before the next; each lowering is logged.
 
     Args:
         starting_batch_size: of the first call.
-        reduce_batch_size_fn: the next batch size, from the one that failed (or from nothing, as accelerate's); nine tenths by default.
+        reduce_batch_size_fn: the next batch size, from the one that failed (or from nothing, as
+            accelerate's); nine tenths by default.
 
     Raises:
         DeviceMemoryError: a batch size of 1 does not fit.
@@ -171,7 +179,8 @@ def find_executable_batch_size(
         nonlocal batch_size
         if most_arguments is not None and len(arguments) + 1 > most_arguments:
             raise TypeError(
-                f"{function.__name__}() is given its batch size, as first argument, by find_executable_batch_size: leave it out of the call"
+                f"{function.__name__}() is given its batch size, as first argument, by "
+                "find_executable_batch_size: leave it out of the call"
             )
         while batch_size >= 1:
             try:
@@ -210,10 +219,10 @@ def _release_caches() -> None:
 
 def step_options(
     calls: Work,
-    begin: Optional[Callable[[], Any]],
-    weights: Optional[Sequence[float]],
+    begin: Callable[[], Any] | None,
+    weights: Sequence[float] | None,
     count: int,
-    chunk_size: Optional[int],
+    chunk_size: int | None,
 ) -> tuple[CData, object]:
     """The options of a chunked step, and what they point to."""
     options = new_options("sab_chunked_step_options")
@@ -226,7 +235,8 @@ def step_options(
         array = one_dimension("weights", weights, np.float64)
         if array.shape != (count,):
             raise ValueError(
-                f"weights has shape {array.shape}: must have one number for each of the {count} samples"
+                f"weights has shape {array.shape}: must have one number for each of the {count} "
+                "samples"
             )
         options.sample_weights = ffi.cast("double *", array.ctypes.data)
     return options, array
@@ -237,14 +247,16 @@ def chunked_step(
     count: int,
     device: DeviceLike = "cuda",
     *,
-    begin: Optional[Callable[[], Any]] = None,
-    weights: Optional[Sequence[float]] = None,
-    chunk_size: Optional[int] = None,
+    begin: Callable[[], Any] | None = None,
+    weights: Sequence[float] | None = None,
+    chunk_size: int | None = None,
 ) -> int:
-    """Runs forward and backward of a batch in parts that fit: halves them until none runs out of memory, each time from the same random state.
+    """Runs forward and backward of a batch in parts that fit: halves them until none runs out of
+    memory, each time from the same random state.
 
     Args:
-        chunk: ``chunk(first, count, weight)`` runs the samples from ``first`` on, their mean loss times ``weight``; gradients add up.
+        chunk: ``chunk(first, count, weight)`` runs the samples from ``first`` on, their mean loss
+            times ``weight``; gradients add up.
         count: samples in the batch.
         device: see :class:`Probe`.
         begin: before each try, such as ``optimizer.zero_grad``.
@@ -275,7 +287,8 @@ def grow_batch(
     current: int,
     maximum: int,
 ) -> int:
-    """The batch size of an epoch: ``current`` plus what the function of (epoch, current) says, unless that is more than ``maximum``.
+    """The batch size of an epoch: ``current`` plus what the function of (epoch, current) says,
+    unless that is more than ``maximum``.
 
     >>> grow_batch(lambda epoch, size: 32 if epoch in (2, 4) else 0, 2, current=64, maximum=100)
     96
@@ -297,7 +310,9 @@ def grow_batch(
 
 
 def grow_linear(epoch: int, *, start: int, amount: int, period: int, maximum: int) -> int:
-    """The batch size of an epoch that grows by ``amount`` every ``period`` epochs, up to ``maximum``."""
+    """The batch size of an epoch that grows by ``amount`` every ``period`` epochs, up to
+    ``maximum``.
+    """
     size = ffi.new("uint64_t *")
     check(
         lib.sab_grow_linear(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Literal, NamedTuple, Optional
+from typing import Any, Callable, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,14 @@ def measurement_points(
     longest: float,
     *,
     max_count: int,
-    points: Optional[int] = None,
-    max_padded_total: Optional[float] = None,
+    points: int | None = None,
+    max_padded_total: float | None = None,
     degree: int = 2,
-    model: "Optional[MemoryModel]" = None,
-    budget: Optional[float] = None,
+    model: MemoryModel | None = None,
+    budget: float | None = None,
 ) -> list[tuple[int, float]]:
-    """Which (count, length) to measure for a :class:`MemoryModel` of batches, in ascending order of count * length.
+    """Which (count, length) to measure for a :class:`MemoryModel` of batches, in ascending order of
+    count * length.
 
     The D-optimal choice, made greedily on a grid: few steps suffice.
 
@@ -46,9 +47,11 @@ def measurement_points(
         shortest, longest: range of padded lengths.
         max_count: most samples in a batch.
         points: how many; twice as many as the model has terms by default.
-        max_padded_total: no point has a larger count * length; 4 * longest by default, so that none runs out of memory.
+        max_padded_total: no point has a larger count * length; 4 * longest by default, so that none
+            runs out of memory.
         degree: of the model.
-        model, budget: with a first model, only points that it predicts to take a third to nine tenths of ``budget`` bytes.
+        model, budget: with a first model, only points that it predicts to take a third to nine
+            tenths of ``budget`` bytes.
     """
     points = whole("points", (12 if degree == 2 else 6) if points is None else points, 1)
     if points > 1000:
@@ -89,13 +92,14 @@ class MemoryModelInfo(NamedTuple):
 
 
 class MemoryModel(Saved, kind="sab_memory_model"):
-    """Predicts the peak of a batch. Immutable, picklable; the cost of a plan: ``sab.plan(sizes, cost=model, budget=bytes)``.
+    """Predicts the peak of a batch. Immutable, picklable; the cost of a plan: ``sab.plan(sizes,
+    cost=model, budget=bytes)``.
 
     ``measured`` has the :class:`Peaks` that :meth:`learn` fitted it to; None for other models.
     """
 
     def __init__(self, handle: CData) -> None:
-        self.measured: Optional[Peaks] = None
+        self.measured: Peaks | None = None
         self._handle = ffi.gc(handle, lib.sab_memory_model_free)
         info = new_struct("sab_memory_model_info")
         check(lib.sab_memory_model_get_info(self._handle, info))
@@ -111,19 +115,21 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         degree: int = 2,
         coverage: float = 0.95,
         select_terms: bool = True,
-    ) -> "MemoryModel":
+    ) -> MemoryModel:
         """Fits a model to measurements, such as ``features`` and ``peaks`` of :func:`collect_peak`.
 
         Args:
             features: a row of numbers for each measurement; for ``"batch"`` (count, padded length).
             peaks: bytes.
-            kind: ``"batch"`` (count, count * length, count * length**2, length, length**2; falls with neither) or ``"polynomial"`` of any features.
+            kind: ``"batch"`` (count, count * length, count * length**2, length, length**2; falls
+                with neither) or ``"polynomial"`` of any features.
             degree: 1 or 2.
             coverage: share of unseen batches that should stay under :meth:`predict_upper`.
             select_terms: leave out terms that do not pay.
 
         Raises:
-            ValueError: too few measurements, or such that cannot tell the terms apart: the message says what to measure next.
+            ValueError: too few measurements, or such that cannot tell the terms apart: the message
+                says what to measure next.
 
         >>> rows = [(n, l) for n in (1, 2, 4, 8) for l in (10, 50, 100)]
         >>> model = MemoryModel.fit(rows, [1e6 + 300 * n * l for n, l in rows])
@@ -140,7 +146,8 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         bytes_ = np.ascontiguousarray(peaks, np.float64)
         if bytes_.shape != (len(rows),):
             raise ValueError(
-                f"peaks has shape {bytes_.shape}: must have one number for each of the {len(rows)} rows of features"
+                f"peaks has shape {bytes_.shape}: must have one number for each of the "
+                f"{len(rows)} rows of features"
             )
         options = new_options("sab_memory_model_options")
         options.kind = one_of("kind", kind, _KINDS)
@@ -164,16 +171,17 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         *,
         shortest: float,
         longest: float,
-        budget: Optional[int] = None,
+        budget: int | None = None,
         max_count: int = 1 << 20,
         points: int = 12,
         degree: int = 2,
         coverage: float = 0.9,
-        cleanup: Optional[Callable[[], Any]] = None,
-        progress: "bool | Progress | None" = None,
-    ) -> "MemoryModel":
-        """Finds out what batches need: runs ``step(count, length)`` on ``points`` small batches, fits a first model, runs it on ``points`` more that this
-        model predicts to take a third to nine tenths of the budget, and fits the model to those.
+        cleanup: Callable[[], Any] | None = None,
+        progress: bool | Progress | None = None,
+    ) -> MemoryModel:
+        """Finds out what batches need: runs ``step(count, length)`` on ``points`` small batches,
+        fits a first model, runs it on ``points`` more that this model predicts to take a third to
+        nine tenths of the budget, and fits the model to those.
 
         Args:
             step: runs a training step on a batch of ``count`` samples of padded length ``length``.
@@ -193,13 +201,15 @@ class MemoryModel(Saved, kind="sab_memory_model"):
 
             return collect_peak(work, where, probe, cleanup=cleanup, progress=progress)
 
-        def needs(measured: Peaks) -> "npt.NDArray[np.int64]":
-            # What the allocator must have, where it says so: allocated bytes alone leave out what lies between blocks.
+        def needs(measured: Peaks) -> npt.NDArray[np.int64]:
+            # What the allocator must have, where it says so: allocated bytes alone leave out what
+            # lies between blocks.
             return np.maximum(measured.peaks, measured.reserved_peaks)
 
         if shortest == longest:
             raise ValueError(
-                f"shortest = longest = {longest}: a model is of batches of different lengths; of one length find_max_batch() says all"
+                f"shortest = longest = {longest}: a model is of batches of different lengths; of "
+                "one length find_max_batch() says all"
             )
         with probe_of(device) as probe:
             limit = probe.stats().total if budget is None else whole("budget", budget, 1)
@@ -210,7 +220,8 @@ class MemoryModel(Saved, kind="sab_memory_model"):
             # First what a framework makes once, such as the state of an optimizer.
             if measure([(1, shortest)]).out_of_memory:
                 raise DeviceMemoryError(
-                    f"out of memory: not enough even for a batch of one: a sample of length {shortest:g} does not fit"
+                    "out of memory: not enough even for a batch of one: a sample of length "
+                    f"{shortest:g} does not fit"
                 )
             small = measure(
                 measurement_points(
@@ -237,7 +248,8 @@ class MemoryModel(Saved, kind="sab_memory_model"):
         rows = np.ascontiguousarray(features, np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.info.feature_count:
             raise ValueError(
-                f"features has shape {rows.shape}: must have rows of {self.info.feature_count} numbers"
+                f"features has shape {rows.shape}: must have rows of {self.info.feature_count} "
+                "numbers"
             )
         made = np.empty(len(rows))
         room = [ffi.NULL, ffi.NULL]
@@ -292,4 +304,7 @@ class MemoryModel(Saved, kind="sab_memory_model"):
                 if power
             ]
             parts.append(" * ".join([f"{coefficient:,.4g}", *factors]))
-        return f"{' + '.join(parts)} bytes, {100 * self.info.margin:.2f} % margin for {100 * self.info.coverage:.0f} % of batches"
+        return (
+            f"{' + '.join(parts)} bytes, {100 * self.info.margin:.2f} % margin for "
+            f"{100 * self.info.coverage:.0f} % of batches"
+        )

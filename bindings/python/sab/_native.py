@@ -6,7 +6,8 @@ import os
 import sys
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from sab._sab import ffi, lib
 
@@ -17,14 +18,14 @@ else:
 
 __all__ = [
     "CData",
+    "Calls",
     "Cancelled",
+    "DeviceMemoryError",
     "Error",
     "FormatError",
     "MismatchError",
     "SkippedWarning",
     "UnsupportedError",
-    "Calls",
-    "DeviceMemoryError",
     "check",
     "ffi",
     "keep_exception",
@@ -78,20 +79,22 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
 
 
 class Calls:
-    """The Python functions that one call of the library may run, and the exception that one of them raised.
+    """The Python functions that one call of the library may run, and the exception that one of them
+    raised.
 
-    The library sees `handle`. An exception ends the library's call with a code; check() raises it again, with its traceback.
+    The library sees `handle`. An exception ends the library's call with a code; check() raises it
+    again, with its traceback.
     """
 
     def __init__(
         self,
-        size: Optional[Callable[[int], float]] = None,
-        cost: Optional[Callable[[int, float], float]] = None,
-        source: Optional[Callable[[int, int], Optional[tuple[int, float]]]] = None,
-        progress: "bool | Progress | None" = None,
+        size: Callable[[int], float] | None = None,
+        cost: Callable[[int, float], float] | None = None,
+        source: Callable[[int, int], tuple[int, float] | None] | None = None,
+        progress: bool | Progress | None = None,
         what: str = "",
-        gather: Optional[Callable[[bytes], Sequence[bytes]]] = None,
-        load: Optional[Callable[[], Any]] = None,
+        gather: Callable[[bytes], Sequence[bytes]] | None = None,
+        load: Callable[[], Any] | None = None,
     ) -> None:
         self.size, self.cost, self.source, self.gather, self.load = size, cost, source, gather, load
         self.made: Any = None  # what a load gave, until the call is over
@@ -99,8 +102,9 @@ class Calls:
             raise TypeError(f"progress = {progress!r}: must be True, False, None or a function")
         self.bar = _bar(what) if progress is True else None
         self.progress = progress if callable(progress) else self.bar
-        self.exception: Optional[BaseException] = None
-        # Weak, so that the functions, and with them the tensors of a step, go when the call is over and not when garbage is collected.
+        self.exception: BaseException | None = None
+        # Weak, so that the functions, and with them the tensors of a step, go when the call is over
+        # and not when garbage is collected.
         self.handle = ffi.new_handle(weakref.proxy(self))
 
     def keep(self, exception: BaseException) -> None:
@@ -118,8 +122,8 @@ class Calls:
 
 
 def keep_exception(kind: Any, exception: BaseException, traceback: Any) -> None:
-    # Called by cffi for whatever a callback raises. A try statement inside the callbacks would miss Ctrl-C in their first instant, which is
-    # where Python delivers it after a long stretch of C.
+    # Called by cffi for whatever a callback raises. A try statement inside the callbacks would miss
+    # Ctrl-C in their first instant, which is where Python delivers it after a long stretch of C.
     ffi.from_handle(traceback.tb_frame.f_locals["ctx"]).keep(exception)
 
 
@@ -150,7 +154,8 @@ def sab_py_all_gather(ctx: CData, mine: CData, size: int, all_ranks: CData) -> i
     for rank, given in enumerate(gathered):
         if len(given) != size:
             raise ValueError(
-                f"gather: rank {rank} gave {len(given)} bytes, this one {size}: they do not call the same"
+                f"gather: rank {rank} gave {len(given)} bytes, this one {size}: they do not call "
+                "the same"
             )
     ffi.memmove(all_ranks, b"".join(gathered), size * len(gathered))
     return 0
@@ -158,17 +163,20 @@ def sab_py_all_gather(ctx: CData, mine: CData, size: int, all_ranks: CData) -> i
 
 @ffi.def_extern(error=-1, onerror=keep_exception)
 def sab_py_progress(ctx: CData, done: int, total: int) -> int:
-    # Also without a progress function this is where Ctrl-C comes through: running Python lets its signal handlers run.
+    # Also without a progress function this is where Ctrl-C comes through: running Python lets its
+    # signal handlers run.
     progress = ffi.from_handle(ctx).progress
     return 1 if progress is not None and progress(done, total) is False else 0
 
 
 def unpicklable(value: Any, instead: str) -> TypeError:
-    """The error of a `__reduce__`, which pickle and copy call, of what exists in this process only."""
+    """The error of a `__reduce__`, which pickle and copy call, of what exists in this process
+    only.
+    """
     return TypeError(f"sab.{type(value).__name__} cannot be pickled or deep-copied: {instead}")
 
 
-def path_bytes(path: "str | os.PathLike[str]", name: str = "path") -> bytes:
+def path_bytes(path: str | os.PathLike[str], name: str = "path") -> bytes:
     """A file name, or a text with one in it, as C has it."""
     data = os.fsencode(path)
     if b"\0" in data:  # where C would see the end
@@ -190,13 +198,13 @@ def new_struct(kind: str) -> CData:
     return struct
 
 
-def record_of(kind: "type[Record]", struct: CData) -> Record:
+def record_of(kind: type[Record], struct: CData) -> Record:
     """The named tuple of the fields of a struct that have its names."""
     names: Sequence[str] = getattr(kind, "_fields")  # noqa: B009  # of any named tuple
     return kind(*(getattr(struct, name) for name in names))
 
 
-def check(status: int, calls: Optional[Calls] = None) -> int:
+def check(status: int, calls: Calls | None = None) -> int:
     """Raises what a negative status stands for; gives the others back."""
     if calls is not None and calls.bar is not None:
         calls.bar.stop()
@@ -262,7 +270,7 @@ class _RichBar:
             self.bar.stop()
 
 
-def _bar(what: str) -> "_Line | _RichBar":
+def _bar(what: str) -> _Line | _RichBar:
     try:
         return _RichBar(what)
     except ImportError:

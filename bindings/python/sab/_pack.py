@@ -47,25 +47,32 @@ class PackInfo(NamedTuple):
 
 
 class PackedSampler(RandomAccessSampler):
-    """Bins of a fixed capacity for packed training: each batch is one row of samples laid end to end.
+    """Bins of a fixed capacity for packed training: each batch is one row of samples laid end to
+    end.
 
-    Which lengths share a bin is decided once. Each epoch deals the samples of equal length out to the bins anew and permutes the bins, so that bin
-    mates change while every bin stays exactly as full; any bin is a pure function of sizes, options, seed, epoch and step. Bins of near-equal
+    Which lengths share a bin is decided once. Each epoch deals the samples of equal length out to
+    the bins anew and permutes the bins, so that bin mates change while every bin stays exactly as
+    full; any bin is a pure function of sizes, options, seed, epoch and step. Bins of near-equal
     cost, the sum of squared lengths, make a step of the ranks.
 
-    Iterating gives arrays of sample indices; :meth:`batches` gives :class:`sab.Batch` with ``cu_seqlens`` (int32, where each sequence begins and ends
-    in the row, as variable-length attention takes it) and, with ``split``, ``starts`` (where each piece begins in its sample).
+    Iterating gives arrays of sample indices; :meth:`batches` gives :class:`sab.Batch` with
+    ``cu_seqlens`` (int32, where each sequence begins and ends in the row, as variable-length
+    attention takes it) and, with ``split``, ``starts`` (where each piece begins in its sample).
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes; whole numbers.
         capacity: tokens in a bin.
-        method: ``"best_fit"`` (best-fit decreasing, the fewest bins), ``"histogram"`` (shortest-pack-first, which spreads lengths more evenly and
-            needs fewer bins where ``max_sequences`` binds) or ``"first_fit"`` (online, in the order of the samples, ``window`` bins open at once).
+        method: ``"best_fit"`` (best-fit decreasing, the fewest bins), ``"histogram"``
+            (shortest-pack-first, which spreads lengths more evenly and needs fewer bins where
+            ``max_sequences`` binds) or ``"first_fit"`` (online, in the order of the samples,
+            ``window`` bins open at once).
         max_sequences: sequences in a bin at most; 0 for no limit.
         split: cut samples longer than ``capacity`` into pieces of it and a remainder.
-        oversize: samples longer than ``capacity`` that are not split: ``"error"``, or ``"skip"`` with a SkippedWarning.
+        oversize: samples longer than ``capacity`` that are not split: ``"error"``, or ``"skip"``
+            with a SkippedWarning.
         window: bins that ``"first_fit"`` keeps open at once.
-        seed, rank, world_size, last_step, worst_first, step_totals, output: as for :class:`sab.BucketSampler`.
+        seed, rank, world_size, last_step, worst_first, step_totals, output: as for
+            :class:`sab.BucketSampler`.
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab
@@ -93,7 +100,7 @@ class PackedSampler(RandomAccessSampler):
         worst_first: int = 0,
         step_totals: bool = True,
         output: Output = "numpy",
-        progress: "bool | Progress | None" = None,
+        progress: bool | Progress | None = None,
     ) -> None:
         pack = new_options("sab_pack_options")
         pack.method = one_of("method", method, _METHODS)

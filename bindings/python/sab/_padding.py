@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence, cast
+from collections.abc import Sequence
+from typing import Any, Callable, cast
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from sab._signature import (
 
 def pad_groups(
     permutation: Int64s, offsets: Int64s, samples: Any, *, padding: Any, batch_dim: int
-) -> "list[Any]":
+) -> list[Any]:
     """See :meth:`sab.Grouping.pad`."""
     batch_dim = whole("batch_dim", batch_dim)
     if isinstance(samples, torch.Tensor) and samples.is_nested:
@@ -52,7 +53,7 @@ def pad_groups(
     )
 
 
-def _rebuilt(like: Any, keys: "list[Any]", values: "list[Any]") -> Any:
+def _rebuilt(like: Any, keys: list[Any], values: list[Any]) -> Any:
     """A dictionary, list, tuple or named tuple like another, of these values."""
     if hasattr(like, "keys"):
         return dict(zip(keys, values))
@@ -71,7 +72,7 @@ def join_groups(inverse: Int64s, offsets: Int64s, outputs: Sequence[Any]) -> Any
         )
     to_samples = torch.from_numpy(inverse)
 
-    def joined(parts: "list[Any]", what: str) -> Any:
+    def joined(parts: list[Any], what: str) -> Any:
         first = parts[0]
         if isinstance(first, (dict, tuple, list)):
             keys = keys_of(first)
@@ -87,7 +88,8 @@ def join_groups(inverse: Int64s, offsets: Int64s, outputs: Sequence[Any]) -> Any
                 )
             if part.dim() == 0 or part.shape[0] != count or part.shape[1:] != first.shape[1:]:
                 raise ValueError(
-                    f"{what} of group {group} has shape {tuple(part.shape)}: must be {(count, *first.shape[1:])}, with the samples of the group first"
+                    f"{what} of group {group} has shape {tuple(part.shape)}: must be "
+                    f"{(count, *first.shape[1:])}, with the samples of the group first"
                 )
         return torch.cat(parts).index_select(0, to_samples.to(first.device))
 

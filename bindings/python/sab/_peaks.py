@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,32 +40,37 @@ def collect_peak(
     inputs: Iterable[Any],
     device: DeviceLike = "cuda",
     *,
-    cleanup: Optional[Callable[[], Any]] = None,
+    cleanup: Callable[[], Any] | None = None,
     warm_up: int = 0,
     collect_garbage: bool = True,
     release_cache: bool = True,
-    progress: "bool | Progress | None" = None,
+    progress: bool | Progress | None = None,
 ) -> Peaks:
-    """Runs ``work`` on each input and records the peak of memory, and what ``work`` returned: the features of the input.
+    """Runs ``work`` on each input and records the peak of memory, and what ``work`` returned: the
+    features of the input.
 
-    Inputs that run out of memory are listed in ``out_of_memory`` and skipped. Any other exception comes out unchanged, with what was measured
-    before it as its attribute ``collected``.
+    Inputs that run out of memory are listed in ``out_of_memory`` and skipped. Any other exception
+    comes out unchanged, with what was measured before it as its attribute ``collected``.
 
     Args:
-        work: runs an input, such as a training step, and returns what describes it: a sequence of as many finite numbers for each input, at most 64, or
-            anything else, which is kept as it is.
+        work: runs an input, such as a training step, and returns what describes it: a sequence of
+            as many finite numbers for each input, at most 64, or anything else, which is kept as it
+            is.
         inputs: read one at a time.
         device: see :class:`Probe`.
-        cleanup: called after each input, also after one that failed, to let go of what ``work`` holds.
+        cleanup: called after each input, also after one that failed, to let go of what ``work``
+            holds.
         warm_up: the first so many inputs are run but not recorded.
-        collect_garbage, release_cache: after each input, so that a peak does not depend on the inputs before.
-        progress: True for a bar, or ``progress(done, total)``, which stops by returning False or raising.
+        collect_garbage, release_cache: after each input, so that a peak does not depend on the
+            inputs before.
+        progress: True for a bar, or ``progress(done, total)``, which stops by returning False or
+            raising.
     """
     source = iter(inputs)
     returned: dict[int, Any] = {}
     failed: list[BaseException] = []  # of the inputs
 
-    def run(item: int) -> "Sequence[float] | bool | None":
+    def run(item: int) -> Sequence[float] | bool | None:
         try:
             data = next(source)
         except StopIteration:

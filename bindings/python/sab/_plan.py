@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import (
     Any,
     Callable,
     Literal,
-    Mapping,
     NamedTuple,
-    Optional,
     Protocol,
-    Sequence,
     TypedDict,
     Union,
     cast,
@@ -92,7 +90,9 @@ class Bucket(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What an epoch is like, before any training: the fields of ``sab_report``, and the plan's buckets. Prints as a table."""
+    """What an epoch is like, before any training: the fields of ``sab_report``, and the plan's
+    buckets. Prints as a table.
+    """
 
     samples: int
     skipped: int
@@ -140,7 +140,8 @@ class Report(NamedTuple):
         ]
         lines = [f"{name:<40}{value:>22}" for name, value in rows]
         lines.append(
-            f"{'bucket':>8}{'shortest':>10}{'longest':>10}{'samples':>12}{'batch size':>12}{'batches':>10}"
+            f"{'bucket':>8}{'shortest':>10}{'longest':>10}"
+            f"{'samples':>12}{'batch size':>12}{'batches':>10}"
         )
         shown = list(enumerate(self.buckets))
         for number, bucket in shown if len(shown) <= 12 else shown[:6]:
@@ -152,7 +153,10 @@ class Report(NamedTuple):
 
 
 def _bucket_line(number: int, bucket: Bucket) -> str:
-    return f"{number:>8}{bucket.shortest:>10g}{bucket.longest:>10g}{bucket.samples:>12,}{bucket.batch_size:>12,}{bucket.batches:>10,}"
+    return (
+        f"{number:>8}{bucket.shortest:>10g}{bucket.longest:>10g}"
+        f"{bucket.samples:>12,}{bucket.batch_size:>12,}{bucket.batches:>10,}"
+    )
 
 
 class Verification(NamedTuple):
@@ -216,7 +220,9 @@ class Plan(Saved, kind="sab_plan"):
 
     @property
     def skipped(self) -> npt.NDArray[np.int64]:
-        """Indices of the samples left out as outside the boundaries or over the budget, by ascending size."""
+        """Indices of the samples left out as outside the boundaries or over the budget, by
+        ascending size.
+        """
         count = ffi.new("size_t *")
         indices = np.empty(self._info.skipped, np.int64)
         check(
@@ -234,9 +240,10 @@ class Plan(Saved, kind="sab_plan"):
         epoch: int = 0,
         last_step: LastStep = "split",
         worst_first: int = 0,
-        progress: "bool | Progress | None" = None,
+        progress: bool | Progress | None = None,
     ) -> Report:
-        """Walks an epoch of :class:`sab.BucketSampler` with these arguments, and the next, and says what it is like.
+        """Walks an epoch of :class:`sab.BucketSampler` with these arguments, and the next, and says
+        what it is like.
 
         >>> import sab
         >>> round(sab.plan([3, 1, 2, 3], budget=6, boundaries=[1, 3, 4]).report().padding, 3)
@@ -259,7 +266,9 @@ class Plan(Saved, kind="sab_plan"):
         return Report(**fields, buckets=self.buckets)
 
     def worst_batches(self, count: int = 1) -> list[Batch]:
-        """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first: run them once before training."""
+        """The costliest batches (:class:`sab.Batch`) that an epoch can have, costliest first: run
+        them once before training.
+        """
         handle = ffi.new("sab_sampler **")
         check(lib.sab_plan_worst_batches(self._handle, whole("count", count), handle))
         return list(batches_of(ffi.gc(handle[0], lib.sab_sampler_free)))
@@ -270,7 +279,7 @@ class Plan(Saved, kind="sab_plan"):
         device: DeviceLike = "cuda",
         *,
         count: int = 16,
-        progress: "bool | Progress | None" = None,
+        progress: bool | Progress | None = None,
     ) -> Verification:
         """Runs the ``count`` worst batches before training, costliest first.
 
@@ -294,12 +303,15 @@ class Plan(Saved, kind="sab_plan"):
         return Verification(result.batches, result.peak, result.total)
 
     def __repr__(self) -> str:
-        return f"<sab.Plan: {self.sample_count:,} samples in {self.batch_count:,} batches, {self._info.buckets:,} buckets>"
+        return (
+            f"<sab.Plan: {self.sample_count:,} samples in {self.batch_count:,} batches, "
+            f"{self._info.buckets:,} buckets>"
+        )
 
 
 def set_cost(
     options: CData, cost: object, calls: Calls, names: Mapping[str, int] = _COSTS
-) -> "list[object]":
+) -> list[object]:
     """Sets the cost of any options that have one; gives what they then point to."""
     if callable(cost):
         options.cost, options.cost_fn = lib.SAB_COST_CALLBACK, lib.sab_py_cost
@@ -330,24 +342,22 @@ class PlanOptions(TypedDict, total=False):
     """The options of :func:`plan` that :class:`sab.ShardedSampler` takes, too."""
 
     padding: float
-    boundaries: Optional[npt.ArrayLike]
-    buckets: Union[int, Literal["rank"], None]
-    bucket_batches: Optional[int]
-    batch_size: Union[int, Sequence[int], None]
+    boundaries: npt.ArrayLike | None
+    buckets: int | Literal["rank"] | None
+    bucket_batches: int | None
+    batch_size: int | Sequence[int] | None
     cost: Cost
-    max_batch_size: Optional[int]
+    max_batch_size: int | None
     batch_size_multiple: int
     length_multiple: float
     tail: Tail
     drop_last: bool
     oversize: Oversize
-    max_shapes: Optional[int]
-    progress: Union[bool, Progress, None]
+    max_shapes: int | None
+    progress: bool | Progress | None
 
 
-def plan_options(
-    budget: Optional[float], given: PlanOptions
-) -> "tuple[CData, Calls, list[object]]":
+def plan_options(budget: float | None, given: PlanOptions) -> tuple[CData, Calls, list[object]]:
     """The options of a plan in C, the functions among them, and the arrays that they point to."""
     unknown = given.keys() - PlanOptions.__annotations__.keys()
     if unknown:
@@ -382,7 +392,7 @@ def plan_options(
     return options, calls, keep
 
 
-def _set_buckets(options: CData, given: PlanOptions, keep: "list[object]") -> None:
+def _set_buckets(options: CData, given: PlanOptions, keep: list[object]) -> None:
     """Sets which buckets there are and how many samples their batches have."""
     boundaries, buckets = given.get("boundaries"), given.get("buckets")
     if boundaries is not None and buckets is not None:
@@ -412,48 +422,59 @@ def _set_buckets(options: CData, given: PlanOptions, keep: "list[object]") -> No
 
 def plan(
     sizes: SizesLike,
-    budget: Optional[float] = None,
+    budget: float | None = None,
     *,
     padding: float = 0.01,
-    boundaries: Optional[npt.ArrayLike] = None,
-    buckets: 'int | Literal["rank"] | None' = None,
-    bucket_batches: Optional[int] = None,
-    batch_size: "int | Sequence[int] | None" = None,
+    boundaries: npt.ArrayLike | None = None,
+    buckets: int | Literal["rank"] | None = None,
+    bucket_batches: int | None = None,
+    batch_size: int | Sequence[int] | None = None,
     cost: Cost = "padded",
-    max_batch_size: Optional[int] = None,
+    max_batch_size: int | None = None,
     batch_size_multiple: int = 1,
     length_multiple: float = 0,
     tail: Tail = "keep",
     drop_last: bool = False,
     oversize: Oversize = "skip",
-    max_shapes: Optional[int] = None,
-    progress: "bool | Progress | None" = None,
+    max_shapes: int | None = None,
+    progress: bool | Progress | None = None,
 ) -> Plan:
     """Decides which batches there are.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
         budget: the largest cost of a batch, in the unit of the cost: padded tokens by default.
-        padding: without boundaries or buckets: buckets as large as possible whose padding stays under this share, and whose batches stay under
-            ``1 + padding`` times the lower bound. :meth:`Plan.report` says whether it was met, and what can be reached.
+        padding: without boundaries or buckets: buckets as large as possible whose padding stays
+            under this share, and whose batches stay under ``1 + padding`` times the lower bound.
+            :meth:`Plan.report` says whether it was met, and what can be reached.
         boundaries: edges ``b0, b1, ...`` of left-closed, right-open buckets, in any order.
-        buckets: a number: that many intervals of size that pad least; ``"rank"``: runs of ``bucket_batches`` whole batches.
-        bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by padding; 16, fewer where the padding is out of reach).
-        batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a budget the smaller wins.
-        cost: ``"padded"`` (count * length), ``"quadratic"`` (count * length**2), coefficients ``c`` of
-            ``c[0] + count * (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the budget is bytes then), or a function ``cost(count, length)`` that never decreases.
+        buckets: a number: that many intervals of size that pad least; ``"rank"``: runs of
+            ``bucket_batches`` whole batches.
+        bucket_batches: batches in a bucket (``"rank"``), or the fewest that a bucket may have (by
+            padding; 16, fewer where the padding is out of reach).
+        batch_size: samples a batch, for all buckets, or, with boundaries, one for each; with a
+            budget the smaller wins.
+        cost: ``"padded"`` (count * length), ``"quadratic"`` (count * length**2), coefficients ``c``
+            of ``c[0] + count * (c[1] + c[2] * length + ...)``, a :class:`sab.MemoryModel` (the
+            budget is bytes then), or a function ``cost(count, length)`` that never decreases.
         max_batch_size: no batch has more samples.
-        batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one fits.
+        batch_size_multiple: batch sizes from the budget are rounded down to a multiple, where one
+            fits.
         length_multiple: lengths are padded to a multiple of this, such as 8 for tensor cores.
-        tail: what becomes of the samples of a bucket that fill no batch: ``"keep"``, ``"merge"`` into the next bucket, ``"drop"``, ``"wrap"``.
+        tail: what becomes of the samples of a bucket that fill no batch: ``"keep"``, ``"merge"``
+            into the next bucket, ``"drop"``, ``"wrap"``.
         drop_last: the same as ``tail="drop"``.
-        oversize: samples outside the boundaries or over the budget alone: ``"skip"`` (with a SkippedWarning), ``"error"``, ``"single"`` batches.
-        max_shapes: at most this many distinct (count, padded length), with the least padding, for compilers and CUDA graphs. The tail that ``"keep"`` and
-            ``"merge"`` leave needs one, ``"single"`` batches at least one.
-        progress: True for a bar, or ``progress(done, total)``, which stops the build by returning False or raising.
+        oversize: samples outside the boundaries or over the budget alone: ``"skip"`` (with a
+            SkippedWarning), ``"error"``, ``"single"`` batches.
+        max_shapes: at most this many distinct (count, padded length), with the least padding, for
+            compilers and CUDA graphs. The tail that ``"keep"`` and ``"merge"`` leave needs one,
+            ``"single"`` batches at least one.
+        progress: True for a bar, or ``progress(done, total)``, which stops the build by returning
+            False or raising.
 
     Raises:
-        ValueError: naming the argument, its value and the rule; and whatever a function given here raises.
+        ValueError: naming the argument, its value and the rule; and whatever a function given here
+            raises.
 
     >>> import sab
     >>> sab.plan([1, 2, 3, 4, 5, 6], budget=12, boundaries=[1, 4, 7]).batch_count
@@ -493,7 +514,7 @@ def verify(
     device: DeviceLike = "cuda",
     *,
     count: int = 16,
-    progress: "bool | Progress | None" = None,
+    progress: bool | Progress | None = None,
 ) -> Verification:
     """Runs the ``count`` worst batches of a plan before training: see :meth:`Plan.verify`."""
     return plan.verify(run, device, count=count, progress=progress)
@@ -502,12 +523,15 @@ def verify(
 def create_buckets(
     sizes: SizesLike, *, max_width: int, min_bucket_count: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Cuts whole-number sizes into the narrowest intervals of ``min_bucket_count`` samples, none wider than ``max_width``.
+    """Cuts whole-number sizes into the narrowest intervals of ``min_bucket_count`` samples, none
+    wider than ``max_width``.
 
     Returns:
-        (boundaries, samples in each interval): int64 arrays; interval i is ``[boundaries[i], boundaries[i + 1])``.
+        (boundaries, samples in each interval): int64 arrays; interval i is ``[boundaries[i],
+        boundaries[i + 1])``.
 
-    >>> boundaries, counts = create_buckets([1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 22, 22, 22, 22], max_width=5, min_bucket_count=10)
+    >>> sizes = [1] * 3 + [2] * 4 + [3] * 5 + [22] * 4
+    >>> boundaries, counts = create_buckets(sizes, max_width=5, min_bucket_count=10)
     >>> boundaries.tolist(), counts.tolist()
     ([1, 6, 11, 16, 21, 23], [12, 0, 0, 0, 4])
     """

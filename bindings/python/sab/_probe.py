@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-from typing import Any, Generator, NamedTuple, Optional, Protocol, Union
+from collections.abc import Generator
+from typing import Any, NamedTuple, Protocol, Union
 
 from sab._arguments import whole
 from sab._devices import Device, open_device
@@ -130,28 +131,33 @@ class Probe:
     """Sees the memory of a device.
 
     Args:
-        device: ``"host"`` (resident memory of this process), ``"cpu"`` (bytes of CPU tensors of the torch that is installed, from now on, in this
-            thread and in backward; by torch's profiler, which costs a tenth of a small step, or by libsab's LibTorch component where SAB_TORCH_LIBRARY names
-            it, which costs nothing to speak of), ``"cuda"``, ``"cuda:N"``, ``"xpu:N"``, a ``torch.device``, ``"jax:N"``, or a :class:`sab.Device` of one's own.
-        total_bytes: let the device have this many bytes only: an allocation beyond them raises torch's out-of-memory error. For ``"cuda:N"`` by
-            torch's memory fraction; for ``"cpu"`` emulated, which needs libsab's LibTorch component built for that torch (SAB_TORCH_LIBRARY).
+        device: ``"host"`` (resident memory of this process), ``"cpu"`` (bytes of CPU tensors of the
+            torch that is installed, from now on, in this thread and in backward; by torch's
+            profiler, which costs a tenth of a small step, or by libsab's LibTorch component where
+            SAB_TORCH_LIBRARY names it, which costs nothing to speak of), ``"cuda"``, ``"cuda:N"``,
+            ``"xpu:N"``, a ``torch.device``, ``"jax:N"``, or a :class:`sab.Device` of one's own.
+        total_bytes: let the device have this many bytes only: an allocation beyond them raises
+            torch's out-of-memory error. For ``"cuda:N"`` by torch's memory fraction; for ``"cpu"``
+            emulated, which needs libsab's LibTorch component built for that torch
+            (SAB_TORCH_LIBRARY).
 
-    A probe is for one thread at a time; a ``"cpu"`` one for the thread that made it, closed in reverse order of making.
+    A probe is for one thread at a time; a ``"cpu"`` one for the thread that made it, closed in
+    reverse order of making.
     """
 
-    def __copy__(self) -> "Probe":
+    def __copy__(self) -> Probe:
         """Another reference to the same probe."""
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
 
-    def __reduce__(self) -> "tuple[object, ...]":
+    def __reduce__(self) -> tuple[object, ...]:
         raise unpicklable(self, "make a probe in each process that needs one")
 
     def __init__(
-        self, device: "Device | str | TorchDevice", *, total_bytes: Optional[int] = None
+        self, device: Device | str | TorchDevice, *, total_bytes: int | None = None
     ) -> None:
-        self._calls: Optional[_DeviceCalls] = None
+        self._calls: _DeviceCalls | None = None
         self._handle = ffi.NULL
         if total_bytes is not None:
             total_bytes = whole("total_bytes", total_bytes, 1, bits=63)
@@ -186,7 +192,7 @@ class Probe:
             _open.add(self._calls)
         self._handle = ffi.gc(handle[0], lib.sab_probe_free)
 
-    def _check(self, status: int, calls: Optional[Calls] = None) -> int:
+    def _check(self, status: int, calls: Calls | None = None) -> int:
         """As check(), also for an exception of the device's own functions."""
         mine = self._calls
         if mine is None:
@@ -218,12 +224,14 @@ class Probe:
         )
 
     def close(self) -> None:
-        """Frees the probe; the device has its own size again. Also done by ``with`` and when it is collected."""
+        """Frees the probe; the device has its own size again. Also done by ``with`` and when it is
+        collected.
+        """
         self._handle = ffi.NULL  # freed when no call and no guard uses it any more
         if self._calls is not None:
             self._calls.raise_kept()
 
-    def __enter__(self) -> "Probe":
+    def __enter__(self) -> Probe:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
-    Iterable,
     Literal,
     NamedTuple,
-    Optional,
-    Sequence,
     TypeVar,
     Union,
     cast,
@@ -73,11 +71,12 @@ def _torch_distributed() -> Any:
 
 
 def ranks(group: Any = None) -> tuple[int, int]:
-    """``(rank, world_size)`` of this process: of torch.distributed where it is initialised, else as torchrun, SLURM, Open MPI or MPICH say in the environment, else
-    ``(0, 1)``.
+    """``(rank, world_size)`` of this process: of torch.distributed where it is initialised, else as
+    torchrun, SLURM, Open MPI or MPICH say in the environment, else ``(0, 1)``.
 
     Args:
-        group: a process group of torch.distributed, such as that of the data-parallel ranks; None: all.
+        group: a process group of torch.distributed, such as that of the data-parallel ranks; None:
+            all.
     """
     dist = _torch_distributed()
     if dist is not None:
@@ -93,14 +92,17 @@ def ranks(group: Any = None) -> tuple[int, int]:
 
 
 def data_rank(
-    mesh: Any, rank: Optional[int] = None, *, data: "str | Iterable[str] | None" = None
+    mesh: Any, rank: int | None = None, *, data: str | Iterable[str] | None = None
 ) -> tuple[int, int]:
-    """``(rank, world_size)`` for samplers of a process in a mesh of parallelisms: processes that share the same samples (tensor, context, pipeline parallel) get the same.
+    """``(rank, world_size)`` for samplers of a process in a mesh of parallelisms: processes that
+    share the same samples (tensor, context, pipeline parallel) get the same.
 
     Args:
-        mesh: the length of each axis by its name, the last one fastest; or a DeviceMesh of torch with names.
+        mesh: the length of each axis by its name, the last one fastest; or a DeviceMesh of torch
+            with names.
         rank: of the process; None: that of :func:`ranks`.
-        data: names of the axes along which processes take different samples; None: those of "dp" and "data" that there are.
+        data: names of the axes along which processes take different samples; None: those of "dp"
+            and "data" that there are.
 
     >>> data_rank({"pp": 2, "dp": 4, "tp": 8}, rank=45)
     (1, 4)
@@ -143,7 +145,8 @@ _GRACE = 10.0  # seconds that rank 0 stays for others to hear it
 
 
 def _torch_gather(group: Any, timeout: float) -> Gather:
-    """Gathers through the store that the process group was made with: unlike a collective it can say who did not come.
+    """Gathers through the store that the process group was made with: unlike a collective it can
+    say who did not come.
 
     Rank 0 collects, and tells all what it has got, or who is missing: so all hear the same.
     """
@@ -171,14 +174,13 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
             pause = min(2 * pause, 0.05)
         return True
 
-    def not_come(missing: "list[int]") -> bytes:
+    def not_come(missing: list[int]) -> bytes:
         names = ", ".join(str(members[each]) for each in missing[:8]) + (
             f" and {len(missing) - 8} more" if len(missing) > 8 else ""
         )
-        return (
-            _MISSING
-            + f"rank{'s' if len(missing) > 1 else ''} {names} of {world_size} did not come within {timeout:g} s".encode()
-        )
+        word = "ranks" if len(missing) > 1 else "rank"
+        text = f"{word} {names} of {world_size} did not come within {timeout:g} s"
+        return _MISSING + text.encode()
 
     def collect(key: str, size: int) -> bytes:
         end = time.monotonic() + timeout
@@ -191,10 +193,9 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
         if missing:
             told = not_come(missing)
         elif unlike:
-            told = (
-                _UNLIKE
-                + f"rank {members[unlike[0]]} gave {len(values[unlike[0]])} bytes, rank {members[0]} {size}: they do not call the same".encode()
-            )
+            other, given = members[unlike[0]], len(values[unlike[0]])
+            text = f"rank {other} gave {given} bytes, rank {members[0]} {size}: "
+            told = _UNLIKE + (text + "they do not call the same").encode()
         store.set(key + "all", told)
         store.add(key + "all/set", 1)
         wait_for(
@@ -230,9 +231,9 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
 
 def _joined(
     group: Any,
-    gather: Optional[Gather],
-    rank: Optional[int],
-    world_size: Optional[int],
+    gather: Gather | None,
+    rank: int | None,
+    world_size: int | None,
     timeout: float,
 ) -> tuple[Gather, int, int]:
     """How to reach the other ranks, which one this is, and how many there are."""
@@ -259,9 +260,11 @@ def _joined(
 
 
 def _together(gather: Gather, begin: Callable[[], Made]) -> Made:
-    """What `begin` gives on this rank. Where it fails on one, all hear of it instead of waiting for it."""
-    failure: Optional[BaseException] = None
-    made: Optional[Made] = None
+    """What `begin` gives on this rank. Where it fails on one, all hear of it instead of waiting for
+    it.
+    """
+    failure: BaseException | None = None
+    made: Made | None = None
     try:
         made = begin()
     except BaseException as error:  # Ctrl-C, too
@@ -279,21 +282,25 @@ def check_ranks(
     sampler: RandomAccessSampler,
     *,
     group: Any = None,
-    gather: Optional[Gather] = None,
-    rank: Optional[int] = None,
-    world_size: Optional[int] = None,
+    gather: Gather | None = None,
+    rank: int | None = None,
+    world_size: int | None = None,
     timeout: float = 300,
 ) -> None:
-    """Checks that all ranks hold the same: data, seed, epoch, step, options, order version; and that each has a rank of its own. To be called on all of them at the start.
+    """Checks that all ranks hold the same: data, seed, epoch, step, options, order version; and
+    that each has a rank of its own. To be called on all of them at the start.
 
     Args:
         sampler: with random access.
-        group: a process group of torch.distributed; None: all ranks, or this process alone where torch.distributed is not initialised.
-        gather: instead: a function from this rank's bytes to those of all ranks, such as mpi4py's ``comm.allgather``; with ``rank`` and ``world_size``.
+        group: a process group of torch.distributed; None: all ranks, or this process alone where
+            torch.distributed is not initialised.
+        gather: instead: a function from this rank's bytes to those of all ranks, such as mpi4py's
+            ``comm.allgather``; with ``rank`` and ``world_size``.
         timeout: seconds to wait for the others.
 
     Raises:
-        MismatchError: on all ranks, naming those that differ, what in, and both values; TimeoutError: naming the ranks that did not come.
+        MismatchError: on all ranks, naming those that differ, what in, and both values;
+            TimeoutError: naming the ranks that did not come.
     """
     reach, own, size = _joined(group, gather, rank, world_size, timeout)
 
@@ -353,8 +360,8 @@ def _cost_of_count(cost: Callable[[float], float]) -> Callable[[int, float], flo
 
 
 def _set_memory(
-    options: CData, memory: Optional[CostModel], memory_budget: Optional[float]
-) -> "list[object]":
+    options: CData, memory: CostModel | None, memory_budget: float | None
+) -> list[object]:
     """Sets the memory model and its budget; gives what they then point to."""
     if (memory is None) != (memory_budget is None):
         raise ValueError("memory and memory_budget: must be given together")
@@ -369,25 +376,33 @@ def _set_memory(
 
 
 class BalancedSampler(RandomAccessSampler):
-    """Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike, under a hard cap of tokens or memory.
+    """Steps of samples in random order, dealt to ranks and micro-batches so that all cost alike,
+    under a hard cap of tokens or memory.
 
-    For batches without padding (packed, nested, variable-length attention), whose cost is not their number of tokens. Iterating gives this rank's micro-batches;
-    :meth:`batches` says of each its ``step``, ``micro_batch``, and the totals of the step over all ranks. ``len()``, :meth:`batch` and states count micro-batches.
-    In the last step a micro-batch may be empty, where fewer samples than micro-batches are left: its loss weighs nothing, but its rank must take part in the step.
+    For batches without padding (packed, nested, variable-length attention), whose cost is not their
+    number of tokens. Iterating gives this rank's micro-batches; :meth:`batches` says of each its
+    ``step``, ``micro_batch``, and the totals of the step over all ranks. ``len()``, :meth:`batch`
+    and states count micro-batches. In the last step a micro-batch may be empty, where fewer samples
+    than micro-batches are left: its loss weighs nothing, but its rank must take part in the step.
 
     Args:
         sizes: anything that :class:`sab.Sizes` takes.
         samples: of a step, over all ranks and micro-batches; None: as many as the caps allow.
         max_total: no micro-batch's sizes sum to more.
-        memory, memory_budget: no micro-batch needs more bytes by this :class:`sab.MemoryModel` of packed batches.
-        micro_batches: that each rank takes in a step: gradient accumulation, a pipeline to be filled.
-        fill: share of the caps that a step's samples may take; the rest is room in which costs are evened out.
-        cost: of a sample: ``"linear"``, ``"quadratic"`` (attention), coefficients ``c`` of ``c[0] + c[1] + c[2] * length + ...`` as for plans, a :class:`sab.MemoryModel`
-            fitted to times, or a function ``cost(length)``; must never decrease.
+        memory, memory_budget: no micro-batch needs more bytes by this :class:`sab.MemoryModel` of
+            packed batches.
+        micro_batches: that each rank takes in a step: gradient accumulation, a pipeline to be
+            filled.
+        fill: share of the caps that a step's samples may take; the rest is room in which costs are
+            evened out.
+        cost: of a sample: ``"linear"``, ``"quadratic"`` (attention), coefficients ``c`` of ``c[0] +
+            c[1] + c[2] * length + ...`` as for plans, a :class:`sab.MemoryModel` fitted to times,
+            or a function ``cost(length)``; must never decrease.
         method: ``"karmarkar_karp"`` or ``"longest_first"``.
         oversize: samples over a cap alone: ``"error"``, or ``"skip"`` with a SkippedWarning.
         seed, rank, world_size, output: as for :class:`sab.BucketSampler`.
-        last_step: samples that fill no step: ``"split"`` (dealt out nevertheless), ``"drop"``, ``"wrap"`` (filled up from the epoch's beginning).
+        last_step: samples that fill no step: ``"split"`` (dealt out nevertheless), ``"drop"``,
+            ``"wrap"`` (filled up from the epoch's beginning).
         progress: True for a bar, or ``progress(done, total)``.
 
     >>> import sab
@@ -400,10 +415,10 @@ class BalancedSampler(RandomAccessSampler):
         self,
         sizes: SizesLike,
         *,
-        samples: Optional[int] = None,
-        max_total: Optional[float] = None,
-        memory: Optional[CostModel] = None,
-        memory_budget: Optional[float] = None,
+        samples: int | None = None,
+        max_total: float | None = None,
+        memory: CostModel | None = None,
+        memory_budget: float | None = None,
         micro_batches: int = 1,
         fill: float = 0.95,
         cost: BalanceCost = "linear",
@@ -414,7 +429,7 @@ class BalancedSampler(RandomAccessSampler):
         world_size: int = 1,
         last_step: LastStep = "split",
         output: Output = "numpy",
-        progress: "bool | Progress | None" = None,
+        progress: bool | Progress | None = None,
     ) -> None:
         calls = Calls(
             cost=_cost_of_count(cost) if callable(cost) else None, progress=progress, what="balance"
@@ -465,14 +480,14 @@ class BalancedSampler(RandomAccessSampler):
         )
         warn_of_skipped(self.skipped_count, len(source), "over the cap alone")
 
-    def __reduce__(self) -> "tuple[Any, ...]":
+    def __reduce__(self) -> tuple[Any, ...]:
         kept = self._source._keep
         if kept is None:
             kept = np.array([self._source[i] for i in range(len(self._source))])
         options = self._made_from[1]
         return remake, (type(self), (kept,), options, self.state_dict(), self._resumes)
 
-    def report(self, *, progress: "bool | Progress | None" = None) -> BalanceReport:
+    def report(self, *, progress: bool | Progress | None = None) -> BalanceReport:
         """How even the current epoch is on all ranks, before any training."""
         calls = Calls(progress=progress, what="report")
         report = new_struct("sab_balance_report")
@@ -484,10 +499,13 @@ class BalancedSampler(RandomAccessSampler):
 
 
 class ShardedSampler(RandomAccessSampler):
-    """Batches of samples that are spread over the ranks, each of which knows and takes only those of its own shard.
+    """Batches of samples that are spread over the ranks, each of which knows and takes only those
+    of its own shard.
 
-    The ranks gather histograms of their sizes; from the sum of them all make the same plan. At each step all take a batch of the same bucket; all take the same number of
-    steps, nothing is lost or repeated, and no batch is over the budget. Must be made on all ranks at once. Indices are those of the own shard.
+    The ranks gather histograms of their sizes; from the sum of them all make the same plan. At each
+    step all take a batch of the same bucket; all take the same number of steps, nothing is lost or
+    repeated, and no batch is over the budget. Must be made on all ranks at once. Indices are those
+    of the own shard.
 
     Args:
         sizes: of this rank's samples, maybe none.
@@ -500,20 +518,20 @@ class ShardedSampler(RandomAccessSampler):
     def __init__(
         self,
         sizes: SizesLike,
-        budget: Optional[float] = None,
+        budget: float | None = None,
         *,
         seed: int = 0,
         group: Any = None,
-        gather: Optional[Gather] = None,
-        rank: Optional[int] = None,
-        world_size: Optional[int] = None,
+        gather: Gather | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
         timeout: float = 300,
         output: Output = "numpy",
         **plan: Unpack[PlanOptions],
     ) -> None:
         reach, own, size = _joined(group, gather, rank, world_size, timeout)
 
-        def begin() -> "tuple[Sizes, tuple[CData, Calls, list[object]], CData]":
+        def begin() -> tuple[Sizes, tuple[CData, Calls, list[object]], CData]:
             one_of("output", output, OUTPUTS)
             order: Order = {"seed": seed, "rank": own, "world_size": size}
             return as_sizes(sizes), plan_options(budget, plan), sampler_options(order)
@@ -533,5 +551,6 @@ class ShardedSampler(RandomAccessSampler):
 
     def __reduce__(self) -> Any:
         raise UnsupportedError(
-            "ShardedSampler: cannot be pickled, since the ranks make it together; save its state_dict()"
+            "ShardedSampler: cannot be pickled, since the ranks make it together; save its "
+            "state_dict()"
         )

@@ -61,15 +61,15 @@ class _Lib:
     SAB_UINT64: int
     SAB_FLOAT32: int
     SAB_FLOAT64: int
-    SAB_BUCKETS_AUTO: int
-    SAB_BUCKETS_BOUNDARIES: int
-    SAB_BUCKETS_OPTIMAL: int
-    SAB_BUCKETS_RANK: int
     SAB_COST_PADDED: int
     SAB_COST_QUADRATIC: int
     SAB_COST_POLYNOMIAL: int
     SAB_COST_CALLBACK: int
     SAB_COST_TERMS: int
+    SAB_BUCKETS_AUTO: int
+    SAB_BUCKETS_BOUNDARIES: int
+    SAB_BUCKETS_OPTIMAL: int
+    SAB_BUCKETS_RANK: int
     SAB_TAIL_KEEP: int
     SAB_TAIL_MERGE: int
     SAB_TAIL_DROP: int
@@ -80,13 +80,7 @@ class _Lib:
     SAB_LAST_STEP_SPLIT: int
     SAB_LAST_STEP_DROP: int
     SAB_LAST_STEP_WRAP: int
-    SAB_TORCH_SHUFFLE_NONE: int
-    SAB_TORCH_SHUFFLE_ALL: int
-    SAB_TORCH_SHUFFLE_BUCKETS: int
-    SAB_TORCH_GENERATOR_WORDS: int
     SAB_STATE_SIZE: int
-    SAB_PARTITION_KARMARKAR_KARP: int
-    SAB_PARTITION_LONGEST_FIRST: int
     SAB_PACK_BEST_FIT: int
     SAB_PACK_HISTOGRAM: int
     SAB_PACK_FIRST_FIT: int
@@ -100,6 +94,12 @@ class _Lib:
     SAB_ROUND_NONE: int
     SAB_ROUND_POWER_OF_TWO: int
     SAB_ROUND_MULTIPLE: int
+    SAB_TORCH_SHUFFLE_NONE: int
+    SAB_TORCH_SHUFFLE_ALL: int
+    SAB_TORCH_SHUFFLE_BUCKETS: int
+    SAB_TORCH_GENERATOR_WORDS: int
+    SAB_PARTITION_KARMARKAR_KARP: int
+    SAB_PARTITION_LONGEST_FIRST: int
     SAB_RECORD_BYTES: int
     SAB_RECORD_LIST: int
     SAB_RECORD_OBJECT: int
@@ -151,8 +151,6 @@ class _Lib:
     def sab_sizes_new(
         self, data: _Pointer, count: int, dtype: int, options: _Pointer, sizes: _Pointer, /
     ) -> int: ...
-    def sab_sizes_npy_new(self, path: _Pointer, sizes: _Pointer, /) -> int: ...
-    def sab_sizes_npy_read(self, data: _Pointer, size: int, sizes: _Pointer, /) -> int: ...
     def sab_sizes_callback_new(
         self,
         count: int,
@@ -167,17 +165,6 @@ class _Lib:
     def sab_sizes_get(self, sizes: _Pointer, index: int, size: _Pointer, /) -> int: ...
     def sab_sizes_free(self, sizes: _Pointer, /) -> None: ...
     def sab_plan_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
-    def sab_create_buckets(
-        self,
-        sizes: _Pointer,
-        max_width: int,
-        min_bucket_count: int,
-        boundaries: _Pointer,
-        bucket_sizes: _Pointer,
-        capacity: int,
-        bucket_count: _Pointer,
-        /,
-    ) -> int: ...
     def sab_plan_new(self, sizes: _Pointer, options: _Pointer, plan: _Pointer, /) -> int: ...
     def sab_plan_get_info(self, plan: _Pointer, info: _Pointer, /) -> int: ...
     def sab_plan_get_bucket(self, plan: _Pointer, index: int, bucket: _Pointer, /) -> int: ...
@@ -199,31 +186,6 @@ class _Lib:
         self, plan: _Pointer, options: _Pointer, sampler: _Pointer, /
     ) -> int: ...
     def sab_plan_worst_batches(self, plan: _Pointer, count: int, sampler: _Pointer, /) -> int: ...
-    def sab_size_aware_sampler_new(
-        self,
-        indices: _Pointer,
-        count: int,
-        sizes: _Pointer,
-        max_total_size: float,
-        options: _Pointer,
-        sampler: _Pointer,
-        /,
-    ) -> int: ...
-    def sab_size_aware_stream_sampler_new(
-        self,
-        source: _Pointer,
-        ctx: _Pointer,
-        release: _Pointer,
-        max_total_size: float,
-        sampler: _Pointer,
-        /,
-    ) -> int: ...
-    def sab_torch_sampler_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
-    def sab_torch_sampler_new(
-        self, plan: _Pointer, options: _Pointer, sampler: _Pointer, /
-    ) -> int: ...
-    def sab_torch_sampler_get_generator(self, sampler: _Pointer, words: _Pointer, /) -> int: ...
-    def sab_torch_sampler_set_generator(self, sampler: _Pointer, words: _Pointer, /) -> int: ...
     def sab_next_batch(self, sampler: _Pointer, batch: _Pointer, /) -> int: ...
     def sab_next_batches(
         self,
@@ -258,25 +220,6 @@ class _Lib:
         progress_ctx: _Pointer,
         report: _Pointer,
         /,
-    ) -> int: ...
-    def sab_partition_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
-    def sab_partition(
-        self, costs: _Pointer, count: int, parts: int, options: _Pointer, part_of: _Pointer, /
-    ) -> int: ...
-    def sab_batches_add(self, batches: _Pointer, indices: _Pointer, count: int, /) -> int: ...
-    def sab_load_balancing_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
-    def sab_load_balancing_sampler_new(
-        self, complexity: _Pointer, balancing: _Pointer, options: _Pointer, sampler: _Pointer, /
-    ) -> int: ...
-    def sab_load_balancing_batch_sampler_new(
-        self, complexity: _Pointer, balancing: _Pointer, options: _Pointer, sampler: _Pointer, /
-    ) -> int: ...
-    def sab_balanced_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
-    def sab_balanced_sampler_new(
-        self, sizes: _Pointer, balanced: _Pointer, options: _Pointer, sampler: _Pointer, /
-    ) -> int: ...
-    def sab_sampler_balance_report(
-        self, sampler: _Pointer, progress: _Pointer, progress_ctx: _Pointer, report: _Pointer, /
     ) -> int: ...
     def sab_ranks_from_environment(self, rank: _Pointer, world_size: _Pointer, /) -> int: ...
     def sab_data_rank(
@@ -372,6 +315,85 @@ class _Lib:
         result: _Pointer,
         /,
     ) -> int: ...
+    def sab_plan_verify(
+        self,
+        plan: _Pointer,
+        probe: _Pointer,
+        count: int,
+        run: _Pointer,
+        ctx: _Pointer,
+        progress: _Pointer,
+        progress_ctx: _Pointer,
+        result: _Pointer,
+        /,
+    ) -> int: ...
+    def sab_memory_guard_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
+    def sab_memory_guard_new(
+        self, probe: _Pointer, sampler: _Pointer, options: _Pointer, guard: _Pointer, /
+    ) -> int: ...
+    def sab_memory_guard_begin(self, guard: _Pointer, /) -> int: ...
+    def sab_memory_guard_end(
+        self, guard: _Pointer, batch: _Pointer, out_of_memory: int, /
+    ) -> int: ...
+    def sab_memory_guard_get_info(self, guard: _Pointer, info: _Pointer, /) -> int: ...
+    def sab_memory_guard_free(self, guard: _Pointer, /) -> None: ...
+    def sab_create_buckets(
+        self,
+        sizes: _Pointer,
+        max_width: int,
+        min_bucket_count: int,
+        boundaries: _Pointer,
+        bucket_sizes: _Pointer,
+        capacity: int,
+        bucket_count: _Pointer,
+        /,
+    ) -> int: ...
+    def sab_size_aware_sampler_new(
+        self,
+        indices: _Pointer,
+        count: int,
+        sizes: _Pointer,
+        max_total_size: float,
+        options: _Pointer,
+        sampler: _Pointer,
+        /,
+    ) -> int: ...
+    def sab_size_aware_stream_sampler_new(
+        self,
+        source: _Pointer,
+        ctx: _Pointer,
+        release: _Pointer,
+        max_total_size: float,
+        sampler: _Pointer,
+        /,
+    ) -> int: ...
+    def sab_torch_sampler_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
+    def sab_torch_sampler_new(
+        self, plan: _Pointer, options: _Pointer, sampler: _Pointer, /
+    ) -> int: ...
+    def sab_torch_sampler_get_generator(self, sampler: _Pointer, words: _Pointer, /) -> int: ...
+    def sab_torch_sampler_set_generator(self, sampler: _Pointer, words: _Pointer, /) -> int: ...
+    def sab_batches_add(self, batches: _Pointer, indices: _Pointer, count: int, /) -> int: ...
+    def sab_load_balancing_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
+    def sab_load_balancing_sampler_new(
+        self, complexity: _Pointer, balancing: _Pointer, options: _Pointer, sampler: _Pointer, /
+    ) -> int: ...
+    def sab_load_balancing_batch_sampler_new(
+        self, complexity: _Pointer, balancing: _Pointer, options: _Pointer, sampler: _Pointer, /
+    ) -> int: ...
+    def sab_sizes_npy_new(self, path: _Pointer, sizes: _Pointer, /) -> int: ...
+    def sab_sizes_npy_read(self, data: _Pointer, size: int, sizes: _Pointer, /) -> int: ...
+    def sab_partition_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
+    def sab_partition(
+        self, costs: _Pointer, count: int, parts: int, options: _Pointer, part_of: _Pointer, /
+    ) -> int: ...
+    def sab_balanced_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
+    def sab_balanced_sampler_new(
+        self, sizes: _Pointer, balanced: _Pointer, options: _Pointer, sampler: _Pointer, /
+    ) -> int: ...
+    def sab_sampler_balance_report(
+        self, sampler: _Pointer, progress: _Pointer, progress_ctx: _Pointer, report: _Pointer, /
+    ) -> int: ...
     def sab_grow_batch(
         self,
         increase: _Pointer,
@@ -406,31 +428,9 @@ class _Lib:
     def sab_chunked_step(
         self, probe: _Pointer, count: int, options: _Pointer, chunk_size: _Pointer, /
     ) -> int: ...
-    def sab_plan_verify(
-        self,
-        plan: _Pointer,
-        probe: _Pointer,
-        count: int,
-        run: _Pointer,
-        ctx: _Pointer,
-        progress: _Pointer,
-        progress_ctx: _Pointer,
-        result: _Pointer,
-        /,
-    ) -> int: ...
-    def sab_memory_guard_options_init(self, options: _Pointer, struct_size: int, /) -> None: ...
-    def sab_memory_guard_new(
-        self, probe: _Pointer, sampler: _Pointer, options: _Pointer, guard: _Pointer, /
-    ) -> int: ...
     def sab_memory_guard_step(
         self, guard: _Pointer, batch: _Pointer, options: _Pointer, /
     ) -> int: ...
-    def sab_memory_guard_begin(self, guard: _Pointer, /) -> int: ...
-    def sab_memory_guard_end(
-        self, guard: _Pointer, batch: _Pointer, out_of_memory: int, /
-    ) -> int: ...
-    def sab_memory_guard_get_info(self, guard: _Pointer, info: _Pointer, /) -> int: ...
-    def sab_memory_guard_free(self, guard: _Pointer, /) -> None: ...
     def sab_object_functions_init(self, functions: _Pointer, struct_size: int, /) -> None: ...
     def sab_stream_next(self, stream: _Pointer, record: _Pointer, /) -> int: ...
     def sab_stream_set_progress(

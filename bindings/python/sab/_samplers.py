@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import (
     Any,
     Callable,
-    Generator,
-    Iterable,
-    Iterator,
     Literal,
-    Mapping,
-    Optional,
     Protocol,
     TypedDict,
     TypeVar,
@@ -40,13 +36,13 @@ BLOCK = 64  # batches fetched at once
 
 Output = Literal["numpy", "list"]
 OUTPUTS = {"numpy": 0, "list": 1}
-Element = TypeVar("Element", covariant=True)
+Element_co = TypeVar("Element_co", covariant=True)
 
 
-class SupportsIndex(Protocol[Element]):
+class SupportsIndex(Protocol[Element_co]):
     """What is indexed by whole numbers."""
 
-    def __getitem__(self, index: int) -> Element: ...
+    def __getitem__(self, index: int) -> Element_co: ...
 
 
 def plan_handle(plan: Plan) -> CData:
@@ -59,15 +55,17 @@ def plan_handle(plan: Plan) -> CData:
 class Sampler:
     """What all samplers share.
 
-    Iterating gives the batches of the current epoch, each an int64 array of sample indices with memory of its own. A pass that gave its last batch
-    moves on to the next epoch by itself unless :meth:`set_epoch` says otherwise, so that forgetting it does not repeat an order. A pass that
-    was broken off begins again at the epoch's start; after :meth:`load_state_dict` the first pass begins where the state was saved.
-    A sampler is for one thread at a time; samplers on one plan are independent of each other.
+    Iterating gives the batches of the current epoch, each an int64 array of sample indices with
+    memory of its own. A pass that gave its last batch moves on to the next epoch by itself unless
+    :meth:`set_epoch` says otherwise, so that forgetting it does not repeat an order. A pass that
+    was broken off begins again at the epoch's start; after :meth:`load_state_dict` the first pass
+    begins where the state was saved. A sampler is for one thread at a time; samplers on one plan
+    are independent of each other.
     """
 
     _handle: CData
     _told: tuple[Any, Any]  # filled by the library: an epoch, a step
-    _calls: Optional[Calls] = None
+    _calls: Calls | None = None
     _output: Output = "numpy"
     _step: int = 0
     _finished: bool = False
@@ -109,7 +107,7 @@ class Sampler:
         self._resumes = False
         return epoch
 
-    def __iter__(self) -> "Iterator[Any]":
+    def __iter__(self) -> Iterator[Any]:
         indices = (batch.indices for batch in self.batches())
         return (each.tolist() for each in indices) if self._output == "list" else indices
 
@@ -127,20 +125,25 @@ class Sampler:
             yield batch_of(batch)
 
     def _gave_all(self) -> bool:
-        """Whether the pass gave its last batch, be it asked for one more or not: some trainers stop after ``len()`` batches."""
+        """Whether the pass gave its last batch, be it asked for one more or not: some trainers stop
+        after ``len()`` batches.
+        """
         return False
 
     def _check_epoch(self, epoch: int) -> None:
         if self.epoch != epoch:
             raise RuntimeError(
-                f"the sampler moved to epoch {self.epoch} while a pass over epoch {epoch} was under way"
+                f"the sampler moved to epoch {self.epoch} while a pass over epoch {epoch} was "
+                "under way"
             )
 
     def _seek(self, step: int) -> None:
         """Puts the cursor where this pass is; another pass may have moved it."""
 
     def close(self) -> None:
-        """Frees the sampler; using it afterwards is an error. Also done by ``with`` and when it is collected."""
+        """Frees the sampler; using it afterwards is an error. Also done by ``with`` and when it is
+        collected.
+        """
         self._handle = ffi.NULL  # freed when no call uses it any more
 
     def __enter__(self) -> Any:
@@ -153,7 +156,7 @@ class Sampler:
 class RandomAccessSampler(Sampler):
     """A sampler that knows its length, and any batch without those before it."""
 
-    _made_from: "tuple[tuple[Any, ...], Mapping[str, Any]]"  # arguments of the constructor
+    _made_from: tuple[tuple[Any, ...], Mapping[str, Any]]  # arguments of the constructor
 
     def __len__(self) -> int:
         """Steps of the epoch: exact, and the same on every rank."""
@@ -164,11 +167,11 @@ class RandomAccessSampler(Sampler):
     def _gave_all(self) -> bool:
         return 0 < self._step == len(self)
 
-    def __iter__(self) -> "Iterator[Any]":
+    def __iter__(self) -> Iterator[Any]:
         epoch = self._begin()
         step, is_list = self._step, self._output == "list"
-        # Many batches a call, sliced from one block: a call costs more than a batch. Batches are a pure function of the step, so the
-        # cursor may run ahead of what was yielded.
+        # Many batches a call, sliced from one block: a call costs more than a batch. Batches are a
+        # pure function of the step, so the cursor may run ahead of what was yielded.
         offsets = np.empty(BLOCK + 1, np.uint64)
         offsets_pointer = ffi.cast("uint64_t *", offsets.ctypes.data)
         count = ffi.new("size_t *")
@@ -215,17 +218,20 @@ class RandomAccessSampler(Sampler):
         return float(budget[0])
 
     def set_budget(self, budget: float) -> None:
-        """Sets another budget for the batches to come, in this epoch and the following ones; 0: the plan's own again.
+        """Sets another budget for the batches to come, in this epoch and the following ones; 0: the
+        plan's own again.
 
-        Steps whose batches cost more become several steps, on all ranks alike: no sample is lost, and ``len()`` grows. Part of
-        :meth:`state_dict`. All ranks must set it at the same step.
+        Steps whose batches cost more become several steps, on all ranks alike: no sample is lost,
+        and ``len()`` grows. Part of :meth:`state_dict`. All ranks must set it at the same step.
         """
         with self._changing_budget():
             check(lib.sab_sampler_set_budget(self._handle, real("budget", budget)))
 
     @contextlib.contextmanager
     def _changing_budget(self) -> Generator[None, None, None]:
-        """Puts the cursor, which may have run ahead, where the pass is, and lets the pass fetch anew what follows."""
+        """Puts the cursor, which may have run ahead, where the pass is, and lets the pass fetch
+        anew what follows.
+        """
         self._seek(self._step)
         before = self.budget
         try:
@@ -247,8 +253,9 @@ class RandomAccessSampler(Sampler):
         indices = self.batch(step).indices
         return indices.tolist() if self._output == "list" else indices
 
-    def state_dict(self, step: Optional[int] = None) -> dict[str, Any]:
-        """Where the pass stands: after the batches that were yielded, or after ``step`` of them, for loaders that fetch ahead of training.
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """Where the pass stands: after the batches that were yielded, or after ``step`` of them,
+        for loaders that fetch ahead of training.
 
         The same on all ranks. Holds plain values: ``state`` (136 bytes) and ``finished``.
         """
@@ -262,10 +269,12 @@ class RandomAccessSampler(Sampler):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on where :meth:`state_dict` was taken, by this or another number of ranks. A finished epoch goes on with the next one.
+        """Goes on where :meth:`state_dict` was taken, by this or another number of ranks. A
+        finished epoch goes on with the next one.
 
         Raises:
-            FormatError: the state is damaged or of another version; MismatchError: it belongs to another plan, seed or sampler.
+            FormatError: the state is damaged or of another version; MismatchError: it belongs to
+                another plan, seed or sampler.
         """
         state = state_dict["state"]
         check(
@@ -278,15 +287,15 @@ class RandomAccessSampler(Sampler):
         self._finished = bool(state_dict.get("finished", False))
         self._resumes = True
 
-    def __reduce__(self) -> "tuple[Any, ...]":
+    def __reduce__(self) -> tuple[Any, ...]:
         return remake, (type(self), *self._made_from, self.state_dict(), self._resumes)
 
 
 def remake(
-    kind: "Callable[..., RandomAccessSampler]",
-    arguments: "tuple[Any, ...]",
-    options: "Mapping[str, Any]",
-    state: "dict[str, Any]",
+    kind: Callable[..., RandomAccessSampler],
+    arguments: tuple[Any, ...],
+    options: Mapping[str, Any],
+    state: dict[str, Any],
     resumes: bool,
 ) -> RandomAccessSampler:
     """Makes a sampler again from what its `__reduce__` gave."""
@@ -320,21 +329,26 @@ def sampler_options(order: Order) -> CData:
 
 
 class BucketSampler(RandomAccessSampler):
-    """The batches of a plan in a shuffled, resumable order: any batch is a pure function of plan, seed, epoch and step.
+    """The batches of a plan in a shuffled, resumable order: any batch is a pure function of plan,
+    seed, epoch and step.
 
     Goes into ``torch.utils.data.DataLoader(dataset, batch_sampler=...)`` as it is.
 
     Args:
         plan: a :class:`sab.Plan`.
         seed: of the order; the same on all ranks.
-        rank, world_size: this rank among the ranks. All take the same number of steps, of nearly equal cost, without talking to each other.
-        last_step: the batches that do not fill the last step of all ranks: ``"split"`` between them (nothing lost or repeated), ``"drop"``, ``"wrap"``.
+        rank, world_size: this rank among the ranks. All take the same number of steps, of nearly
+            equal cost, without talking to each other.
+        last_step: the batches that do not fill the last step of all ranks: ``"split"`` between them
+            (nothing lost or repeated), ``"drop"``, ``"wrap"``.
         worst_first: begin each epoch with at least this many of the costliest batches.
-        step_totals: work out :attr:`Batch.step_samples` and :attr:`Batch.step_total` for ``batches()``.
+        step_totals: work out :attr:`Batch.step_samples` and :attr:`Batch.step_total` for
+            ``batches()``.
         output: ``"numpy"`` arrays, or ``"list"`` of int.
 
     >>> import sab
-    >>> sampler = sab.BucketSampler(sab.plan([5, 3, 5, 4, 3, 4], budget=10, boundaries=[3, 4, 5, 6]), seed=1)
+    >>> plan = sab.plan([5, 3, 5, 4, 3, 4], budget=10, boundaries=[3, 4, 5, 6])
+    >>> sampler = sab.BucketSampler(plan, seed=1)
     >>> len(sampler), sorted(index for batch in sampler for index in batch.tolist())
     (3, [0, 1, 2, 3, 4, 5])
     """
@@ -366,7 +380,9 @@ class BucketSampler(RandomAccessSampler):
 
 
 class SequentialSampler(RandomAccessSampler):
-    """The batches of a plan unshuffled, by ascending size: for evaluation. Arguments as for :class:`BucketSampler`."""
+    """The batches of a plan unshuffled, by ascending size: for evaluation. Arguments as for
+    :class:`BucketSampler`.
+    """
 
     def __init__(
         self,
@@ -391,10 +407,12 @@ class SequentialSampler(RandomAccessSampler):
 
 
 class SizeAwareSampler(RandomAccessSampler):
-    """Greedy batches in the order of ``indices``: a batch closes before its total would exceed ``max_total_size``.
+    """Greedy batches in the order of ``indices``: a batch closes before its total would exceed
+    ``max_total_size``.
 
-    A sample over the maximum alone is skipped with a SkippedWarning (see :attr:`skipped_count`). For indices that are read as the batches are, or sizes that come from
-    a function, see :class:`SizeAwareStream`.
+    A sample over the maximum alone is skipped with a SkippedWarning (see :attr:`skipped_count`).
+    For indices that are read as the batches are, or sizes that come from a function, see
+    :class:`SizeAwareStream`.
 
     Args:
         indices: order of the samples: an array or a list, or None for 0, 1, 2, ...
@@ -410,7 +428,7 @@ class SizeAwareSampler(RandomAccessSampler):
 
     def __init__(
         self,
-        indices: Optional[npt.ArrayLike],
+        indices: npt.ArrayLike | None,
         sizes: SizesLike,
         *,
         max_total_size: float,
@@ -447,7 +465,8 @@ class SizeAwareSampler(RandomAccessSampler):
 
 
 class SizeAwareStream(Sampler):
-    """:class:`SizeAwareSampler` over any iterable of indices, which is iterated anew for each pass, on one rank, of unknown length.
+    """:class:`SizeAwareSampler` over any iterable of indices, which is iterated anew for each pass,
+    on one rank, of unknown length.
 
     Args:
         indices: an iterable of whole numbers, such as a sampler of torch.
@@ -460,25 +479,23 @@ class SizeAwareStream(Sampler):
     [[7, 8], [9]]
     """
 
-    def __reduce__(self) -> "tuple[Any, ...]":
+    def __reduce__(self) -> tuple[Any, ...]:
         raise unpicklable(self, "it has no state; make it anew from its indices and size")
 
     def __init__(
         self,
         indices: Iterable[int],
-        size: "Callable[[int], float] | SupportsIndex[float]",
+        size: Callable[[int], float] | SupportsIndex[float],
         *,
         max_total_size: float,
         output: Output = "numpy",
     ) -> None:
         size_of: Callable[[int], float] = size if callable(size) else size.__getitem__
         walk: Iterator[int] = iter(())
-        pending: Optional[int] = (
-            None  # an index whose size is still owed, since the function raised
-        )
+        pending: int | None = None  # an index whose size is still owed, since the function raised
         asked = -1
 
-        def source(epoch: int, position: int) -> Optional[tuple[int, float]]:
+        def source(epoch: int, position: int) -> tuple[int, float] | None:
             nonlocal walk, pending, asked
             if position == 0 and (asked != 0 or pending is None):
                 walk, pending = iter(indices), None

@@ -27,12 +27,12 @@ class Saved:
         function: Callable[..., int] = getattr(lib, f"{cls._kind}_{name}")
         return function
 
-    def save(self, path: "str | os.PathLike[str]") -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file that :meth:`open` reads; an existing one is replaced in one step."""
         check(self._function("save")(self._handle, path_bytes(path)))
 
     @classmethod
-    def open(cls: "type[Own]", path: "str | os.PathLike[str]") -> Own:
+    def open(cls: type[Own], path: str | os.PathLike[str]) -> Own:
         """Reads a file of :meth:`save`."""
         handle = ffi.new(f"{cls._kind} **")
         check(cls._function("open")(path_bytes(path), handle))
@@ -47,11 +47,11 @@ class Saved:
         return bytes(image)
 
     @classmethod
-    def from_bytes(cls: "type[Own]", image: bytes) -> Own:
+    def from_bytes(cls: type[Own], image: bytes) -> Own:
         """Made again from :meth:`to_bytes`."""
         handle = ffi.new(f"{cls._kind} **")
         check(cls._function("read")(ffi.from_buffer(image), len(image), handle))
         return cls(handle[0])
 
-    def __reduce__(self) -> "tuple[Any, ...]":
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)

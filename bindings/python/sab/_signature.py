@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import collections.abc
 import operator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import (
     TYPE_CHECKING,
     Any,
-    Dict,
-    Iterable,
-    Iterator,
-    Mapping,
     NamedTuple,
-    Optional,
-    Tuple,
     Union,
 )
 
@@ -23,12 +18,14 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from sab._columns import Column, Rule
 
-Signature = Union[str, Dict[str, Any], Tuple[Any, ...]]
-Path = Tuple[Any, ...]
+Signature = Union[str, dict[str, Any], tuple[Any, ...]]
+Path = tuple[Any, ...]
 
 
 class Jagged(NamedTuple):
-    """Samples in one piece: sample ``i`` is ``values[offsets[i]:offsets[i + 1]]``. ``offsets`` are whole numbers, one more than there are samples."""
+    """Samples in one piece: sample ``i`` is ``values[offsets[i]:offsets[i + 1]]``. ``offsets`` are
+    whole numbers, one more than there are samples.
+    """
 
     values: Any
     offsets: Any
@@ -87,12 +84,12 @@ def is_nested(value: Any) -> bool:
     return isinstance(value, (dict, tuple))
 
 
-def keys_of(nested: Any) -> "list[Any]":
+def keys_of(nested: Any) -> list[Any]:
     """The keys of a dictionary, or the numbers of the elements of a list or tuple."""
     return list(nested) if hasattr(nested, "keys") else list(range(len(nested)))
 
 
-def items_of(nested: Any) -> "Iterable[tuple[Any, Any]]":
+def items_of(nested: Any) -> Iterable[tuple[Any, Any]]:
     """Keys and values of a dictionary or a tuple."""
     return [(key, nested[key]) for key in keys_of(nested)]
 
@@ -102,7 +99,7 @@ class Leaf(NamedTuple):
     signature: ShapeSignature
 
 
-def leaves_of(signature: Any, what: str, path: Path = ()) -> "list[Leaf]":
+def leaves_of(signature: Any, what: str, path: Path = ()) -> list[Leaf]:
     if isinstance(signature, str):
         return [Leaf(path, ShapeSignature(signature, what))]
     if not is_nested(signature) or not signature:
@@ -125,7 +122,7 @@ def built(signature: Signature, values: Iterator[Any]) -> Any:
     return next(values)
 
 
-def copied_signature(signature: Signature, leaves: "list[Leaf]") -> Signature:
+def copied_signature(signature: Signature, leaves: list[Leaf]) -> Signature:
     made: Signature = built(signature, (leaf.signature.text for leaf in leaves))
     return made
 
@@ -134,7 +131,7 @@ def name_of(what: str, path: Path) -> str:
     return what + "".join(f"[{key!r}]" for key in path)
 
 
-def picked(samples: "list[Any]", path: Path) -> "list[Any]":
+def picked(samples: list[Any], path: Path) -> list[Any]:
     """What each sample has at a path."""
     for depth, key in enumerate(path):
         try:
@@ -145,7 +142,8 @@ def picked(samples: "list[Any]", path: Path) -> "list[Any]":
                     sample[key]
                 except (LookupError, TypeError):
                     raise ValueError(
-                        f"{name_of('samples', (number, *path[:depth]))} has no {key!r}, as the signature says"
+                        f"{name_of('samples', (number, *path[:depth]))} has no {key!r}, as the "
+                        "signature says"
                     ) from None
             raise
     return samples
@@ -172,7 +170,7 @@ def check_strided(tensor: Any, what: str) -> None:
         raise ValueError(f"{what} has the layout {tensor.layout}: must have torch.strided")
 
 
-def column_of_tensors(given: Any, what: str, rank: Optional[int] = None) -> "Column":
+def column_of_tensors(given: Any, what: str, rank: int | None = None) -> Column:
     """A tensor of each sample, or what makes one."""
     from sab._columns import Column, UnlikeTensors, torch
 
@@ -189,7 +187,7 @@ def column_of_tensors(given: Any, what: str, rank: Optional[int] = None) -> "Col
         ) from error
 
 
-def read_leaf(given: Any, leaf: Leaf, lengths: "Mapping[str, npt.NDArray[np.int64]]") -> "Column":
+def read_leaf(given: Any, leaf: Leaf, lengths: Mapping[str, npt.NDArray[np.int64]]) -> Column:
     """The tensors of a leaf: a list of them, a stacked or nested tensor, or values and offsets."""
     from sab._columns import torch
 
@@ -200,7 +198,8 @@ def read_leaf(given: Any, leaf: Leaf, lengths: "Mapping[str, npt.NDArray[np.int6
             given = unnested(given)
         elif given.dim() != rank + 1:
             raise ValueError(
-                f'{what} has shape {tuple(given.shape)}: must have {rank + 1} dimensions, as "{signature.text}"'
+                f"{what} has shape {tuple(given.shape)}: must have {rank + 1} dimensions, as "
+                f'"{signature.text}"'
             )
         else:
             return _stacked(given, leaf, lengths)
@@ -209,7 +208,8 @@ def read_leaf(given: Any, leaf: Leaf, lengths: "Mapping[str, npt.NDArray[np.int6
     column = column_of_tensors(given, what, rank)
     if column.shapes.shape[1] != rank:
         raise ValueError(
-            f'{what}: tensors have {column.shapes.shape[1]} dimensions: must have {rank} beside B, as "{signature.text}"'
+            f"{what}: tensors have {column.shapes.shape[1]} dimensions: must have {rank} beside "
+            f'B, as "{signature.text}"'
         )
     return column
 
@@ -229,7 +229,7 @@ def unnested(given: Any) -> Any:
     return given.unbind()
 
 
-def _stacked(given: Any, leaf: Leaf, lengths: "Mapping[str, npt.NDArray[np.int64]]") -> "Column":
+def _stacked(given: Any, leaf: Leaf, lengths: Mapping[str, npt.NDArray[np.int64]]) -> Column:
     from sab._columns import Column
 
     what, signature = name_of("samples", leaf.path), leaf.signature
@@ -244,9 +244,10 @@ def _stacked(given: Any, leaf: Leaf, lengths: "Mapping[str, npt.NDArray[np.int64
                 raise ValueError(
                     f"lengths[{dim.name!r}] has {len(own)} numbers: {what} has {count} samples"
                 )
-            if count and not (0 <= own.min() and own.max() <= size):
+            if count and not (own.min() >= 0 and own.max() <= size):
                 raise ValueError(
-                    f"lengths[{dim.name!r}] goes from {own.min()} to {own.max()}: must be from 0 to {size}, which {what} has there"
+                    f"lengths[{dim.name!r}] goes from {own.min()} to {own.max()}: must be from 0 "
+                    f"to {size}, which {what} has there"
                 )
             shapes[:, at] = own
     offsets = np.array([0, count] if count else [0], np.int64)
@@ -260,7 +261,7 @@ def _stacked(given: Any, leaf: Leaf, lengths: "Mapping[str, npt.NDArray[np.int64
     )
 
 
-def column_of_jagged(given: Jagged, leaf: Leaf) -> "Column":
+def column_of_jagged(given: Jagged, leaf: Leaf) -> Column:
     from sab._columns import Column, torch
 
     what, rank = name_of("samples", leaf.path), len(leaf.signature.own)
@@ -272,22 +273,26 @@ def column_of_jagged(given: Jagged, leaf: Leaf) -> "Column":
     )
     if offsets.ndim != 1 or offsets.size == 0 or offsets.dtype.kind not in "iu":
         raise ValueError(
-            f"{what}.offsets has shape {offsets.shape} and dtype {offsets.dtype}: must be at least one whole number, in one dimension"
+            f"{what}.offsets has shape {offsets.shape} and dtype {offsets.dtype}: must be at "
+            "least one whole number, in one dimension"
         )
     offsets = offsets.astype(np.int64)  # which the giver's may go on changing
     if rank == 0:
         raise ValueError(
-            f'{what} has values and offsets: "{leaf.signature.text}" has no dimension that they can have'
+            f'{what} has values and offsets: "{leaf.signature.text}" has no dimension that they '
+            "can have"
         )
     if values.dim() != rank:
         raise ValueError(
-            f'{what}.values has {values.dim()} dimensions: must have {rank}, as "{leaf.signature.text}" without B'
+            f"{what}.values has {values.dim()} dimensions: must have {rank}, as "
+            f'"{leaf.signature.text}" without B'
         )
     check_strided(values, f"{what}.values")
     counts = np.diff(offsets)
-    if offsets[0] < 0 or offsets[-1] > len(values) or counts.size and counts.min() < 0:
+    if offsets[0] < 0 or offsets[-1] > len(values) or (counts.size and counts.min() < 0):
         raise ValueError(
-            f"{what}.offsets must ascend from at least 0 to at most the number of values, {len(values)}"
+            f"{what}.offsets must ascend from at least 0 to at most the number of values, "
+            f"{len(values)}"
         )
     shapes = counts.reshape(-1, 1)
     if rank > 1:
@@ -301,9 +306,9 @@ def column_of_jagged(given: Jagged, leaf: Leaf) -> "Column":
 
 
 def check_shapes(
-    column: "Column",
+    column: Column,
     leaf: Leaf,
-    lengths: "dict[str, tuple[npt.NDArray[np.int64], str]]",
+    lengths: dict[str, tuple[npt.NDArray[np.int64], str]],
     what: str = "samples",
 ) -> None:
     """Whether shapes are as a signature says; new lengths are kept."""
@@ -314,7 +319,8 @@ def check_shapes(
             wrong = np.flatnonzero(known != sizes) if len(known) == len(sizes) else [0]
             if len(wrong):
                 raise ValueError(
-                    f"{_of_sample(what, int(wrong[0]), leaf, column)}: dimension {at} must be {known[wrong[0]]}, the length {dim.name!r} of the sample in {where}"
+                    f"{_of_sample(what, int(wrong[0]), leaf, column)}: dimension {at} must be "
+                    f"{known[wrong[0]]}, the length {dim.name!r} of the sample in {where}"
                 )
         elif len(sizes):
             size = dim.size if dim.kind == "number" else int(sizes[0])
@@ -325,18 +331,21 @@ def check_shapes(
                     else "as that of the first sample"
                 )
                 raise ValueError(
-                    f"{_of_sample(what, int(wrong[0]), leaf, column)}: dimension {at} must be {size}, {rule}"
+                    f"{_of_sample(what, int(wrong[0]), leaf, column)}: dimension {at} must be "
+                    f"{size}, {rule}"
                 )
 
 
-def _of_sample(what: str, number: int, leaf: Leaf, column: "Column") -> str:
+def _of_sample(what: str, number: int, leaf: Leaf, column: Column) -> str:
     return (
         f"{name_of(what, (number, *leaf.path))} has shape {tuple(column.shapes[number].tolist())}"
     )
 
 
-def rule_of(padding: Any, leaf: Leaf, column: "Column", what: str = "padding") -> "Rule":
-    """The rule of a leaf, out of rules nested as the signature, which may leave out keys, or one for all."""
+def rule_of(padding: Any, leaf: Leaf, column: Column, what: str = "padding") -> Rule:
+    """The rule of a leaf, out of rules nested as the signature, which may leave out keys, or one
+    for all.
+    """
     from sab._columns import Rule, torch
 
     for key in leaf.path:
@@ -352,17 +361,19 @@ def rule_of(padding: Any, leaf: Leaf, column: "Column", what: str = "padding") -
         return Rule(_scalar(padding, column, what))
     if padding.dtype != column.dtype or padding.device != column.device:
         raise ValueError(
-            f"{what} is of {padding.dtype} on {padding.device}: must be of {column.dtype} on {column.device}, as {name_of('samples', leaf.path)}"
+            f"{what} is of {padding.dtype} on {padding.device}: must be of {column.dtype} on "
+            f"{column.device}, as {name_of('samples', leaf.path)}"
         )
     sizes = tuple(leaf.signature.own[at].size for at in leaf.signature.numbers)
     if padding.dim() and tuple(padding.shape) != sizes:
         raise ValueError(
-            f'{what} has shape {tuple(padding.shape)}: must have {sizes}, the numbers in "{leaf.signature.text}", or be one number'
+            f"{what} has shape {tuple(padding.shape)}: must have {sizes}, the numbers in "
+            f'"{leaf.signature.text}", or be one number'
         )
     return Rule(padding, leaf.signature.numbers if padding.dim() else ())
 
 
-def _scalar(number: Any, column: "Column", what: str) -> Any:
+def _scalar(number: Any, column: Column, what: str) -> Any:
     from sab._columns import torch
 
     try:

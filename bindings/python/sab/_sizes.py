@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,17 @@ from sab._native import (
 )
 
 _DTYPES = {
-    "int8": lib.SAB_INT8, "int16": lib.SAB_INT16, "int32": lib.SAB_INT32, "int64": lib.SAB_INT64,
-    "uint8": lib.SAB_UINT8, "uint16": lib.SAB_UINT16, "uint32": lib.SAB_UINT32, "uint64": lib.SAB_UINT64,
-    "float32": lib.SAB_FLOAT32, "float64": lib.SAB_FLOAT64,
-}  # fmt: skip
+    "int8": lib.SAB_INT8,
+    "int16": lib.SAB_INT16,
+    "int32": lib.SAB_INT32,
+    "int64": lib.SAB_INT64,
+    "uint8": lib.SAB_UINT8,
+    "uint16": lib.SAB_UINT16,
+    "uint32": lib.SAB_UINT32,
+    "uint64": lib.SAB_UINT64,
+    "float32": lib.SAB_FLOAT32,
+    "float64": lib.SAB_FLOAT64,
+}
 
 SizesLike = Union["Sizes", npt.ArrayLike, str, "os.PathLike[str]", Callable[[int], float]]
 
@@ -49,7 +56,8 @@ def _as_array(sizes: Any) -> npt.NDArray[Any]:
         )
     if not array.dtype.isnative:
         raise ValueError(
-            f"sizes has dtype {array.dtype.str}, which is not in this machine's byte order: use sizes.astype(sizes.dtype.newbyteorder('='))"
+            f"sizes has dtype {array.dtype.str}, which is not in this machine's byte order: use "
+            "sizes.astype(sizes.dtype.newbyteorder('='))"
         )
     return array
 
@@ -58,14 +66,16 @@ class Sizes:
     """The size of each sample (tokens, residues, frames, seconds, nodes): finite, from 0 to 2**53.
 
     Args:
-        sizes: a 1-D array, buffer, torch tensor, DLPack object or list of any integer type, float32 or float64 (borrowed, not copied,
-            at any stride; keep it unchanged); the path of a ``.npy`` file, which is mapped (do not truncate or overwrite it meanwhile; to replace it, rename
-            a new file over it); or a function ``size(index)``.
+        sizes: a 1-D array, buffer, torch tensor, DLPack object or list of any integer type, float32
+            or float64 (borrowed, not copied, at any stride; keep it unchanged); the path of a
+            ``.npy`` file, which is mapped (do not truncate or overwrite it meanwhile; to replace
+            it, rename a new file over it); or a function ``size(index)``.
         count: number of samples, with a function only.
         progress: True for a bar, or ``progress(done, total)``, with a function only.
 
     Raises:
-        ValueError: for a size that breaks the rule, naming the index; TypeError: for another dtype; OSError, FormatError: for a file.
+        ValueError: for a size that breaks the rule, naming the index; TypeError: for another dtype;
+            OSError, FormatError: for a file.
 
     >>> len(Sizes([3, 1, 2]))
     3
@@ -75,8 +85,8 @@ class Sizes:
         self,
         sizes: SizesLike,
         *,
-        count: Optional[int] = None,
-        progress: "bool | Progress | None" = None,
+        count: int | None = None,
+        progress: bool | Progress | None = None,
     ) -> None:
         handle = ffi.new("sab_sizes **")
         self._keep: Any = None
@@ -103,13 +113,13 @@ class Sizes:
         check(status, calls)
         self._handle = ffi.gc(handle[0], lib.sab_sizes_free)
 
-    def __copy__(self) -> "Sizes":
+    def __copy__(self) -> Sizes:
         return self  # immutable
 
-    def __deepcopy__(self, memo: "dict[int, Any]") -> "Sizes":
+    def __deepcopy__(self, memo: dict[int, Any]) -> Sizes:
         return self
 
-    def __reduce__(self) -> "tuple[object, ...]":
+    def __reduce__(self) -> tuple[object, ...]:
         raise unpicklable(self, "pickle the array, list or path that it was made from")
 
     def __len__(self) -> int:

@@ -11,8 +11,9 @@ import struct
 import threading
 import time
 import weakref
+from collections.abc import Generator, Iterable, Sequence
 from random import Random
-from typing import Any, Callable, Generator, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Union
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from sab._native import Calls, CData, Progress, check, ffi, lib, new_options
 _dumps, _loads = pickle.dumps, pickle.loads
 lib.sab_py_use_pickle(id(_dumps), id(_loads))
 _NEXT_FAILED_TO_DECODE = 1000
-_live: "weakref.WeakSet[_Pipeline]" = weakref.WeakSet()
+_live: weakref.WeakSet[_Pipeline] = weakref.WeakSet()
 
 Key = Union[str, Callable[[Any], float]]
 
@@ -32,8 +33,9 @@ _is_over = False
 
 @atexit.register
 def _close_all() -> None:
-    # The interpreter is exiting: threads must not take its lock. A function that does not end in time is ended with the process.
-    global _is_over
+    # The interpreter is exiting: threads must not take its lock. A function that does not end in
+    # time is ended with the process.
+    global _is_over  # noqa: PLW0603  # of the process
     _is_over = True
     end = time.monotonic() + 1
     for pipeline in list(_live):
@@ -45,13 +47,15 @@ def _close_all() -> None:
 
 
 class _Random(Random):
-    """CPython's generator, whose numbers come from the stream's own state. For one stage, whose callback it is handed to."""
+    """CPython's generator, whose numbers come from the stream's own state. For one stage, whose
+    callback it is handed to.
+    """
 
     def __init__(self) -> None:
         super().__init__(0)
         self._stream: Any = ffi.NULL
 
-    def of(self, address: int) -> "_Random":
+    def of(self, address: int) -> _Random:
         self._stream = ffi.cast("sab_random *", address)
         self.gauss_next = None
         return self
@@ -92,7 +96,7 @@ class _Pipeline:
         self.stages.append((stage, held))
         return stage
 
-    def check(self, status: int, calls: Optional[Calls] = None) -> int:
+    def check(self, status: int, calls: Calls | None = None) -> int:
         """Raises what a status stands for; the exception of a stage as it was raised there."""
         if status == lib.SAB_E_CALLBACK and (calls is None or calls.exception is None):
             code = lib.sab_last_callback_code()
@@ -105,7 +109,7 @@ class _Pipeline:
                         del error
         return check(status, calls)
 
-    def __enter__(self) -> "_Pipeline":
+    def __enter__(self) -> _Pipeline:
         if not self.lock.acquire(blocking=False):
             raise RuntimeError(
                 "the stream is in use: by another thread, or by a function that it runs"
@@ -116,7 +120,9 @@ class _Pipeline:
         self.lock.release()
 
     def free(self, patience: float) -> None:
-        """Frees the streams. Functions that run on in their threads are waited for so many seconds, then left; nothing is called after them."""
+        """Frees the streams. Functions that run on in their threads are waited for so many seconds,
+        then left; nothing is called after them.
+        """
         handle, self.handle = self.handle, ffi.NULL
         stages, self.stages = self.stages, []
         for stage, _ in stages:
@@ -138,12 +144,13 @@ class _Pipeline:
                 lib.sab_py_stage_release(stage)
 
     def __del__(self) -> None:
-        # Garbage is collected in any thread: one that runs a function of this very pipeline cannot wait for itself.
+        # Garbage is collected in any thread: one that runs a function of this very pipeline cannot
+        # wait for itself.
         self.free(0 if isinstance(threading.current_thread(), threading._DummyThread) else 0.05)
 
 
 def _list_options(
-    shuffle: bool, infinite: Optional[bool], seed: int, rank: int, world_size: int
+    shuffle: bool, infinite: bool | None, seed: int, rank: int, world_size: int
 ) -> Any:
     options = new_options("sab_list_stream_options")
     options.infinite, options.shuffle = shuffle if infinite is None else infinite, shuffle
@@ -158,14 +165,16 @@ def _list_options(
 class Stream:
     """Records, one after the other: an iterator that can be saved and restored.
 
-    Made of sources (:meth:`from_files`, :meth:`from_items`, :meth:`from_iterable`, :meth:`random`) and stages, each a method that gives the longer stream.
+    Made of sources (:meth:`from_files`, :meth:`from_items`, :meth:`from_iterable`, :meth:`random`)
+    and stages, each a method that gives the longer stream.
 
     >>> import sab
     >>> with open("corpus.txt", "w") as file:
     ...     for number in range(1000):
     ...         print("word " * (1 + number % 50), file=file)
     >>> batches = (
-    ...     sab.Stream.from_files(["corpus.txt"], shuffle=True, seed=1)  # lines of gzip, Zstandard or plain files, for ever
+    # lines of gzip, Zstandard or plain files, for ever
+    ...     sab.Stream.from_files(["corpus.txt"], shuffle=True, seed=1)
     ...     .prefetch(10_000)  # read in a thread
     ...     .block_shuffle(100_000, seed=2)
     ...     .readahead(budget=16384, key="words")  # lists of lines of like length
@@ -175,39 +184,42 @@ class Stream:
     True
     >>> state = batches.state_dict()  # later, elsewhere: batches.load_state_dict(state)
 
-    Records are ``str`` (lines), or any value that a function gives. Nothing runs before the first record is asked for. A stream is its own iterator: a loop that was
-    left goes on where it was; one that reached the end begins again. Streams can be pickled where their functions can, with the place where they stand.
+    Records are ``str`` (lines), or any value that a function gives. Nothing runs before the first
+    record is asked for. A stream is its own iterator: a loop that was left goes on where it was;
+    one that reached the end begins again. Streams can be pickled where their functions can, with
+    the place where they stand.
 
-    Native stages run without Python's lock. Functions may run in another thread: those under :meth:`prefetch`, and those of ``map(threads=N)``.
+    Native stages run without Python's lock. Functions may run in another thread: those under
+    :meth:`prefetch`, and those of ``map(threads=N)``.
     """
 
-    def __init__(self, recipe: "tuple[Any, ...]", is_text: bool = False) -> None:
+    def __init__(self, recipe: tuple[Any, ...], is_text: bool = False) -> None:
         self._recipe = (
             recipe  # (kind, whether the records before it are text, arguments...) of each step
         )
         self._is_text = is_text
-        self._pipeline: Optional[_Pipeline] = None
-        self._progress: "bool | Progress | None" = None
+        self._pipeline: _Pipeline | None = None
+        self._progress: bool | Progress | None = None
         self._finished = False
-        self._state: Optional[bytes] = None
+        self._state: bytes | None = None
 
     # ---- sources ----
 
     @classmethod
     def from_files(
         cls,
-        names: "Iterable[str | os.PathLike[str]]",
+        names: Iterable[str | os.PathLike[str]],
         *,
         shuffle: bool = False,
-        infinite: Optional[bool] = None,
+        infinite: bool | None = None,
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
         framing: str = "lines",
-        encoding: Optional[str] = "utf-8",
+        encoding: str | None = "utf-8",
         max_record: int = 0,
         on_error: str = "stop",
-    ) -> "Stream":
+    ) -> Stream:
         """The records of files: plain, gzip or Zstandard.
 
         Args:
@@ -215,12 +227,15 @@ class Stream:
             shuffle: another permutation of the files each time through; for ever.
             infinite: go through the files again and again; as ``shuffle`` by default.
             seed: of the permutations.
-            rank, world_size: this rank's files: a consecutive block, so that the ranks in order give all, or every world_size-th where it is infinite. See
-                :meth:`rank` for a split that leaves all ranks with as many records.
-            framing: ``"lines"``, or ``"length"``: each record after its length in 4 bytes, little-endian.
+            rank, world_size: this rank's files: a consecutive block, so that the ranks in order
+                give all, or every world_size-th where it is infinite. See :meth:`rank` for a split
+                that leaves all ranks with as many records.
+            framing: ``"lines"``, or ``"length"``: each record after its length in 4 bytes,
+                little-endian.
             encoding: ``"utf-8"``: records are str; None: bytes.
             max_record: a longer record is an error, in bytes; 0: 64 MiB.
-            on_error: ``"stop"`` (raise; the next call tries again) or ``"skip"`` (log a warning, leave out the rest of the file, count it in :attr:`skipped`).
+            on_error: ``"stop"`` (raise; the next call tries again) or ``"skip"`` (log a warning,
+                leave out the rest of the file, count it in :attr:`skipped`).
         """
         if encoding not in ("utf-8", None):
             raise ValueError(f"encoding = {encoding!r}: must be 'utf-8' or None")
@@ -249,106 +264,124 @@ class Stream:
         items: Sequence[Any],
         *,
         shuffle: bool = False,
-        infinite: Optional[bool] = None,
+        infinite: bool | None = None,
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
-    ) -> "Stream":
-        """The items of a sequence: a list, a numpy array (its rows), a map-style dataset. Arguments as for :meth:`from_files`."""
+    ) -> Stream:
+        """The items of a sequence: a list, a numpy array (its rows), a map-style dataset. Arguments
+        as for :meth:`from_files`.
+        """
         _list_options(shuffle, infinite, seed, rank, world_size)
         return cls((("items", False, items, (shuffle, infinite, seed, rank, world_size)),))
 
     @classmethod
-    def from_iterable(cls, source: "Iterable[Any] | Callable[[], Iterable[Any]]") -> "Stream":
-        """What an iterable gives, or a function without arguments that returns one each time it is called, such as a generator function.
+    def from_iterable(cls, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Stream:
+        """What an iterable gives, or a function without arguments that returns one each time it is
+        called, such as a generator function.
 
-        A restore takes as many items again, but where the iterable has a state of its own: ``state_dict`` and ``load_state_dict``, or infinibatch's ``getstate``
-        and ``setstate``.
+        A restore takes as many items again, but where the iterable has a state of its own:
+        ``state_dict`` and ``load_state_dict``, or infinibatch's ``getstate`` and ``setstate``.
         """
         if not callable(source) and not _has_state(source) and iter(source) is source:
             raise ValueError(
-                "source is an iterator, which cannot begin again: give the iterable, or a function that makes it"
+                "source is an iterator, which cannot begin again: give the iterable, or a "
+                "function that makes it"
             )
         return cls((("iterable", False, source),))
 
     @classmethod
-    def random(cls, seed: int = 0) -> "Stream":
+    def random(cls, seed: int = 0) -> Stream:
         """Random floats in [0, 1) for ever: those of ``random.Random(seed).random()``."""
         return cls((("random", False, whole("seed", seed)),)).map(_float_of_bytes)
 
     # ---- stages ----
 
-    def _then(self, kind: str, *given: Any, is_text: Optional[bool] = None) -> "Stream":
+    def _then(self, kind: str, *given: Any, is_text: bool | None = None) -> Stream:
         return Stream(
             (*self._recipe, (kind, self._is_text, *given)),
             self._is_text if is_text is None else is_text,
         )
 
-    def map(self, function: Callable[[Any], Any], *, threads: int = 0) -> "Stream":
-        """Each record turned into another. With ``threads``, by so many at once, order kept: worth it where the function lets go of Python's lock."""
+    def map(self, function: Callable[[Any], Any], *, threads: int = 0) -> Stream:
+        """Each record turned into another. With ``threads``, by so many at once, order kept: worth
+        it where the function lets go of Python's lock.
+        """
         return self._then(
             "map", _function("function", function), whole("threads", threads), is_text=False
         )
 
-    def select_many(self, function: Optional[Callable[[Any], Iterable[Any]]] = None) -> "Stream":
-        """The items of the iterables that a function gives for the records, or of the records themselves, one after the other."""
+    def select_many(self, function: Callable[[Any], Iterable[Any]] | None = None) -> Stream:
+        """The items of the iterables that a function gives for the records, or of the records
+        themselves, one after the other.
+        """
         return self._then("select", _function("function", function, optional=True), is_text=False)
 
-    def flatten(self) -> "Stream":
-        """The records of lists that :meth:`batch`, :meth:`window`, :meth:`zip`, :meth:`readahead` and :meth:`pack` made."""
+    def flatten(self) -> Stream:
+        """The records of lists that :meth:`batch`, :meth:`window`, :meth:`zip`, :meth:`readahead`
+        and :meth:`pack` made.
+        """
         return self._then("flatten")
 
     def recurrent(
-        self, function: Callable[[Any, Any], "tuple[Any, Any]"], initial: Any = None
-    ) -> "Stream":
-        """``(state, made) = function(state, record)``: the state, picklable, is part of the saved one."""
+        self, function: Callable[[Any, Any], tuple[Any, Any]], initial: Any = None
+    ) -> Stream:
+        """``(state, made) = function(state, record)``: the state, picklable, is part of the saved
+        one.
+        """
         return self._then("recurrent", _function("function", function), initial, is_text=False)
 
-    def random_map(self, function: Callable[[Random, Any], Any], *, seed: int = 0) -> "Stream":
-        """``function(generator, record)``; what is drawn from the generator, a ``random.Random``, is part of the saved state."""
+    def random_map(self, function: Callable[[Random, Any], Any], *, seed: int = 0) -> Stream:
+        """``function(generator, record)``; what is drawn from the generator, a ``random.Random``,
+        is part of the saved state.
+        """
         return self._then(
             "random_map", _function("function", function), whole("seed", seed), is_text=False
         )
 
-    def zip(self, *others: "Stream") -> "Stream":
+    def zip(self, *others: Stream) -> Stream:
         """Lists of a record of each stream; ends with the first that ends."""
         first, *rest = _alike([self, *(_stream("others", other) for other in others)])
         return first._then("zip", tuple(rest))
 
-    def multiplex(self, *sources: "Stream") -> "Stream":
+    def multiplex(self, *sources: Stream) -> Stream:
         """Records of several streams: this one gives the number of the stream that is next."""
         if not sources:
             raise ValueError("sources is empty: must have at least one")
         alike = _alike([_stream("sources", source) for source in sources])
         return self._then("multiplex", tuple(alike), is_text=alike[0]._is_text)
 
-    def rank(self, rank: int, world_size: int) -> "Stream":
-        """Every world_size-th record, those of this rank, of a stream that is the same on all. All ranks see as many: at the end some get an empty list. As the last stage
-        a state may be loaded with another rank and world size."""
+    def rank(self, rank: int, world_size: int) -> Stream:
+        """Every world_size-th record, those of this rank, of a stream that is the same on all. All
+        ranks see as many: at the end some get an empty list. As the last stage a state may be
+        loaded with another rank and world size.
+        """
         rank, world_size = whole("rank", rank), whole("world_size", world_size, 1)
         if rank >= world_size:
             raise ValueError(f"rank = {rank}: must be below world_size, {world_size}")
         return self._then("rank", rank, world_size)
 
-    def batch(self, batch_size: int) -> "Stream":
+    def batch(self, batch_size: int) -> Stream:
         """Lists of consecutive records."""
         return self._then("batch", whole("batch_size", batch_size, 1))
 
-    def window(self, width: int) -> "Stream":
+    def window(self, width: int) -> Stream:
         """Lists of consecutive records, each one record further."""
         return self._then("window", whole("width", width, 1))
 
-    def block_shuffle(self, block_size: int, *, seed: int = 0) -> "Stream":
+    def block_shuffle(self, block_size: int, *, seed: int = 0) -> Stream:
         """Blocks of consecutive records, each block shuffled."""
         return self._then("block_shuffle", whole("block_size", block_size, 1), whole("seed", seed))
 
-    def buffered_shuffle(self, buffer_size: int, *, seed: int = 0) -> "Stream":
-        """Each record takes a random place in a buffer, and what was there goes on. A saved state holds the buffer, pickled."""
+    def buffered_shuffle(self, buffer_size: int, *, seed: int = 0) -> Stream:
+        """Each record takes a random place in a buffer, and what was there goes on. A saved state
+        holds the buffer, pickled.
+        """
         return self._then(
             "buffered_shuffle", whole("buffer_size", buffer_size, 1), whole("seed", seed)
         )
 
-    def prefetch(self, buffer_size: int = 1024) -> "Stream":
+    def prefetch(self, buffer_size: int = 1024) -> Stream:
         """The same records, taken ahead of time by a thread."""
         return self._then("prefetch", whole("buffer_size", buffer_size, 1))
 
@@ -357,24 +390,28 @@ class Stream:
         read_ahead: int = 10_000,
         *,
         budget: float = 0,
-        batch_size: "int | Callable[[Any], int] | None" = None,
+        batch_size: int | Callable[[Any], int] | None = None,
         key: Key = "len",
-        boundary_key: Optional[Callable[[Any], Any]] = None,
+        boundary_key: Callable[[Any], Any] | None = None,
         shuffle: bool = True,
         carry_over: bool = False,
         seed: int = 0,
-    ) -> "Stream":
-        """Batches, as lists, of records of like size: a window is read, sorted by size, cut into batches, and these are shuffled.
+    ) -> Stream:
+        """Batches, as lists, of records of like size: a window is read, sorted by size, cut into
+        batches, and these are shuffled.
 
         Args:
             read_ahead: records of a window.
             budget: count * largest size of a batch; 0: no such limit.
-            batch_size: most records of a batch, or a function that says so of its largest record; None: no such limit.
-            key: the size of a record: ``"len"``, ``"words"`` or ``"bytes"`` of text, which are counted without Python, or a function.
+            batch_size: most records of a batch, or a function that says so of its largest record;
+                None: no such limit.
+            key: the size of a record: ``"len"``, ``"words"`` or ``"bytes"`` of text, which are
+                counted without Python, or a function.
             boundary_key: records of different keys never share a batch.
             shuffle: the batches of a window.
-            carry_over: what fits no batch well waits for the next window: a third of the padding, up to twice the memory; a restore reads up to eight windows
-                again. Not with ``boundary_key``.
+            carry_over: what fits no batch well waits for the next window: a third of the padding,
+                up to twice the memory; a restore reads up to eight windows again. Not with
+                ``boundary_key``.
             seed: of the shuffles.
         """
         _check_key(key)
@@ -402,12 +439,13 @@ class Stream:
         capacity: float,
         read_ahead: int = 10_000,
         *,
-        max_records: Optional[int] = None,
+        max_records: int | None = None,
         key: Key = "len",
         shuffle: bool = True,
         seed: int = 0,
-    ) -> "Stream":
-        """Lists of records whose sizes sum to nearly ``capacity``: rows for packed training. A window is packed by best-fit decreasing; what fills no row waits for the next.
+    ) -> Stream:
+        """Lists of records whose sizes sum to nearly ``capacity``: rows for packed training. A
+        window is packed by best-fit decreasing; what fills no row waits for the next.
 
         Args:
             capacity: of a list. A larger record is an error.
@@ -454,8 +492,10 @@ class Stream:
                 self._calls,
             )
 
-    def set_progress(self, progress: "bool | Progress | None") -> None:
-        """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by returning False or raising."""
+    def set_progress(self, progress: bool | Progress | None) -> None:
+        """Follows long windows: True for a bar, or ``progress(done, total)``, which stops by
+        returning False or raising.
+        """
         if self._pipeline is not None:
             with self._pipeline as pipeline:
                 self._calls = Calls(progress=progress, what="stream")
@@ -466,7 +506,7 @@ class Stream:
                 )
         self._progress = progress
 
-    def __iter__(self) -> "Stream":
+    def __iter__(self) -> Stream:
         if self._finished:
             self.rewind()
         return self
@@ -508,7 +548,9 @@ class Stream:
         return int(count[0])
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands, for :meth:`load_state_dict`: a few KiB, but for the records of a :meth:`buffered_shuffle`."""
+        """Where the stream stands, for :meth:`load_state_dict`: a few KiB, but for the records of a
+        :meth:`buffered_shuffle`.
+        """
         with self._opened() as pipeline:
             size = ffi.new("size_t *")
             pipeline.check(
@@ -524,7 +566,8 @@ class Stream:
         return {"state": bytes(buffer), "finished": self._finished}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on where :meth:`state_dict` was taken, in this or another process. After a failure the stream stands at its beginning.
+        """Goes on where :meth:`state_dict` was taken, in this or another process. After a failure
+        the stream stands at its beginning.
 
         Raises:
             FormatError, MismatchError: the state is damaged, or of another pipeline or other files.
@@ -534,7 +577,9 @@ class Stream:
         self._finished = bool(state_dict.get("finished", False))
 
     def close(self) -> None:
-        """Stops the threads and frees everything; the next record begins anew. A function that runs for longer than a second is left to end in its thread."""
+        """Stops the threads and frees everything; the next record begins anew. A function that runs
+        for longer than a second is left to end in its thread.
+        """
         if self._pipeline is not None:
             if isinstance(threading.current_thread(), threading._DummyThread):
                 raise RuntimeError("the stream is in use: by a function that it runs")
@@ -542,7 +587,7 @@ class Stream:
                 pipeline.free(1)
         self._pipeline, self._finished, self._state = None, False, None
 
-    def __enter__(self) -> "Stream":
+    def __enter__(self) -> Stream:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -588,7 +633,7 @@ def _stream(name: str, stream: Any) -> Any:
     return stream
 
 
-def _alike(streams: "list[Stream]") -> "list[Stream]":
+def _alike(streams: list[Stream]) -> list[Stream]:
     """Where not all are text, those that are become Python's str before they meet the others."""
     if all(stream._is_text for stream in streams):
         return streams
@@ -605,7 +650,7 @@ def _has_state(source: Any) -> bool:
 # What makes the native stream of a step: from place[0], the stream before, to place[0].
 
 
-def _built(pipeline: _Pipeline, recipe: "tuple[Any, ...]") -> Any:
+def _built(pipeline: _Pipeline, recipe: tuple[Any, ...]) -> Any:
     place = ffi.new("sab_stream **")
     try:
         for kind, is_text, *given in recipe:
@@ -618,13 +663,15 @@ def _built(pipeline: _Pipeline, recipe: "tuple[Any, ...]") -> Any:
 
 @contextlib.contextmanager
 def _built_all(
-    pipeline: _Pipeline, streams: "Iterable[Stream]"
-) -> "Generator[list[CData], None, None]":
-    """The native streams of several recipes, to be given to another stream; freed where that fails."""
+    pipeline: _Pipeline, streams: Iterable[Stream]
+) -> Generator[list[CData], None, None]:
+    """The native streams of several recipes, to be given to another stream; freed where that
+    fails.
+    """
     handles: list[CData] = []
     try:
         for stream in streams:
-            handles.append(_built(pipeline, stream._recipe))
+            handles.append(_built(pipeline, stream._recipe))  # noqa: PERF401  # freed on errors
         yield handles
     except BaseException:
         for handle in handles:
@@ -682,7 +729,7 @@ class _StateOf:
             None if load.__name__ == "setstate" else pickle.dumps(save())
         )  # infinibatch's iterators begin again at None
 
-        def restore(state: Optional[bytes]) -> None:
+        def restore(state: bytes | None) -> None:
             given = first if state is None else state
             load(None if given is None else pickle.loads(given))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import traceback
-from typing import Any, Callable, Literal, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Callable, Literal
 
 from sab._batch import batch_of
 from sab._devices import is_out_of_memory
@@ -14,9 +15,11 @@ Reduce = Callable[[Sequence[int]], Sequence[int]]
 
 
 def forget(error: BaseException) -> None:
-    """Lets go of what the frames of an exception hold, and of those behind it: the tensors of the step that failed."""
+    """Lets go of what the frames of an exception hold, and of those behind it: the tensors of the
+    step that failed.
+    """
     seen: set[int] = set()
-    waiting: list[Optional[BaseException]] = [error]
+    waiting: list[BaseException | None] = [error]
     while waiting:
         one = waiting.pop()
         if one is None or id(one) in seen:  # an exception may be its own cause
@@ -27,8 +30,9 @@ def forget(error: BaseException) -> None:
         waiting += [one.__cause__, one.__context__]
 
 
-def _keep_work(kind: Any, error: BaseException, where: Any) -> Optional[int]:
-    # As _keep, but running out of memory is an answer, and its frames are let go before anything is tried again.
+def _keep_work(kind: Any, error: BaseException, where: Any) -> int | None:
+    # As _keep, but running out of memory is an answer, and its frames are let go before anything is
+    # tried again.
     if is_out_of_memory(error):
         del where
         forget(error)
@@ -42,13 +46,13 @@ class Work(Calls):
     """The functions of a call that runs work on a device."""
 
     def __init__(
-        self, progress: "bool | Progress | None" = None, what: str = "", **functions: Any
+        self, progress: bool | Progress | None = None, what: str = "", **functions: Any
     ) -> None:
         super().__init__(progress=progress, what=what)
         self.functions = functions
 
 
-def _functions(ctx: CData) -> "dict[str, Callable[..., Any]]":
+def _functions(ctx: CData) -> dict[str, Callable[..., Any]]:
     work: Work = ffi.from_handle(ctx)
     return work.functions
 
@@ -119,7 +123,7 @@ def sab_py_increase(ctx: CData, epoch: int, current: int, increase: CData) -> in
     return 0
 
 
-def reduce_function(reduce: 'Literal["torch"] | Reduce | None') -> Optional[Reduce]:
+def reduce_function(reduce: Literal["torch"] | Reduce | None) -> Reduce | None:
     if reduce is None or callable(reduce):
         return reduce
     if reduce != "torch":

@@ -1,4 +1,6 @@
-"""The command ``sab``: ``sab compare INPUT``, ``sab plan INPUT``, ``sab pack INPUT`` and ``sab memory MODULE:FUNCTION``."""
+"""The command ``sab``: ``sab compare INPUT``, ``sab plan INPUT``, ``sab pack INPUT`` and ``sab
+memory MODULE:FUNCTION``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import os
 import sys
 import traceback
 import warnings
-from typing import Optional, Sequence
+from collections.abc import Sequence
 
 import sab
 from sab._cli import compare, memory, pack, plan
@@ -15,8 +17,10 @@ from sab._cli.batch_sizes import StepError
 from sab._cli.inputs import InputError
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs the command; gives the exit status: 0, 2 for an input or option that will not do, 130 after Ctrl-C, 141 where who read the output has gone."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; gives the exit status: 0, 2 for an input or option that will not do, 130
+    after Ctrl-C, 141 where who read the output has gone.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     try:

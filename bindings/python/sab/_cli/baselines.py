@@ -1,4 +1,6 @@
-"""What others do with the same sizes: an epoch as a list of batches of indices. Each is a plain re-telling of a published method."""
+"""What others do with the same sizes: an epoch as a list of batches of indices. Each is a plain
+re-telling of a published method.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ Batches = list[Indices]
 
 
 def static(sizes: npt.NDArray[Any], batch_size: int, rng: np.random.Generator) -> Batches:
-    """A shuffle cut into batches of one size: torch's ``DataLoader(shuffle=True, batch_size=...)``."""
+    """A shuffle cut into batches of one size: torch's ``DataLoader(shuffle=True,
+    batch_size=...)``.
+    """
     order = rng.permutation(len(sizes))
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
 
@@ -23,7 +27,8 @@ def greedy(order: Indices, sizes: npt.NDArray[Any], budget: float) -> Batches:
     ordered = np.asarray(sizes)[order].astype(np.float64)
     begin, count = 0, len(ordered)
     while begin < count:
-        # No more than budget / first fit after the first; within that, the first place where (count * longest) is over the budget.
+        # No more than budget / first fit after the first; within that, the first place where (count
+        # * longest) is over the budget.
         window = int(max(1, min(count - begin, budget // max(float(ordered[begin]), 1e-300))))
         longest = np.maximum.accumulate(ordered[begin : begin + window])
         over = longest * np.arange(1, window + 1) > budget
@@ -36,7 +41,9 @@ def greedy(order: Indices, sizes: npt.NDArray[Any], budget: float) -> Batches:
 def sorted_windows(
     sizes: npt.NDArray[Any], budget: float, rng: np.random.Generator, window: int = 10_000
 ) -> Batches:
-    """Windows of a shuffle, each sorted and cut by the budget, batches shuffled: infinibatch's ``BucketedReadaheadBatchIterator``."""
+    """Windows of a shuffle, each sorted and cut by the budget, batches shuffled: infinibatch's
+    ``BucketedReadaheadBatchIterator``.
+    """
     order = rng.permutation(len(sizes))
     batches: Batches = []
     for begin in range(0, len(order), window):
@@ -51,7 +58,9 @@ def sorted_windows(
 def quantile_buckets(
     sizes: npt.NDArray[Any], budget: float, rng: np.random.Generator, count: int = 30
 ) -> Batches:
-    """Buckets with equally many samples, each shuffled, batches of ``budget // longest``, shuffled: what bionemo and lhotse users set up."""
+    """Buckets with equally many samples, each shuffled, batches of ``budget // longest``, shuffled:
+    what bionemo and lhotse users set up.
+    """
     array = np.asarray(sizes)
     edges = np.unique(np.quantile(array, np.linspace(0, 1, count + 1)[1:], method="higher"))
     bucket_of = np.searchsorted(edges, array, side="left")
@@ -64,6 +73,8 @@ def quantile_buckets(
 
 
 def whole_sort(sizes: npt.NDArray[Any], budget: float, rng: np.random.Generator) -> Batches:
-    """All samples sorted once and cut by the budget, batches shuffled: fairseq's ``batch_by_size``. Batch mates never change."""
+    """All samples sorted once and cut by the budget, batches shuffled: fairseq's ``batch_by_size``.
+    Batch mates never change.
+    """
     made = greedy(np.argsort(np.asarray(sizes), kind="stable"), sizes, budget)
     return [made[i] for i in rng.permutation(len(made))]

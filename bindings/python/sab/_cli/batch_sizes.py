@@ -9,7 +9,7 @@ import math
 import pathlib
 import re
 import sys
-from typing import Any, Callable, NamedTuple, Optional, cast
+from typing import Any, Callable, NamedTuple, cast
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def load_step(target: str) -> Callable[[int, float], Any]:
 
 def answer(options: argparse.Namespace) -> Answer:
     """Runs the step on a few batches and works the rest out."""
-    sizes: Optional[Any] = None
+    sizes: Any | None = None
     shortest, longest = options.shortest, options.longest
     if options.input is not None:
         sizes, _ = read_sizes(options.input, options.bytes, None)

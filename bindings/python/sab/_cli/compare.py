@@ -60,7 +60,10 @@ def _run(options: argparse.Namespace) -> None:
         from sab._cli.picture import draw
 
         static, best = rows[0], rows[-1]
-        title = f"{100 * static.padding:.0f} % padding in static batches, {100 * best.padding:.1f} % with libsab"
+        title = (
+            f"{100 * static.padding:.0f} % padding in static batches, {100 * best.padding:.1f} % "
+            "with libsab"
+        )
         draw(options.picture, title, kept, edges, rows, unit)
     if options.json:
         facts = {
@@ -82,7 +85,8 @@ def _run(options: argparse.Namespace) -> None:
         )
         return
     print_table(
-        f"{len(kept):,} samples of {np.sum(kept, dtype=np.float64):,.0f} {unit}, budget {options.budget:,.0f} padded a batch",
+        f"{len(kept):,} samples of {np.sum(kept, dtype=np.float64):,.0f} {unit}, budget "
+        f"{options.budget:,.0f} padded a batch",
         [
             "",
             "batches",
@@ -96,13 +100,16 @@ def _run(options: argparse.Namespace) -> None:
     )
     if len(kept) < len(sizes):
         print(
-            f"{len(sizes) - len(kept):,} samples are over the budget alone and are left out everywhere."
+            f"{len(sizes) - len(kept):,} samples are over the budget alone and are left out "
+            "everywhere."
         )
     print(
-        "over the bound: batches over the fewest that the budget allows. largest batch: its padded size, where it is over the budget a GPU runs out."
+        "over the bound: batches over the fewest that the budget allows. largest batch: its "
+        "padded size, where it is over the budget a GPU runs out."
     )
     print(
-        "mates meet again: share of the pairs in a batch that are in one batch again in the next epoch."
+        "mates meet again: share of the pairs in a batch that are in one batch again in the next "
+        "epoch."
     )
     if options.picture:
         print(f"picture: {options.picture}")

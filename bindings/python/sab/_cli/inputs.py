@@ -1,4 +1,6 @@
-"""Sizes from a file: .npy, text (a sample a line), FASTA, either of these gzipped, or ``-`` for standard input."""
+"""Sizes from a file: .npy, text (a sample a line), FASTA, either of these gzipped, or ``-`` for
+standard input.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import gzip
 import io
 import pathlib
 import sys
-from typing import Any, Callable, Iterable, Iterator, Optional
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +22,10 @@ class InputError(Exception):
 
 
 def read_sizes(
-    path: str, count_bytes: bool, progress: Optional[Callable[[int], None]] = None
+    path: str, count_bytes: bool, progress: Callable[[int], None] | None = None
 ) -> tuple[npt.NDArray[Any], str]:
-    """The size of each sample, and its unit: words of a line (or its UTF-8 bytes), residues of a FASTA record, numbers of a .npy file.
+    """The size of each sample, and its unit: words of a line (or its UTF-8 bytes), residues of a
+    FASTA record, numbers of a .npy file.
 
     Args:
         path: file name, or ``-``.
@@ -63,7 +67,7 @@ def _npy(path: str) -> npt.NDArray[Any]:
 
 def _open(path: str) -> io.BufferedReader:
     source: Any = sys.stdin.fileno() if path == "-" else path
-    raw: Any = open(source, "rb", buffering=1 << 20, closefd=path != "-")
+    raw: Any = open(source, "rb", 1 << 20, closefd=path != "-")  # noqa: SIM115  # by the caller
     if raw.peek(2)[:2] == b"\x1f\x8b":
         unpacked: Any = gzip.GzipFile(fileobj=raw)  # which has what a BufferedReader needs
         raw = io.BufferedReader(unpacked, 1 << 20)
@@ -71,9 +75,7 @@ def _open(path: str) -> io.BufferedReader:
     return opened
 
 
-def _followed(
-    stream: Iterable[bytes], progress: Optional[Callable[[int], None]]
-) -> Iterator[bytes]:
+def _followed(stream: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[bytes]:
     done = 0
     for number, line in enumerate(stream):
         done += len(line)

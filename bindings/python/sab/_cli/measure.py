@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Iterable, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 
 class Row(NamedTuple):
-    """What is said of one system. ``worst`` is the largest padded total of a batch, ``meet_again`` the share of batch mates that meet again."""
+    """What is said of one system. ``worst`` is the largest padded total of a batch, ``meet_again``
+    the share of batch mates that meet again.
+    """
 
     system: str
     batches: int
@@ -41,7 +44,8 @@ def measure(
     batch_of = np.empty(len(sizes), np.int64)
     for number, batch in enumerate(epoch(1)):
         batch_of[batch] = number
-    # Pairs of this epoch that share a batch of the next: equal (batch now, batch then) in a sorted list.
+    # Pairs of this epoch that share a batch of the next: equal (batch now, batch then) in a sorted
+    # list.
     keys = np.sort(
         np.repeat(np.arange(len(counts)), counts) * np.int64(len(sizes)) + batch_of[order]
     )

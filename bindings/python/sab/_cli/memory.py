@@ -16,12 +16,12 @@ def add(commands: Commands) -> None:
     """Adds the command to the parser."""
     memory = commands.add_parser(
         "memory",
-        help="probe a training step, fit a model of its memory, print the batch size of each length",
+        help="probe a training step, fit a model of its memory, print batch sizes for lengths",
     )
     memory.add_argument(
         "step",
         metavar="MODULE:FUNCTION",
-        help="or FILE.py:FUNCTION; function(count, length) runs a training step on a batch of that shape",
+        help="or FILE.py:FUNCTION; function(count, length) runs a step on a batch of that shape",
     )
     memory.add_argument(
         "input",

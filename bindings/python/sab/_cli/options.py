@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Generator, Optional
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy.typing as npt
 
@@ -44,7 +45,7 @@ def check_picture(options: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _progress(what: str) -> Generator[Optional[Callable[[int], None]], None, None]:
+def _progress(what: str) -> Generator[Callable[[int], None] | None, None, None]:
     """A line of progress on a terminal for reads that take long; None elsewhere."""
     if not sys.stderr.isatty():
         yield None
@@ -58,13 +59,13 @@ def _progress(what: str) -> Generator[Optional[Callable[[int], None]], None, Non
         yield lambda done: status.update(f"{what}: {done / 1e6:,.0f} MB")
 
 
-def read(options: argparse.Namespace) -> "tuple[npt.NDArray[Any], str]":
+def read(options: argparse.Namespace) -> tuple[npt.NDArray[Any], str]:
     """The sizes of the input, and their unit."""
     with _progress(f"reading {options.input}") as progress:
         return read_sizes(options.input, options.bytes, progress)
 
 
-def read_to_plan(options: argparse.Namespace) -> "tuple[npt.NDArray[Any], str]":
+def read_to_plan(options: argparse.Namespace) -> tuple[npt.NDArray[Any], str]:
     """As read(), for commands that plan with a budget and draw a picture."""
     check_picture(options)
     if not options.budget > 0:

@@ -72,7 +72,8 @@ def _run(options: argparse.Namespace) -> None:
         return
     info, _ = next(iter(packings.values()))
     print_table(
-        f"{info.sequences:,} sequences of {info.total:,.0f} {unit} in bins of {options.capacity:,}, at least {info.lower_bound:,}",
+        f"{info.sequences:,} sequences of {info.total:,.0f} {unit} in bins of "
+        f"{options.capacity:,}, at least {info.lower_bound:,}",
         ["", "bins", "over the bound", "fill", "sequences a bin", "most", "seconds"],
         [
             [

@@ -1,8 +1,11 @@
-"""The pictures: sizes with bucket edges and the padding of each system; memory measured against predicted, and batch sizes."""
+"""The pictures: sizes with bucket edges and the padding of each system; memory measured against
+predicted, and batch sizes.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +62,9 @@ def draw(
 
 
 def draw_memory(path: str, found: Answer, predicted: npt.NDArray[np.float64]) -> None:
-    """Writes a .png or .svg of what was measured against what the model says, and of the batch size of each length."""
+    """Writes a .png or .svg of what was measured against what the model says, and of the batch size
+    of each length.
+    """
     import matplotlib
 
     matplotlib.use("Agg")

@@ -91,7 +91,10 @@ def _run(options: argparse.Namespace) -> None:
     if options.picture:
         from sab._cli.picture import draw
 
-        title = f"{100 * report.padding:.1f} % padding, {report.batches:,} batches in {len(report.buckets):,} buckets"
+        title = (
+            f"{100 * report.padding:.1f} % padding, {report.batches:,} batches in "
+            f"{len(report.buckets):,} buckets"
+        )
         draw(options.picture, title, sizes, [bucket.longest for bucket in report.buckets], [], unit)
     if options.json:
         facts = report._asdict()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, Sequence
+from collections.abc import Sequence
+from typing import NoReturn
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -37,7 +38,7 @@ def _raise_broken_pipe() -> NoReturn:
     raise BrokenPipeError
 
 
-def print_paths(*written: "tuple[str, str | None]") -> None:
+def print_paths(*written: tuple[str, str | None]) -> None:
     """Names the files that were written."""
     for what, path in written:
         if path:

@@ -1,4 +1,5 @@
-"""The adaptive batching proposed for torchtune: the largest batch size before training, a growing one during it.
+"""The adaptive batching proposed for torchtune: the largest batch size before training, a growing
+one during it.
 
 >>> import torch
 >>> layer = torch.nn.Linear(256, 256)
@@ -7,13 +8,15 @@
 ...     layer.zero_grad()
 >>> device = sab.Probe("cpu", total_bytes=8 << 20)  # or "cuda"
 >>> max_batch_size = find_max_batch_size(step, device)  # use_maximum_batch_size
->>> next_batch_size(lambda epoch, batch_size: 16 if epoch == 2 else 0, 2, 32, max_batch_size)  # batch_increase_function
+# batch_increase_function
+>>> next_batch_size(lambda epoch, batch_size: 16 if epoch == 2 else 0, 2, 32, max_batch_size)
 48
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Optional, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable
 
 import sab
 from sab._max_batch import Search
@@ -41,8 +44,9 @@ def find_max_batch_size(
     Args:
         step: runs a training step of that many samples.
         device: see :class:`sab.Probe`.
-        method: ``"predict"`` (without running out of memory), ``"difference"`` (total memory by memory(2) - memory(1)), ``"binary"`` (search between 0 and
-            ``maximum_batch``) or ``"halve"`` (decrease until it fits).
+        method: ``"predict"`` (without running out of memory), ``"difference"`` (total memory by
+            memory(2) - memory(1)), ``"binary"`` (search between 0 and ``maximum_batch``) or
+            ``"halve"`` (decrease until it fits).
         maximum_batch: never larger.
 
     Raises:
@@ -54,12 +58,13 @@ def find_max_batch_size(
 
 
 def next_batch_size(
-    batch_increase_function: Optional[Callable[[int, int], int]],
+    batch_increase_function: Callable[[int, int], int] | None,
     epoch: int,
     current_batch_size: int,
     max_batch_size: int,
 ) -> int:
-    """The batch size of an epoch: the current one, plus what the function of (epoch, current batch size) says where that is at most the maximum.
+    """The batch size of an epoch: the current one, plus what the function of (epoch, current batch
+    size) says where that is at most the maximum.
 
     >>> next_batch_size(lambda epoch, current_batch_size: 16 if epoch in (2, 5) else 0, 2, 32, 64)
     48
@@ -88,10 +93,11 @@ def train_step(
     step: Callable[[Any], Any],
     loss_fn: Callable[..., Any],
     optimizer: Any,
-    chunk_size: Optional[int] = None,
+    chunk_size: int | None = None,
     device: Any = "cuda",
 ) -> tuple[Any, int]:
-    """A step of the optimizer over a batch, in chunks that are halved until they fit, each weighing its share of the batch.
+    """A step of the optimizer over a batch, in chunks that are halved until they fit, each weighing
+    its share of the batch.
 
     Args:
         batch: anything with a length and slices, such as a tensor.

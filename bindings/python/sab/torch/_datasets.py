@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import torch.utils.data
 
@@ -15,19 +16,23 @@ _torch: Any = torch.utils.data
 
 
 class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
-    """A stream as an ``IterableDataset``: ``DataLoader(sab.torch.StreamDataset(stream), batch_size=None)`` for a stream of batches.
+    """A stream as an ``IterableDataset``: ``DataLoader(sab.torch.StreamDataset(stream),
+    batch_size=None)`` for a stream of batches.
 
-    Each worker process of a loader runs the stream and keeps its share of the records: worker w of n of rank r of W is rank ``r * n + w`` of ``W * n``
-    (:meth:`sab.Stream.rank`), so that together they give each record once, and all ranks and workers as many. Costly maps belong behind, in ``transform``.
+    Each worker process of a loader runs the stream and keeps its share of the records: worker w of
+    n of rank r of W is rank ``r * n + w`` of ``W * n`` (:meth:`sab.Stream.rank`), so that together
+    they give each record once, and all ranks and workers as many. Costly maps belong behind, in
+    ``transform``.
 
     Args:
         stream: is not touched: the dataset makes its own of the same recipe.
         rank, world_size: where ranks train together.
         transform: of each record, in the worker, after the split.
 
-    ``state_dict`` and ``load_state_dict`` are those of the worker that is asked, as StatefulDataLoader does for each; a state goes from any number of ranks and
-    workers to any other. Where the dataset has begun in this process, workers go on from there. A loader without persistent workers begins again each epoch: keep them for a
-    stream that goes on for ever.
+    ``state_dict`` and ``load_state_dict`` are those of the worker that is asked, as
+    StatefulDataLoader does for each; a state goes from any number of ranks and workers to any
+    other. Where the dataset has begun in this process, workers go on from there. A loader without
+    persistent workers begins again each epoch: keep them for a stream that goes on for ever.
     """
 
     def __init__(
@@ -63,18 +68,18 @@ class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
     def __iter__(self) -> Iterator[Any]:
         return iter(self._run())
 
-    def state_dict(self) -> "dict[str, Any]":
+    def state_dict(self) -> dict[str, Any]:
         """Where this process's share stands."""
         return self._run().state_dict()  # type: ignore[no-any-return]
 
-    def load_state_dict(self, state_dict: "dict[str, Any]") -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on there."""
         if self._running is None and _torch.get_worker_info() is None:
             self._loaded = state_dict  # the worker that will run it is not there yet
         else:
             self._run().load_state_dict(state_dict)
 
-    def __getstate__(self) -> "dict[str, Any]":
+    def __getstate__(self) -> dict[str, Any]:
         return {
             **self.__dict__,
             "_running": None,

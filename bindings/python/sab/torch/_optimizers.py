@@ -1,4 +1,6 @@
-"""Optimizers of torch whose step updates many small parameters as one: for models of hundreds of parameters, where calling costs more than computing."""
+"""Optimizers of torch whose step updates many small parameters as one: for models of hundreds of
+parameters, where calling costs more than computing.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,10 @@ import types
 import warnings
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain, repeat
 from operator import attrgetter, is_, is_not, mul, sub
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, cast
+from typing import Any, Callable, cast
 
 import torch
 import torch.multiprocessing.reductions
@@ -24,9 +27,10 @@ _Tensor: Any = torch.Tensor
 _address: Callable[[Any], int] = _Tensor.data_ptr
 _contiguous: Callable[[Any], bool] = _Tensor.is_contiguous
 _numel: Callable[[Any], int] = _Tensor.numel
+_values: Callable[[Any], Iterable[Any]] = cast(Any, dict.values)
 _gradient, _layout, _dtype = attrgetter("grad"), attrgetter("layout"), attrgetter("dtype")
-_flatten: Callable[[List[Any]], Any] = _torch._C._nn.flatten_dense_tensors
-_unflatten: Callable[[Any, List[Any]], Tuple[Any, ...]] = _torch._C._nn.unflatten_dense_tensors
+_flatten: Callable[[list[Any]], Any] = _torch._C._nn.flatten_dense_tensors
+_unflatten: Callable[[Any, list[Any]], tuple[Any, ...]] = _torch._C._nn.unflatten_dense_tensors
 
 # Torch's optimizers whose step treats every element alike, whatever tensor it is in.
 _ELEMENTWISE = (
@@ -42,7 +46,8 @@ _ELEMENTWISE = (
     "Rprop",
     "SGD",
 )
-# Of a parameter, and of a stretch. Larger parameters gain nothing; on a CPU the numbers of a stretch stay in its cache from one operation of a step to the next.
+# Of a parameter, and of a stretch. Larger parameters gain nothing; on a CPU the numbers of a
+# stretch stay in its cache from one operation of a step to the next.
 _MOST_ELEMENTS = {"cpu": 1 << 12, "cuda": 1 << 20, "xpu": 1 << 20}
 _MOST_TOGETHER = {"cpu": 1 << 15, "cuda": 1 << 40, "xpu": 1 << 40}
 
@@ -52,14 +57,17 @@ def fuse_optimizer(
     *,
     do_flatten: bool = True,
     check_flatten: bool = True,
-    elementwise: Optional[bool] = None,
+    elementwise: bool | None = None,
     replace_step: bool = False,
 ) -> Any:
-    """Gives an optimizer a second step, ``optimizer.fuse_step(closure=None)``, that updates small parameters together, with the results of ``step()``.
+    """Gives an optimizer a second step, ``optimizer.fuse_step(closure=None)``, that updates small
+    parameters together, with the results of ``step()``.
 
-    The parameters of a group that are small (up to 4,096 elements on a CPU, 1,048,576 on a GPU), contiguous, of one type and on one device are laid end to end in
-    memory, and the optimizer's own step is called with these stretches in their place. All else is as it was: groups and their options, schedulers, ``state_dict``
-    (entries and values of an unfused optimizer), hooks, closures, ``add_param_group``. ``step`` and ``fuse_step`` may alternate.
+    The parameters of a group that are small (up to 4,096 elements on a CPU, 1,048,576 on a GPU),
+    contiguous, of one type and on one device are laid end to end in memory, and the optimizer's own
+    step is called with these stretches in their place. All else is as it was: groups and their
+    options, schedulers, ``state_dict`` (entries and values of an unfused optimizer), hooks,
+    closures, ``add_param_group``. ``step`` and ``fuse_step`` may alternate.
 
     >>> import torch, sab.torch
     >>> model = torch.nn.Linear(4, 2)
@@ -68,34 +76,52 @@ def fuse_optimizer(
     >>> model(torch.rand(8, 4)).sum().backward()
     >>> optimizer.fuse_step()
 
-    Fused is what can be with the results of the plain step, bit for bit; the rest is updated by the plain step in the same call:
+    Fused is what can be with the results of the plain step, bit for bit; the rest is updated by the
+    plain step in the same call:
 
-    - Of torch's optimizers Adadelta, Adagrad, Adam, AdamW, Adamax, ASGD, NAdam, RAdam, RMSprop, Rprop and SGD are fused. Others (LBFGS, SparseAdam, Adafactor, Muon, those of
-      other libraries and subclasses with a step of their own) keep their plain step, also as ``fuse_step``, unless ``elementwise`` says otherwise.
-    - Groups that are ``differentiable``, ``capturable`` or torch's own ``fused`` keep the plain step. ``foreach``, ``maximize``, ``amsgrad`` and all other options work.
-    - Parameters that are large, without dimensions, not contiguous (transposed, channels_last, expanded), complex, sparse, of a subclass of Tensor or overlapping others stay where they are, as do
-      those in shared memory and those whose memory another tensor uses, too (tied weights, arrays; an array that a parameter was made from is not seen by old versions of torch). On a CPU only float32 and float64 are
-      fused: torch rounds half-precision numbers otherwise at the end of a tensor than in it.
-    - A parameter without a gradient is skipped, with its state, as torch does; one with a sparse gradient is updated on its own.
+    - Of torch's optimizers Adadelta, Adagrad, Adam, AdamW, Adamax, ASGD, NAdam, RAdam, RMSprop,
+      Rprop and SGD are fused. Others (LBFGS, SparseAdam, Adafactor, Muon, those of other libraries
+      and subclasses with a step of their own) keep their plain step, also as ``fuse_step``, unless
+      ``elementwise`` says otherwise.
+    - Groups that are ``differentiable``, ``capturable`` or torch's own ``fused`` keep the plain
+      step. ``foreach``, ``maximize``, ``amsgrad`` and all other options work.
+    - Parameters that are large, without dimensions, not contiguous (transposed, channels_last,
+      expanded), complex, sparse, of a subclass of Tensor or overlapping others stay where they are,
+      as do those in shared memory and those whose memory another tensor uses, too (tied weights,
+      arrays; an array that a parameter was made from is not seen by old versions of torch). On a
+      CPU only float32 and float64 are fused: torch rounds half-precision numbers otherwise at the
+      end of a tensor than in it.
+    - A parameter without a gradient is skipped, with its state, as torch does; one with a sparse
+      gradient is updated on its own.
     - Parameters whose state differs (one has had more steps than others) are fused with their like.
 
-    Gradients may be anywhere and change their place at any time (buckets of DDP, a ``grad`` set by hand): where they do not lie end to end they are copied for the step, up to a third of its
-    time. Where ``zero_grad(set_to_none=False)`` keeps them, and nobody else uses their memory, they are laid end to end, too.
+    Gradients may be anywhere and change their place at any time (buckets of DDP, a ``grad`` set by
+    hand): where they do not lie end to end they are copied for the step, up to a third of its time.
+    Where ``zero_grad(set_to_none=False)`` keeps them, and nobody else uses their memory, they are
+    laid end to end, too.
 
-    A copy or unpickled optimizer is a plain one, like torch's without hooks: call this for it. Checkpoints hold the same tensors; views of one piece of memory are written as that:
-    ``torch.save`` of a parameter alone writes its stretch, on a CPU 32,768 elements at most.
-    With torch before 2.0, autograd does not notice that a fused step changed a parameter that a graph from before it still needs.
+    A copy or unpickled optimizer is a plain one, like torch's without hooks: call this for it.
+    Checkpoints hold the same tensors; views of one piece of memory are written as that:
+    ``torch.save`` of a parameter alone writes its stretch, on a CPU 32,768 elements at most. With
+    torch before 2.0, autograd does not notice that a fused step changed a parameter that a graph
+    from before it still needs.
 
-    When torch's own is better: ``fused=True`` of torch 2 takes as long on a CPU for SGD over 1,000 parameters of 32 elements (for Adam twice as long), and half as long where they have
-    4,000; its results are not the plain step's to the last bit. On GPUs, where ``foreach=True`` is torch 2's default, few kernels are launched already. A few large parameters gain nothing here.
+    When torch's own is better: ``fused=True`` of torch 2 takes as long on a CPU for SGD over 1,000
+    parameters of 32 elements (for Adam twice as long), and half as long where they have 4,000; its
+    results are not the plain step's to the last bit. On GPUs, where ``foreach=True`` is torch 2's
+    default, few kernels are launched already. A few large parameters gain nothing here.
 
     Args:
         optimizer: any ``torch.optim.Optimizer``; fused in place.
-        do_flatten: lay the parameters end to end, now and those that come later. Otherwise only those that lie so already are fused, and no parameter is moved.
-        check_flatten: warn, once, when parameters that were laid end to end have moved (``model.to(...)``, another library that flattens). They are updated where they are, with or
-            without the warning.
-        elementwise: whether the step treats every element alike, whatever parameter it is in; None: as listed above. An optimizer that is not of torch takes its first step plainly.
-        replace_step: ``step`` is the fused one, too: for what calls it, such as ``GradScaler`` and trainers.
+        do_flatten: lay the parameters end to end, now and those that come later. Otherwise only
+            those that lie so already are fused, and no parameter is moved.
+        check_flatten: warn, once, when parameters that were laid end to end have moved
+            (``model.to(...)``, another library that flattens). They are updated where they are,
+            with or without the warning.
+        elementwise: whether the step treats every element alike, whatever parameter it is in; None:
+            as listed above. An optimizer that is not of torch takes its first step plainly.
+        replace_step: ``step`` is the fused one, too: for what calls it, such as ``GradScaler`` and
+            trainers.
 
     Returns:
         the optimizer.
@@ -108,14 +134,16 @@ def fuse_optimizer(
         getattr(optimizer, "step", None)
     ):
         raise TypeError(
-            f"optimizer is a {type(optimizer).__name__}: must be an optimizer, with param_groups and step()"
+            f"optimizer is a {type(optimizer).__name__}: must be an optimizer, with param_groups "
+            "and step()"
         )
     if is_fused_optimizer(optimizer):
         raise RuntimeError("trying to fuse an optimizer twice!")
     known = _is_known(type(optimizer))
     if elementwise is None and not known:
         warnings.warn(
-            f"{type(optimizer).__name__} is not known to treat every element alike: its fuse_step() is its plain step (elementwise=True where it does)",
+            f"{type(optimizer).__name__} is not known to treat every element alike: its "
+            "fuse_step() is its plain step (elementwise=True where it does)",
             stacklevel=2,
         )
     fuser = _Fuser(
@@ -143,8 +171,9 @@ def is_fused_optimizer(optimizer: Any) -> bool:
     return hasattr(optimizer, "_sab_fuser")
 
 
-def fuse_step(optimizer: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
-    """A step of an optimizer that :func:`fuse_optimizer` was called for; returns what the closure did.
+def fuse_step(optimizer: Any, closure: Callable[[], Any] | None = None) -> Any:
+    """A step of an optimizer that :func:`fuse_optimizer` was called for; returns what the closure
+    did.
 
     Raises:
         RuntimeError: the optimizer is not fused.
@@ -157,7 +186,7 @@ def fuse_step(optimizer: Any, closure: Optional[Callable[[], Any]] = None) -> An
     return fuser.step(optimizer, optimizer.step, closure)
 
 
-def _replaced_step(optimizer: Any, closure: Optional[Callable[[], Any]] = None) -> Any:
+def _replaced_step(optimizer: Any, closure: Callable[[], Any] | None = None) -> Any:
     fuser: _Fuser = optimizer._sab_fuser
     return fuser.step(
         optimizer,
@@ -167,13 +196,15 @@ def _replaced_step(optimizer: Any, closure: Optional[Callable[[], Any]] = None) 
 
 
 def _stands_for(step: Any, optimizer: Any) -> Any:
-    """The fused step in the place of ``optimizer.step``; schedulers leave marks on that, or look for them and for a bound method."""
+    """The fused step in the place of ``optimizer.step``; schedulers leave marks on that, or look
+    for them and for a bound method.
+    """
     if "step" not in optimizer.__dict__:
         return types.MethodType(_replaced_step, optimizer)
     owner = weakref.ref(optimizer)
 
     @functools.wraps(step)
-    def marked(closure: Optional[Callable[[], Any]] = None) -> Any:
+    def marked(closure: Callable[[], Any] | None = None) -> Any:
         return _replaced_step(owner(), closure)
 
     return marked
@@ -192,7 +223,7 @@ def _is_known(kind: Any) -> bool:
     return False
 
 
-def _increment_versions() -> Optional[Callable[[List[Any]], Any]]:
+def _increment_versions() -> Callable[[list[Any]], Any] | None:
     """What tells autograd that parameters have changed; None where torch has no such thing."""
     increment: Any = getattr(_torch.autograd.graph, "increment_version", None)
     if increment is None:
@@ -221,8 +252,7 @@ def _can_fuse(param: Any) -> bool:
         and param.is_leaf
         and (
             param.dtype in (_torch.float32, _torch.float64)
-            or param.device.type != "cpu"
-            and param.is_floating_point()
+            or (param.device.type != "cpu" and param.is_floating_point())
         )
         and param.dim() > 0
         and 0 < param.numel() <= _MOST_ELEMENTS.get(param.device.type, 0)
@@ -249,13 +279,17 @@ def _extent(tensor: Any) -> int:
 
 
 def _alignment(tensor: Any) -> int:
-    """The largest power of two that divides the number of elements, up to 64 bytes. With those of most first, all begin at a multiple of their own."""
+    """The largest power of two that divides the number of elements, up to 64 bytes. With those of
+    most first, all begin at a multiple of their own.
+    """
     count = tensor.numel()
     return int(min(count & -count, 64 // tensor.element_size()))
 
 
 def _move(tensor: Any, to: Any) -> bool:
-    """Gives a tensor the memory of another, equal one, unless somebody else uses the tensor's own memory."""
+    """Gives a tensor the memory of another, equal one, unless somebody else uses the tensor's own
+    memory.
+    """
     place, shape, strides = tensor.storage_offset(), tensor.shape, tensor.stride()
     memory = _WeakStorage(_storage(tensor))
     tensor.data = to
@@ -270,8 +304,10 @@ def _move(tensor: Any, to: Any) -> bool:
     return False
 
 
-def _stretches(params: List[Any]) -> List[List[Any]]:
-    """Those to lie in one piece of memory: as many as are updated together, so that one that is kept or saved alone keeps no more."""
+def _stretches(params: list[Any]) -> list[list[Any]]:
+    """Those to lie in one piece of memory: as many as are updated together, so that one that is
+    kept or saved alone keeps no more.
+    """
     most, made, count = _MOST_TOGETHER[params[0].device.type], [[params[0]]], params[0].numel()
     for param in params[1:]:
         count += param.numel()
@@ -282,7 +318,7 @@ def _stretches(params: List[Any]) -> List[List[Any]]:
     return [each for each in made if len(each) > 1]
 
 
-def _as_one(tensors: List[Any], addresses: List[int], places: List[int], count: int) -> Any:
+def _as_one(tensors: list[Any], addresses: list[int], places: list[int], count: int) -> Any:
     """The memory of tensors as one tensor, where they lie at these places of it; else None."""
     first = tensors[0]
     width = first.element_size()
@@ -300,20 +336,22 @@ def _as_one(tensors: List[Any], addresses: List[int], places: List[int], count: 
 
 
 class _Run:
-    """Parameters that lie end to end and have the same state, with what stands for them in a step."""
+    """Parameters that lie end to end and have the same state, with what stands for them in a
+    step.
+    """
 
-    def __init__(self, params: List[Any], flat: Any, places: List[int]) -> None:
+    def __init__(self, params: list[Any], flat: Any, places: list[int]) -> None:
         self.params, self.flat, self.places = params, flat, places
         self.state: dict[str, Any] = {}  # of the flat parameter
         self.counters: dict[
             str, Any
         ] = {}  # by name, that of all parameters: tensors without dimensions are views of it
-        self.dicts: List[dict[str, Any]] = []  # the state of each parameter, where there is any
+        self.dicts: list[dict[str, Any]] = []  # the state of each parameter, where there is any
         self.published: dict[str, Any] = {}  # of the state, what the parameters' has been made of
         self.memory: Any = None  # of the first gradient of the step before, weakly
         self.lays_gradients = True
 
-    def adopt_state(self, dicts: List[dict[str, Any]]) -> None:
+    def adopt_state(self, dicts: list[dict[str, Any]]) -> None:
         """Makes one state of those of the parameters, and views of it of theirs."""
         self.dicts, count = dicts, self.flat.numel()
         for name, value in dicts[0].items():
@@ -336,7 +374,9 @@ class _Run:
             state[name] = value
 
     def gather(self) -> bool:
-        """Sets the gradient of the flat parameter; False where a gradient is missing or not a plain one."""
+        """Sets the gradient of the flat parameter; False where a gradient is missing or not a plain
+        one.
+        """
         gradients = list(map(_gradient, self.params))
         if (
             not all(map(is_not, gradients, repeat(None)))
@@ -349,7 +389,8 @@ class _Run:
             flat = _flatten(gradients)
             if flat.dtype is not self.flat.dtype or flat.device != self.flat.device:
                 return False
-            # The gradients of the step before are in use again: next time they shall lie end to end.
+            # The gradients of the step before are in use again: next time they shall lie end to
+            # end.
             if self.lays_gradients:
                 memory, self.memory = self.memory, _WeakStorage(_storage(gradients[0]))
                 if memory is not None and memory == self.memory:
@@ -361,7 +402,9 @@ class _Run:
         return True
 
     def publish(self, states: Any) -> bool:
-        """Writes the state after a step to the parameters'; False where nothing but counts changed."""
+        """Writes the state after a step to the parameters'; False where nothing but counts
+        changed.
+        """
         state = self.state
         if state.keys() == self.published.keys():
             for name, value in state.items():
@@ -397,11 +440,11 @@ class _Run:
 class _Plan:
     """Which parameters of a group are fused, and how what it rests on is found unchanged."""
 
-    def __init__(self, group: dict[str, Any], runs: List[_Run]) -> None:
+    def __init__(self, group: dict[str, Any], runs: list[_Run]) -> None:
         fused = {id(param) for run in runs for param in run.params}
         members = list(group["params"])
         self.members, self.runs, self.is_plain = members, runs, _is_stepped_plainly(group)
-        self.replaced: List[Any] = []  # the group's own list, while the stand-ins are in its place
+        self.replaced: list[Any] = []  # the group's own list, while the stand-ins are in its place
         self.rest = [param for param in members if id(param) not in fused]
         self.stand_in = [run.flat for run in runs] + self.rest
         self.missing = [param.grad is None for param in self.rest]
@@ -410,10 +453,8 @@ class _Plan:
         self.note_state()
 
     def note_state(self) -> None:
-        self.dicts: List[dict[str, Any]] = list(chain.from_iterable(run.dicts for run in self.runs))
-        self.entries: List[Any] = list(
-            chain.from_iterable((state.values() for state in self.dicts))
-        )
+        self.dicts: list[dict[str, Any]] = list(chain.from_iterable(run.dicts for run in self.runs))
+        self.entries: list[Any] = list(chain.from_iterable(map(_values, self.dicts)))
         self.tensors = self.fused + [entry for entry in self.entries if isinstance(entry, _Tensor)]
         self.addresses = list(map(_address, self.tensors))
 
@@ -424,11 +465,7 @@ class _Plan:
             and len(members) == len(self.members)
             and all(map(is_, members, self.members))
             and sum(map(len, self.dicts)) == len(self.entries)
-            and all(
-                map(
-                    is_, chain.from_iterable((state.values() for state in self.dicts)), self.entries
-                )
-            )
+            and all(map(is_, chain.from_iterable(map(_values, self.dicts)), self.entries))
             and list(map(_address, self.tensors)) == self.addresses
             and all(map(_contiguous, self.fused))
             and sum(map(_numel, self.fused)) == self.count
@@ -445,9 +482,9 @@ def _is_stepped_plainly(group: dict[str, Any]) -> bool:
     return bool(group.get("differentiable") or group.get("capturable") or group.get("fused"))
 
 
-def _signature(param: Any, state: dict[str, Any]) -> Optional[Tuple[Any, ...]]:
+def _signature(param: Any, state: dict[str, Any]) -> tuple[Any, ...] | None:
     """What the states of parameters that are fused agree in; None: it is not of each element."""
-    made: List[Any] = []
+    made: list[Any] = []
     for name, value in state.items():
         if isinstance(value, _Tensor):
             if type(value) is not _Tensor or value.layout is not _torch.strided:
@@ -466,7 +503,9 @@ def _signature(param: Any, state: dict[str, Any]) -> Optional[Tuple[Any, ...]]:
 
 
 class _Fuser:
-    """The fused step of one optimizer: puts flat parameters in the place of many while the optimizer's own step runs."""
+    """The fused step of one optimizer: puts flat parameters in the place of many while the
+    optimizer's own step runs.
+    """
 
     def __init__(
         self,
@@ -482,24 +521,24 @@ class _Fuser:
         )
         self.plain_step: Any = None  # where this one is in its place
         self.count = 0  # groups that were fused, over all steps
-        self.plans: List[Any] = []
+        self.plans: list[Any] = []
         self.began = False
         self.state: Any = None  # optimizer.state
-        self.states: List[Any] = []  # its values
-        self.laid: dict[
-            int, Tuple[Any, Optional[int]]
-        ] = {}  # id: the parameter (torch.utils.swap_tensors refuses those with weak references), and where it was laid
+        self.states: list[Any] = []  # its values
+        # By id: the parameter and where it was laid. swap_tensors() refuses parameters with
+        # weak references.
+        self.laid: dict[int, tuple[Any, int | None]] = {}
         self.stepped: dict[int, Any] = {}  # id: the parameter has had its first step
 
     def __reduce__(self) -> Any:
         return _Fuser, self.options
 
-    def __deepcopy__(self, memo: Any) -> "_Fuser":
+    def __deepcopy__(self, memo: Any) -> _Fuser:
         return _Fuser(*self.options)
 
-    def lay(self, params: List[Any]) -> None:
+    def lay(self, params: list[Any]) -> None:
         """Lays the parameters end to end that were not looked at yet."""
-        alike: dict[Any, List[Any]] = {}
+        alike: dict[Any, list[Any]] = {}
         for param in params:
             if id(param) not in self.laid and param.requires_grad:
                 self.laid[id(param)] = param, None
@@ -513,7 +552,7 @@ class _Fuser:
                         if _move(param, view):
                             self.laid[id(param)] = param, param.data_ptr()
 
-    def step(self, optimizer: Any, step: Any, closure: Optional[Callable[[], Any]]) -> Any:
+    def step(self, optimizer: Any, step: Any, closure: Callable[[], Any] | None) -> Any:
         if not self.elementwise:
             return step() if closure is None else step(closure)
         module = sys.modules["torch.optim.optimizer"]
@@ -533,12 +572,12 @@ class _Fuser:
         finally:
             self._end(optimizer)
 
-    def _step_with_hooks(
-        self, optimizer: Any, step: Any, closure: Optional[Callable[[], Any]]
-    ) -> Any:
-        """Hooks see the optimizer as it is: the flat parameters come after the last hook before the step, and go before the first one after it."""
+    def _step_with_hooks(self, optimizer: Any, step: Any, closure: Callable[[], Any] | None) -> Any:
+        """Hooks see the optimizer as it is: the flat parameters come after the last hook before the
+        step, and go before the first one after it.
+        """
 
-        def begin(optimizer: Any, args: Tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def begin(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             # As the hooks before this one have left them: (optimizer, closure).
             closure = kwargs.get("closure", next(iter(args[1:]), None))
             if closure is None:
@@ -569,7 +608,7 @@ class _Fuser:
                 and len(state) == len(self.states)
                 and all(map(is_, state.values(), self.states))
             )
-            plans: List[Any] = (
+            plans: list[Any] = (
                 self.plans if valid and len(self.plans) == len(groups) else [None] * len(groups)
             )
             self.plans = []
@@ -577,7 +616,7 @@ class _Fuser:
                 if (
                     plan is None
                     or not plan.holds(group)
-                    or not all([run.gather() for run in plan.runs])
+                    or not all([run.gather() for run in plan.runs])  # noqa: C419  # all of them gather
                 ):
                     plan = self._plan(group, state)
                 self.plans.append(plan)
@@ -609,7 +648,7 @@ class _Fuser:
                     run.flat.grad = None
         with _torch.no_grad():
             for plan in self.plans:
-                if any([run.publish(state) for run in plan.runs]):
+                if any([run.publish(state) for run in plan.runs]):  # noqa: C419  # all of them publish
                     plan.note_state()
                 if _tell_autograd is not None:
                     _tell_autograd(plan.fused)
@@ -629,7 +668,7 @@ class _Fuser:
         self._look_for_moved(params)
         return _Plan(group, [] if _is_stepped_plainly(group) else list(self._runs(params, state)))
 
-    def _look_for_moved(self, params: List[Any]) -> None:
+    def _look_for_moved(self, params: list[Any]) -> None:
         moved = 0
         for param in params:
             _, address = self.laid.get(id(param), (None, None))
@@ -639,20 +678,23 @@ class _Fuser:
         if moved and self.check_flatten:
             self.check_flatten = False
             warnings.warn(
-                f"{moved} parameters have moved since fuse_optimizer() laid them end to end: they are updated where they are, which is slower. "
+                f"{moved} parameters have moved since fuse_optimizer() laid them end to end: they "
+                "are updated where they are, which is slower. "
                 "Fuse the optimizer when the model is on its device and wrapped.",
                 stacklevel=2,
             )
 
-    def _runs(self, params: List[Any], state: Any) -> Iterator[_Run]:
-        """The stretches of memory that hold two or more parameters, with gradients and the same state."""
+    def _runs(self, params: list[Any], state: Any) -> Iterator[_Run]:
+        """The stretches of memory that hold two or more parameters, with gradients and the same
+        state.
+        """
         plain = [
             param
             for param in params
             if _is_plain(param) and param.grad is not None and param.numel()
         ]
         plain.sort(key=lambda param: (str(param.device), param.data_ptr()))
-        found: List[Tuple[Any, Any]] = []
+        found: list[tuple[Any, Any]] = []
         end, device, together = 0, None, 0
         for index, param in enumerate(plain):
             address, follower = (
@@ -697,7 +739,7 @@ class _Fuser:
             together += param.numel()
         yield from self._run(found, state)
 
-    def _run(self, found: List[Tuple[Any, Any]], state: Any) -> Iterator[_Run]:
+    def _run(self, found: list[tuple[Any, Any]], state: Any) -> Iterator[_Run]:
         params = [param for _, param in found]
         if len(params) < 2:
             return

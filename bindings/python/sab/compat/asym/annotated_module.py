@@ -1,9 +1,11 @@
-"""``asym.annotated_module``: modules that say what the dimensions of their inputs and outputs mean."""
+"""``asym.annotated_module``: modules that say what the dimensions of their inputs and
+outputs mean.
+"""
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, Dict, List, Optional, Tuple, cast
+from typing import Any, cast
 
 import torch as _loaded_torch
 
@@ -55,9 +57,9 @@ class _Match:
     """What the dimensions of annotations stand for, pair by pair of annotation and signature."""
 
     def __init__(self) -> None:
-        self.lengths: Dict[str, str] = {}
-        self.models: Dict[str, str] = {}
-        self.abbreviated: Dict[str, List[Dim]] = {}
+        self.lengths: dict[str, str] = {}
+        self.models: dict[str, str] = {}
+        self.abbreviated: dict[str, list[Dim]] = {}
 
     def take(self, presig: PreShapeSignature, shapesig: ShapeSignature) -> None:
         at = presig.find_adim()
@@ -77,22 +79,23 @@ class _Match:
         known = self.abbreviated.get(label)
         if known is None:
             count = len(shapesig) - len(presig) + 1
-            if count < 0 or i >= len(shapesig) and count > 0:
+            if count < 0 or (i >= len(shapesig) and count > 0):
                 raise ShapeConflictError(f"{shapesig} is too short compared to {presig}")
             self.abbreviated[label] = shapesig.list[i : i + count]
             return count
         if shapesig.list[i : i + len(known)] != known:
             raise ShapeConflictError(
-                f"The part of {shapesig} that {presig} abbreviates as .{label}. is not {ShapeSignature(known)}, for which it stood before"
+                f"The part of {shapesig} that {presig} abbreviates as .{label}. is not "
+                f"{ShapeSignature(known)}, for which it stood before"
             )
         return len(known)
 
     def _take_one(self, predim: Any, dim: Any, where: str) -> None:
         kind = cast(Any, type(predim))
-        kinds: Dict[Any, Any] = {PreBDim: BDim, PreLDim: LDim, PreMDim: MDim, PreCDim: CDim}
+        kinds: dict[Any, Any] = {PreBDim: BDim, PreLDim: LDim, PreMDim: MDim, PreCDim: CDim}
         if kind not in kinds:
             raise AnnotationError(f"The {predim} in {where} is strange.")
-        if type(dim) is not kinds[kind] or kind is PreCDim and predim.num != dim.num:
+        if type(dim) is not kinds[kind] or (kind is PreCDim and predim.num != dim.num):
             raise ShapeConflictError(where)
         if kind is PreLDim and self.lengths.setdefault(predim.label, dim.label) != dim.label:
             raise ShapeConflictError(
@@ -102,7 +105,7 @@ class _Match:
             self.models.setdefault(predim.label, dim.label)  # which may differ, as in asym
 
     def converted(self, presig: PreShapeSignature) -> ShapeSignature:
-        dims: List[Dim] = []
+        dims: list[Dim] = []
         predim: Any
         for predim in presig.list:
             if isinstance(predim, PreBDim):
@@ -129,15 +132,21 @@ class _Match:
 
 
 class AnnotatedModule(torch.nn.Module, metaclass=ABCMeta):  # type: ignore[misc]
-    """Base of modules that :meth:`sab.compat.asym.data_collection.DataCollection.apply` runs: override :meth:`forward` and the three below."""
+    """Base of modules that :meth:`sab.compat.asym.data_collection.DataCollection.apply` runs:
+    override :meth:`forward` and the three below.
+    """
 
     @abstractmethod
     def get_mask_hint(self) -> Any:
-        """None: ``forward`` takes no mask; a list of lengths of the annotation: one of these dimensions after the batch; ``"copy"``: masks nested and shaped as the input."""
+        """None: ``forward`` takes no mask; a list of lengths of the annotation: one of these
+        dimensions after the batch; ``"copy"``: masks nested and shaped as the input.
+        """
 
     @abstractmethod
     def get_input_annot(self) -> Any:
-        """The dimensions of the input, such as ``"(b, l_seq, .., m_1)"``, or dictionaries of such."""
+        """The dimensions of the input, such as ``"(b, l_seq, .., m_1)"``, or dictionaries of
+        such.
+        """
 
     @abstractmethod
     def get_output_annot(self) -> Any:
@@ -146,10 +155,11 @@ class AnnotatedModule(torch.nn.Module, metaclass=ABCMeta):  # type: ignore[misc]
     def get_output_shapesig_data_and_mask_hint(
         self,
         input_shapesig_data: ShapeSignatureData,
-        input_key_conv: Optional[Dict[str, Any]] = None,
-        output_key_conv: Optional[Dict[str, Any]] = None,
-    ) -> Tuple[ShapeSignatureData, Any]:
-        """The signatures of the output for an input of some signatures, and the mask hint in the input's lengths.
+        input_key_conv: dict[str, Any] | None = None,
+        output_key_conv: dict[str, Any] | None = None,
+    ) -> tuple[ShapeSignatureData, Any]:
+        """The signatures of the output for an input of some signatures, and the mask hint in the
+        input's lengths.
 
         Raises:
             AnnotationError: an annotation is missing.

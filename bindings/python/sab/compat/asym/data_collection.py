@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch as _loaded_torch
@@ -30,8 +31,8 @@ __all__ = ["DataCollection", "IncompatibleDataCollectionError"]
 
 torch: Any = _loaded_torch
 Tensor = Any
-Partition = List[List[int]]
-Lengths = Dict[str, List[List[int]]]
+Partition = list[list[int]]
+Lengths = dict[str, list[list[int]]]
 
 
 class IncompatibleDataCollectionError(Exception):
@@ -46,9 +47,11 @@ class IncompatibleDataCollectionError(Exception):
 
 
 class _Column:
-    """The tensors of one leaf of the data: a list of them, or a column that makes one when asked."""
+    """The tensors of one leaf of the data: a list of them, or a column that makes one when
+    asked.
+    """
 
-    def __init__(self, tensors: Optional[Sequence[Tensor]], column: Optional[Column]) -> None:
+    def __init__(self, tensors: Sequence[Tensor] | None, column: Column | None) -> None:
         self._tensors, self.column = tensors, column
 
     @property
@@ -58,14 +61,14 @@ class _Column:
             self._tensors = self.column.tensors()
         return self._tensors
 
-    def lengths(self, idx: int) -> List[int]:
+    def lengths(self, idx: int) -> list[int]:
         if self.column is not None:
-            own: List[int] = self.column.shapes[:, idx].tolist()
+            own: list[int] = self.column.shapes[:, idx].tolist()
             return own
         return [tensor.shape[idx] for tensor in self.tensors]
 
 
-def _leaf_paths(value: Any) -> List[Tuple[str, ...]]:
+def _leaf_paths(value: Any) -> list[tuple[str, ...]]:
     return (
         [(key, *path) for key, below in value.items() for path in _leaf_paths(below)]
         if has_keys(value)
@@ -73,7 +76,7 @@ def _leaf_paths(value: Any) -> List[Tuple[str, ...]]:
     )
 
 
-def _nested(value: Any, leaves: "Dict[Tuple[str, ...], Any]", path: Tuple[str, ...] = ()) -> Any:
+def _nested(value: Any, leaves: dict[tuple[str, ...], Any], path: tuple[str, ...] = ()) -> Any:
     """What has keys as ``value`` has, from what stands at each path."""
     return (
         {key: _nested(below, leaves, (*path, key)) for key, below in value.items()}
@@ -83,13 +86,18 @@ def _nested(value: Any, leaves: "Dict[Tuple[str, ...], Any]", path: Tuple[str, .
 
 
 class DataCollection:
-    """Data of one or several tensors each, either ungrouped, in ``data_list``, or stacked in groups, in ``data_groups``.
+    """Data of one or several tensors each, either ungrouped, in ``data_list``, or stacked in
+    groups, in ``data_groups``.
 
     Args:
-        shape_annot: what the dimensions of stacked data mean, such as ``"(B, L_sequence, 3)"``, or dictionaries of such.
+        shape_annot: what the dimensions of stacked data mean, such as ``"(B, L_sequence, 3)"``, or
+            dictionaries of such.
         data_list: the data, each a tensor or dictionaries of tensors.
-        data_groups, length_info, data_partition: instead of ``data_list``: stacked data, the lengths of each group's data by label, and the indices of each group's data, by default consecutive.
-        padding: padders, nested as the data; zeros where they are left out. By default given to :meth:`group`.
+        data_groups, length_info, data_partition: instead of ``data_list``: stacked data, the
+            lengths of each group's data by label, and the indices of each group's data, by default
+            consecutive.
+        padding: padders, nested as the data; zeros where they are left out. By default given to
+            :meth:`group`.
 
     Attributes:
         is_grouped: whether it is.
@@ -101,10 +109,10 @@ class DataCollection:
     def __init__(
         self,
         shape_annot: Any,
-        data_list: Optional[Sequence[Any]] = None,
-        data_groups: Optional[List[Any]] = None,
-        length_info: Optional[Lengths] = None,
-        data_partition: Optional[Partition] = None,
+        data_list: Sequence[Any] | None = None,
+        data_groups: list[Any] | None = None,
+        length_info: Lengths | None = None,
+        data_partition: Partition | None = None,
         padding: Any = None,
         validate: bool = False,
     ) -> None:
@@ -113,19 +121,20 @@ class DataCollection:
             if type(shape_annot) is ShapeSignatureData
             else ShapeSignatureData.parse(shape_annot)
         )
-        self.preset_padder_data: Optional[PadderData] = None
+        self.preset_padder_data: PadderData | None = None
         if padding is not None:
             self.preset_padder_data = self._padders(padding)
-        self._columns: "Optional[Dict[Tuple[str, ...], _Column]]" = None
-        self._data_list: Optional[List[TensorData]] = None
-        self.data_groups: Optional[List[TensorData]] = None
-        self.length_info: Optional[Lengths] = None
-        self.data_partition: Optional[Partition] = None
+        self._columns: dict[tuple[str, ...], _Column] | None = None
+        self._data_list: list[TensorData] | None = None
+        self.data_groups: list[TensorData] | None = None
+        self.length_info: Lengths | None = None
+        self.data_partition: Partition | None = None
         self.is_grouped = data_list is None
         if data_list is not None:
             if data_groups is not None or length_info is not None or data_partition is not None:
                 raise ValueError(
-                    "either data_list or all of [data_groups, length_info, data_partition] should be provided"
+                    "either data_list or all of [data_groups, length_info, data_partition] should "
+                    "be provided"
                 )
             self._data_list = [
                 data if type(data) is TensorData else TensorData(data) for data in data_list
@@ -156,7 +165,7 @@ class DataCollection:
     # ---- What it holds ----
 
     @property
-    def data_list(self) -> Optional[List[TensorData]]:
+    def data_list(self) -> list[TensorData] | None:
         """The data in their original order; None while grouped."""
         if self._data_list is None and self._columns is not None:
             tensors = {path: column.tensors for path, column in self._columns.items()}
@@ -171,10 +180,10 @@ class DataCollection:
         return self._data_list
 
     @data_list.setter
-    def data_list(self, data_list: Optional[List[TensorData]]) -> None:
+    def data_list(self, data_list: list[TensorData] | None) -> None:
         self._data_list, self._columns = data_list, None
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_data_list": self.data_list, "_columns": None}
 
     def __len__(self) -> int:
@@ -185,7 +194,7 @@ class DataCollection:
             return len(next(iter(self._columns.values())).column or ())
         return len(self._data_list or ())
 
-    def _groups(self) -> List[TensorData]:
+    def _groups(self) -> list[TensorData]:
         if self.data_groups is None:
             raise ValueError("Already ungrouped, call group() first")
         return self.data_groups
@@ -196,7 +205,7 @@ class DataCollection:
 
     @classmethod
     def get_default_data_partition(
-        cls, data_groups: List[TensorData], shapesig_data: ShapeSignatureData
+        cls, data_groups: list[TensorData], shapesig_data: ShapeSignatureData
     ) -> Partition:
         """Consecutive indices, as many as each group has data."""
         keys, idx = shapesig_data.get_bdim_loc()
@@ -217,17 +226,17 @@ class DataCollection:
             info[label] = [[lengths[i] for i in part] for part in partition]
         return info
 
-    def get_group_length_info(self, i: int) -> Dict[str, List[int]]:
+    def get_group_length_info(self, i: int) -> dict[str, list[int]]:
         """For each length those of the data of a group."""
         self._groups()
         return {label: lengths[i] for label, lengths in (self.length_info or {}).items()}
 
     # ---- There and back ----
 
-    def _as_columns(self) -> "Dict[Tuple[str, ...], _Column]":
+    def _as_columns(self) -> dict[tuple[str, ...], _Column]:
         if self._columns is not None and self._data_list is None:
             return self._columns
-        columns: Dict[Tuple[str, ...], _Column] = {}
+        columns: dict[tuple[str, ...], _Column] = {}
         for path in _leaf_paths(self.shapesig_data.value):
             tensors = [data.value for data in self._data_list or ()]
             for key in path:
@@ -236,7 +245,7 @@ class DataCollection:
         return columns
 
     def _partition_by(
-        self, grouper: DataListGrouper, columns: "Dict[Tuple[str, ...], _Column]"
+        self, grouper: DataListGrouper, columns: dict[tuple[str, ...], _Column]
     ) -> Partition:
         asks = type(grouper).get_data_partition
         if asks in (UniGrouper.get_data_partition, PredefinedGrouper.get_data_partition):
@@ -254,7 +263,9 @@ class DataCollection:
     def group(
         self, grouper: DataListGrouper, padding: Any = None, forget_order: bool = False
     ) -> None:
-        """Stacks the data of each group that ``grouper`` makes; ``forget_order``: they are numbered anew, group by group."""
+        """Stacks the data of each group that ``grouper`` makes; ``forget_order``: they are numbered
+        anew, group by group.
+        """
         if self.is_grouped:
             raise ValueError("Already grouped, call ungroup() first")
         if self.preset_padder_data is not None and padding is not None:
@@ -266,7 +277,7 @@ class DataCollection:
         partition = self._partition_by(grouper, columns)
         lengths = self.get_length_info(partition)
         grouping = Grouping.partition([np.array(part, np.int64) for part in partition])
-        groups: "Dict[Tuple[str, ...], Sequence[Tensor]]" = {}
+        groups: dict[tuple[str, ...], Sequence[Tensor]] = {}
         for path, column in columns.items():
             shapesig, padder = (
                 self.shapesig_data.get(list(path)).value,
@@ -307,13 +318,15 @@ class DataCollection:
         ]
 
     def ungroup(self) -> None:
-        """Takes the data out of their groups, without padding, in the order of ``data_partition``."""
+        """Takes the data out of their groups, without padding, in the order of
+        ``data_partition``.
+        """
         if not self.is_grouped:
             raise ValueError("Already ungrouped, call group() first")
         groups, partition = self._groups(), self.data_partition or []
         grouping = Grouping.partition([np.array(part, np.int64) for part in partition])
         offsets = offsets_without_empty(grouping.offsets)
-        columns: Dict[Tuple[str, ...], _Column] = {}
+        columns: dict[tuple[str, ...], _Column] = {}
         for path in _leaf_paths(self.shapesig_data.value):
             shapesig = self.shapesig_data.get(list(path)).value
             tensors = [
@@ -326,7 +339,7 @@ class DataCollection:
         self.is_grouped = False
 
     def _unstacked(
-        self, tensors: List[Tensor], shapesig: ShapeSignature, grouping: Grouping, offsets: Any
+        self, tensors: list[Tensor], shapesig: ShapeSignature, grouping: Grouping, offsets: Any
     ) -> Column:
         sizes = np.array([list(tensor.shape) for tensor in tensors], np.int64)
         sizes = (
@@ -341,7 +354,8 @@ class DataCollection:
             ]
             if len(lengths) != len(shapes):
                 raise ValueError(
-                    f"length_info[{label!r}] has {len(lengths)} lengths: the groups have {len(shapes)} data"
+                    f"length_info[{label!r}] has {len(lengths)} lengths: the groups have "
+                    f"{len(shapes)} data"
                 )
             shapes[:, idx] = lengths
         ordered = np.empty_like(shapes)
@@ -357,7 +371,7 @@ class DataCollection:
         self.ungroup()
         self.group(grouper, padding=padding, forget_order=forget_order)
 
-    def get_data_list(self) -> List[TensorData]:
+    def get_data_list(self) -> list[TensorData]:
         """The data in their original order."""
         if not self.is_grouped:
             return self.data_list or []
@@ -370,7 +384,7 @@ class DataCollection:
         copy.ungroup()
         return copy.data_list or []
 
-    def get_data_groups(self, partition: Partition, padder_data: PadderData) -> List[TensorData]:
+    def get_data_groups(self, partition: Partition, padder_data: PadderData) -> list[TensorData]:
         """The data stacked by a partition."""
         if self.is_grouped:
             return self._groups()
@@ -382,7 +396,7 @@ class DataCollection:
 
     def get_data_group(
         self,
-        data_sublist: List[TensorData],
+        data_sublist: list[TensorData],
         shapesig_data: ShapeSignatureData,
         padder_data: PadderData,
     ) -> TensorData:
@@ -398,7 +412,7 @@ class DataCollection:
                 key: self.get_data_group(
                     [data[key] for data in data_sublist], shapesig_data[key], padder_data[key]
                 )
-                for key in shapesig_data.keys()
+                for key in shapesig_data.keys()  # noqa: SIM118  # no dictionary
             }
         )
 
@@ -407,15 +421,17 @@ class DataCollection:
     def get_mask(
         self,
         i: int,
-        key_conv: Optional[Dict[str, Any]] = None,
-        mask_hint: Union[str, List[str]] = "copy",
+        key_conv: dict[str, Any] | None = None,
+        mask_hint: str | list[str] = "copy",
     ) -> Any:
-        """Which places of a group are within a length of their data along at least one dimension (of several): bool.
+        """Which places of a group are within a length of their data along at least one dimension
+        (of several): bool.
 
         Args:
             i: number of the group.
             key_conv: a conversion of the keys of masks.
-            mask_hint: ``"copy"``: masks nested and shaped as the group; or lengths: one of these dimensions after the batch.
+            mask_hint: ``"copy"``: masks nested and shaped as the group; or lengths: one of these
+                dimensions after the batch.
         """
         lengths, group = self.get_group_length_info(i), self._groups()[i]
         if mask_hint == "copy":
@@ -444,10 +460,12 @@ class DataCollection:
         self,
         module: AnnotatedModule,
         mask_hint: Any = "copy",
-        input_key_conv: Optional[Dict[str, Any]] = None,
-        output_key_conv: Optional[Dict[str, Any]] = None,
-    ) -> "DataCollection":
-        """Runs a module on each group; a collection of the outputs, grouped alike. The mask hint is the module's."""
+        input_key_conv: dict[str, Any] | None = None,
+        output_key_conv: dict[str, Any] | None = None,
+    ) -> DataCollection:
+        """Runs a module on each group; a collection of the outputs, grouped alike. The mask hint is
+        the module's.
+        """
         if not self.is_grouped:
             raise ValueError(
                 'Currently can apply AnnotatedModule only when the DataCollection is "grouped"'
@@ -455,7 +473,7 @@ class DataCollection:
         shapesig_data, hint = module.get_output_shapesig_data_and_mask_hint(
             self.shapesig_data, input_key_conv=input_key_conv, output_key_conv=output_key_conv
         )
-        outputs: List[TensorData] = []
+        outputs: list[TensorData] = []
         for i, group in enumerate(self._groups()):
             inputs = [group.keys_converted(input_key_conv).value]
             if hint is not None:
@@ -476,19 +494,20 @@ class DataCollection:
     def _new_shapesig(self, shapesig: ShapeSignature, bdim_idx: int, label: str) -> ShapeSignature:
         if not -len(shapesig) - 1 <= bdim_idx <= len(shapesig):
             raise ValueError(
-                f"new_bdim_idx {bdim_idx} is too {'big' if bdim_idx > 0 else 'small'} compared to {shapesig}"
+                f"new_bdim_idx {bdim_idx} is too {'big' if bdim_idx > 0 else 'small'} compared to "
+                f"{shapesig}"
             )
         if any(isinstance(dim, LDim) and dim.label == label for dim in shapesig.list):
             raise ValueError(f"The LDim label {label} already exists in {shapesig}")
-        dims: List[Dim] = [LDim(label) if isinstance(dim, BDim) else dim for dim in shapesig.list]
+        dims: list[Dim] = [LDim(label) if isinstance(dim, BDim) else dim for dim in shapesig.list]
         dims.insert(
             0 if bdim_idx >= 0 else bdim_idx + len(shapesig) + 1, BDim()
         )  # asym puts it first wherever the number counts from there
         return ShapeSignature(dims)
 
     def _as_data(
-        self, data: List[Any], bdim_idx: int, new_ldim_label: str, padding: Any
-    ) -> "DataCollection":
+        self, data: list[Any], bdim_idx: int, new_ldim_label: str, padding: Any
+    ) -> DataCollection:
         shapesig_data = ShapeSignatureData.map(
             lambda shapesig: self._new_shapesig(shapesig, bdim_idx, new_ldim_label),
             self.shapesig_data,
@@ -497,8 +516,10 @@ class DataCollection:
 
     def groups_as_data(
         self, bdim_idx: int, new_ldim_label: str, padding: Any = None
-    ) -> "DataCollection":
-        """A collection whose data are the groups, their batch being a length, with a batch dimension in front (``bdim_idx >= 0``), or counted from the end."""
+    ) -> DataCollection:
+        """A collection whose data are the groups, their batch being a length, with a batch
+        dimension in front (``bdim_idx >= 0``), or counted from the end.
+        """
         if not self.is_grouped:
             raise ValueError(
                 '"groups_as_data()" can be called only when the DataCollection is grouped'
@@ -512,7 +533,7 @@ class DataCollection:
 
     def masks_as_data(
         self, bdim_idx: int, new_ldim_label: str, padding: Any = None
-    ) -> "DataCollection":
+    ) -> DataCollection:
         """The same of the groups' masks."""
         if not self.is_grouped:
             raise ValueError(
@@ -525,7 +546,7 @@ class DataCollection:
             padding,
         )
 
-    def to_device(self, device: Any) -> "DataCollection":
+    def to_device(self, device: Any) -> DataCollection:
         """The same on a device."""
         padding = (
             None if self.preset_padder_data is None else self.preset_padder_data.to_device(device)
@@ -547,7 +568,7 @@ class DataCollection:
 
     # ---- Parts ----
 
-    def __getitem__(self, key: str) -> "DataCollection":
+    def __getitem__(self, key: str) -> DataCollection:
         if self.shapesig_data.is_leaf:
             raise TypeError("The data consists of tensors(not dicts)")
         if key not in self.shapesig_data:
@@ -569,10 +590,11 @@ class DataCollection:
             data_partition=self.data_partition,
         )
 
-    def __setitem__(self, key: str, sub: "DataCollection") -> None:
+    def __setitem__(self, key: str, sub: DataCollection) -> None:
         if self.is_grouped != sub.is_grouped or self.get_group_hash() != sub.get_group_hash():
             raise IncompatibleDataCollectionError(
-                "It seems two DataCollections are not compatible, so you cannot __setitem__ one into another."
+                "It seems two DataCollections are not compatible, so you cannot __setitem__ one "
+                "into another."
             )
         pairs = (
             zip(self._groups(), sub._groups())
@@ -587,13 +609,14 @@ class DataCollection:
         self._columns = None
 
     @classmethod
-    def from_dict(cls, d: "Dict[str, DataCollection]") -> "DataCollection":
+    def from_dict(cls, d: dict[str, DataCollection]) -> DataCollection:
         """One collection of several that are grouped alike."""
         first = next(iter(d.values()))
         for number, dc in enumerate(d.values()):
             if dc.is_grouped != first.is_grouped or dc.get_group_hash() != first.get_group_hash():
                 raise IncompatibleDataCollectionError(
-                    f"It seems {number + 1}th DataCollection is incompatible with the first one, so you cannot combine them into a single DataCollection"
+                    f"It seems {number + 1}th DataCollection is incompatible with the first one, "
+                    "so you cannot combine them into a single DataCollection"
                 )
         shapesig_data = ShapeSignatureData.from_data_dict(
             {key: dc.shapesig_data for key, dc in d.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, List, Optional, Tuple
+from typing import Any
 
 import torch as _loaded_torch
 
@@ -22,14 +22,14 @@ class Padder(metaclass=ABCMeta):
     """Base of padders: override :meth:`pad` and :meth:`to_device`."""
 
     @abstractmethod
-    def pad(self, t: Tensor, shapesig: ShapeSignature, target_shape: Tuple[int, ...]) -> Tensor:
+    def pad(self, t: Tensor, shapesig: ShapeSignature, target_shape: tuple[int, ...]) -> Tensor:
         """A tensor, whose signature has no batch dimension, padded to a shape."""
 
     @abstractmethod
-    def to_device(self, device: Any) -> "Padder":
+    def to_device(self, device: Any) -> Padder:
         """The same for tensors on a device."""
 
-    def merge_tensors(self, tensors: List[Tensor], shapesig: ShapeSignature) -> Tensor:
+    def merge_tensors(self, tensors: list[Tensor], shapesig: ShapeSignature) -> Tensor:
         """Tensors stacked, each padded to the longest along the dimensions that are lengths."""
         column = column_of(tensors)
         rule = None if column is None else rule_of(self, shapesig, column)
@@ -53,15 +53,15 @@ class Padder(metaclass=ABCMeta):
 class ZeroPadder(Padder):
     """Zeros."""
 
-    def pad(self, t: Tensor, shapesig: ShapeSignature, target_shape: Tuple[int, ...]) -> Tensor:
+    def pad(self, t: Tensor, shapesig: ShapeSignature, target_shape: tuple[int, ...]) -> Tensor:
         if len(t.shape) != len(target_shape):
             raise ValueError("shape length does not match")
-        ends: List[int] = []
+        ends: list[int] = []
         for size, target in zip(reversed(t.shape), reversed(target_shape)):
             ends += [0, target - size]
         return torch.nn.functional.pad(t, ends, mode="constant", value=0)
 
-    def to_device(self, device: Any) -> "ZeroPadder":
+    def to_device(self, device: Any) -> ZeroPadder:
         return self
 
 
@@ -72,14 +72,15 @@ class CDimPadder(Padder):
         super().__init__()
         self.value = value
 
-    def pad(self, t: Tensor, shapesig: ShapeSignature, target_shape: Tuple[int, ...]) -> Tensor:
+    def pad(self, t: Tensor, shapesig: ShapeSignature, target_shape: tuple[int, ...]) -> Tensor:
         if t.device != self.value.device:
             raise ValueError(f"a tensor is on {t.device}: the padding is on {self.value.device}")
         constant = list(shapesig.iter_cdim_idx())
         for number, idx in enumerate(constant):
             if not t.shape[idx] == target_shape[idx] == self.value.shape[number]:
                 raise ValueError(
-                    f"a tensor has shape {tuple(t.shape)}: must be as the padding of shape {tuple(self.value.shape)} in dimension {idx}"
+                    f"a tensor has shape {tuple(t.shape)}: must be as the padding of shape "
+                    f"{tuple(self.value.shape)} in dimension {idx}"
                 )
         value = self.value.reshape(
             [size if idx in constant else 1 for idx, size in enumerate(target_shape)]
@@ -92,12 +93,14 @@ class CDimPadder(Padder):
                 t = torch.cat([t, more], dim=idx)
         return t
 
-    def to_device(self, device: Any) -> "CDimPadder":
+    def to_device(self, device: Any) -> CDimPadder:
         return CDimPadder(self.value.to(device=device))
 
 
-def rule_of(padder: Any, shapesig: ShapeSignature, column: Column) -> Optional[Rule]:
-    """What a padder of this module does, as a rule of the library; None where it must be asked: others, and sizes and dtypes of no common kind."""
+def rule_of(padder: Any, shapesig: ShapeSignature, column: Column) -> Rule | None:
+    """What a padder of this module does, as a rule of the library; None where it must be asked:
+    others, and sizes and dtypes of no common kind.
+    """
     own = shapesig.bdim_removed()
     lengths = {idx for idx, _ in own.iter_ldim_idx_label()}
     shapes = column.shapes
@@ -111,16 +114,17 @@ def rule_of(padder: Any, shapesig: ShapeSignature, column: Column) -> Optional[R
         return Rule()
     if isinstance(padder, CDimPadder) and type(padder).pad is CDimPadder.pad:
         constant = tuple(own.iter_cdim_idx())
-        if max(constant, default=-1) < shapes.shape[1] and (
-            padder.value.dtype,
-            padder.value.device,
-        ) == (column.dtype, column.device):
-            if tuple(padder.value.shape) == tuple(shapes[0, list(constant)].tolist()):
-                return Rule(padder.value, constant)
+        value = padder.value
+        if (
+            max(constant, default=-1) < shapes.shape[1]
+            and (value.dtype, value.device) == (column.dtype, column.device)
+            and tuple(value.shape) == tuple(shapes[0, list(constant)].tolist())
+        ):
+            return Rule(value, constant)
     return None
 
 
-def column_of(tensors: List[Tensor]) -> Optional[Column]:
+def column_of(tensors: list[Tensor]) -> Column | None:
     """Tensors as the library has them; None where there are none, or they are of no common kind."""
     try:
         return Column.separate(tensors) if tensors else None
@@ -131,7 +135,7 @@ def column_of(tensors: List[Tensor]) -> Optional[Column]:
 class PadderData(Data):
     """Padders nested in dictionaries; with ``template`` those that are left out are zeros."""
 
-    def __init__(self, padding: Any, template: Optional[DataTemplate] = None) -> None:
+    def __init__(self, padding: Any, template: DataTemplate | None = None) -> None:
         super().__init__(
             padding
             if template is None
@@ -150,12 +154,12 @@ class PadderData(Data):
             key: cls.padding_with_default_added(
                 None if padding is None or key not in padding else padding[key], template[key]
             )
-            for key in template.keys()
+            for key in template.keys()  # noqa: SIM118  # no dictionary
         }
 
     @property
     def leaf_type(self) -> Any:
         return Padder
 
-    def to_device(self, device: Any) -> "PadderData":
+    def to_device(self, device: Any) -> PadderData:
         return PadderData.map(lambda padder: padder.to_device(device), self)

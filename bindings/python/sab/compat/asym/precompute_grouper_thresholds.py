@@ -1,9 +1,12 @@
-"""``asym.precompute_grouper_thresholds``: length thresholds between groups of about the same cost, draw for draw from Python's ``random``."""
+"""``asym.precompute_grouper_thresholds``: length thresholds between groups of about the same cost,
+draw for draw from Python's ``random``.
+"""
 
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from collections.abc import Sequence
+from typing import Any, Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +25,12 @@ _STATUSES = {
 
 
 def _search(
-    l: Sequence[int],
+    l: Sequence[int],  # noqa: E741  # asym's name
     cost_fn: Callable[[int], Any],
     k: int,
-    tolerate: Optional[int],
+    tolerate: int | None,
     num_trials: int,
-) -> Tuple[List[int], Any, sab.Thresholds]:
+) -> tuple[list[int], Any, sab.Thresholds]:
     lengths: npt.NDArray[Any] = np.asarray(l)
     if lengths.size == 0 or lengths.dtype.kind not in "iu" or lengths.min() <= 0:
         raise ValueError("lengths must be positive integers")
@@ -60,9 +63,14 @@ def _search(
 
 
 def _find_thresholds(  # pyright: ignore[reportUnusedFunction]  # a name of asym's
-    l: Sequence[int], cost_fn: Callable[[int], Any], k: int, tolerate: Optional[int] = None
-) -> Tuple[List[int], Any, str]:
-    """One search: the thresholds, the largest difference of cost between neighbouring groups, and how the search ended."""
+    l: Sequence[int],  # noqa: E741  # asym's name
+    cost_fn: Callable[[int], Any],
+    k: int,
+    tolerate: int | None = None,
+) -> tuple[list[int], Any, str]:
+    """One search: the thresholds, the largest difference of cost between neighbouring groups, and
+    how the search ended.
+    """
     thresholds, max_diff, found = _search(l, cost_fn, k, tolerate, 1)
     return (
         thresholds,
@@ -72,32 +80,37 @@ def _find_thresholds(  # pyright: ignore[reportUnusedFunction]  # a name of asym
 
 
 def find_thresholds(
-    l: Sequence[int],
+    l: Sequence[int],  # noqa: E741  # asym's name
     cost_fn: Callable[[int], Any],
     k: int,
-    tolerate: Optional[int] = None,
+    tolerate: int | None = None,
     print_status: bool = False,
     num_trials: int = 100,
     return_max_diff: bool = False,
-) -> Union[List[int], Tuple[List[int], Any]]:
-    """Thresholds between ``k + 1`` groups of about the same cost ``cost_fn(longest) * count``: the best of ``num_trials`` searches.
+) -> list[int] | tuple[list[int], Any]:
+    """Thresholds between ``k + 1`` groups of about the same cost ``cost_fn(longest) * count``: the
+    best of ``num_trials`` searches.
 
-    For the same state of Python's ``random`` the thresholds are those of asym, and ``random`` is left as asym leaves it. :func:`sab.find_thresholds` finds
-    those that cost least, exactly.
+    For the same state of Python's ``random`` the thresholds are those of asym, and ``random`` is
+    left as asym leaves it. :func:`sab.find_thresholds` finds those that cost least, exactly.
 
     Args:
         l: the lengths, positive whole numbers.
-        cost_fn: the cost of a batch of one, of its length; not negative; called once for each distinct length.
+        cost_fn: the cost of a batch of one, of its length; not negative; called once for each
+            distinct length.
         k: number of thresholds.
-        tolerate: steps of a search that need not make the largest difference smaller; by default twice the number of distinct lengths.
+        tolerate: steps of a search that need not make the largest difference smaller; by default
+            twice the number of distinct lengths.
         print_status: print how many searches ended how.
         num_trials: number of searches.
         return_max_diff: give the largest difference of cost between neighbouring groups, too.
 
     Raises:
-        ValueError: lengths are not positive integers, or there are not more distinct ones than ``k``.
+        ValueError: lengths are not positive integers, or there are not more distinct ones than
+            ``k``.
 
-    >>> find_thresholds([1] * 64 + [4] * 16 + [16] * 4 + [64], cost_fn=lambda x: x, k=3, return_max_diff=True)
+    >>> lengths = [1] * 64 + [4] * 16 + [16] * 4 + [64]
+    >>> find_thresholds(lengths, cost_fn=lambda x: x, k=3, return_max_diff=True)
     ([1, 4, 16], 0)
     """
     thresholds, max_diff, found = _search(l, cost_fn, k, tolerate, num_trials)

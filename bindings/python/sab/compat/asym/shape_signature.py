@@ -1,8 +1,11 @@
-"""``asym.shape_signature``: what the dimensions of tensors mean, such as ``(B, L_sequence, 3, M_hidden)``; in modules' annotations ``(b, l_seq, .., m_1)``."""
+"""``asym.shape_signature``: what the dimensions of tensors mean, such as ``(B, L_sequence, 3,
+M_hidden)``; in modules' annotations ``(b, l_seq, .., m_1)``.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any, Callable
 
 from sab.compat.asym.data import Data, has_keys
 
@@ -134,7 +137,7 @@ class CDim(_Number, Dim):
     """A number: a dimension of that size."""
 
 
-def _split(s: str) -> List[str]:
+def _split(s: str) -> list[str]:
     if s[:1] != "(" or s[-1:] != ")":
         raise ValueError(f"shape annotation {s!r}: must stand in parentheses")
     return [word.strip() for word in s[1:-1].split(",")]
@@ -147,14 +150,14 @@ def _labelled(word: str, letter: str) -> bool:
 class PreShapeSignature:
     """The dimensions of an annotation, in ``list``."""
 
-    def __init__(self, l: List[PreDim], come_from: str = "input") -> None:
-        self.list: List[PreDim] = l
+    def __init__(self, l: list[PreDim], come_from: str = "input") -> None:  # noqa: E741
+        self.list: list[PreDim] = l
         self.come_from = come_from
         self.validate_list()
         self.bdim_idx: int = self.find_bdim()
 
     @classmethod
-    def parse(cls, s: str, come_from: str = "input") -> "PreShapeSignature":
+    def parse(cls, s: str, come_from: str = "input") -> PreShapeSignature:
         return cls([cls.parse_atom(word) for word in _split(s)], come_from=come_from)
 
     @classmethod
@@ -170,7 +173,8 @@ class PreShapeSignature:
         if _labelled(s, "l"):
             return PreLDim(s[2:])
         raise ValueError(
-            f"dimension {s!r}: must be b, l_label, m_label, a number, or .. with a label or none between the dots"
+            f"dimension {s!r}: must be b, l_label, m_label, a number, or .. with a label or none "
+            "between the dots"
         )
 
     def __str__(self) -> str:
@@ -189,7 +193,7 @@ class PreShapeSignature:
     def find_bdim(self) -> int:
         return next((i for i, dim in enumerate(self.list) if type(dim) is PreBDim), -1)
 
-    def find_adim(self) -> Optional[int]:
+    def find_adim(self) -> int | None:
         return next((i for i, dim in enumerate(self.list) if type(dim) is ADim), None)
 
 
@@ -205,7 +209,7 @@ class PreShapeSignatureData(Data):
         return PreShapeSignature
 
     @classmethod
-    def parse(cls, shape_annot: Any, come_from: str = "input") -> "PreShapeSignatureData":
+    def parse(cls, shape_annot: Any, come_from: str = "input") -> PreShapeSignatureData:
         return cls(_parsed(shape_annot, lambda s: PreShapeSignature.parse(s, come_from=come_from)))
 
 
@@ -220,18 +224,18 @@ def _parsed(shape_annot: Any, parse: Callable[[str], Any]) -> Any:
 class ShapeSignature:
     """The dimensions of a tensor, in ``list``."""
 
-    def __init__(self, l: List[Dim]) -> None:
-        self.list: List[Dim] = l
+    def __init__(self, l: list[Dim]) -> None:  # noqa: E741
+        self.list: list[Dim] = l
         self.validate_list()
         self.bdim_idx: int = self.find_bdim()
 
-    def bdim_removed(self) -> "ShapeSignature":
+    def bdim_removed(self) -> ShapeSignature:
         if self.bdim_idx == -1:
             raise ValueError("No Bdim")
         return ShapeSignature(self.list[: self.bdim_idx] + self.list[self.bdim_idx + 1 :])
 
     @classmethod
-    def parse(cls, s: str) -> "ShapeSignature":
+    def parse(cls, s: str) -> ShapeSignature:
         return cls([cls.parse_atom(word) for word in _split(s)])
 
     @classmethod
@@ -262,7 +266,7 @@ class ShapeSignature:
     def iter_cdim_idx(self) -> Iterator[int]:
         return (i for i, dim in enumerate(self.list) if type(dim) is CDim)
 
-    def iter_ldim_idx_label(self) -> Iterator[Tuple[int, str]]:
+    def iter_ldim_idx_label(self) -> Iterator[tuple[int, str]]:
         return ((i, dim.label) for i, dim in enumerate(self.list) if type(dim) is LDim)
 
 
@@ -274,7 +278,7 @@ class ShapeSignatureData(Data):
         return ShapeSignature
 
     @classmethod
-    def parse(cls, shape_annot: Any) -> "ShapeSignatureData":
+    def parse(cls, shape_annot: Any) -> ShapeSignatureData:
         return cls(_parsed(shape_annot, ShapeSignature.parse))
 
     @property
@@ -282,28 +286,28 @@ class ShapeSignatureData(Data):
         return bool(self.get_any_leaf_value().bdim_idx != -1)
 
     @property
-    def bdim_loc(self) -> Optional[Tuple[List[str], int]]:
+    def bdim_loc(self) -> tuple[list[str], int] | None:
         """Where a batch dimension stands: keys and the number of the dimension."""
         return self.get_bdim_loc() if self.batched else None
 
     @property
-    def ldim_map(self) -> Dict[str, Tuple[List[str], int]]:
+    def ldim_map(self) -> dict[str, tuple[list[str], int]]:
         """For each length where it stands first: keys and the number of the dimension."""
         return self.get_ldim_map()
 
     @property
-    def prestack_ldim_map(self) -> Optional[Dict[str, Tuple[List[str], int]]]:
+    def prestack_ldim_map(self) -> dict[str, tuple[list[str], int]] | None:
         """The same in data that are not stacked."""
         return self.get_ldim_map(prestack=True) if self.batched else None
 
-    def get_bdim_loc(self) -> Tuple[List[str], int]:
+    def get_bdim_loc(self) -> tuple[list[str], int]:
         keys, value = self.get_any_leaf_item()
         return keys, value.bdim_idx
 
-    def get_ldim_map(self, prestack: bool = False) -> Dict[str, Tuple[List[str], int]]:
-        found: Dict[str, Tuple[List[str], int]] = {}
+    def get_ldim_map(self, prestack: bool = False) -> dict[str, tuple[list[str], int]]:
+        found: dict[str, tuple[list[str], int]] = {}
 
-        def search(value: Any, keys: List[str]) -> None:
+        def search(value: Any, keys: list[str]) -> None:
             if has_keys(value):
                 for key, below in value.items():
                     search(below, [*keys, key])

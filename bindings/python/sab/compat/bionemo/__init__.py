@@ -1,1 +1,3 @@
-"""``bionemo.size_aware_batching`` 1.0.0: ``sab.compat.bionemo.sampler`` and ``sab.compat.bionemo.utils``."""
+"""``bionemo.size_aware_batching`` 1.0.0: ``sab.compat.bionemo.sampler`` and
+``sab.compat.bionemo.utils``.
+"""

@@ -1,22 +1,18 @@
 """``bionemo.size_aware_batching.sampler``: size-aware and bucketed batch samplers.
 
-Published outputs come out seed for seed. Where the base batch sampler is ``torch.utils.data.BatchSampler`` or :class:`SizeAwareBatchSampler`, the
-core forms and draws the batches; any other class is driven as its authors documented.
+Published outputs come out seed for seed. Where the base batch sampler is
+``torch.utils.data.BatchSampler`` or :class:`SizeAwareBatchSampler`, the core forms and draws the
+batches; any other class is driven as its authors documented.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from typing import (
     Any,
     Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
     Optional,
-    Sequence,
-    Type,
     TypeVar,
     Union,
     cast,
@@ -24,8 +20,7 @@ from typing import (
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler
-from torch.utils.data import Sampler as TorchSampler
+from torch.utils.data import BatchSampler, Sampler as TorchSampler
 
 import sab
 from sab._batch import batches_of
@@ -72,11 +67,12 @@ class _Greedy:
             raise RuntimeError(f"sizeof raises error at data={data}: {error}") from error
         if size > self.max_total_size and self.warn is not None:
             self.warn(
-                f"Size of element {data} exceeds max_total_size ({size} > {self.max_total_size}), skipping"
+                f"Size of element {data} exceeds max_total_size ({size} > {self.max_total_size}), "
+                "skipping"
             )
         return size
 
-    def emit(self, batch: List[Any]) -> List[Any]:
+    def emit(self, batch: list[Any]) -> list[Any]:
         self.batches += 1
         self.batched += len(batch)
         return batch
@@ -89,7 +85,8 @@ class _Greedy:
             )
         if self.info is not None:
             self.info(
-                f"Batched {self.batched} samples into {self.batches} batches. If this doesn't match the your expectation, "
+                f"Batched {self.batched} samples into {self.batches} batches. If this doesn't "
+                "match the your expectation, "
                 f"consider adjusting max_total_size or the sizeof functor"
             )
 
@@ -98,16 +95,19 @@ def size_aware_batching(
     dataset: Iterable[Data],
     sizeof: Callable[[Data], Real],
     max_total_size: Real,
-    collate_fn: Optional[Callable[[Iterable[Data]], BatchCollated]] = None,
+    collate_fn: Callable[[Iterable[Data]], BatchCollated] | None = None,
     info_logger: Logger = None,
     warn_logger: Logger = None,
-) -> Iterator[Union[List[Data], BatchCollated]]:
-    """Batches elements of an iterable, in its order, so that the sizes of a batch sum up to at most ``max_total_size``.
+) -> Iterator[list[Data] | BatchCollated]:
+    """Batches elements of an iterable, in its order, so that the sizes of a batch sum up to at most
+    ``max_total_size``.
 
     Args:
         dataset: any iterable; walked once.
-        sizeof: gives the size of an element: anything that can be added and compared with ``max_total_size``.
-        max_total_size: largest total size of a batch; an element over it alone is skipped with a warning.
+        sizeof: gives the size of an element: anything that can be added and compared with
+            ``max_total_size``.
+        max_total_size: largest total size of a batch; an element over it alone is skipped with a
+            warning.
         collate_fn: applied to each batch; None: batches are lists.
         info_logger, warn_logger: called with a line of text; None: silent.
 
@@ -120,7 +120,7 @@ def size_aware_batching(
         (lambda batch: batch) if collate_fn is None or not callable(collate_fn) else collate_fn
     )
     greedy = _Greedy(sizeof, max_total_size, info_logger, warn_logger)
-    batch: List[Data] = []
+    batch: list[Data] = []
     total: Any = 0
     for data in dataset:
         size = greedy.size(data)
@@ -136,7 +136,7 @@ def size_aware_batching(
     greedy.finish()
 
 
-class SizeAwareBatchSampler(TorchSampler[List[int]]):
+class SizeAwareBatchSampler(TorchSampler[list[int]]):
     """Batches of a sampler's indices whose sizes sum up to at most ``max_total_size``.
 
     Args:
@@ -146,12 +146,13 @@ class SizeAwareBatchSampler(TorchSampler[List[int]]):
         info_logger, warn_logger: called with a line of text; None: silent.
 
     Raises:
-        TypeError: sampler is not iterable, or sizeof not callable. ValueError: max_total_size is no number.
+        TypeError: sampler is not iterable, or sizeof not callable. ValueError: max_total_size is no
+            number.
     """
 
     def __init__(
         self,
-        sampler: Union[Any, Iterable[int]],
+        sampler: Any | Iterable[int],
         sizeof: Callable[[int], Real],
         max_total_size: Real,
         info_logger: Logger = None,
@@ -169,7 +170,7 @@ class SizeAwareBatchSampler(TorchSampler[List[int]]):
         self._sizeof, self._max_total_size = sizeof, max_total_size
         self._info_logger, self._warn_logger = info_logger, warn_logger
 
-    def __iter__(self) -> Iterator[List[int]]:
+    def __iter__(self) -> Iterator[list[int]]:
         return size_aware_batching(
             self._sampler,
             self._sizeof,
@@ -179,38 +180,45 @@ class SizeAwareBatchSampler(TorchSampler[List[int]]):
         )
 
 
-class BucketBatchSampler(TorchSampler[List[int]]):
-    """Batches of elements that lie in the same bucket of sizes, formed by a base batch sampler for each bucket.
+class BucketBatchSampler(TorchSampler[list[int]]):
+    """Batches of elements that lie in the same bucket of sizes, formed by a base batch sampler for
+    each bucket.
 
     Args:
         sizes: 1-D tensor of real numbers, the size of each element.
-        bucket_boundaries: 1-D tensor of real numbers, sorted here, no two equal: left-closed, right-open buckets.
-        base_batch_sampler_class: made for each bucket from the list of its element indices and the keyword arguments.
+        bucket_boundaries: 1-D tensor of real numbers, sorted here, no two equal: left-closed,
+            right-open buckets.
+        base_batch_sampler_class: made for each bucket from the list of its element indices and the
+            keyword arguments.
         base_batch_sampler_shared_kwargs: for all buckets; {} by default.
-        base_batch_sampler_individual_kwargs: a sequence of one value a bucket for each keyword; {} by default.
-        shuffle: shuffle the elements of each bucket and draw the bucket of each batch; otherwise buckets come in ascending order.
+        base_batch_sampler_individual_kwargs: a sequence of one value a bucket for each keyword; {}
+            by default.
+        shuffle: shuffle the elements of each bucket and draw the bucket of each batch; otherwise
+            buckets come in ascending order.
         generator: of the shuffles; by default one seeded from torch's global generator.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong type, shape or length. RuntimeError: no element lies in any bucket.
+        TypeError, ValueError: an argument is of the wrong type, shape or length. RuntimeError: no
+            element lies in any bucket.
     """
 
     def __init__(
         self,
         sizes: torch.Tensor,
         bucket_boundaries: torch.Tensor,
-        base_batch_sampler_class: Type[Any],
-        base_batch_sampler_shared_kwargs: Optional[Dict[str, Any]] = None,
-        base_batch_sampler_individual_kwargs: Optional[Dict[str, Iterable[Any]]] = None,
-        shuffle: Optional[bool] = True,
-        generator: Optional[torch.Generator] = None,
+        base_batch_sampler_class: type[Any],
+        base_batch_sampler_shared_kwargs: dict[str, Any] | None = None,
+        base_batch_sampler_individual_kwargs: dict[str, Iterable[Any]] | None = None,
+        shuffle: bool | None = True,
+        generator: torch.Generator | None = None,
     ) -> None:
         _check_numbers("sizes", sizes)
         _check_numbers("bucket_boundaries", bucket_boundaries, "2D", 2)
         bucket_boundaries = cast(torch.Tensor, torch.sort(bucket_boundaries)[0])
         if torch.any(bucket_boundaries[:-1] >= bucket_boundaries[1:]):
             raise ValueError(
-                "bucket_boundaries should not have duplicate values, and should specify the lower endpoint of each interval smaller than "
+                "bucket_boundaries should not have duplicate values, and should specify the lower "
+                "endpoint of each interval smaller than "
                 f"the upper endpoint, but got sorted bucket_boundaries={bucket_boundaries}"
             )
         if not isinstance(shuffle, bool):
@@ -227,7 +235,8 @@ class BucketBatchSampler(TorchSampler[List[int]]):
             )
         if not issubclass(base_batch_sampler_class, TorchSampler):
             raise TypeError(
-                "base_batch_sampler_class should be a batch sampler class inherited from torch.utils.data.Sampler, but got "
+                "base_batch_sampler_class should be a batch sampler class inherited from "
+                "torch.utils.data.Sampler, but got "
                 f"base_batch_sampler_class={base_batch_sampler_class}"
             )
         shared = (
@@ -249,12 +258,13 @@ class BucketBatchSampler(TorchSampler[List[int]]):
         values = {key: list(value) for key, value in individual.items()}
         if any(len(value) != self.num_buckets for value in values.values()):
             raise ValueError(
-                f"Each value in base_batch_sampler_individual_kwargs should have a length of {self.num_buckets}, but got lengths "
+                "Each value in base_batch_sampler_individual_kwargs should have a length of "
+                f"{self.num_buckets}, but got lengths "
                 f"{[len(value) for value in values.values()]}"
             )
         self.base_batch_sampler_class = base_batch_sampler_class
         self.base_batch_sampler_shared_kwargs = shared
-        self.base_batch_sampler_individual_kwargs: List[Dict[str, Any]] = [
+        self.base_batch_sampler_individual_kwargs: list[dict[str, Any]] = [
             {key: value[k] for key, value in values.items()} for k in range(self.num_buckets)
         ]
 
@@ -271,12 +281,14 @@ class BucketBatchSampler(TorchSampler[List[int]]):
             )
         if self.num_samples < len(sizes):
             warnings.warn(
-                f"{len(sizes) - self.num_samples} elements are outside the buckets provided and will be skipped"
+                f"{len(sizes) - self.num_samples} elements are outside the buckets provided and "
+                "will be skipped",
+                stacklevel=2,
             )
-        self.bucket_element_indices: List[List[int]] = [
+        self.bucket_element_indices: list[list[int]] = [
             by_bucket[edges[k] : edges[k + 1]].tolist() for k in range(self.num_buckets)
         ]
-        self.base_batch_samplers: List[Any] = [
+        self.base_batch_samplers: list[Any] = [
             base_batch_sampler_class(
                 self.bucket_element_indices[k],
                 **shared,
@@ -288,7 +300,7 @@ class BucketBatchSampler(TorchSampler[List[int]]):
     def __len__(self) -> int:
         return sum(len(sampler) for sampler in self.base_batch_samplers)
 
-    def __iter__(self) -> Iterator[List[int]]:
+    def __iter__(self) -> Iterator[list[int]]:
         bases = self.base_batch_samplers
         if (
             all(type(base) is BatchSampler and base.batch_size > 0 for base in bases)
@@ -306,7 +318,9 @@ class BucketBatchSampler(TorchSampler[List[int]]):
         return self._drive()
 
     def _share_one_rule(self) -> bool:
-        """Whether all size-aware bases are alike and their maximum is a number that the core takes."""
+        """Whether all size-aware bases are alike and their maximum is a number that the core
+        takes.
+        """
         first = self.base_batch_samplers[0]
         fields = ("_sizeof", "_max_total_size", "_info_logger", "_warn_logger")
         same = all(
@@ -317,9 +331,11 @@ class BucketBatchSampler(TorchSampler[List[int]]):
         return same and 0 <= first._max_total_size <= 2**53
 
     def _core(
-        self, batch_sizes: Any, drop_last: bool, greedy: Optional[List[_Greedy]]
-    ) -> Iterator[List[int]]:
-        """A pass by the core, which sees the elements renumbered: bucket by bucket, in the order that the shuffle left."""
+        self, batch_sizes: Any, drop_last: bool, greedy: list[_Greedy] | None
+    ) -> Iterator[list[int]]:
+        """A pass by the core, which sees the elements renumbered: bucket by bucket, in the order
+        that the shuffle left.
+        """
         self._shuffle_elements()
         present = np.concatenate(
             [np.asarray(indices, np.int64) for indices in self.bucket_element_indices]
@@ -376,8 +392,10 @@ class BucketBatchSampler(TorchSampler[List[int]]):
                 order = torch.randperm(len(indices), generator=self.generator)
                 indices[:] = np.asarray(indices, np.int64)[order.numpy()].tolist()
 
-    def _drive(self) -> Iterator[List[int]]:
-        """A pass over base batch samplers that the core does not know, with draws by the torch that is installed."""
+    def _drive(self) -> Iterator[list[int]]:
+        """A pass over base batch samplers that the core does not know, with draws by the torch that
+        is installed.
+        """
         self._shuffle_elements()
         walks = [iter(sampler) for sampler in self.base_batch_samplers]
         remaining = self.bucket_sizes.clone()
@@ -394,8 +412,10 @@ class BucketBatchSampler(TorchSampler[List[int]]):
                 yield batch
 
 
-def _ask_at_once(greedy: List[_Greedy], present: Any) -> Optional[sab.Sizes]:
-    """The sizes of all elements, where nobody can tell that they were not asked for one by one: no loggers, and numbers that the core takes."""
+def _ask_at_once(greedy: list[_Greedy], present: Any) -> sab.Sizes | None:
+    """The sizes of all elements, where nobody can tell that they were not asked for one by one: no
+    loggers, and numbers that the core takes.
+    """
     first = greedy[0]
     if first.info is not None or first.warn is not None:
         return None
@@ -419,12 +439,13 @@ def _check_numbers(name: str, numbers: Any, dimensions: str = "1D", least: int =
         )
     if not torch.is_floating_point(numbers) and numbers.dtype not in INTEGER_DTYPES:
         raise ValueError(
-            f"{name} should contain only integers or floating point numbers, but got {name}.dtype={numbers.dtype}"
+            f"{name} should contain only integers or floating point numbers, but got "
+            f"{name}.dtype={numbers.dtype}"
         )
 
 
-# torch's CPU generator state: seed (8 bytes), left (4), seeded (4), next (8), 624 words of 8 bytes, and more that stays as it is. `left` is
-# one more than the words not used yet.
+# torch's CPU generator state: seed (8 bytes), left (4), seeded (4), next (8), 624 words of 8 bytes,
+# and more that stays as it is. `left` is one more than the words not used yet.
 _LEFT, _NEXT, _WORDS, _END = 8, 16, 24, 24 + 624 * 8
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from typing import (
     Any,
     Callable,
-    Iterable,
-    List,
     NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
     TypeVar,
 )
 
@@ -30,22 +26,27 @@ INTEGER_DTYPES = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
 
 
 class Buckets(NamedTuple):
-    """Bucket boundaries, ascending, and the number of elements in each bucket: 1-D int64 tensors."""
+    """Bucket boundaries, ascending, and the number of elements in each bucket: 1-D int64
+    tensors.
+    """
 
     bucket_boundaries: torch.Tensor
     bucket_sizes: torch.Tensor
 
 
 def create_buckets(sizes: torch.Tensor, max_width: int, min_bucket_count: int) -> Buckets:
-    """Cuts integer sizes into the narrowest buckets of ``min_bucket_count`` elements, none wider than ``max_width``.
+    """Cuts integer sizes into the narrowest buckets of ``min_bucket_count`` elements, none wider
+    than ``max_width``.
 
     Args:
         sizes: a 1-D tensor of integers.
         max_width: widest bucket, a positive integer.
-        min_bucket_count: elements a bucket should hold, a positive integer; fewer where it would get wider than ``max_width``.
+        min_bucket_count: elements a bucket should hold, a positive integer; fewer where it would
+            get wider than ``max_width``.
 
     Raises:
-        TypeError: sizes is no tensor. ValueError: sizes is empty, not 1-D or not integers; another argument is no positive integer.
+        TypeError: sizes is no tensor. ValueError: sizes is empty, not 1-D or not integers; another
+            argument is no positive integer.
     """
     if not isinstance(sizes, torch.Tensor):
         raise TypeError(f"sizes should be a torch tensor, but got sizes={sizes}")
@@ -70,11 +71,13 @@ def collect_cuda_peak_alloc(
     dataset: Iterable[Data],
     work: Callable[[Data], Feature],
     device: torch.device,
-    cleanup: Optional[Callable[[], None]] = None,
-) -> Tuple[List[Feature], List[int]]:
-    """Runs ``work`` on each element of ``dataset`` and collects what it returns, and the peak of CUDA memory meanwhile, in bytes.
+    cleanup: Callable[[], None] | None = None,
+) -> tuple[list[Feature], list[int]]:
+    """Runs ``work`` on each element of ``dataset`` and collects what it returns, and the peak of
+    CUDA memory meanwhile, in bytes.
 
-    Elements that run out of memory are left out of both lists. :func:`sab.collect_peak` says which, takes any device, and records more.
+    Elements that run out of memory are left out of both lists. :func:`sab.collect_peak` says which,
+    takes any device, and records more.
 
     Args:
         dataset: the elements.

@@ -1,1 +1,3 @@
-"""infinibatch's iterators and datasets, by libsab: the same names, parameters, orders and errors."""
+"""infinibatch's iterators and datasets, by libsab: the same names, parameters, orders and
+errors.
+"""

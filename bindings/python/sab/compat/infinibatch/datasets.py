@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, List, Optional
+from collections.abc import Iterable
+from typing import Any, Callable
 
 from sab.compat.infinibatch.iterators import (
     BlockwiseShuffleIterator,
@@ -17,26 +18,26 @@ from sab.compat.infinibatch.iterators import (
 __all__ = ["bump_seed", "chunked_dataset_iterator"]
 
 
-def bump_seed(seed: Optional[int], step: int = 1) -> Optional[int]:
+def bump_seed(seed: int | None, step: int = 1) -> int | None:
     """The seed of a next stage; None stays None."""
     return None if seed is None else seed + 1
 
 
 def chunked_dataset_iterator(
-    chunk_refs: List[Any],
+    chunk_refs: list[Any],
     read_chunk_fn: Callable[[Any], Iterable[Any]],
     buffer_size: int,
     train: bool = True,
-    seed: Optional[int] = None,
+    seed: int | None = None,
     shuffle: bool = True,
     use_windowed: bool = False,
-    transform: Optional[Callable[[Any], Any]] = None,
+    transform: Callable[[Any], Any] | None = None,
     prefetch: bool = False,
     num_instances: int = 1,
     instance_rank: int = 0,
 ) -> CheckpointableIterator:
-    """The items of chunks: for training in permutations for ever, strided over the instances, and shuffled; otherwise once, in order, a consecutive part of the
-    chunks for each instance.
+    """The items of chunks: for training in permutations for ever, strided over the instances, and
+    shuffled; otherwise once, in order, a consecutive part of the chunks for each instance.
 
     Args:
         chunk_refs: such as the names of files.

@@ -1,7 +1,8 @@
 """infinibatch's checkpointable iterators over libsab's streams.
 
-With the same seeds the orders are infinibatch's. Checkpoints are dicts of libsab's own: those of infinibatch itself cannot be read. Each iterator has a pipeline of its own
-from its source on: an iterator that was given to another as its source can go on being used.
+With the same seeds the orders are infinibatch's. Checkpoints are dicts of libsab's own: those of
+infinibatch itself cannot be read. Each iterator has a pipeline of its own from its source on: an
+iterator that was given to another as its source can go on being used.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import logging
 import multiprocessing
 import os
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from random import Random
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable
 
 from sab._streams import Stream
 
-__all__: List[str] = [
+__all__: list[str] = [
     "BlockwiseShuffleIterator",
     "BucketedReadaheadBatchIterator",
     "BufferedShuffleIterator",
@@ -45,21 +47,21 @@ log = logging.getLogger("sab")
 class CheckpointableIterator(Iterator[Any]):
     """An iterator whose place can be saved; the base of all, and of iterators of one's own."""
 
-    def __iter__(self) -> "CheckpointableIterator":
+    def __iter__(self) -> CheckpointableIterator:
         return self
 
     @abstractmethod
-    def getstate(self) -> Dict[str, Any]:
+    def getstate(self) -> dict[str, Any]:
         """A checkpoint of the whole pipeline."""
 
     @abstractmethod
-    def setstate(self, checkpoint: Optional[Dict[str, Any]]) -> None:
+    def setstate(self, checkpoint: dict[str, Any] | None) -> None:
         """Goes to a checkpoint; None: to the beginning."""
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         return self.getstate()
 
-    def __setstate__(self, checkpoint: Optional[Dict[str, Any]]) -> None:
+    def __setstate__(self, checkpoint: dict[str, Any] | None) -> None:
         self.setstate(checkpoint)
 
     @abstractmethod
@@ -75,12 +77,12 @@ class _StreamIterator(CheckpointableIterator):
 
     _stream: Stream
     _is_closed = False  # only where it prefetches
-    _state_at_close: Optional[Dict[str, Any]] = None
+    _state_at_close: dict[str, Any] | None = None
 
-    def getstate(self) -> Dict[str, Any]:
+    def getstate(self) -> dict[str, Any]:
         return self._stream.state_dict() if self._state_at_close is None else self._state_at_close
 
-    def setstate(self, checkpoint: Optional[Dict[str, Any]]) -> None:
+    def setstate(self, checkpoint: dict[str, Any] | None) -> None:
         self._refuse_closed()
         if checkpoint is None:
             self._stream.rewind()
@@ -102,13 +104,14 @@ class _StreamIterator(CheckpointableIterator):
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise RuntimeError(
-                "the iterator is closed: one that prefetches, or has a source that does, cannot be used again"
+                "the iterator is closed: one that prefetches, or has a source that does, cannot "
+                "be used again"
             )
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
 
-    def __setstate__(self, state: Optional[Dict[str, Any]]) -> None:
+    def __setstate__(self, state: dict[str, Any] | None) -> None:
         self.__dict__.update(state or {})
 
 
@@ -153,7 +156,8 @@ class NativeCheckpointableIterator(_StreamIterator):
     def __init__(self, iterable: Iterable[Any]) -> None:
         if iter(iterable) is iterable:
             raise ValueError(
-                "It looks like you are passing an iterator instead of an iterable. This is not supported and can cause undefined behavior when used with checkpointing."
+                "It looks like you are passing an iterator instead of an iterable. This is not "
+                "supported and can cause undefined behavior when used with checkpointing."
             )
         self._stream = Stream.from_iterable(_Plain(iterable))
 
@@ -169,9 +173,9 @@ class _Plain:
 
 
 def create_source_iterator(
-    source_items: List[Any],
+    source_items: list[Any],
     train: bool = True,
-    seed: Optional[int] = None,
+    seed: int | None = None,
     shuffle: bool = True,
     num_instances: int = 1,
     instance_rank: int = 0,
@@ -198,9 +202,11 @@ class _Items(_StreamIterator):
 
 
 def ChunkedSourceIterator(
-    source_items: List[Any], num_instances: int = 1, instance_rank: int = 0
+    source_items: list[Any], num_instances: int = 1, instance_rank: int = 0
 ) -> CheckpointableIterator:
-    """The items of this instance: consecutive parts that differ by at most 1, so that the instances in order give the list."""
+    """The items of this instance: consecutive parts that differ by at most 1, so that the instances
+    in order give the list.
+    """
     if instance_rank >= num_instances:
         raise ValueError("invalid instance_rank")
     return _Items(Stream.from_items(source_items, rank=instance_rank, world_size=num_instances))
@@ -211,8 +217,8 @@ class InfinitePermutationSourceIterator(_StreamIterator):
 
     def __init__(
         self,
-        source_items: List[Any],
-        seed: Optional[int] = 0,
+        source_items: list[Any],
+        seed: int | None = 0,
         shuffle: bool = True,
         num_instances: int = 1,
         instance_rank: int = 0,
@@ -238,7 +244,7 @@ class MultiplexIterator(_StreamIterator):
     def __init__(
         self,
         control_iterator: CheckpointableIterator,
-        source_iterators: List[CheckpointableIterator],
+        source_iterators: list[CheckpointableIterator],
     ) -> None:
         words = "control_iterator and source_iterators have to be CheckpointableIterators"
         control, sources = (
@@ -264,16 +270,18 @@ class SelectManyIterator(_StreamIterator):
     def __init__(
         self,
         source_iterator: CheckpointableIterator,
-        collection_selector: Optional[Callable[[Any], Iterable[Any]]] = None,
+        collection_selector: Callable[[Any], Iterable[Any]] | None = None,
     ) -> None:
         self._stream = _source(source_iterator).select_many(collection_selector)
 
 
 class BufferedShuffleIterator(_StreamIterator):
-    """Each item takes a random place in a buffer, and what was there goes on. A checkpoint holds the buffer."""
+    """Each item takes a random place in a buffer, and what was there goes on. A checkpoint holds
+    the buffer.
+    """
 
     def __init__(
-        self, source_iterator: CheckpointableIterator, buffer_size: int, seed: Optional[int] = 0
+        self, source_iterator: CheckpointableIterator, buffer_size: int, seed: int | None = 0
     ) -> None:
         self._stream = _source(source_iterator).buffered_shuffle(buffer_size, seed=_seed(seed))
 
@@ -288,7 +296,8 @@ class MapIterator(_StreamIterator):
 
 
 class ParallelMapIterator(_StreamIterator):
-    """Each item turned into another by a pool of processes, order kept; transform must be picklable.
+    """Each item turned into another by a pool of processes, order kept; transform must be
+    picklable.
 
     Args:
         num_processes: of the pool, which starts with the first item.
@@ -321,7 +330,7 @@ class _Pool:
         self._pool: Any = None
         self._owner = 0
 
-    def __call__(self, items: List[Any]) -> List[Any]:
+    def __call__(self, items: list[Any]) -> list[Any]:
         if self._pool is None or self._owner != os.getpid():
             self._pool, self._owner = multiprocessing.Pool(self._processes), os.getpid()
         return self._pool.map(self._transform, items)  # type: ignore[no-any-return]
@@ -332,7 +341,7 @@ class _Pool:
             pool.terminate()
             pool.join()
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         return {
             "_transform": self._transform,
             "_processes": self._processes,
@@ -374,7 +383,7 @@ class FixedBatchIterator(_StreamIterator):
 class RandomIterator(_StreamIterator):
     """Random floats in [0, 1) for ever."""
 
-    def __init__(self, seed: Optional[int] = 0) -> None:
+    def __init__(self, seed: int | None = 0) -> None:
         self._stream = Stream.random(_seed(seed))
 
 
@@ -384,7 +393,7 @@ class RecurrentIterator(_StreamIterator):
     def __init__(
         self,
         source_iterator: CheckpointableIterator,
-        step_function: Callable[[Any, Any], Tuple[Any, Any]],
+        step_function: Callable[[Any, Any], tuple[Any, Any]],
         initial_state: Any = None,
     ) -> None:
         self._stream = _source(source_iterator).recurrent(
@@ -398,7 +407,7 @@ class _Sample:
     def __init__(self, transform: Callable[[Random, Any], Any]) -> None:
         self._transform, self._random = transform, Random()
 
-    def __call__(self, state: Any, item: Any) -> Tuple[Any, Any]:
+    def __call__(self, state: Any, item: Any) -> tuple[Any, Any]:
         self._random.setstate(state)
         output = self._transform(self._random, item)
         return self._random.getstate(), output
@@ -417,7 +426,7 @@ class BlockwiseShuffleIterator(_StreamIterator):
     """Blocks of consecutive items, each block shuffled."""
 
     def __init__(
-        self, source_iterator: CheckpointableIterator, block_size: int, seed: Optional[int] = 0
+        self, source_iterator: CheckpointableIterator, block_size: int, seed: int | None = 0
     ) -> None:
         source = _source(source_iterator)
         if block_size <= 0:
@@ -430,7 +439,8 @@ class PrefetchIterator(_StreamIterator):
 
     Args:
         buffer_size: most items taken ahead.
-        buffer_in_main_process, log_empty_buffer_warning: without effect: the buffer is always in this process.
+        buffer_in_main_process, log_empty_buffer_warning: without effect: the buffer is always in
+            this process.
     """
 
     def __init__(
@@ -457,10 +467,10 @@ class _Batches:
             shuffle,
         )
 
-    def __call__(self, random: Random, items: List[Any]) -> List[List[Any]]:
+    def __call__(self, random: Random, items: list[Any]) -> list[list[Any]]:
         if self._key:
             items = sorted(items, key=self._key, reverse=True)  # stable: what was shuffled stays so
-        batches: List[List[Any]] = []
+        batches: list[list[Any]] = []
         room, last = 0, None
         for item in items:
             key = None
@@ -482,7 +492,8 @@ class _Batches:
 
 
 class BucketedReadaheadBatchIterator(_StreamIterator):
-    """Batches of items of like length: reads a window, sorts it by key, longest first and stably, cuts it into batches and shuffles them.
+    """Batches of items of like length: reads a window, sorts it by key, longest first and stably,
+    cuts it into batches and shuffles them.
 
     With ``len`` itself as the key all of that is native.
 
@@ -499,11 +510,11 @@ class BucketedReadaheadBatchIterator(_StreamIterator):
         self,
         source_iterator: CheckpointableIterator,
         read_ahead: int,
-        key: Optional[Callable[[Any], Any]],
-        batch_size: Union[int, Callable[[Any], int]],
-        boundary_key: Optional[Callable[[Any], Any]] = None,
+        key: Callable[[Any], Any] | None,
+        batch_size: int | Callable[[Any], int],
+        boundary_key: Callable[[Any], Any] | None = None,
         shuffle: bool = True,
-        seed: Optional[int] = 0,
+        seed: int | None = 0,
     ) -> None:
         source = _source(source_iterator)
         if key is len and boundary_key is None:

@@ -1,4 +1,6 @@
-"""``bagua.torch_api.contrib``: load-balancing samplers, seed for seed, the cache, and fused optimizers."""
+"""``bagua.torch_api.contrib``: load-balancing samplers, seed for seed, the cache, and fused
+optimizers.
+"""
 
 from __future__ import annotations
 

@@ -11,15 +11,18 @@ __all__ = ["CacheLoader"]
 
 
 class CacheLoader:
-    """Values kept under ``"{dataset_name}_{key}"`` on Redis servers: :class:`sab.Cache` by Bagua's parameters.
+    """Values kept under ``"{dataset_name}_{key}"`` on Redis servers: :class:`sab.Cache` by Bagua's
+    parameters.
 
     Args:
         backend: ``"redis"``.
         dataset_name: loaders of the same name reuse and overwrite each other's values.
         writer_buffer_size: values to collect before they are written.
-        kwargs: of :class:`~sab.compat.bagua.contrib.utils.redis_store.RedisStore`: ``hosts``, ``cluster_mode``, ``capacity_per_node``.
+        kwargs: of :class:`~sab.compat.bagua.contrib.utils.redis_store.RedisStore`: ``hosts``,
+            ``cluster_mode``, ``capacity_per_node``.
 
-    Values are pickled, as in Bagua: whoever can write to the servers can run code in every process that reads from them.
+    Values are pickled, as in Bagua: whoever can write to the servers can run code in every process
+    that reads from them.
 
     Raises:
         ValueError: another backend.

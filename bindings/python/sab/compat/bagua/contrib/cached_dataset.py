@@ -16,7 +16,8 @@ class CachedDataset(Dataset):  # type: ignore[misc,type-arg,unused-ignore]
 
     Args:
         dataset: a dataset of torch's.
-        backend, dataset_name, writer_buffer_size, kwargs: as of :class:`~sab.compat.bagua.contrib.CacheLoader`.
+        backend, dataset_name, writer_buffer_size, kwargs: as of
+            :class:`~sab.compat.bagua.contrib.CacheLoader`.
 
     Attributes:
         cache_loader: the loader behind.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any
 
 import sab.torch
 from sab.torch import fuse_step, is_fused_optimizer
@@ -11,21 +11,25 @@ __all__ = ["calculate_mutual_groups", "fuse_optimizer", "fuse_step", "is_fused_o
 
 
 def fuse_optimizer(optimizer: Any, do_flatten: bool = True, check_flatten: bool = True) -> Any:
-    """:func:`sab.torch.fuse_optimizer`; ``optimizer._bagua_fused_count`` counts the groups that were fused, over all steps.
+    """:func:`sab.torch.fuse_optimizer`; ``optimizer._bagua_fused_count`` counts the groups that
+    were fused, over all steps.
 
-    Other than Bagua's: gradients that are None stay so, and no tensor's attributes are written to; ``fuse_step`` returns what the closure did; what Bagua would log as an error and
-    skip, or update wrongly (optimizers that look at a parameter as a whole), takes the plain step.
+    Other than Bagua's: gradients that are None stay so, and no tensor's attributes are written to;
+    ``fuse_step`` returns what the closure did; what Bagua would log as an error and skip, or update
+    wrongly (optimizers that look at a parameter as a whole), takes the plain step.
     """
     sab.torch.fuse_optimizer(optimizer, do_flatten=do_flatten, check_flatten=check_flatten)
     type(optimizer)._bagua_fused_count = property(lambda self: self._sab_fuser.count)
     return optimizer
 
 
-def calculate_mutual_groups(tensors_list: List[List[Any]]) -> List[List[int]]:
-    """The places of tensors that lie end to end in memory, in its order, in each of the lists alike."""
+def calculate_mutual_groups(tensors_list: list[list[Any]]) -> list[list[int]]:
+    """The places of tensors that lie end to end in memory, in its order, in each of the lists
+    alike.
+    """
 
-    def groups(tensors: List[Any]) -> List[List[int]]:
-        found: List[List[int]] = []
+    def groups(tensors: list[Any]) -> list[list[int]]:
+        found: list[list[int]] = []
         end = None
         for place in sorted(range(len(tensors)), key=lambda place: tensors[place].data_ptr()):
             begin = tensors[place].data_ptr()

@@ -1,34 +1,40 @@
-"""``bagua.torch_api.contrib.utils.redis_store``: values on Redis servers, given or started on the training nodes."""
+"""``bagua.torch_api.contrib.utils.redis_store``: values on Redis servers, given or started on the
+training nodes.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
-from typing import Dict, List, Optional, Sequence, Union
+from collections.abc import Sequence
+from typing import Any
 
 import sab
 
 __all__ = ["RedisStore"]
 
-_started: "List[str]" = []  # URLs of the servers of all nodes
-_own: "List[sab.Cache[bytes]]" = []  # keeps this process's server
+_started: list[str] = []  # URLs of the servers of all nodes
+_own: list[sab.Cache[bytes]] = []  # keeps this process's server
 
 
 class RedisStore:
     """Values under string keys, dealt out over Redis servers by the xxHash of the key.
 
     Args:
-        hosts: servers, such as ``[{"host": "192.168.1.0", "port": "7000"}]``; also with ``"username"`` and ``"password"``. None: a server is started on each node, by
-            its local rank 0, and ends with it; processes of one job share them (through torch.distributed's store).
+        hosts: servers, such as ``[{"host": "192.168.1.0", "port": "7000"}]``; also with
+            ``"username"`` and ``"password"``. None: a server is started on each node, by its local
+            rank 0, and ends with it; processes of one job share them (through torch.distributed's
+            store).
         cluster_mode: use all servers. Otherwise node ``n`` of servers ``m`` uses the ``n % m``-th.
-        capacity_per_node: bytes that a server that is started may take; values are evicted at random beyond.
+        capacity_per_node: bytes that a server that is started may take; values are evicted at
+            random beyond.
 
     Servers that cannot be reached never stop a training: what is asked of them is not there.
     """
 
     def __init__(
         self,
-        hosts: Optional[List[Dict[str, str]]] = None,
+        hosts: list[dict[str, str]] | None = None,
         cluster_mode: bool = True,
         capacity_per_node: int = 107_374_182_400,
     ) -> None:
@@ -43,11 +49,11 @@ class RedisStore:
             "redis://" + ",".join(url[len("redis://") :] for url in urls), serializer="bytes"
         )
 
-    def set(self, key: str, value: Union[str, bytes]) -> None:
+    def set(self, key: str, value: str | bytes) -> None:
         """Sets a key-value pair."""
         self.cache.put(key, _bytes(value))
 
-    def get(self, key: str) -> Optional[bytes]:
+    def get(self, key: str) -> bytes | None:
         """The value of a key, or None."""
         return self.cache.get(key)
 
@@ -59,11 +65,11 @@ class RedisStore:
         """Deletes all keys on the servers."""
         self.cache.clear()
 
-    def mset(self, dictionary: Dict[str, Union[str, bytes]]) -> None:
+    def mset(self, dictionary: dict[str, str | bytes]) -> None:
         """Sets many entries at once."""
         self.cache.put_many({key: _bytes(value) for key, value in dictionary.items()})
 
-    def mget(self, keys: Sequence[str]) -> List[Optional[bytes]]:
+    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         """The values of many keys, None where there is none."""
         return self.cache.get_many(keys)
 
@@ -80,11 +86,11 @@ class RedisStore:
         self.cache.close()
 
 
-def _bytes(value: Union[str, bytes]) -> bytes:
+def _bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def _url(host: Dict[str, str]) -> str:
+def _url(host: dict[str, str]) -> str:
     from urllib.parse import quote
 
     name = f"[{host['host']}]" if ":" in host["host"] else host["host"]
@@ -100,8 +106,10 @@ def _node_rank() -> int:
     return int(os.environ.get("GROUP_RANK", os.environ.get("NODE_RANK", "0")))
 
 
-def _servers_of_job(capacity: int) -> List[str]:
-    """The servers of all nodes: this node's local rank 0 starts its own, and all tell each other."""
+def _servers_of_job(capacity: int) -> list[str]:
+    """The servers of all nodes: this node's local rank 0 starts its own, and all tell each
+    other.
+    """
     if _started:
         return _started
     world_size, local_rank = (
@@ -121,7 +129,8 @@ def _servers_of_job(capacity: int) -> List[str]:
         return _started
     from torch.distributed import distributed_c10d
 
-    store = getattr(distributed_c10d, "_get_default_store")()
+    c10d: Any = distributed_c10d
+    store = c10d._get_default_store()
     if local_rank == 0:
         store.set(f"sab-redis-node{_node_rank()}", _own[0].url)
     _started.extend(store.get(f"sab-redis-node{node}").decode() for node in range(nodes))

@@ -42,12 +42,18 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def finite(name: str, value: Any, least: float = -math.inf) -> float:
-    """A finite number of at least `least`, or an error that names it."""
-    number = real(name, value)
-    if not least <= number < math.inf:
-        raise ValueError(f"{name} = {number:g}: must be a finite number of at least {least:g}")
-    return number
+def function(name: str, value: Any) -> Any:
+    """A function or None, or an error that names it."""
+    if not (value is None or callable(value)):
+        raise TypeError(f"{name} = {value!r:.60}: must be a function")
+    return value
+
+
+def elements(name: str, values: Any) -> list[Any]:
+    """The elements of a list or another iterable, or an error that names it."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{name} = {values!r:.60}: must be a list")
+    return list(values)
 
 
 def one_of(name: str, value: Any, choices: Mapping[str, int]) -> int:

@@ -327,8 +327,13 @@ class Cache(Generic[Value]):
                     f"{', '.join(map(repr, _SERIALIZERS))}"
                 )
             self._dump, self._load = _SERIALIZERS[serializer]
-        else:
+        elif isinstance(serializer, tuple) and len(serializer) == 2:
             self._dump, self._load = serializer
+        else:
+            raise TypeError(
+                f"serializer = {serializer!r:.60}: must be a pair of functions or one of "
+                f"{', '.join(map(repr, _SERIALIZERS))}"
+            )
         self._is_copying = self._load in (
             pickle.loads,
             bytes,

@@ -12,18 +12,9 @@ from typing import Any, Callable, Literal, NamedTuple
 
 import numpy as np
 
-from sab._arguments import one_dimension, one_of, real, whole
+from sab._arguments import elements, function, one_dimension, one_of, real, whole
 from sab._devices import is_out_of_memory
-from sab._native import (
-    CData,
-    DeviceMemoryError,
-    Progress,
-    check,
-    ffi,
-    lib,
-    new_options,
-    new_struct,
-)
+from sab._native import CData, DeviceMemoryError, Progress, check, ffi, lib, new_options, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Reduce, Work, forget, reduce_function
 
@@ -103,7 +94,7 @@ def find_max_batch(
     elif rounding is not None:
         options.rounding, options.multiple = lib.SAB_ROUND_MULTIPLE, whole("rounding", rounding, 1)
     if lengths is not None:
-        lengths = list(lengths)
+        lengths = elements("lengths", lengths)
         if len(lengths) == 0:
             raise ValueError("lengths is empty: must have at least one")
         array = ffi.new("double[]", [real("lengths", length) for length in lengths])
@@ -267,7 +258,7 @@ def chunked_step(
         The size of part that fitted. The optimizer's step is the caller's.
     """
     count = whole("count", count, 1)
-    calls = Work(chunk=chunk, begin=begin)
+    calls = Work(chunk=chunk, begin=function("begin", begin))
     options, kept = step_options(calls, begin, weights, count, chunk_size)
     fitted = ffi.new("uint64_t *")
     with probe_of(device) as probe:
@@ -330,7 +321,9 @@ def grow_linear(epoch: int, *, start: int, amount: int, period: int, maximum: in
 def grow_doubling(epoch: int, *, start: int, milestones: Sequence[int], maximum: int) -> int:
     """The batch size of an epoch that doubles at each milestone, up to ``maximum``."""
     size = ffi.new("uint64_t *")
-    array = ffi.new("uint64_t[]", [whole("milestones", milestone) for milestone in milestones])
+    array = ffi.new(
+        "uint64_t[]", [whole("milestones", each) for each in elements("milestones", milestones)]
+    )
     check(
         lib.sab_grow_doubling(
             whole("epoch", epoch),

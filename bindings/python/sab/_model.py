@@ -59,9 +59,11 @@ def measurement_points(
     options = new_options("sab_measurement_options")
     if not (model is None or isinstance(model, MemoryModel)):
         raise TypeError(f"model = {model!r}: must be a MemoryModel")
+    if (model is None) != (budget is None):
+        raise ValueError(f"budget = {budget}: goes with model, and model with budget")
     if model is not None:
         options.model = model._handle
-        options.budget = 0 if budget is None else real("budget", budget)
+        options.budget = real("budget", budget)
     options.shortest, options.longest = real("shortest", shortest), real("longest", longest)
     options.max_count = whole("max_count", max_count, 1)
     options.degree = whole("degree", degree, bits=31)

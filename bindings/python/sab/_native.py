@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
+from sab._messages import in_python
 from sab._sab import ffi, lib
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def check(status: int, calls: Calls | None = None) -> int:
     message = ffi.string(lib.sab_last_error_message()).decode(errors="replace")
     if calls is not None:
         calls.raise_kept()
-    raise _EXCEPTIONS.get(status, Error)(message)
+    raise _EXCEPTIONS.get(status, Error)(in_python(message))
 
 
 def warn_of_skipped(skipped: int, samples: int, why: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, whole
+from sab._arguments import flag, function, whole
 from sab._native import Progress, check, ffi, lib, new_options, new_struct
 from sab._probe import DeviceLike, probe_of
 from sab._work import Work
@@ -85,6 +85,7 @@ def collect_peak(
     handle = ffi.new("sab_peaks **")
     check(lib.sab_peaks_new(handle))
     peaks = ffi.gc(handle[0], lib.sab_peaks_free)
+    function("cleanup", cleanup)
     calls = Work(progress, "collect_peak", work=run, cleanup=cleanup)
     options = new_options("sab_collect_peak_options")
     with contextlib.suppress(Exception):  # many have no length, and say so in as many ways

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import (
     Any,
@@ -18,7 +19,7 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from sab._arguments import flag, one_dimension, one_of, real, whole
+from sab._arguments import elements, flag, one_dimension, one_of, real, whole
 from sab._batch import Batch, batches_of
 from sab._native import (
     Calls,
@@ -370,8 +371,8 @@ def plan_options(budget: float | None, given: PlanOptions) -> tuple[CData, Calls
     keep: list[object] = list(set_cost(options, cost, calls))
     if budget is not None:
         options.budget = real("budget", budget)
-        if not options.budget > 0:
-            raise ValueError(f"budget = {budget}: must be above 0")
+        if not 0 < options.budget < math.inf:
+            raise ValueError(f"budget = {budget}: must be finite and above 0")
     options.padding_target = real("padding", given.get("padding", options.padding_target))
     _set_buckets(options, given, keep)
     most = given.get("max_batch_size")
@@ -413,7 +414,8 @@ def _set_buckets(options: CData, given: PlanOptions, keep: list[object]) -> None
     batches, batch_size = given.get("bucket_batches"), given.get("batch_size")
     options.bucket_batches = 0 if batches is None else whole("bucket_batches", batches, 1)
     if batch_size is not None:
-        each = [batch_size] if isinstance(batch_size, (int, np.integer)) else list(batch_size)
+        is_one = np.ndim(batch_size) == 0  # type: ignore[arg-type,unused-ignore]
+        each = [batch_size] if is_one else elements("batch_size", batch_size)
         counts = np.array([whole("batch_size", count, 1) for count in each], np.uint64)
         keep.append(counts)
         options.batch_sizes = ffi.cast("uint64_t *", counts.ctypes.data)

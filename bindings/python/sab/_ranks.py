@@ -18,7 +18,7 @@ from typing import (
 
 import numpy as np
 
-from sab._arguments import one_of, real, whole
+from sab._arguments import elements, function, one_of, real, whole
 from sab._balance import PARTITION_METHODS, PartitionMethod
 from sab._native import (
     Calls,
@@ -34,22 +34,8 @@ from sab._native import (
     record_of,
     warn_of_skipped,
 )
-from sab._plan import (
-    SKIP_OR_ERROR,
-    CostModel,
-    LastStep,
-    PlanOptions,
-    plan_options,
-    set_cost,
-)
-from sab._samplers import (
-    OUTPUTS,
-    Order,
-    Output,
-    RandomAccessSampler,
-    remake,
-    sampler_options,
-)
+from sab._plan import SKIP_OR_ERROR, CostModel, LastStep, PlanOptions, plan_options, set_cost
+from sab._samplers import OUTPUTS, Order, Output, RandomAccessSampler, remake, sampler_options
 from sab._sizes import Sizes, SizesLike, as_sizes
 
 if TYPE_CHECKING:
@@ -124,7 +110,7 @@ def data_rank(
         if data is None
         else {data}
         if isinstance(data, str)
-        else set(data)
+        else {str(name) for name in elements("data", data)}
     )
     if not wanted or not wanted <= set(shape):
         raise ValueError(
@@ -150,7 +136,7 @@ def _torch_gather(group: Any, timeout: float) -> Gather:
 
     Rank 0 collects, and tells all what it has got, or who is missing: so all hear the same.
     """
-    if not 0 < timeout <= 1e6:
+    if not 0 < real("timeout", timeout) <= 1e6:
         raise ValueError(f"timeout = {timeout}: must be above 0 and at most 1000000 seconds")
     dist = _torch_distributed()
     if dist is None:
@@ -237,13 +223,17 @@ def _joined(
     timeout: float,
 ) -> tuple[Gather, int, int]:
     """How to reach the other ranks, which one this is, and how many there are."""
+    function("gather", gather)
     if gather is None:
+        for name, value in (("rank", rank), ("world_size", world_size)):
+            if value is not None:
+                raise TypeError(f"{name} = {value!r}: goes with gather only")
         own, size = (
             ranks(group) if group is not None or _torch_distributed() is not None else (0, 1)
         )
         gather = _torch_gather(group, timeout)
     elif rank is None or world_size is None:
-        raise TypeError("rank and world_size must be given with gather")
+        raise TypeError("gather: rank and world_size must be given, too")
     else:
         own, size = whole("rank", rank), whole("world_size", world_size, 1)
     reach = gather

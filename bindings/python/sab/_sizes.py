@@ -8,16 +8,8 @@ from typing import Any, Callable, Union
 import numpy as np
 import numpy.typing as npt
 
-from sab._native import (
-    Calls,
-    Progress,
-    check,
-    ffi,
-    lib,
-    new_options,
-    path_bytes,
-    unpicklable,
-)
+from sab._arguments import whole
+from sab._native import Calls, Progress, check, ffi, lib, new_options, path_bytes, unpicklable
 
 _DTYPES = {
     "int8": lib.SAB_INT8,
@@ -96,6 +88,7 @@ class Sizes:
         elif callable(sizes) and not hasattr(sizes, "__array__"):
             if count is None:
                 raise TypeError("count must be given with a function of sizes")
+            count = whole("count", count)
             calls = Calls(size=sizes, progress=progress, what="sizes")
             status = lib.sab_sizes_callback_new(
                 count, lib.sab_py_size, calls.handle, lib.sab_py_progress, calls.handle, handle

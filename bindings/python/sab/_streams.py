@@ -172,8 +172,7 @@ class Stream:
     >>> with open("corpus.txt", "w") as file:
     ...     for number in range(1000):
     ...         print("word " * (1 + number % 50), file=file)
-    >>> batches = (
-    # lines of gzip, Zstandard or plain files, for ever
+    >>> batches = (  # lines of gzip, Zstandard or plain files, without end
     ...     sab.Stream.from_files(["corpus.txt"], shuffle=True, seed=1)
     ...     .prefetch(10_000)  # read in a thread
     ...     .block_shuffle(100_000, seed=2)

@@ -1,0 +1,119 @@
+"""Arguments of public functions: options are keyword-only, and errors name them."""
+
+import inspect
+import math
+import re
+
+import pytest
+
+import sab
+
+SIZES = [3, 1, 2, 3, 4, 5, 6, 7]
+PLAN = sab.plan(SIZES, budget=14)
+ROWS = [(count, length) for count in (1, 2, 4, 8) for length in (10, 50, 100)]
+PEAKS = [1e6 + 300 * count * length for count, length in ROWS]
+
+# What is called, and arguments with which it succeeds.
+CALLS = {
+    "Sizes": (sab.Sizes, (float,), {"count": 3}),
+    "plan": (sab.plan, (SIZES,), {"budget": 14}),
+    "create_buckets": (sab.create_buckets, (SIZES,), {"max_width": 3, "min_bucket_count": 2}),
+    "Plan.report": (PLAN.report, (), {}),
+    "BucketSampler": (sab.BucketSampler, (PLAN,), {}),
+    "SequentialSampler": (sab.SequentialSampler, (PLAN,), {}),
+    "SizeAwareSampler": (sab.SizeAwareSampler, (None, SIZES), {"max_total_size": 8}),
+    "SizeAwareStream": (sab.SizeAwareStream, ([1], float), {"max_total_size": 8}),
+    "PackedSampler": (sab.PackedSampler, (SIZES, 8), {}),
+    "BalancedSampler": (sab.BalancedSampler, (SIZES,), {"samples": 4}),
+    "ShardedSampler": (sab.ShardedSampler, (SIZES,), {"budget": 14}),
+    "LoadBalancingSampler": (sab.LoadBalancingSampler, (SIZES,), {}),
+    "LoadBalancingBatchSampler": (sab.LoadBalancingBatchSampler, (SIZES,), {"max_total": 9}),
+    "partition": (sab.partition, ([1, 2, 3], 2), {}),
+    "find_thresholds": (sab.find_thresholds, (SIZES, 2), {}),
+    "measurement_points": (sab.measurement_points, (1, 9), {"max_count": 8}),
+    "MemoryModel.fit": (sab.MemoryModel.fit, (ROWS, PEAKS), {}),
+    "find_max_batch": (sab.find_max_batch, (lambda *shape: None, "host"), {"maximum": 4}),
+    "chunked_step": (sab.chunked_step, (lambda *part: None, 4, "host"), {}),
+    "collect_peak": (sab.collect_peak, (lambda item: item, [1], "host"), {}),
+    "verify": (sab.verify, (PLAN, lambda batch: None, "host"), {}),
+    "Probe": (sab.Probe, ("host",), {}),
+    "MemoryGuard": (sab.MemoryGuard, (sab.BucketSampler(PLAN), "host"), {"limit": 1 << 40}),
+    "grow_batch": (sab.grow_batch, (lambda *now: 1, 1), {"current": 1, "maximum": 4}),
+    "grow_linear": (
+        sab.grow_linear,
+        (1,),
+        {"start": 1, "amount": 1, "period": 2, "maximum": 4},
+    ),
+    "grow_doubling": (sab.grow_doubling, (1,), {"start": 1, "milestones": [1], "maximum": 4}),
+    "Cache": (sab.Cache, ("memory:",), {}),
+    "data_rank": (sab.data_rank, ({"dp": 2, "tp": 2},), {"rank": 0}),
+    "check_ranks": (sab.check_ranks, (sab.BucketSampler(PLAN),), {}),
+}
+WRONG = [-1, -1.5, math.nan, math.inf, 1 << 70, "nonsense", object(), [[1]], 0]
+C_WORDS = re.compile(r"options\.|SAB_|ctype|cdata|an integer is required|to convert|struct")
+ANY_VALUE = {("check_ranks", "group"), ("ShardedSampler", "group")}  # without torch.distributed
+
+
+def keywords(name):
+    parameters = list(inspect.signature(CALLS[name][0]).parameters.values())
+    if name == "ShardedSampler":  # whose other options are those of a plan
+        parameters += inspect.signature(sab.plan).parameters.values()
+    return [each.name for each in parameters if each.kind == each.KEYWORD_ONLY]
+
+
+def errors(name, keyword):
+    function, given, options = CALLS[name]
+    for value in WRONG:
+        try:
+            function(*given, **{**options, keyword: value})
+        except (ValueError, TypeError, OSError, sab.Error) as error:
+            yield value, error
+
+
+@pytest.mark.filterwarnings("ignore::sab.SkippedWarning")
+@pytest.mark.parametrize(
+    "name, keyword", [(name, keyword) for name in CALLS for keyword in keywords(name)]
+)
+def test_errors_name_the_keyword(name, keyword):
+    found = list(errors(name, keyword))
+    assert found or (name, keyword) in ANY_VALUE
+    for value, error in found:
+        assert re.search(rf"\b{keyword}\b", str(error)), f"{value!r}: {error}"
+        assert not C_WORDS.search(str(error)), f"{value!r}: {error}"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_of_this_file_succeed(name):
+    function, given, options = CALLS[name]
+    function(*given, **options)
+
+
+def public_callables():
+    for name in sab.__all__:
+        value = getattr(sab, name)
+        if name == "Grouped":  # made by Collection.group()
+            continue
+        if inspect.isclass(value) and issubclass(value, (tuple, Exception, Warning)):
+            continue
+        if inspect.isclass(value):
+            methods = inspect.getmembers(value, inspect.isroutine)
+            yield name, value
+            yield from (
+                (f"{name}.{method}", function)
+                for method, function in methods
+                if not method.startswith("_") and getattr(function, "__module__", "")
+            )
+        elif callable(value):
+            yield name, value
+
+
+@pytest.mark.parametrize(
+    "name, function", list(public_callables()), ids=lambda each: str(each)[:60]
+)
+def test_options_are_keyword_only(name, function):
+    """At most two positional arguments, and a device after them."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not inspect.isclass(function) and parameters and parameters[0].name == "self":
+        parameters.pop(0)
+    positional = [each.name for each in parameters if each.kind == each.POSITIONAL_OR_KEYWORD]
+    assert len(positional) <= 2 or positional[2:] == ["device"], positional

@@ -103,7 +103,7 @@ def test_records_after_their_lengths(tmp_path):
     with pytest.raises(sab.FormatError, match="cut off in the record at byte"):
         list(Stream.from_files([path], framing="length", encoding=None))
     path.write_bytes(b"\xff\xff\xff\x7f")
-    with pytest.raises(sab.FormatError, match=r"longer than options.max_record, 100"):
+    with pytest.raises(sab.FormatError, match=r"longer than max_record, 100"):
         list(Stream.from_files([path], framing="length", encoding=None, max_record=100))
 
 
@@ -714,7 +714,7 @@ def test_arguments_that_cannot_be():
         (lambda: numbers().readahead(budget=5, key="size"), ValueError, "key = 'size'"),
         (lambda: numbers().pack(5, key="size"), ValueError, "key = 'size'"),
         (lambda: numbers().pack(5, max_records=0), ValueError, "max_records = 0"),
-        (lambda: next(numbers().pack(-5)), ValueError, "options.capacity = -5"),
+        (lambda: next(numbers().pack(-5)), ValueError, "capacity = -5"),
         (
             lambda: next(numbers().readahead(budget=5, boundary_key=str, carry_over=True)),
             ValueError,

@@ -8,12 +8,12 @@ import re
 _FIELD = re.compile(r"\b(?:options|balanced|balancing|pack)\.([a-z_]+)")
 _KEYWORDS = {
     "padding_target": "padding",
-    "boundary_count": "boundaries",
+    "boundary_count": "len(boundaries)",
     "bucket_count": "buckets",
     "batch_sizes": "batch_size",
-    "batch_size_count": "batch_size",
+    "batch_size_count": "len(batch_size)",
     "coefficients": "cost",
-    "coefficient_count": "cost",
+    "coefficient_count": "len(cost)",
     "cost_terms": "cost",
     "cost_term_count": "cost",
     "cost_fn": "cost",

@@ -37,11 +37,7 @@ from sab._native import (
     MismatchError,
     SkippedWarning,
     UnsupportedError,
-)
-from sab._native import (
     ffi as _ffi,
-)
-from sab._native import (
     lib as _lib,
 )
 from sab._pack import PackedSampler, PackInfo

@@ -8,8 +8,9 @@ one during it.
 ...     layer.zero_grad()
 >>> device = sab.Probe("cpu", total_bytes=8 << 20)  # or "cuda"
 >>> max_batch_size = find_max_batch_size(step, device)  # use_maximum_batch_size
-# batch_increase_function
->>> next_batch_size(lambda epoch, batch_size: 16 if epoch == 2 else 0, 2, 32, max_batch_size)
+>>> def increase(epoch, batch_size):  # batch_increase_function
+...     return 16 if epoch == 2 else 0
+>>> next_batch_size(increase, 2, 32, max_batch_size)
 48
 """
 

@@ -20,8 +20,7 @@ from typing import (
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler
-from torch.utils.data import Sampler as TorchSampler
+from torch.utils.data import BatchSampler, Sampler as TorchSampler
 
 import sab
 from sab._batch import batches_of

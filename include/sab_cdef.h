@@ -154,6 +154,9 @@ enum {
  SAB_LAST_STEP_SPLIT = 0,
  SAB_LAST_STEP_DROP = 1,
  SAB_LAST_STEP_WRAP = 2,
+ SAB_SAMPLER_BATCH_COUNT = 1,
+ SAB_SAMPLER_RANDOM_ACCESS = 2,
+ SAB_SAMPLER_BUDGET = 4,
  SAB_STATE_SIZE = 136,
 };
 typedef struct sab_sampler sab_sampler;
@@ -193,6 +196,7 @@ sab_status sab_plan_worst_batches(const sab_plan *plan, uint64_t count, sab_samp
 sab_status sab_next_batch(sab_sampler *sampler, sab_batch *batch);
 sab_status sab_next_batches(sab_sampler *sampler, size_t max_batches, int64_t *indices, size_t capacity, uint64_t *offsets, size_t *count);
 sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch);
+sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities);
 sab_status sab_sampler_batch_count(const sab_sampler *sampler, uint64_t *count);
 sab_status sab_sampler_skipped_count(const sab_sampler *sampler, uint64_t *count);
 sab_status sab_sampler_set_epoch(sab_sampler *sampler, uint64_t epoch);

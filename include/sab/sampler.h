@@ -201,6 +201,27 @@ SAB_API sab_status sab_next_batches(sab_sampler *sampler, size_t max_batches, in
 SAB_API sab_status sab_sampler_at(sab_sampler *sampler, uint64_t position, sab_batch *batch)
     SAB_NOEXCEPT;
 
+/** sab_sampler_batch_count() */
+#define SAB_SAMPLER_BATCH_COUNT 1
+/** sab_sampler_at(), sab_sampler_seek() to any position, sab_next_batches(),
+ *  sab_sampler_state_save() and sab_sampler_state_restore() */
+#define SAB_SAMPLER_RANDOM_ACCESS 2
+/** sab_sampler_get_budget() and sab_sampler_set_budget() */
+#define SAB_SAMPLER_BUDGET 4
+
+/** Tells which functions a sampler supports beside those that every sampler has.
+ *
+ * A function that is not supported returns SAB_E_UNSUPPORTED. The capabilities of a sampler never
+ * change.
+ *
+ * @param sampler       a handle
+ * @param capabilities  filled with the sum of the supported SAB_SAMPLER_BATCH_COUNT,
+ *     SAB_SAMPLER_RANDOM_ACCESS and SAB_SAMPLER_BUDGET; a later version may add others
+ * @return SAB_OK; SAB_E_ARGUMENT
+ */
+SAB_API sab_status sab_sampler_capabilities(const sab_sampler *sampler, uint64_t *capabilities)
+    SAB_NOEXCEPT;
+
 /** Number of steps of the current epoch, exact, the same on every rank. After a restore from
  * another number of ranks it counts the steps taken there too.
  *

@@ -86,8 +86,7 @@ sab_status sab_balanced_sampler_new(const sab_sizes* sizes, const sab_balanced_o
         const auto rules =
             sab::read_options(balanced, sab_balanced_options SAB_BALANCED_OPTIONS_INIT);
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-        return new sab_sampler{std::make_unique<sab::BalancedSampler>(sizes->impl, rules, given),
-                               {}};
+        return sab::new_handle(std::make_unique<sab::BalancedSampler>(sizes->impl, rules, given));
     });
 }
 
@@ -96,12 +95,9 @@ sab_status sab_sampler_balance_report(sab_sampler* sampler, sab_progress_fn prog
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(report, "report");
-        auto* const balanced = dynamic_cast<sab::BalancedSampler*>(sampler->impl.get());
-        if (balanced == nullptr)
-            sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_balanced_sampler_new");
-        sab_balance_report own SAB_BALANCE_REPORT_INIT;
-        balanced->report(sab::Progress(progress, progress_ctx), own);
-        sab::write_result(own, report);
+        sab::write_result(
+            sab::BalancedSampler::of(*sampler->impl).report(sab::Progress(progress, progress_ctx)),
+            report);
     });
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/guard.h"
 #include "base/xxhash.h"
+#include "sampler/capabilities.h"
 #include "sampler/cursor.h"
 #include "sampler/state.h"
 
@@ -59,6 +60,28 @@ private:
 };
 
 }  // namespace
+
+/// The body of a saved state: where the ranks stood in the order of the epoch.
+struct BalancedState {
+    OrderState order;
+    uint64_t position;   ///< micro-batches that each rank has taken
+    uint64_t took_over;  ///< position at which these options took over
+    uint64_t step;       ///< of the optimizer
+    uint64_t unit;       ///< of the order, in which the step begins
+    uint64_t world_size;
+    uint64_t cohort;  ///< with `heavy` and `kept`: of those who began the epoch
+    uint64_t heavy;
+    uint64_t kept;
+    uint64_t rules;          ///< hash of all that says where steps end
+    uint32_t micro_batches;  ///< of a step, of each rank
+    uint32_t offset;         ///< samples of the unit that are before the step
+};
+static_assert(sizeof(StateHeader) + sizeof(BalancedState) == SAB_STATE_SIZE);
+
+BalancedSampler& BalancedSampler::of(Sampler& sampler) {
+    need_kind(sampler, SamplerKind::balanced, "sab_balanced_sampler_new");
+    return static_cast<BalancedSampler&>(sampler);
+}
 
 BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced,
                                  const sab_sampler_options& options)
@@ -452,48 +475,9 @@ void BalancedSampler::fill(uint64_t position, PlacedBatch& placed) {
     placed.micro_batches = micro_batches_;
 }
 
-bool BalancedSampler::next(PlacedBatch& batch) {
-    if (position_ >= batch_count()) return false;
-    fill(position_, batch);
-    ++position_;
-    return true;
-}
-
-void BalancedSampler::at(uint64_t position, PlacedBatch& batch) {
-    check(position >= run_.first_position, "position", position, "must not be before position ",
-          run_.first_position, ", at which other options took over");
-    check(position < batch_count(), "position", position,
-          "must be below the number of micro-batches, ", batch_count());
+uint64_t BalancedSampler::read(uint64_t position, uint64_t /*room*/, PlacedBatch& batch) {
     fill(position, batch);
-}
-
-void BalancedSampler::seek(uint64_t position) {
-    check(position >= run_.first_position, "position", position, "must not be before position ",
-          run_.first_position, ", at which other options took over");
-    check(position <= batch_count(), "position", position,
-          "must be at most the number of micro-batches, ", batch_count());
-    position_ = position;
-}
-
-BatchBlock BalancedSampler::next_block(PlacedBatch& scratch, std::size_t most,
-                                       std::span<int64_t> indices, uint64_t* offsets) {
-    if (position_ >= batch_count()) return {0, true};
-    BatchBlock block;
-    uint64_t position = position_;  // moves when all of them are there
-    offsets[0] = 0;
-    for (; block.count < most && position < batch_count(); ++position) {
-        fill(position, scratch);
-        const uint64_t used = offsets[block.count], count = scratch.batch.count;
-        if (count > indices.size() - used) {
-            if (block.count == 0) offsets[1] = count;
-            break;
-        }
-        std::copy_n(scratch.batch.buffer.begin(), count,
-                    indices.begin() + static_cast<std::ptrdiff_t>(used));
-        offsets[++block.count] = used + count;
-    }
-    position_ = position;
-    return block;
+    return batch.batch.count;
 }
 
 /// Goes elsewhere. A failure leaves all as it was.
@@ -521,70 +505,70 @@ void BalancedSampler::set_epoch(uint64_t epoch) {
 }
 
 void BalancedSampler::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
-    const uint64_t after = position_ - run_.first_position, step = after / micro_batches_;
-    State state{};
-    state.order = static_cast<uint32_t>(Order::balanced);
-    state.fingerprint = fingerprint_;
-    state.seed = options_.seed;
-    state.epoch = run_.epoch;
-    state.step = position_;
-    state.start_step = run_.took_over;
-    state.budget = static_cast<double>(run_.kept);
-    state.start_position = starts_[step].unit;
-    state.world_size = options_.world_size;
-    state.group = run_.cohort;
-    state.last_step = static_cast<uint32_t>(options_.last_step);
-    state.worst_first = run_.heavy;
-    state.lead_position = run_.first_step + step;
-    state.lead_first = rules_;
-    state.lead_batches = micro_batches_ << 32 | starts_[step].offset;
-    write_state(state, out);
+    const uint64_t step = (position_ - run_.first_position) / micro_batches_;
+    const BalancedState state{order_state(run_.epoch, options_),
+                              position_,
+                              run_.took_over,
+                              run_.first_step + step,
+                              starts_[step].unit,
+                              options_.world_size,
+                              run_.cohort,
+                              run_.heavy,
+                              run_.kept,
+                              rules_,
+                              static_cast<uint32_t>(micro_batches_),
+                              static_cast<uint32_t>(starts_[step].offset)};
+    write_state(kind(), fingerprint_, std::as_bytes(std::span(&state, 1)), out);
+}
+
+/// Refuses a state whose fields cannot be, as far as they show it without the epoch's layout.
+void BalancedSampler::check_sound(const BalancedState& state) const {
+    check_place(state.micro_batches >= 1 && state.micro_batches <= most_parts &&
+                state.cohort >= 1 && state.cohort <= most_parts && state.world_size >= 1);
+    check_place(state.kept >= 1 && state.kept <= sorted_.count && state.heavy <= state.kept &&
+                state.heavy % state.cohort == 0 && state.offset < state.cohort);
+    check_place(state.position >= state.took_over && state.position <= uint64_t{1} << 62 &&
+                state.step <= state.position);
+}
+
+/// Goes where a state was saved. `is_alike`: the steps end where they did for those who saved it.
+void BalancedSampler::go_to(const BalancedState& state, bool is_alike) {
+    const Place place{state.unit, state.offset};
+    run_ = {state.order.epoch, state.cohort, state.heavy, state.kept, {}, 0, 0, 0};
+    arrange();
+    check_place(place.offset == 0 || permuted(place.unit % units()) < cohorts());
+    position_ = state.position;
+    // nothing took over yet: all of the epoch can be reached
+    const bool is_whole = is_alike && state.took_over == 0;
+    if (!is_whole) {
+        run_.first = place;
+        run_.first_step = state.step;
+        run_.first_position =
+            state.position - (state.position - state.took_over) % state.micro_batches;
+        run_.took_over = is_alike ? state.took_over : state.position;
+    }
+    cut({});
+    check_place(state.position <= batch_count());
+    if (is_whole) check_place(starts_[state.position / micro_batches_] == place);
 }
 
 void BalancedSampler::restore(std::span<const std::byte> bytes) {
-    const State state = read_state(bytes);
-    match_sampler(state, Order::balanced, fingerprint_, options_);
-    const uint64_t micro_batches = state.lead_batches >> 32;
-    const Place place{state.start_position, state.lead_batches & 0xFFFFFFFFu};
-    check_place(micro_batches >= 1 && micro_batches <= most_parts && state.group >= 1 &&
-                state.group <= most_parts && state.world_size >= 1);
-    check_place(state.budget >= 1 && state.budget <= static_cast<double>(sorted_.count) &&
-                state.budget == std::floor(state.budget));
-    const auto kept = static_cast<uint64_t>(state.budget);
-    check_place(state.worst_first <= kept && state.worst_first % state.group == 0 &&
-                place.offset < state.group);
-    check_place(state.step >= state.start_step && state.step <= uint64_t{1} << 62 &&
-                state.lead_position <= state.step);
-    const bool is_alike = state.lead_first == rules_ && state.world_size == options_.world_size &&
-                          micro_batches == micro_batches_;
-    const uint64_t inside = (state.step - state.start_step) % micro_batches;
+    BalancedState state{};
+    read_state(bytes, kind(), fingerprint_, std::as_writable_bytes(std::span(&state, 1)));
+    match_order(state.order, options_);
+    check_sound(state);
+    const bool is_alike = state.rules == rules_ && state.world_size == options_.world_size &&
+                          state.micro_batches == micro_batches_;
+    const uint64_t inside = (state.position - state.took_over) % state.micro_batches;
     if (!is_alike && inside != 0)
         fail(SAB_E_MISMATCH, "state: was saved inside a step, after micro-batch ", inside, " of ",
-             micro_batches,
+             state.micro_batches,
              ": another world size, or other options, can only go on from between two steps");
-
-    attempt([&] {
-        run_ = {state.epoch, state.group, state.worst_first, kept, {}, 0, 0, 0};
-        arrange();
-        check_place(place.offset == 0 || permuted(place.unit % units()) < cohorts());
-        position_ = state.step;
-        // nothing took over yet: all of the epoch can be reached
-        if (is_alike && state.start_step == 0) {
-            cut({});
-            check_place(state.step <= batch_count() &&
-                        starts_[(state.step - state.start_step) / micro_batches_] == place);
-        } else {
-            run_.first = place;
-            run_.first_step = state.lead_position;
-            run_.first_position = state.step - inside;
-            run_.took_over = is_alike ? state.start_step : state.step;
-            cut({});
-            check_place(state.step <= batch_count());
-        }
-    });
+    attempt([&] { go_to(state, is_alike); });
 }
 
-void BalancedSampler::report(const Progress& progress, sab_balance_report& report) {
+sab_balance_report BalancedSampler::report(const Progress& progress) {
+    sab_balance_report report = SAB_BALANCE_REPORT_INIT;
     report.samples = sorted_.count;
     report.skipped = skipped();
     report.steps = starts_.size() - 1;
@@ -622,6 +606,7 @@ void BalancedSampler::report(const Progress& progress, sab_balance_report& repor
     report.rank_imbalance = rank_imbalance / steps;
     report.micro_batch_imbalance = micro_batch_imbalance / steps;
     report.least_time = cost / static_cast<double>(options_.world_size);
+    return report;
 }
 
 }  // namespace sab

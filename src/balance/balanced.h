@@ -17,28 +17,30 @@ namespace sab {
 /// much, so many neighbours in size as a step has micro-batches are one, so that each gets one of
 /// them. A step takes the next samples of the order until it is full. ARCHITECTURE.md tells it as a
 /// whole.
-class BalancedSampler : public Sampler {
+struct BalancedState;
+
+class BalancedSampler : public RandomAccess {
 public:
     BalancedSampler(const Sizes& sizes, const sab_balanced_options& balanced,
                     const sab_sampler_options& options);
+    /// The one that sab_balanced_sampler_new() made; refuses another sampler.
+    static BalancedSampler& of(Sampler& sampler);
 
-    bool next(PlacedBatch& batch) override;
+    SamplerKind kind() const override { return SamplerKind::balanced; }
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return run_.epoch; }
     uint64_t step() const override { return position_; }
     uint64_t skipped() const override { return sorted_.count - kept_; }
-    uint64_t rank() const override { return options_.rank; }
     uint64_t batch_count() const override {
         return run_.first_position + (starts_.size() - 1) * micro_batches_;
     }
-    void seek(uint64_t position) override;
-    BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
-                          uint64_t* offsets) override;
-    void at(uint64_t position, PlacedBatch& batch) override;
     void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
     void restore(std::span<const std::byte> state) override;
 
-    void report(const Progress& progress, sab_balance_report& report);
+    const sab_sampler_options& options() const override { return options_; }
+    uint64_t fingerprint() const override { return fingerprint_; }
+
+    sab_balance_report report(const Progress& progress);
 
 private:
     /// What a size costs, and how much of a micro-batch's capacity it takes.
@@ -97,7 +99,13 @@ private:
     Place next_start(Place at, bool& is_full);
     bool assign();
     void load(uint64_t step);
-    void fill(uint64_t position, PlacedBatch& batch);
+    void check_sound(const BalancedState& state) const;
+    void go_to(const BalancedState& state, bool is_alike);
+
+    uint64_t first_position() const override { return run_.first_position; }
+    void fill(uint64_t position, PlacedBatch& batch) override;
+    uint64_t read(uint64_t position, uint64_t room, PlacedBatch& batch) override;
+    void move_to(uint64_t position) noexcept override { position_ = position; }
 
     sab_sampler_options options_;
     uint64_t micro_batches_;

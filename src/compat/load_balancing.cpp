@@ -1,6 +1,7 @@
 #include "compat/load_balancing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/callback.h"
@@ -25,23 +26,60 @@ void Batches::add(const int64_t* batch, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) indices.push_back(static_cast<uint32_t>(batch[i]));
 }
 
-LoadBalancing::LoadBalancing(Order order, const Sizes& complexity,
-                             const sab_load_balancing_options& options)
-    : order_(order), options_(options), complexity_(complexity.count()) {
+namespace {
+
+/// Refuses options that break the rules; sets those that are not this kind of sampler's to 0.
+sab_load_balancing_options checked(SamplerKind kind, sab_load_balancing_options options) {
+    check(options.shuffle == 0 || options.shuffle == 1, "balancing.shuffle", options.shuffle,
+          "must be 0 or 1");
+    check(options.drop_last == 0 || options.drop_last == 1, "balancing.drop_last",
+          options.drop_last, "must be 0 or 1");
+    check(options.random_level >= 0 && options.random_level <= 1, "balancing.random_level",
+          options.random_level, "must be from 0 to 1");
+    if (kind == SamplerKind::load_balancing) {
+        check(options.batch_size >= 1, "balancing.batch_size", options.batch_size,
+              "must be at least 1");
+        options.max_total = 0;
+        options.release = nullptr;
+        return options;
+    }
+    const auto check_total = [&](bool kept, const char* rule) {
+        check(kept, "balancing.max_total", options.max_total, rule);
+    };
+    check_total(options.max_total >= 0 && std::isfinite(options.max_total),
+                "must be finite and above 0 (0: not set)");
+    check_total(options.make_batches != nullptr || options.max_total > 0,
+                "must be set where balancing.make_batches is not");
+    check_total(options.make_batches == nullptr || options.max_total == 0,
+                "must not be set beside balancing.make_batches");
+    options.batch_size = 0;
+    return options;
+}
+
+}  // namespace
+
+LoadBalancing::LoadBalancing(SamplerKind kind, const Sizes& complexity,
+                             const sab_load_balancing_options& given)
+    : kind_(kind),
+      options_(checked(kind, given)),
+      batches_ctx_(options_.make_batches_ctx, options_.release) {
+    check(complexity.count() <= largest_sample_count, "complexity.count", complexity.count(),
+          "must be at most 4294967295");
+    complexity_.resize(complexity.count());
     complexity.visit([&](auto view) {
         for (std::size_t i = 0; i < complexity_.size(); ++i)
             complexity_[i] = checked_size(view[i], i, "complexity");
     });
     if (!complexity_.empty()) {
         const auto [least, most] = std::ranges::minmax_element(complexity_);
-        noise_ = static_cast<uint64_t>((*most - *least) * options.random_level + 1);
-        if (options.max_total > 0)
-            check(*most <= options.max_total, "balancing.max_total", options.max_total, "sample ",
+        noise_ = static_cast<uint64_t>((*most - *least) * options_.random_level + 1);
+        if (options_.max_total > 0)
+            check(*most <= options_.max_total, "balancing.max_total", options_.max_total, "sample ",
                   most - complexity_.begin(), " alone has complexity ", *most);
     }
-    const double facts[] = {static_cast<double>(options.shuffle),
-                            static_cast<double>(options.drop_last), options.random_level,
-                            static_cast<double>(options.batch_size), options.max_total};
+    const double facts[] = {static_cast<double>(options_.shuffle),
+                            static_cast<double>(options_.drop_last), options_.random_level,
+                            static_cast<double>(options_.batch_size), options_.max_total};
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     XXH3_64bits_update(&state, facts, sizeof facts);
@@ -49,16 +87,12 @@ LoadBalancing::LoadBalancing(Order order, const Sizes& complexity,
     fingerprint_ = XXH3_64bits_digest(&state);
 }
 
-LoadBalancing::~LoadBalancing() {
-    if (owns_ctx_ && options_.release != nullptr) options_.release(options_.make_batches_ctx);
-}
-
 std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arrangement) const {
     if (now_.arrangement == arrangement) return nullptr;
     const uint64_t ranks = arrangement.group, count = complexity_.size();
     check(ranks <= most_ranks, "options.world_size", ranks, "load is balanced over at most ",
           most_ranks, " ranks");
-    const bool drops_samples = order_ == Order::load_balancing && options_.drop_last != 0;
+    const bool drops_samples = kind_ == SamplerKind::load_balancing && options_.drop_last != 0;
     Dealt dealt;
     dealt.arrangement = arrangement;
     dealt.per_rank = count / ranks + (!drops_samples && count % ranks != 0);
@@ -76,7 +110,7 @@ std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arra
     for (uint64_t rank = 0; rank < ranks; ++rank)
         for (const uint32_t chunk : chunks)
             dealt.samples.push_back(by_complexity[(chunk * ranks + rank) % count]);
-    if (order_ == Order::load_balancing)
+    if (kind_ == SamplerKind::load_balancing)
         dealt.batches =
             (dealt.per_rank / options_.batch_size + (dealt.per_rank % options_.batch_size != 0)) *
             ranks;
@@ -139,7 +173,7 @@ void LoadBalancing::make_batches(Dealt& dealt) const {
 void LoadBalancing::make_batches(std::span<const int64_t> indices, sab_batches& batches) const {
     if (options_.make_batches != nullptr) {
         call_back("the batch callback", [&] {
-            return options_.make_batches(options_.make_batches_ctx, indices.data(), indices.size(),
+            return options_.make_batches(batches_ctx_.get(), indices.data(), indices.size(),
                                          &batches);
         });
         return;

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "base/caller_context.h"
 #include "base/error.h"
 #include "base/mersenne_twister.h"
 #include "sab/compat.h"
@@ -30,12 +31,10 @@ struct Batches {
 /// Position p is batch p / group of rank p % group, and all ranks have as many, so a step is whole.
 class LoadBalancing : public Sequence {
 public:
-    LoadBalancing(Order order, const Sizes& complexity, const sab_load_balancing_options& options);
-    /// From now on the options' `release` is called when this goes.
-    void own() { owns_ctx_ = true; }
-    ~LoadBalancing() override;
-
-    Order order() const override { return order_; }
+    LoadBalancing(SamplerKind kind, const Sizes& complexity,
+                  const sab_load_balancing_options& given);
+    void own() noexcept override { batches_ctx_.own(); }
+    SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return 0; }
     uint64_t batches() const override { return now_.batches; }
@@ -64,9 +63,9 @@ private:
     void make_batches(std::span<const int64_t> indices, sab_batches& batches) const;
     Batches::Stretch stretch(uint64_t position) const;
 
-    Order order_;
+    SamplerKind kind_;
     sab_load_balancing_options options_;
-    bool owns_ctx_ = false;
+    CallerContext batches_ctx_;
     std::vector<double> complexity_;
     uint64_t noise_ = 1;  ///< is drawn below
     uint64_t fingerprint_ = 0;

@@ -15,6 +15,7 @@ public:
         : sizes_(sizes),
           indices_(indices, indices == nullptr ? nullptr : indices + count),
           max_total_size_(max_total_size) {
+        check_max_total_size(max_total_size);
         check(indices != nullptr || count <= sizes.count(), "count", count,
               "must be at most the number of sizes, ", sizes.count());
         Group group{0, 0, 0};
@@ -50,7 +51,7 @@ public:
                 " samples: each over max_total_size = ", max_total_size, " alone");
     }
 
-    Order order() const override { return Order::size_aware; }
+    SamplerKind kind() const override { return SamplerKind::size_aware; }
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return skipped_; }
     uint64_t batches() const override { return groups_.size(); }
@@ -95,6 +96,11 @@ private:
 };
 
 }  // namespace
+
+void check_max_total_size(double max_total_size) {
+    check(max_total_size >= 0 && std::isfinite(max_total_size), "max_total_size", max_total_size,
+          "must be finite and at least 0");
+}
 
 std::unique_ptr<Sequence> make_size_aware_sequence(const int64_t* indices, std::size_t count,
                                                    const Sizes& sizes, double max_total_size) {

@@ -4,15 +4,16 @@
 
 #include "base/callback.h"
 #include "base/guard.h"
+#include "compat/size_aware.h"
 #include "sizes/sizes.h"
 
 namespace sab {
 
-SizeAwareStream::SizeAwareStream(sab_index_fn source, void* ctx, double max_total_size)
-    : source_(source), ctx_(ctx), max_total_size_(max_total_size) {}
-
-SizeAwareStream::~SizeAwareStream() {
-    if (release_ != nullptr) release_(ctx_);
+SizeAwareStream::SizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*),
+                                 double max_total_size)
+    : source_(source), ctx_(ctx, release), max_total_size_(max_total_size) {
+    require(reinterpret_cast<const void*>(source), "source");
+    check_max_total_size(max_total_size);
 }
 
 void SizeAwareStream::set_epoch(uint64_t epoch) {
@@ -31,7 +32,7 @@ bool SizeAwareStream::take() {
     if (ended_) return false;
     Sample sample{0, 0};
     const int32_t code = called_back("the index source", [&] {
-        return source_(ctx_, epoch_, position_, &sample.index, &sample.size);
+        return source_(ctx_.get(), epoch_, position_, &sample.index, &sample.size);
     });
     ended_ = code == SAB_END;
     if (ended_) return false;

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/caller_context.h"
 #include "sab/compat.h"
 #include "sampler/sampler.h"
 
@@ -10,12 +11,10 @@ namespace sab {
 
 class SizeAwareStream : public Sampler {
 public:
-    SizeAwareStream(sab_index_fn source, void* ctx, double max_total_size);
+    SizeAwareStream(sab_index_fn source, void* ctx, void (*release)(void*), double max_total_size);
 
-    /// From now on `release` is called with the source's ctx when this goes.
-    void own(void (*release)(void*)) { release_ = release; }
-    ~SizeAwareStream() override;
-
+    SamplerKind kind() const override { return SamplerKind::size_aware_stream; }
+    void own() noexcept override { ctx_.own(); }
     bool next(PlacedBatch& batch) override;
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
@@ -30,8 +29,7 @@ private:
     bool take();
 
     sab_index_fn source_;
-    void* ctx_;
-    void (*release_)(void*) = nullptr;
+    CallerContext ctx_;
     double max_total_size_;
     uint64_t epoch_ = 0;
     uint64_t step_ = 0;

@@ -6,11 +6,15 @@
 
 #include "base/callback.h"
 #include "base/guard.h"
+#include "sampler/capabilities.h"
 
 namespace sab {
 
 TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler_options& options)
-    : reader_(std::move(plan)), options_(options), generator_(static_cast<uint32_t>(options.seed)) {
+    : reader_(std::move(plan)),
+      options_(options),
+      size_ctx_(options.size_ctx, options.release),
+      generator_(static_cast<uint32_t>(options.seed)) {
     const PlanFacts& facts = reader_.plan().facts();
     if (facts.edges != SAB_BUCKETS_BOUNDARIES)
         fail(SAB_E_ARGUMENT, "plan: must be made with SAB_BUCKETS_BOUNDARIES for the torch order");
@@ -43,8 +47,9 @@ TorchOrder::TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler
     }
 }
 
-TorchOrder::~TorchOrder() {
-    if (owns_ctx_ && options_.release != nullptr) options_.release(options_.size_ctx);
+TorchOrder& TorchOrder::of(Sampler& sampler) {
+    need_kind(sampler, SamplerKind::torch, "sab_torch_sampler_new");
+    return static_cast<TorchOrder&>(sampler);
 }
 
 void TorchOrder::set_epoch(uint64_t epoch) {
@@ -56,8 +61,8 @@ void TorchOrder::set_epoch(uint64_t epoch) {
     open_total_ = 0;
 }
 
-uint64_t TorchOrder::batch_count() const {
-    if (options_.max_total_size >= 0) unsupported("sab_sampler_batch_count with max_total_size");
+std::optional<uint64_t> TorchOrder::known_batch_count() const {
+    if (options_.max_total_size >= 0) return std::nullopt;
     return reader_.plan().facts().batches;
 }
 
@@ -126,7 +131,7 @@ double TorchOrder::size_of(int64_t index) const {
     if (sizes_) return sizes_->at(static_cast<std::size_t>(index));
     double size = 0;
     if (const int32_t code = called_back(
-            "the size callback", [&] { return options_.size(options_.size_ctx, index, &size); });
+            "the size callback", [&] { return options_.size(size_ctx_.get(), index, &size); });
         code != 0)
         throw Error(SAB_E_CALLBACK,
                     text("the size callback failed with code ", code, " at index ", index), code);

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/caller_context.h"
 #include "base/mersenne_twister.h"
 #include "sab/compat.h"
 #include "sampler/sampler.h"
@@ -13,17 +14,17 @@ namespace sab {
 class TorchOrder : public Sampler {
 public:
     TorchOrder(std::shared_ptr<const Plan> plan, const sab_torch_sampler_options& options);
+    /// The one that sab_torch_sampler_new() made; refuses another sampler.
+    static TorchOrder& of(Sampler& sampler);
 
-    /// From now on the options' `release` is called when this goes.
-    void own() { owns_ctx_ = true; }
-    ~TorchOrder() override;
-
+    SamplerKind kind() const override { return SamplerKind::torch; }
+    void own() noexcept override { size_ctx_.own(); }
     bool next(PlacedBatch& batch) override;
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return epoch_; }
     uint64_t step() const override { return step_; }
     uint64_t skipped() const override { return reader_.plan().facts().skipped + too_large_; }
-    uint64_t batch_count() const override;
+    std::optional<uint64_t> known_batch_count() const override;
 
     MersenneTwister& generator() { return generator_; }
     const MersenneTwister& generator() const { return generator_; }
@@ -49,7 +50,7 @@ private:
     PlanReader reader_;
     sab_torch_sampler_options options_;
     std::optional<Sizes> sizes_;
-    bool owns_ctx_ = false;
+    CallerContext size_ctx_;
     MersenneTwister generator_;
     std::vector<Lane> lanes_;
     std::vector<uint32_t> open_;  ///< places of the batch under way

@@ -281,7 +281,7 @@ sab_status sab_memory_guard_new(sab_probe* probe, sab_sampler* sampler,
         sab::require(sampler, "sampler");
         const auto given =
             sab::read_options(options, sab_memory_guard_options SAB_MEMORY_GUARD_OPTIONS_INIT);
-        return new sab_memory_guard{sab::MemoryWatch(probe->impl, *sampler, given)};
+        return new sab_memory_guard{sab::MemoryWatch(probe->impl, *sampler->impl, given)};
     });
 }
 

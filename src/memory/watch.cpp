@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/guard.h"
+#include "sampler/capabilities.h"
 
 namespace sab {
 namespace {
@@ -40,21 +41,18 @@ void check_shape(const sab_batch& batch) {
 
 }  // namespace
 
-MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler,
+MemoryWatch::MemoryWatch(std::shared_ptr<Probe> probe, Sampler& sampler,
                          const sab_memory_guard_options& options)
-    : probe_(std::move(probe)), sampler_(sampler), options_(options), ran_out_cost_(nowhere) {
+    : probe_(std::move(probe)),
+      sampler_(need_budget(sampler, "sab_memory_guard_new")),
+      options_(options),
+      cost_(sampler_.plan().cost()),
+      ran_out_cost_(nowhere) {
     check(options.limit >= 0, "options.limit", options.limit, "must be at least 0");
     check(options.interval >= 1, "options.interval", options.interval, "must be at least 1");
     check(options.window >= 8 && options.window <= 65536, "options.window", options.window,
           "must be from 8 to 65536");
-    const Plan* const plan = sampler.impl->plan();
-    if (plan == nullptr || plan->facts().cost == SAB_COST_CALLBACK)
-        fail(SAB_E_UNSUPPORTED,
-             "sampler: its budget cannot be lowered: it must be of a plan whose cost is no "
-             "callback");
-    const PlanFacts& facts = plan->facts();
-    cost_ = Cost(facts.cost, {plan->coefficients().begin(), plan->coefficients().end()}, nullptr,
-                 nullptr);
+    const PlanFacts& facts = sampler_.plan().facts();
     in_bytes_ = facts.cost == SAB_COST_TERMS;
     if (facts.budget == 0)
         fail(SAB_E_UNSUPPORTED, "sampler: its plan has no budget that could be lowered");
@@ -121,7 +119,7 @@ void MemoryWatch::finish(const sab_batch& batch, Outcome outcome, std::exception
 void MemoryWatch::record(const sab_batch& batch, Outcome outcome) {
     const std::unique_ptr<Probe::Span> span = std::move(span_);
     if (batch.count > 0 && outcome != Outcome::failed) {
-        const double cost = cost_(batch.count, sampler_.impl->plan()->priced(batch.padded_length));
+        const double cost = cost_(batch.count, sampler_.plan().priced(batch.padded_length));
         const int64_t peak = span != nullptr ? span->most(probe_->peak()) : probe_->peak();
         if (outcome == Outcome::ran_out) {  // its peak is that of its parts
             ++out_of_memory_;
@@ -165,7 +163,7 @@ MemoryWatch::Refit MemoryWatch::refit() const {
 }
 
 void MemoryWatch::judge() {
-    const double budget = sampler_.impl->budget();
+    const double budget = sampler_.budget();
     double allowed = 0.95 * ran_out_cost_;
     ran_out_cost_ = nowhere;
     if (window_.size() >= std::min<std::size_t>(8, options_.window)) {
@@ -176,7 +174,7 @@ void MemoryWatch::judge() {
     }
     // Not below what the cheapest sample alone costs: there is nothing to gain there.
     double floor = nowhere;
-    const Plan& plan = *sampler_.impl->plan();
+    const Plan& plan = sampler_.plan();
     for (const Bucket& bucket : plan.buckets())
         if (bucket.batches > 0)
             floor = std::min(floor, cost_(1, plan.priced(bucket.padded_length)));
@@ -203,9 +201,9 @@ bool MemoryWatch::lower(double budget) {
     const auto agree = [&] {
         Probe::hook([&] { return options_.reduce(options_.reduce_ctx, &all_can, 1); }, "reduce");
     };
-    const std::unique_ptr<Sampler::Change> change = [&] {
+    const std::unique_ptr<AdjustableBudget::Change> change = [&] {
         try {
-            return sampler_.impl->prepare_budget(budget);
+            return sampler_.prepare_budget(budget);
         } catch (...) {
             all_can = 0;
             if (options_.reduce != nullptr) {
@@ -224,7 +222,7 @@ bool MemoryWatch::lower(double budget) {
 
 sab_memory_guard_info MemoryWatch::info() const {
     const double mean = peak_count_ > 0 ? peaks_ / static_cast<double>(peak_count_) : 0;
-    return {0, steps_, out_of_memory_, lowered_, sampler_.impl->budget(), peak_, mean, creep_};
+    return {0, steps_, out_of_memory_, lowered_, sampler_.budget(), peak_, mean, creep_};
 }
 
 }  // namespace sab

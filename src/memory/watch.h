@@ -15,7 +15,7 @@ namespace sab {
 
 class MemoryWatch {
 public:
-    MemoryWatch(std::shared_ptr<Probe> probe, sab_sampler& sampler,
+    MemoryWatch(std::shared_ptr<Probe> probe, Sampler& sampler,
                 const sab_memory_guard_options& options);
 
     enum class Outcome { whole, in_parts, ran_out, failed };
@@ -41,7 +41,7 @@ private:
     void judge();
 
     std::shared_ptr<Probe> probe_;
-    sab_sampler& sampler_;
+    AdjustableBudget& sampler_;
     sab_memory_guard_options options_;
     Cost cost_;
     bool in_bytes_;

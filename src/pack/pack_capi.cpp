@@ -2,18 +2,6 @@
 #include "pack/packed_sequence.h"
 #include "sampler/cursor.h"
 
-namespace {
-
-const sab::Packing& packing_of(const sab_sampler* sampler) {
-    sab::require(sampler, "sampler");
-    const auto* packed = dynamic_cast<const sab::PackedSequence*>(sampler->impl->sequence());
-    if (packed == nullptr)
-        sab::fail(SAB_E_ARGUMENT, "sampler: must be one of sab_packed_sampler_new");
-    return packed->packing();
-}
-
-}  // namespace
-
 extern "C" {
 
 sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options* pack,
@@ -26,14 +14,15 @@ sab_status sab_packed_sampler_new(const sab_sizes* sizes, const sab_pack_options
         const auto given = sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
         sab::check_pack_options(how);
         sab::check_sampler_options(given);
-        auto sequence = std::make_unique<sab::PackedSequence>(sab::pack(sizes->impl, how));
-        return new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), given), {}};
+        return sab::new_cursor(std::make_unique<sab::PackedSequence>(sab::pack(sizes->impl, how)),
+                               given);
     });
 }
 
 sab_status sab_pack_get_info(const sab_sampler* sampler, sab_pack_info* info) noexcept {
     return sab::guard([&] {
-        const sab::Packing& packing = packing_of(sampler);
+        sab::require(sampler, "sampler");
+        const sab::Packing& packing = sab::packing_of(*sampler->impl);
         sab::check_result(info, "info");
         sab::write_result(packing.info, info);
     });
@@ -42,7 +31,8 @@ sab_status sab_pack_get_info(const sab_sampler* sampler, sab_pack_info* info) no
 sab_status sab_pack_skipped(const sab_sampler* sampler, int64_t* indices, size_t capacity,
                             size_t* count) noexcept {
     return sab::guard([&] {
-        const std::span<const uint32_t> skipped = packing_of(sampler).skipped;
+        sab::require(sampler, "sampler");
+        const std::span<const uint32_t> skipped = sab::packing_of(*sampler->impl).skipped;
         sab::require(count, "count");
         if (capacity > 0) sab::require(indices, "indices");
         std::copy_n(skipped.begin(), std::min(capacity, skipped.size()), indices);

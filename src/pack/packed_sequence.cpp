@@ -2,7 +2,16 @@
 
 #include <algorithm>
 
+#include "sampler/capabilities.h"
+#include "sampler/cursor.h"
+
 namespace sab {
+
+const Packing& packing_of(const Sampler& sampler) {
+    need_kind(sampler, SamplerKind::packed, "sab_packed_sampler_new");
+    const Sequence& sequence = static_cast<const Cursor&>(sampler).sequence();
+    return static_cast<const PackedSequence&>(sequence).packing();
+}
 
 PackedSequence::PackedSequence(Packing packing) : packing_(std::move(packing)) {
     std::vector<BatchKind> kinds;

@@ -3,6 +3,7 @@
 
 #include "pack/packing.h"
 #include "sampler/cost_order.h"
+#include "sampler/sampler.h"
 
 namespace sab {
 
@@ -13,7 +14,7 @@ public:
     explicit PackedSequence(Packing packing);
     const Packing& packing() const { return packing_; }
 
-    Order order() const override { return Order::packed; }
+    SamplerKind kind() const override { return SamplerKind::packed; }
     uint64_t fingerprint() const override { return packing_.info.fingerprint; }
     uint64_t skipped() const override { return packing_.info.skipped; }
     uint64_t batches() const override { return order_.batches(); }
@@ -41,5 +42,8 @@ private:
     CostOrder order_;
     mutable std::vector<uint32_t> sequences_;
 };
+
+/// What sab_packed_sampler_new() packed; refuses another sampler.
+const Packing& packing_of(const Sampler& sampler);
 
 }  // namespace sab

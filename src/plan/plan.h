@@ -68,6 +68,10 @@ public:
     std::span<const Bucket> buckets() const { return buckets_; }
     std::span<const double> coefficients() const { return coefficients_; }
     uint64_t fingerprint() const { return fingerprint_; }
+    /// What priced its batches; not for a plan priced by a callback, which is not kept.
+    Cost cost() const {
+        return {facts_.cost, {coefficients_.begin(), coefficients_.end()}, nullptr, nullptr};
+    }
 
     /// A length as a batch is padded to it.
     double padded(double length) const;

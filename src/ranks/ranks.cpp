@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "sampler/capabilities.h"
 #include "sampler/state.h"
 
 namespace sab {
@@ -28,32 +29,49 @@ struct Greeting {
     uint64_t rank;
 };
 
-/// What all ranks must have alike; `rank` apart.
+/// What a rank tells of its sampler. All ranks must have the same but for `rank`.
 struct Told {
-    State state;
-    uint64_t rank;  ///< that the sampler was made with
+    uint64_t kind;
+    uint64_t seed;
+    uint64_t fingerprint;
+    uint64_t world_size;
+    uint64_t epoch;
+    uint64_t step;
+    uint64_t last_step;
+    uint64_t worst_first;
+    uint64_t checksum;  ///< of the state
+    uint64_t rank;      ///< that the sampler was made with
 };
 
-using Value = uint64_t (*)(const State&);
 struct Field {
     const char* name;
-    Value value;
+    uint64_t Told::* value;
 };
 constexpr Field fields[] = {
-    {"kind of order", [](const State& s) -> uint64_t { return s.order; }},
-    {"seed", [](const State& s) { return s.seed; }},
-    {"fingerprint of the samples", [](const State& s) { return s.fingerprint; }},
-    {"world size", [](const State& s) { return s.world_size; }},
-    {"epoch", [](const State& s) { return s.epoch; }},
-    {"step", [](const State& s) { return s.step; }},
-    {"last_step", [](const State& s) -> uint64_t { return s.last_step; }},
-    {"worst_first",
-     [](const State& s) {
-         return s.order == static_cast<uint32_t>(Order::balanced) ? 0 : s.worst_first;
-     }},
-    {"checksum of its other options (budget, cost, caps and the like)",
-     [](const State& s) { return s.checksum; }},
+    {"kind of order", &Told::kind},
+    {"seed", &Told::seed},
+    {"fingerprint of the samples", &Told::fingerprint},
+    {"world size", &Told::world_size},
+    {"epoch", &Told::epoch},
+    {"step", &Told::step},
+    {"last_step", &Told::last_step},
+    {"worst_first", &Told::worst_first},
+    {"checksum of its other options (budget, cost, caps and the like)", &Told::checksum},
 };
+
+Told told_of(const RandomAccess& sampler) {
+    std::array<std::byte, SAB_STATE_SIZE> state{};
+    sampler.save(state);
+    StateHeader header;
+    std::memcpy(&header, state.data(), sizeof header);
+    const sab_sampler_options& options = sampler.options();
+    return {static_cast<uint64_t>(sampler.kind()), options.seed, sampler.fingerprint(),
+            options.world_size, sampler.epoch(), sampler.step(),
+            static_cast<uint64_t>(options.last_step),
+            // no option of this kind
+            sampler.kind() == SamplerKind::balanced ? 0 : options.worst_first, header.checksum,
+            options.rank};
+}
 
 /// "rank 2 has seed 8, the others 7": those that differ from what most have.
 std::string odd_ones(const char* name, const std::vector<uint64_t>& values) {
@@ -145,7 +163,7 @@ void check_greetings(std::span<const Greeting> greetings) {
 
 }  // namespace
 
-void check_ranks(const Sampler& sampler, const Ranks& ranks) {
+void check_ranks(Sampler& sampler, const Ranks& ranks) {
     Told mine{};
     Greeting greeting{order_version, SAB_OK, ranks.rank};
     std::vector<Told> told;
@@ -157,10 +175,7 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
             told.resize(ranks.world_size);
             values.resize(ranks.world_size);
             seen_at.resize(ranks.world_size, ranks.world_size);
-            std::array<std::byte, SAB_STATE_SIZE> bytes{};
-            sampler.save(bytes);
-            std::memcpy(&mine.state, bytes.data(), sizeof mine.state);
-            mine.rank = sampler.rank();
+            mine = told_of(need_random_access(sampler, "sab_sampler_check_ranks"));
         },
         greeting.status);
     if (failure) {
@@ -173,14 +188,14 @@ void check_ranks(const Sampler& sampler, const Ranks& ranks) {
 
     for (const Field& field : fields) {
         std::ranges::transform(told, values.begin(),
-                               [&](const Told& each) { return field.value(each.state); });
+                               [&](const Told& each) { return each.*field.value; });
         if (const std::string odd = odd_ones(field.name, values); !odd.empty())
             fail(SAB_E_MISMATCH, "ranks: ", std::string_view(odd));
     }
     // each has a shard of its own
-    if (mine.state.order == static_cast<uint32_t>(Order::sharded)) return;
-    if (mine.state.world_size != ranks.world_size)
-        fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.state.world_size,
+    if (sampler.kind() == SamplerKind::sharded) return;
+    if (mine.world_size != ranks.world_size)
+        fail(SAB_E_MISMATCH, "ranks: their samplers have world size ", mine.world_size,
              ", but there are ", ranks.world_size, " ranks");
     for (std::size_t i = 0; i < told.size(); ++i) {
         if (told[i].rank >= ranks.world_size)

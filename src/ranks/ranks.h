@@ -78,7 +78,7 @@ std::exception_ptr caught(Work&& work, Status& status) {
 std::pair<uint64_t, uint64_t> ranks_from_environment();
 std::pair<uint64_t, uint64_t> data_rank(const uint64_t* shape, const int32_t* is_data,
                                         std::size_t axes, uint64_t rank);
-void check_ranks(const Sampler& sampler, const Ranks& ranks);
+void check_ranks(Sampler& sampler, const Ranks& ranks);
 
 /// Steps of the samples of this rank's shard, as many as the others take of theirs.
 std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes,

@@ -112,7 +112,7 @@ public:
     }
     void set_fingerprint(uint64_t fingerprint) { fingerprint_ = fingerprint; }
 
-    Order order() const override { return Order::sharded; }
+    SamplerKind kind() const override { return SamplerKind::sharded; }
     uint64_t fingerprint() const override { return fingerprint_; }
     uint64_t skipped() const override { return skipped_; }
     uint64_t batches() const override { return last_step_.empty() ? 0 : last_step_.back(); }
@@ -362,7 +362,7 @@ std::unique_ptr<sab_sampler> make_sharded_sampler(const Sizes& sizes,
             sab_sampler_options alone SAB_SAMPLER_OPTIONS_INIT;
             alone.seed = given.seed;
             alone.epoch = given.epoch;
-            sampler.reset(new sab_sampler{std::make_unique<Cursor>(std::move(owned), alone), {}});
+            sampler.reset(new_cursor(std::move(owned), alone));
             made = sequence->made(all);
         },
         status);

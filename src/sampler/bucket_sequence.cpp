@@ -45,7 +45,7 @@ public:
         order_ = CostOrder(std::move(batches));
     }
 
-    Order order() const override { return Order::native; }
+    SamplerKind kind() const override { return SamplerKind::native; }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
     uint64_t batches() const override { return order_.batches(); }

@@ -26,6 +26,22 @@ uint64_t pieces_of(uint64_t samples, double cost, double most) {
 
 }  // namespace
 
+/// The body of a saved state: where a world stood in the order of the epoch.
+struct CursorState {
+    OrderState order;
+    uint64_t step;        ///< the next one
+    uint64_t start_step;  ///< where this number of ranks, or this budget, took over
+    uint64_t start_position;
+    uint64_t world_size;
+    uint64_t group;  ///< world size that began the epoch
+    uint64_t worst_first;
+    double budget;           ///< of the batches to come; 0: the plan's
+    uint64_t lead_position;  ///< a round that others began; see Cursor::Round
+    uint64_t lead_first;
+    uint64_t lead_batches;
+};
+static_assert(sizeof(StateHeader) + sizeof(CursorState) == SAB_STATE_SIZE);
+
 void check_sampler_options(const sab_sampler_options& options) {
     check(options.world_size >= 1 && options.world_size <= largest_world_size, "options.world_size",
           options.world_size, "must be from 1 to 2^32 - 1");
@@ -43,6 +59,10 @@ Cursor::Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& op
     check_sampler_options(options);
     course_.world_size = options.world_size;
     set_epoch(options.epoch);
+}
+
+sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options) {
+    return new_handle(std::make_unique<Cursor>(std::move(sequence), options));
 }
 
 /// Takes a layout, if there is one, and changes the course. A failure leaves both as they were.
@@ -79,18 +99,6 @@ uint64_t Cursor::rounds() const {
 uint64_t Cursor::batch_count() const {
     return course_.start_step + course_.lead_steps +
            (course_.steps_before.empty() ? rounds() : course_.steps_before.back());
-}
-
-void Cursor::check_step(uint64_t step) const {
-    check(step >= course_.start_step, "position", step, "must not be before step ",
-          course_.start_step, ", up to which another number of ranks or another budget went");
-}
-
-void Cursor::seek(uint64_t step) {
-    check_step(step);
-    check(step <= batch_count(), "position", step, "must be at most the number of steps, ",
-          batch_count());
-    course_.step = step;
 }
 
 Cursor::Round Cursor::round_from(uint64_t position) const {
@@ -176,7 +184,7 @@ void Cursor::take_over(uint64_t step) {
     course_.start_step = step;
 }
 
-struct Cursor::NewCourse : Sampler::Change {
+struct Cursor::NewCourse : AdjustableBudget::Change {
     explicit NewCourse(Cursor& of) : cursor(of), course(of.course_) {}
     void commit() noexcept override { cursor.exchange(course); }
 
@@ -189,9 +197,7 @@ void Cursor::exchange(Course& course) noexcept {
     cut_round_ = {};
 }
 
-std::unique_ptr<Sampler::Change> Cursor::prepare_budget(double budget) {
-    if (plan() == nullptr) return Sampler::prepare_budget(budget);
-    check_priced("sab_sampler_set_budget");
+std::unique_ptr<AdjustableBudget::Change> Cursor::prepare_budget(double budget) {
     auto change = std::make_unique<NewCourse>(*this);
     attempt(nullptr, [&] {
         Pricing pricing = priced(budget);
@@ -205,67 +211,31 @@ std::unique_ptr<Sampler::Change> Cursor::prepare_budget(double budget) {
 
 Cursor::Pricing Cursor::priced(double budget) const {
     Pricing pricing;
-    if (budget == 0 || (plan()->facts().budget > 0 && budget >= plan()->facts().budget))
+    if (budget == 0 || (plan().facts().budget > 0 && budget >= plan().facts().budget))
         return pricing;
-    const Cost cost(plan()->facts().cost,
-                    {plan()->coefficients().begin(), plan()->coefficients().end()}, nullptr,
-                    nullptr);
+    const Cost cost = plan().cost();
     check_lowered_ranks(course_.world_size);
     check(budget > cost.constant(), "budget", budget,
           "must be more than the cost's constant term, ", cost.constant());
-    for (const Bucket& bucket : plan()->buckets())
+    for (const Bucket& bucket : plan().buckets())
         pricing.most_samples.push_back(
-            cost.largest_count(plan()->priced(bucket.padded_length), budget, bucket.batch_size));
+            cost.largest_count(plan().priced(bucket.padded_length), budget, bucket.batch_size));
     pricing.budget = budget;
     return pricing;
 }
 
 double Cursor::budget() const {
-    if (plan() == nullptr) return Sampler::budget();
-    check_priced("sab_sampler_get_budget");
-    return course_.pricing.budget > 0 ? course_.pricing.budget : plan()->facts().budget;
+    return course_.pricing.budget > 0 ? course_.pricing.budget : plan().facts().budget;
 }
 
-void Cursor::check_priced(const char* what) const {
-    if (plan()->facts().cost == SAB_COST_CALLBACK)
-        fail(SAB_E_UNSUPPORTED, what,
-             ": the plan was priced by a callback, which is not kept: price it by terms");
-}
-
-bool Cursor::next(PlacedBatch& batch) {
-    if (course_.step >= batch_count()) return false;
-    fill(course_.step, options_.rank, batch);
-    ++course_.step;
-    return true;
-}
-
-BatchBlock Cursor::next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
-                              uint64_t* offsets) {
-    const uint64_t steps = batch_count();
-    if (course_.step >= steps) return {0, true};
-    BatchBlock block;
-    uint64_t step = course_.step;  // the cursor moves when all of them are there
-    offsets[0] = 0;
-    for (; block.count < most && step < steps; ++step) {
-        const Share part = share(place_of(step), turn_of(step, options_.rank));
-        const uint64_t used = offsets[block.count];
-        if (part.count > indices.size() - used) {
-            if (block.count == 0) offsets[1] = part.count;
-            break;
-        }
-        if (part.count > 0) sequence_->fill(part.position, part.first, part.count, scratch.batch);
-        std::copy_n(scratch.batch.buffer.begin(), part.count,
-                    indices.begin() + static_cast<std::ptrdiff_t>(used));
-        offsets[++block.count] = used + part.count;
-    }
-    course_.step = step;
-    return block;
+uint64_t Cursor::read(uint64_t step, uint64_t room, PlacedBatch& batch) {
+    const Share part = share(place_of(step), turn_of(step, options_.rank));
+    if (part.count > 0 && part.count <= room)
+        sequence_->fill(part.position, part.first, part.count, batch.batch);
+    return part.count;
 }
 
 void Cursor::fill(uint64_t step, uint64_t rank, PlacedBatch& batch) {
-    check_step(step);
-    check(step < batch_count(), "position", step, "must be below the number of steps, ",
-          batch_count());
     const Place place = place_of(step);
     const Share part = share(place, turn_of(step, rank));
     sequence_->fill(part.position, part.first, part.count, batch.batch);
@@ -381,68 +351,71 @@ void Cursor::add_step_totals(const Place& place, PlacedBatch& batch) const {
 }
 
 void Cursor::save(std::span<std::byte, SAB_STATE_SIZE> out) const {
-    State state{};
-    state.order = static_cast<uint32_t>(sequence_->order());
-    state.fingerprint = sequence_->fingerprint();
-    state.seed = options_.seed;
-    state.epoch = course_.arrangement.epoch;
-    state.step = course_.step;
-    state.start_step = course_.start_step;
-    state.start_position = course_.start_position;
-    state.world_size = course_.world_size;
-    state.group = course_.arrangement.group;
-    state.last_step = static_cast<uint32_t>(options_.last_step);
-    state.worst_first = options_.worst_first;
-    state.budget = course_.pricing.budget;
-    state.lead_position = course_.lead.position;
-    state.lead_first = course_.lead.first;
-    state.lead_batches = course_.lead.batches;
-    write_state(state, out);
+    const CursorState state{order_state(course_.arrangement.epoch, options_),
+                            course_.step,
+                            course_.start_step,
+                            course_.start_position,
+                            course_.world_size,
+                            course_.arrangement.group,
+                            options_.worst_first,
+                            course_.pricing.budget,
+                            course_.lead.position,
+                            course_.lead.first,
+                            course_.lead.batches};
+    write_state(kind(), fingerprint(), std::as_bytes(std::span(&state, 1)), out);
 }
 
-void Cursor::restore(std::span<const std::byte> bytes) {
-    const State state = read_state(bytes);
-    match_sampler(state, sequence_->order(), sequence_->fingerprint(), options_);
-    match_state("worst_first", state.worst_first, options_.worst_first);
-
+/// Refuses a state whose fields cannot be, as far as they show it without the epoch's layout.
+void Cursor::check_sound(const CursorState& state) const {
     check_place(state.world_size >= 1 && state.world_size <= largest_world_size &&
                 state.group >= 1 && state.group <= largest_world_size);
     check_place(state.step >= state.start_step && state.lead_batches <= largest_world_size);
     check_place(state.budget == 0 ||
-                (state.budget > 0 && std::isfinite(state.budget) && plan() != nullptr &&
-                 plan()->facts().cost != SAB_COST_CALLBACK));
-
+                (state.budget > 0 && std::isfinite(state.budget) && has_adjustable_budget() &&
+                 plan().facts().cost != SAB_COST_CALLBACK));
     check_place(state.start_step <= uint64_t{1} << 62);
     // only a lowered budget leaves a part of a round
     if (state.budget > 0 || state.lead_batches > 0) {
         check_place(state.world_size <= most_ranks_lowered);
         check_lowered_ranks(course_.world_size);
     }
+}
 
-    // The place is worked out as a cursor of the world that saved has it.
-    const Arrangement arrangement{options_.seed, state.epoch, state.group, options_.worst_first};
+/// Goes where a state was saved, as a cursor of the world that saved it does.
+void Cursor::go_to(const CursorState& state) {
+    check_place(state.start_position <= sequence_->batches());
+    check_place(state.lead_batches == 0 ||
+                (state.lead_position < state.start_position &&
+                 state.lead_batches <= state.start_position - state.lead_position));
+    course_.world_size = state.world_size;
+    course_.start_step = state.start_step;
+    course_.start_position = state.start_position;
+    course_.lead = {state.lead_position, state.lead_first, state.lead_batches};
+    check_place(course_.lead.first == 0 ||
+                (course_.lead.batches > 0 &&
+                 course_.lead.first < sequence_->samples(course_.lead.position)));
+    try {
+        course_.pricing = priced(state.budget);
+    } catch (const Error&) {
+        check_place(false);
+    }
+    count_steps();
+    check_place(state.step <= batch_count());
+    course_.step = state.step;
+}
+
+void Cursor::restore(std::span<const std::byte> bytes) {
+    CursorState state{};
+    read_state(bytes, kind(), fingerprint(), std::as_writable_bytes(std::span(&state, 1)));
+    match_order(state.order, options_);
+    match_state("worst_first", state.worst_first, options_.worst_first);
+    check_sound(state);
+    const Arrangement arrangement{options_.seed, state.order.epoch, state.group,
+                                  options_.worst_first};
     attempt(sequence_->lay_out(arrangement), [&] {
         const uint64_t own = course_.world_size;
-        course_.world_size = state.world_size;
         course_.arrangement = arrangement;
-        check_place(state.start_position <= sequence_->batches());
-        check_place(state.lead_batches == 0 ||
-                    (state.lead_position < state.start_position &&
-                     state.lead_batches <= state.start_position - state.lead_position));
-        course_.start_step = state.start_step;
-        course_.start_position = state.start_position;
-        course_.lead = {state.lead_position, state.lead_first, state.lead_batches};
-        check_place(course_.lead.first == 0 ||
-                    (course_.lead.batches > 0 &&
-                     course_.lead.first < sequence_->samples(course_.lead.position)));
-        try {
-            course_.pricing = priced(state.budget);
-        } catch (const Error&) {
-            check_place(false);
-        }
-        count_steps();
-        check_place(state.step <= batch_count());
-        course_.step = state.step;
+        go_to(state);
         if (own != state.world_size) {
             take_over(course_.step);
             course_.world_size = own;

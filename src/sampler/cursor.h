@@ -8,27 +8,25 @@ namespace sab {
 /// Checks what the options say of ranks and policies.
 void check_sampler_options(const sab_sampler_options& options);
 
-class Cursor : public Sampler {
+struct CursorState;
+
+class Cursor : public RandomAccess, private AdjustableBudget {
 public:
     Cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options);
 
-    bool next(PlacedBatch& batch) override;
+    SamplerKind kind() const override { return sequence_->kind(); }
     void set_epoch(uint64_t epoch) override;
     uint64_t epoch() const override { return course_.arrangement.epoch; }
     uint64_t step() const override { return course_.step; }
     uint64_t skipped() const override { return sequence_->skipped(); }
-    uint64_t rank() const override { return options_.rank; }
     uint64_t batch_count() const override;
-    void seek(uint64_t step) override;
-    BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
-                          uint64_t* offsets) override;
-    void at(uint64_t step, PlacedBatch& batch) override { fill(step, options_.rank, batch); }
-    std::unique_ptr<Change> prepare_budget(double budget) override;
-    double budget() const override;
-    const Sequence* sequence() const override { return sequence_.get(); }
-    const Plan* plan() const override {
-        return sequence_->order() == Order::worst ? nullptr : sequence_->plan();
+    AdjustableBudget* adjustable_budget() override {
+        return has_adjustable_budget() ? this : nullptr;
     }
+    void own() noexcept override { sequence_->own(); }
+    const sab_sampler_options& options() const override { return options_; }
+    uint64_t fingerprint() const override { return sequence_->fingerprint(); }
+    const Sequence& sequence() const { return *sequence_; }
     void save(std::span<std::byte, SAB_STATE_SIZE> state) const override;
     void restore(std::span<const std::byte> state) override;
 
@@ -36,6 +34,18 @@ public:
     void fill(uint64_t step, uint64_t rank, PlacedBatch& batch);
 
 private:
+    uint64_t first_position() const override { return course_.start_step; }
+    void fill(uint64_t step, PlacedBatch& batch) override { fill(step, options_.rank, batch); }
+    uint64_t read(uint64_t step, uint64_t room, PlacedBatch& batch) override;
+    void move_to(uint64_t step) noexcept override { course_.step = step; }
+
+    const Plan& plan() const override { return *sequence_->plan(); }
+    double budget() const override;
+    std::unique_ptr<Change> prepare_budget(double budget) override;
+    bool has_adjustable_budget() const {
+        return sequence_->plan() != nullptr && sequence_->kind() != SamplerKind::worst;
+    }
+
     /// A rank's share of a batch.
     struct Share {
         uint64_t position;
@@ -88,7 +98,6 @@ private:
     uint64_t rounds() const;
     Round round_from(uint64_t position) const;
     Place place_of(uint64_t step) const;
-    void check_priced(const char* what) const;
     Pricing priced(double budget) const;
     void count_steps();
     uint64_t steps_of(const Round& round) const;
@@ -98,10 +107,11 @@ private:
     Share share(const Place& place, uint64_t turn) const;
     const std::vector<uint64_t>& cut(const Place& place) const;
     void take_over(uint64_t step);
+    void check_sound(const CursorState& state) const;
+    void go_to(const CursorState& state);
     template <class Body>
     void attempt(std::unique_ptr<Sequence::Layout> layout, Body&& body);
     void exchange(Course& course) noexcept;
-    void check_step(uint64_t step) const;
     void add_step_totals(const Place& place, PlacedBatch& batch) const;
 
     std::unique_ptr<Sequence> sequence_;
@@ -112,5 +122,8 @@ private:
     mutable Round cut_round_;
     mutable std::vector<uint64_t> pieces_;
 };
+
+/// The handle of a cursor over a sequence.
+sab_sampler* new_cursor(std::unique_ptr<Sequence> sequence, const sab_sampler_options& options);
 
 }  // namespace sab

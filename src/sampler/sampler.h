@@ -1,7 +1,9 @@
 #pragma once
-/// What every sampler handle can be asked.
+/// The interfaces of samplers: walking batches, random access, a budget that can be lowered.
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -43,61 +45,91 @@ inline sab_batch shown(const PlacedBatch& placed) {
             b.starts.empty() ? nullptr : b.starts.data()};
 }
 
-/// What next_block() moved over.
-struct BatchBlock {
-    std::size_t count = 0;
-    bool is_end = false;
-};
+class RandomAccess;
+class AdjustableBudget;
 
+/// What every sampler can do: walk the batches of an epoch in order.
 class Sampler {
 public:
     virtual ~Sampler() = default;
 
+    virtual SamplerKind kind() const = 0;
     /// False when the epoch has no more batches.
     virtual bool next(PlacedBatch& batch) = 0;
     virtual void set_epoch(uint64_t epoch) = 0;
     virtual uint64_t epoch() const = 0;
     virtual uint64_t step() const = 0;
     virtual uint64_t skipped() const = 0;
-    virtual uint64_t rank() const { return 0; }
+    /// Batches of the epoch; none where they are not known before they are formed.
+    virtual std::optional<uint64_t> known_batch_count() const { return std::nullopt; }
 
-    // Samplers without random access refuse these, each by its name.
-    virtual uint64_t batch_count() const { unsupported("sab_sampler_batch_count"); }
-    virtual void seek(uint64_t step) {
-        if (step != 0) unsupported("sab_sampler_seek to another step than 0");
-        set_epoch(epoch());
-    }
+    // What only some samplers can do, else null. capabilities.h refuses for all of them.
+    virtual RandomAccess* random_access() { return nullptr; }
+    virtual AdjustableBudget* adjustable_budget() { return nullptr; }
+
+    /// Takes over what the caller handed to the constructor: a callback's context or a stream.
+    /// Called once, when nothing can fail any more: after a failed call it is still the caller's.
+    virtual void own() noexcept {}
+};
+
+/// What next_block() moved over.
+struct BatchBlock {
+    std::size_t count = 0;
+    bool is_end = false;
+};
+
+/// A sampler whose batches can be read in any order and whose position can be saved.
+class RandomAccess : public Sampler {
+public:
+    bool next(PlacedBatch& batch) final;
+    std::optional<uint64_t> known_batch_count() const final { return batch_count(); }
+    RandomAccess* random_access() final { return this; }
+
+    virtual uint64_t batch_count() const = 0;
+    /// Shows the batch at a position from first_position() to below batch_count().
+    void at(uint64_t position, PlacedBatch& batch);
+    void seek(uint64_t position);
     /// Several batches into `indices`; see sab_next_batches().
-    virtual BatchBlock next_block(PlacedBatch&, std::size_t, std::span<int64_t>, uint64_t*) {
-        unsupported("sab_next_batches");
-    }
-    virtual void at(uint64_t, PlacedBatch&) { unsupported("sab_sampler_at"); }
-    /// What is ready to be changed: commit() cannot fail, and without it nothing changes. Goes
-    /// before any other call.
+    BatchBlock next_block(PlacedBatch& scratch, std::size_t most, std::span<int64_t> indices,
+                          uint64_t* offsets);
+
+    virtual void save(std::span<std::byte, SAB_STATE_SIZE> state) const = 0;
+    virtual void restore(std::span<const std::byte> state) = 0;
+
+    virtual const sab_sampler_options& options() const = 0;
+    /// Of the samples and of what else its batches are made from.
+    virtual uint64_t fingerprint() const = 0;
+
+protected:
+    /// Positions before it were taken by another number of ranks or under other options.
+    virtual uint64_t first_position() const = 0;
+    /// Shows the batch at a position that can be reached.
+    virtual void fill(uint64_t position, PlacedBatch& batch) = 0;
+    /// Reads the samples of a batch, if they are at most `room`, without the totals of its step.
+    /// Returns their number.
+    virtual uint64_t read(uint64_t position, uint64_t room, PlacedBatch& batch) = 0;
+    virtual void move_to(uint64_t position) noexcept = 0;
+
+private:
+    void check_reachable(uint64_t position) const;
+};
+
+/// A budget of the batches to come that can be lowered and raised again.
+class AdjustableBudget {
+public:
+    virtual ~AdjustableBudget() = default;
+
+    /// What the batches are of.
+    virtual const Plan& plan() const = 0;
+    virtual double budget() const = 0;
+    /// A change that is ready: commit() cannot fail, and without it nothing changes. Goes before
+    /// any other call.
     class Change {
     public:
         virtual ~Change() = default;
         virtual void commit() noexcept = 0;
     };
-    virtual std::unique_ptr<Change> prepare_budget(double) {
-        fail(SAB_E_UNSUPPORTED, "sab_sampler_set_budget: this sampler's batches are not a plan's");
-    }
-    virtual double budget() const {
-        fail(SAB_E_UNSUPPORTED, "sab_sampler_get_budget: this sampler's batches are not a plan's");
-    }
-    /// What it walks, where it has random access; else null.
-    virtual const Sequence* sequence() const { return nullptr; }
-    /// What its batches are of, where their budget could be lowered; else null.
-    virtual const Plan* plan() const { return nullptr; }
-    virtual void save(std::span<std::byte, SAB_STATE_SIZE>) const {
-        unsupported("sab_sampler_state_save");
-    }
-    virtual void restore(std::span<const std::byte>) { unsupported("sab_sampler_state_restore"); }
-
-protected:
-    [[noreturn]] static void unsupported(const char* what) {
-        fail(SAB_E_UNSUPPORTED, what, ": this sampler has no random access");
-    }
+    virtual std::unique_ptr<Change> prepare_budget(double budget) = 0;
 };
 
 }  // namespace sab
@@ -106,3 +138,10 @@ struct sab_sampler {
     std::unique_ptr<sab::Sampler> impl;
     sab::PlacedBatch shown;
 };
+
+namespace sab {
+
+/// The handle of a sampler, which now owns what the caller handed to its constructor.
+sab_sampler* new_handle(std::unique_ptr<Sampler> sampler);
+
+}  // namespace sab

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/guard.h"
+#include "sampler/capabilities.h"
 #include "sampler/cursor.h"
 #include "sampler/report.h"
 
@@ -8,11 +9,6 @@ namespace {
 
 sab_sampler_options read_options(const sab_sampler_options* options) {
     return sab::read_options(options, sab_sampler_options SAB_SAMPLER_OPTIONS_INIT);
-}
-
-sab_sampler* new_cursor(std::unique_ptr<sab::Sequence> sequence,
-                        const sab_sampler_options& options) {
-    return new sab_sampler{std::make_unique<sab::Cursor>(std::move(sequence), options), {}};
 }
 
 }  // namespace
@@ -25,7 +21,7 @@ sab_status sab_bucket_sampler_new(const sab_plan* plan, const sab_sampler_option
         sab::require(plan, "plan");
         const auto given = read_options(options);
         sab::check_sampler_options(given);
-        return new_cursor(sab::make_bucket_sequence(plan->impl), given);
+        return sab::new_cursor(sab::make_bucket_sequence(plan->impl), given);
     });
 }
 
@@ -35,7 +31,7 @@ sab_status sab_sequential_sampler_new(const sab_plan* plan, const sab_sampler_op
         sab::require(plan, "plan");
         const auto given = read_options(options);
         sab::check_sampler_options(given);
-        return new_cursor(sab::make_sequential_sequence(plan->impl), given);
+        return sab::new_cursor(sab::make_sequential_sequence(plan->impl), given);
     });
 }
 
@@ -44,7 +40,8 @@ sab_status sab_plan_worst_batches(const sab_plan* plan, uint64_t count,
     return sab::guard_new(sampler, "sampler", [&] {
         sab::require(plan, "plan");
         sab::check(count >= 1, "count", count, "must be at least 1");
-        return new_cursor(sab::make_worst_sequence(plan->impl, count), SAB_SAMPLER_OPTIONS_INIT);
+        return sab::new_cursor(sab::make_worst_sequence(plan->impl, count),
+                               SAB_SAMPLER_OPTIONS_INIT);
     });
 }
 
@@ -67,7 +64,8 @@ sab_status sab_next_batches(sab_sampler* sampler, size_t max_batches, int64_t* i
         sab::check(max_batches >= 1, "max_batches", max_batches, "must be at least 1");
         if (capacity > 0) sab::require(indices, "indices");
         const sab::BatchBlock block =
-            sampler->impl->next_block(sampler->shown, max_batches, {indices, capacity}, offsets);
+            sab::need_random_access(*sampler->impl, "sab_next_batches")
+                .next_block(sampler->shown, max_batches, {indices, capacity}, offsets);
         if (block.is_end) return SAB_END;
         *count = block.count;
         return SAB_OK;
@@ -78,8 +76,16 @@ sab_status sab_sampler_at(sab_sampler* sampler, uint64_t position, sab_batch* ba
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::check_result(batch, "batch");
-        sampler->impl->at(position, sampler->shown);
+        sab::need_random_access(*sampler->impl, "sab_sampler_at").at(position, sampler->shown);
         sab::write_result(sab::shown(sampler->shown), batch);
+    });
+}
+
+sab_status sab_sampler_capabilities(const sab_sampler* sampler, uint64_t* capabilities) noexcept {
+    return sab::guard([&] {
+        sab::require(sampler, "sampler");
+        sab::require(capabilities, "capabilities");
+        *capabilities = sab::capabilities(*sampler->impl);
     });
 }
 
@@ -87,7 +93,7 @@ sab_status sab_sampler_batch_count(const sab_sampler* sampler, uint64_t* count) 
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(count, "count");
-        *count = sampler->impl->batch_count();
+        *count = sab::need_batch_count(*sampler->impl, "sab_sampler_batch_count");
     });
 }
 
@@ -109,7 +115,7 @@ sab_status sab_sampler_set_epoch(sab_sampler* sampler, uint64_t epoch) noexcept 
 sab_status sab_sampler_seek(sab_sampler* sampler, uint64_t position) noexcept {
     return sab::guard([&] {
         sab::require(sampler, "sampler");
-        sampler->impl->seek(position);
+        sab::seek(*sampler->impl, position);
     });
 }
 
@@ -129,7 +135,7 @@ sab_status sab_sampler_set_budget(sab_sampler* sampler, double budget) noexcept 
         sab::require(sampler, "sampler");
         sab::check(budget >= 0 && std::isfinite(budget), "budget", budget,
                    "must be finite and above 0 (0: the plan's own)");
-        sampler->impl->prepare_budget(budget)->commit();
+        sab::need_budget(*sampler->impl, "sab_sampler_set_budget").prepare_budget(budget)->commit();
     });
 }
 
@@ -137,7 +143,7 @@ sab_status sab_sampler_get_budget(const sab_sampler* sampler, double* budget) no
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(budget, "budget");
-        *budget = sampler->impl->budget();
+        *budget = sab::need_budget(*sampler->impl, "sab_sampler_get_budget").budget();
     });
 }
 
@@ -145,8 +151,9 @@ sab_status sab_sampler_state_save(const sab_sampler* sampler, void* state) noexc
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(state, "state");
-        sampler->impl->save(
-            std::span<std::byte, SAB_STATE_SIZE>(static_cast<std::byte*>(state), SAB_STATE_SIZE));
+        sab::need_random_access(*sampler->impl, "sab_sampler_state_save")
+            .save(std::span<std::byte, SAB_STATE_SIZE>(static_cast<std::byte*>(state),
+                                                       SAB_STATE_SIZE));
     });
 }
 
@@ -155,7 +162,8 @@ sab_status sab_sampler_state_restore(sab_sampler* sampler, const void* state,
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(state, "state");
-        sampler->impl->restore({static_cast<const std::byte*>(state), size});
+        sab::need_random_access(*sampler->impl, "sab_sampler_state_restore")
+            .restore({static_cast<const std::byte*>(state), size});
     });
 }
 

@@ -41,8 +41,8 @@ struct Arrangement {
     bool operator==(const Arrangement&) const = default;
 };
 
-/// Kinds of sequences, as states name them.
-enum class Order : uint32_t {
+/// Kinds of samplers: by the sequence that they walk, as states name them, or by themselves.
+enum class SamplerKind : uint32_t {
     native = 1,
     sequential = 2,
     size_aware = 3,
@@ -51,13 +51,17 @@ enum class Order : uint32_t {
     load_balancing = 6,
     load_balancing_batches = 7,
     balanced = 8,
-    sharded = 9
+    sharded = 9,
+    // without a state
+    torch = 10,
+    size_aware_stream = 11,
+    readahead = 12
 };
 
 class Sequence {
 public:
     virtual ~Sequence() = default;
-    virtual Order order() const = 0;
+    virtual SamplerKind kind() const = 0;
     virtual uint64_t fingerprint() const = 0;  ///< of what the sequence is made from
     virtual uint64_t skipped() const = 0;
     virtual uint64_t batches() const = 0;  ///< as arranged
@@ -70,6 +74,8 @@ public:
     virtual std::unique_ptr<Layout> lay_out(const Arrangement&) const { return nullptr; }
     /// Puts a layout in place of the present one, which it becomes. Not called with null.
     virtual void exchange(Layout&) noexcept {}
+    /// As Sampler::own().
+    virtual void own() noexcept {}
     /// The plan whose batches they are, if they are a plan's.
     virtual const Plan* plan() const { return nullptr; }
 

@@ -13,10 +13,11 @@ public:
         uint64_t first;  ///< place inside the bucket; places past its end begin again at its start
         uint64_t count;
     };
-    StretchSequence(std::shared_ptr<const Plan> plan, Order order, std::vector<Stretch> stretches)
-        : reader_(std::move(plan)), order_(order), stretches_(std::move(stretches)) {}
+    StretchSequence(std::shared_ptr<const Plan> plan, SamplerKind kind,
+                    std::vector<Stretch> stretches)
+        : reader_(std::move(plan)), kind_(kind), stretches_(std::move(stretches)) {}
 
-    Order order() const override { return order_; }
+    SamplerKind kind() const override { return kind_; }
     uint64_t fingerprint() const override { return reader_.plan().fingerprint(); }
     uint64_t skipped() const override { return reader_.plan().facts().skipped; }
     uint64_t batches() const override { return stretches_.size(); }
@@ -49,7 +50,7 @@ private:
     }
 
     PlanReader reader_;
-    Order order_;
+    SamplerKind kind_;
     std::vector<Stretch> stretches_;
     mutable std::vector<uint32_t> places_;
 };
@@ -68,7 +69,7 @@ std::unique_ptr<Sequence> make_sequential_sequence(std::shared_ptr<const Plan> p
                 {b, first, is_short ? bucket.samples() - first : bucket.batch_size});
         }
     }
-    return std::make_unique<StretchSequence>(std::move(plan), Order::sequential,
+    return std::make_unique<StretchSequence>(std::move(plan), SamplerKind::sequential,
                                              std::move(stretches));
 }
 
@@ -91,7 +92,8 @@ std::unique_ptr<Sequence> make_worst_sequence(std::shared_ptr<const Plan> plan, 
                                       : std::min(bucket.batch_size, end);
             stretches.push_back({b, end < size ? 0 : end - size, size});
         }
-    return std::make_unique<StretchSequence>(std::move(plan), Order::worst, std::move(stretches));
+    return std::make_unique<StretchSequence>(std::move(plan), SamplerKind::worst,
+                                             std::move(stretches));
 }
 
 }  // namespace sab

@@ -1,5 +1,5 @@
 #pragma once
-/// Bytes of a saved sampler state, format version 1.
+/// Bytes of a saved sampler state, format version 2: a header, and a body of the sampler's kind.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,44 +13,42 @@ namespace sab {
 inline constexpr uint32_t order_version = 2;
 inline constexpr uint64_t largest_world_size = 0xFFFFFFFFu;
 
-/// 136 bytes, little-endian. What a kind of sampler does not need stays 0.
-struct State {
+/// What a state of any kind begins with. Little-endian.
+struct StateHeader {
     char magic[4];
     uint32_t version;
-    uint32_t length;
-    uint32_t order;        ///< sab::Order
-    uint64_t fingerprint;  ///< of the plan, or of what else the batches are made from
+    uint64_t checksum;  ///< XXH3 (64 bits) of all that follows it
+    uint32_t length;    ///< of the whole state
+    uint32_t kind;      ///< SamplerKind
+    /// of the plan, or of what else the batches are made from
+    uint64_t fingerprint;
+};
+static_assert(sizeof(StateHeader) == 32);
+
+/// What every body begins with: the order of the epoch.
+struct OrderState {
+    uint32_t version;  ///< order_version
+    sab_last_step last_step;
     uint64_t seed;
     uint64_t epoch;
-    uint64_t step;        ///< the next one
-    uint64_t start_step;  ///< where this number of ranks took over
-    uint64_t start_position;
-    uint64_t world_size;
-    uint64_t group;  ///< world size that began the epoch
-    uint32_t last_step;
-    uint32_t order_version;
-    uint64_t worst_first;
-    double budget;           ///< of the batches to come; 0: the plan's
-    uint64_t lead_position;  ///< a round that others began; see Cursor::Round
-    uint64_t lead_first;
-    uint64_t lead_batches;
-    uint64_t checksum;  ///< XXH3 (64 bits) of all before it
 };
-static_assert(sizeof(State) == SAB_STATE_SIZE);
 
-/// Fills what every state has, the checksum last, and writes it.
-void write_state(State state, std::span<std::byte, SAB_STATE_SIZE> out);
+/// Writes a state. Zeros follow a body that is smaller than there is room for.
+void write_state(SamplerKind kind, uint64_t fingerprint, std::span<const std::byte> body,
+                 std::span<std::byte, SAB_STATE_SIZE> out);
 
-/// Refuses what is no whole state of this version.
-State read_state(std::span<const std::byte> bytes);
+/// Reads the body of a state. Refuses what is no whole state of this version, and that of another
+/// kind of sampler or of other samples.
+void read_state(std::span<const std::byte> state, SamplerKind kind, uint64_t fingerprint,
+                std::span<std::byte> body);
 
 /// Refuses a state that has something else than this sampler.
 void match_state(const char* what, uint64_t saved, uint64_t own);
 
-/// Refuses a state of another sampler: of another kind, of other samples, with another seed or last
-/// step.
-void match_sampler(const State& state, Order order, uint64_t fingerprint,
-                   const sab_sampler_options& options);
+OrderState order_state(uint64_t epoch, const sab_sampler_options& options);
+
+/// Refuses an order with another version, seed or last step than this sampler's.
+void match_order(const OrderState& saved, const sab_sampler_options& options);
 
 /// Refuses a state whose fields cannot be.
 void check_place(bool is_sound);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/caller_context.h"
 #include "base/progress.h"
 #include "stream/record.h"
 #include "stream/state.h"
@@ -61,24 +62,7 @@ StreamPtr make_over(StreamPtr source, Given&&... given) {
     return stage;
 }
 
-/// A caller's context. It is released with the last stream or thread that shares it, but only once
-/// own() was called: while a constructor can fail it is the caller's.
-class CallerContext {
-public:
-    CallerContext(void* pointer, void (*release)(void*)) : pointer_(pointer), release_(release) {}
-    ~CallerContext() {
-        if (is_owned_ && release_ != nullptr) release_(pointer_);
-    }
-    CallerContext(const CallerContext&) = delete;
-    CallerContext& operator=(const CallerContext&) = delete;
-    void own() noexcept { is_owned_ = true; }
-    void* get() const { return pointer_; }
-
-private:
-    void* pointer_;
-    void (*release_)(void*);
-    bool is_owned_ = false;
-};
+/// Released with the last stream or thread that shares it.
 using Context = std::shared_ptr<CallerContext>;
 Context context_of(void* pointer, void (*release)(void*));
 

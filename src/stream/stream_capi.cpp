@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "base/guard.h"
-#include "sampler/sampler.h"
+#include "stream/readahead_sampler.h"
 #include "stream/stream.h"
 
 namespace {
@@ -57,101 +57,6 @@ uint64_t fingerprint_of(const sab_stream& stream) {
     stream.impl->describe(description);
     return description.fingerprint();
 }
-
-/// Gives the same record until it is done with: one whose use failed for lack of memory is not
-/// lost.
-class Again : public sab::Over {
-public:
-    bool next(sab::Record& record) override {
-        if (!has_record_ && !source_->next(record_)) return false;
-        has_record_ = true;
-        record = record_;
-        return true;
-    }
-    void done() noexcept { has_record_ = false; }
-    void rewind() override {
-        source_->rewind();
-        has_record_ = false;
-    }
-    void save(sab::StateWriter& state) const override {
-        if (has_record_)
-            sab::fail(SAB_E_ARGUMENT,
-                      "stream: a batch of its sampler failed: call sab_next_batch() until it "
-                      "succeeds, or restore an earlier state");
-        source_->save(state);
-    }
-    void restore(sab::StateReader& state) override {
-        has_record_ = false;
-        source_->restore(state);
-    }
-    void describe(sab::Description& description) const override { source_->describe(description); }
-    sab::StreamPtr fresh() const override { return sab::make_over<Again>(source_->fresh()); }
-
-private:
-    sab::Record record_;
-    bool has_record_ = false;
-};
-
-/// The batches of a read-ahead stream of numbered records.
-class ReadAheadSampler : public sab::Sampler {
-public:
-    explicit ReadAheadSampler(const sab_readahead_stream_options& options)
-        : numbered_(sab::make_numbered()),
-          batches_(sab::make_readahead(options)),
-          stream_(std::make_unique<sab_stream>()) {
-        auto again = std::make_unique<Again>();
-        again_ = again.get();
-        stream_->impl = std::move(again);
-    }
-
-    /// Takes the source: cannot fail.
-    void attach(sab_stream& source) noexcept {
-        stream_->progress = std::move(source.progress);
-        numbered_->attach(std::move(source.impl));
-        batches_->attach(std::move(numbered_));
-        again_->attach(std::move(batches_));
-    }
-
-    bool next(sab::PlacedBatch& placed) override {
-        const sab::Progress progress = stream_->progress.all();
-        const sab::CurrentProgress current(&progress);
-        sab::Record record;
-        if (!again_->next(record)) return false;
-        const sab::List& list = sab::list_of(record);
-        sab::Batch& batch = placed.batch;
-        batch.buffer.resize(list.items.size());
-        again_->done();
-        batch.longest = 0;
-        for (std::size_t i = 0; i < list.items.size(); ++i) {
-            std::memcpy(&batch.buffer[i], list.items[i].data, sizeof batch.buffer[i]);
-            batch.longest = std::max(batch.longest, list.items[i].size);
-        }
-        batch.count = list.items.size();
-        batch.total = record.view.size;
-        batch.padded_length = batch.longest;
-        batch.bucket = 0;
-        placed.epoch = epoch_;
-        placed.step = step_++;
-        placed.step_samples = batch.count;
-        placed.step_total = batch.total;
-        return true;
-    }
-    void set_epoch(uint64_t epoch) override {
-        stream_->impl->rewind();
-        epoch_ = epoch;
-        step_ = 0;
-    }
-    uint64_t epoch() const override { return epoch_; }
-    uint64_t step() const override { return step_; }
-    uint64_t skipped() const override { return stream_->impl->skipped(); }
-    sab_stream* stream() const { return stream_.get(); }
-
-private:
-    sab::StagePtr numbered_, batches_;  ///< until attach()
-    std::unique_ptr<sab_stream> stream_;
-    Again* again_ = nullptr;  ///< the last stage of stream_
-    uint64_t epoch_ = 0, step_ = 0;
-};
 
 }  // namespace
 
@@ -426,12 +331,7 @@ sab_status sab_readahead_sampler_new(sab_stream* source,
         sab::require(options, "options");
         const auto given = sab::read_options(
             options, sab_readahead_stream_options SAB_READAHEAD_STREAM_OPTIONS_INIT);
-        auto batches = std::make_unique<ReadAheadSampler>(given);
-        auto* const taking = batches.get();
-        auto* const made = new sab_sampler{std::move(batches), {}};
-        taking->attach(*source);  // nothing can fail from here on
-        delete source;
-        return made;
+        return sab::new_handle(std::make_unique<sab::ReadAheadSampler>(source, given));
     });
 }
 
@@ -439,10 +339,7 @@ sab_status sab_sampler_stream(sab_sampler* sampler, sab_stream** stream) noexcep
     return sab::guard([&] {
         sab::require(sampler, "sampler");
         sab::require(stream, "stream");
-        const auto* const batches = dynamic_cast<ReadAheadSampler*>(sampler->impl.get());
-        if (batches == nullptr)
-            sab::fail(SAB_E_UNSUPPORTED, "sab_sampler_stream: this sampler has no stream under it");
-        *stream = batches->stream();
+        *stream = sab::ReadAheadSampler::of(*sampler->impl).stream();
     });
 }
 

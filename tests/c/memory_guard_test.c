@@ -485,7 +485,7 @@ static void Guard_ThatCannotBe_IsRefused(void) {
     EXPECT_OK(sab_plan_worst_batches(other, 5, &refused[1]));
     for (int i = 0; i < 2; ++i) {
         EXPECT_FAILS(sab_memory_guard_new(probe, refused[i], NULL, &guard), SAB_E_UNSUPPORTED,
-                     "sampler: ");
+                     "sab_memory_guard_new: this sampler's batches are not a plan's");
         sab_memory_guard_free(guard);
         sab_sampler_free(refused[i]);
     }

@@ -400,9 +400,9 @@ static void AfterAResumeOnOtherRanks_EarlierStepsAreRefused(void) {
     EXPECT_OK(sab_sampler_state_save(two, state));
     EXPECT_OK(sab_sampler_state_restore(three, state, sizeof state));
     EXPECT_FAILS(sab_sampler_at(three, 3, &batch), SAB_E_ARGUMENT,
-                 "position = 3: must not be before step 4");
+                 "position = 3: must not be before position 4");
     EXPECT_FAILS(sab_sampler_seek(three, 3), SAB_E_ARGUMENT,
-                 "position = 3: must not be before step 4");
+                 "position = 3: must not be before position 4");
     EXPECT_OK(sab_sampler_at(three, 4, &batch));
     EXPECT_OK(sab_sampler_set_epoch(three, 0)); /* a whole epoch of its own again */
     EXPECT_OK(sab_sampler_at(three, 3, &batch));
@@ -441,9 +441,9 @@ static void State_OfAnotherSampler_IsRefusedAndChangesNothing(void) {
     memcpy(longer, state, sizeof state);
     EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, sizeof longer), SAB_E_FORMAT,
                  "has 137 bytes, must have 136");
-    longer[4] = 2;
+    longer[4] = 1;
     EXPECT_FAILS(sab_sampler_state_restore(sampler, longer, SAB_STATE_SIZE), SAB_E_FORMAT,
-                 "has version 2, this library reads 1");
+                 "has version 1, this library reads 2");
     sab_sampler *worst = NULL;
     EXPECT_OK(sab_plan_worst_batches(plan, 2, &worst));
     EXPECT_FAILS(sab_sampler_state_restore(worst, state, sizeof state), SAB_E_MISMATCH,

@@ -46,8 +46,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         const auto place = input.take<uint8_t>() % sizeof state;
         state[place] = input.take<uint8_t>();
     }
-    const uint64_t checksum = XXH3_64bits(state, sizeof state - 8);
-    std::memcpy(state + sizeof state - 8, &checksum, sizeof checksum);
+    // after magic and version, of all that follows it
+    const uint64_t checksum = XXH3_64bits(state + 16, sizeof state - 16);
+    std::memcpy(state + 8, &checksum, sizeof checksum);
     const sab_status status = sab_sampler_state_restore(sampler, state, sizeof state);
     PROMISE(status == SAB_OK || status == SAB_E_FORMAT || status == SAB_E_MISMATCH);
     uint64_t count = 0, epoch = 0, step = 0, walked = 0;

@@ -5,7 +5,7 @@
 #include <sab.h>
 
 #include <array>
-#include <bit>
+#include <cstring>
 
 #include "base/xxhash.h"
 
@@ -26,11 +26,16 @@ TEST(State, OfAnotherOrderVersion_IsRefusedWithBothVersions) {
     ASSERT_EQ(sab_sampler_state_save(sampler, bytes.data()), SAB_OK);
     ASSERT_EQ(sab_sampler_state_restore(sampler, bytes.data(), bytes.size()), SAB_OK);
 
-    auto state = std::bit_cast<State>(bytes);
-    EXPECT_EQ(state.order_version, 2u);
-    state.order_version = 1;
-    state.checksum = XXH3_64bits(&state, offsetof(State, checksum));
-    bytes = std::bit_cast<decltype(bytes)>(state);
+    StateHeader header;
+    OrderState order;
+    std::memcpy(&header, bytes.data(), sizeof header);
+    std::memcpy(&order, bytes.data() + sizeof header, sizeof order);
+    EXPECT_EQ(order.version, 2u);
+    order.version = 1;
+    std::memcpy(bytes.data() + sizeof header, &order, sizeof order);
+    constexpr std::size_t covered = offsetof(StateHeader, length);
+    header.checksum = XXH3_64bits(bytes.data() + covered, bytes.size() - covered);
+    std::memcpy(bytes.data(), &header, sizeof header);
     EXPECT_EQ(sab_sampler_state_restore(sampler, bytes.data(), bytes.size()), SAB_E_MISMATCH);
     EXPECT_STREQ(sab_last_error_message(),
                  "state: was saved with order version 1, this sampler has 2");

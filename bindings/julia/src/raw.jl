@@ -191,6 +191,9 @@ sab_plan_free(plan) = ccall(_sab_plan_free[], Cvoid, (Ptr{sab_plan},), plan)
 const SAB_LAST_STEP_SPLIT = 0
 const SAB_LAST_STEP_DROP = 1
 const SAB_LAST_STEP_WRAP = 2
+const SAB_SAMPLER_BATCH_COUNT = 1
+const SAB_SAMPLER_RANDOM_ACCESS = 2
+const SAB_SAMPLER_BUDGET = 4
 const SAB_STATE_SIZE = 136
 struct sab_sampler end
 
@@ -243,6 +246,8 @@ const _sab_next_batches = Ref(C_NULL)
 sab_next_batches(sampler, max_batches, indices, capacity, offsets, count) = ccall(_sab_next_batches[], sab_status, (Ptr{sab_sampler}, Csize_t, Ptr{Int64}, Csize_t, Ptr{UInt64}, Ptr{Csize_t}), sampler, max_batches, indices, capacity, offsets, count)
 const _sab_sampler_at = Ref(C_NULL)
 sab_sampler_at(sampler, position, batch) = ccall(_sab_sampler_at[], sab_status, (Ptr{sab_sampler}, UInt64, Ptr{sab_batch}), sampler, position, batch)
+const _sab_sampler_capabilities = Ref(C_NULL)
+sab_sampler_capabilities(sampler, capabilities) = ccall(_sab_sampler_capabilities[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, capabilities)
 const _sab_sampler_batch_count = Ref(C_NULL)
 sab_sampler_batch_count(sampler, count) = ccall(_sab_sampler_batch_count[], sab_status, (Ptr{sab_sampler}, Ptr{UInt64}), sampler, count)
 const _sab_sampler_skipped_count = Ref(C_NULL)
@@ -1247,6 +1252,7 @@ function load(library)
     _sab_next_batch[] = dlsym(library, :sab_next_batch)
     _sab_next_batches[] = dlsym(library, :sab_next_batches)
     _sab_sampler_at[] = dlsym(library, :sab_sampler_at)
+    _sab_sampler_capabilities[] = dlsym(library, :sab_sampler_capabilities)
     _sab_sampler_batch_count[] = dlsym(library, :sab_sampler_batch_count)
     _sab_sampler_skipped_count[] = dlsym(library, :sab_sampler_skipped_count)
     _sab_sampler_set_epoch[] = dlsym(library, :sab_sampler_set_epoch)

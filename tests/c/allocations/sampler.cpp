@@ -19,7 +19,9 @@ void use(Run &run, sab_sampler *sampler) {
     note_state(run, sampler);
     std::vector<unsigned char> state(SAB_STATE_SIZE);
     CALL(sab_sampler_state_save(sampler, state.data()));
-    uint64_t count = 0;
+    uint64_t count = 0, capabilities = 0;
+    CALL(sab_sampler_capabilities(sampler, &capabilities));
+    run.note(capabilities);
     CALL_INTO(count, sab_sampler_batch_count(sampler, &count));
     run.note(count);
     sab_batch batch = SAB_BATCH_INIT;

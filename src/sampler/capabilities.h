@@ -1,0 +1,22 @@
+#pragma once
+/// What a sampler can do beside walking its batches, and the refusals where it cannot.
+
+#include "sampler/sampler.h"
+
+namespace sab {
+
+/// SAB_SAMPLER_BATCH_COUNT, SAB_SAMPLER_RANDOM_ACCESS, SAB_SAMPLER_BUDGET.
+uint64_t capabilities(Sampler& sampler);
+
+// What a function of the ABI needs; SAB_E_UNSUPPORTED with its name for a sampler that lacks it.
+RandomAccess& need_random_access(Sampler& sampler, const char* function);
+AdjustableBudget& need_budget(Sampler& sampler, const char* function);
+uint64_t need_batch_count(const Sampler& sampler, const char* function);
+
+/// SAB_E_ARGUMENT for a sampler that another function has made.
+void need_kind(const Sampler& sampler, SamplerKind kind, const char* constructor);
+
+/// Position 0 begins the epoch again, which every sampler can do.
+void seek(Sampler& sampler, uint64_t position);
+
+}  // namespace sab

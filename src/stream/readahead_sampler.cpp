@@ -1,0 +1,97 @@
+#include "stream/readahead_sampler.h"
+
+#include <cstring>
+
+namespace sab {
+
+class KeptRecord : public Over {
+public:
+    bool next(Record& record) override {
+        if (!has_record_ && !source_->next(record_)) return false;
+        has_record_ = true;
+        record = record_;
+        return true;
+    }
+    void done() noexcept { has_record_ = false; }
+    void rewind() override {
+        source_->rewind();
+        has_record_ = false;
+    }
+    void save(StateWriter& state) const override {
+        if (has_record_)
+            fail(SAB_E_ARGUMENT,
+                 "stream: a batch of its sampler failed: call sab_next_batch() until it "
+                 "succeeds, or restore an earlier state");
+        source_->save(state);
+    }
+    void restore(StateReader& state) override {
+        has_record_ = false;
+        source_->restore(state);
+    }
+    void describe(Description& description) const override { source_->describe(description); }
+    StreamPtr fresh() const override { return make_over<KeptRecord>(source_->fresh()); }
+
+private:
+    Record record_;
+    bool has_record_ = false;
+};
+
+ReadAheadSampler::ReadAheadSampler(sab_stream* source, const sab_readahead_stream_options& options)
+    : source_(source),
+      numbered_(make_numbered()),
+      batches_(make_readahead(options)),
+      stream_(std::make_unique<sab_stream>()) {
+    auto kept = std::make_unique<KeptRecord>();
+    kept_ = kept.get();
+    stream_->impl = std::move(kept);
+}
+
+ReadAheadSampler::~ReadAheadSampler() = default;
+
+ReadAheadSampler& ReadAheadSampler::of(Sampler& sampler) {
+    if (sampler.kind() != SamplerKind::readahead)
+        fail(SAB_E_UNSUPPORTED, "sab_sampler_stream: this sampler has no stream under it");
+    return static_cast<ReadAheadSampler&>(sampler);
+}
+
+void ReadAheadSampler::own() noexcept {
+    stream_->progress = std::move(source_->progress);
+    numbered_->attach(std::move(source_->impl));
+    batches_->attach(std::move(numbered_));
+    kept_->attach(std::move(batches_));
+    delete source_;
+    source_ = nullptr;
+}
+
+bool ReadAheadSampler::next(PlacedBatch& placed) {
+    const Progress progress = stream_->progress.all();
+    const CurrentProgress current(&progress);
+    Record record;
+    if (!kept_->next(record)) return false;
+    const List& list = list_of(record);
+    Batch& batch = placed.batch;
+    batch.buffer.resize(list.items.size());
+    kept_->done();
+    batch.longest = 0;
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+        std::memcpy(&batch.buffer[i], list.items[i].data, sizeof batch.buffer[i]);
+        batch.longest = std::max(batch.longest, list.items[i].size);
+    }
+    batch.count = list.items.size();
+    batch.total = record.view.size;
+    batch.padded_length = batch.longest;
+    batch.bucket = 0;
+    placed.epoch = epoch_;
+    placed.step = step_++;
+    placed.step_samples = batch.count;
+    placed.step_total = batch.total;
+    return true;
+}
+
+void ReadAheadSampler::set_epoch(uint64_t epoch) {
+    stream_->impl->rewind();
+    epoch_ = epoch;
+    step_ = 0;
+}
+
+}  // namespace sab

@@ -1,0 +1,40 @@
+#pragma once
+/// The batches of a read-ahead stream as a sampler.
+
+#include "sampler/sampler.h"
+#include "stream/stream.h"
+
+namespace sab {
+
+/// Keeps a record until it was used: one whose use failed for lack of memory is not lost.
+class KeptRecord;
+
+/// The batches of a read-ahead stream of numbered records.
+class ReadAheadSampler : public Sampler {
+public:
+    /// `source` is taken by own().
+    ReadAheadSampler(sab_stream* source, const sab_readahead_stream_options& options);
+    ~ReadAheadSampler() override;
+    /// The one that sab_readahead_sampler_new() made; refuses another sampler.
+    static ReadAheadSampler& of(Sampler& sampler);
+
+    SamplerKind kind() const override { return SamplerKind::readahead; }
+    void own() noexcept override;
+    bool next(PlacedBatch& placed) override;
+    void set_epoch(uint64_t epoch) override;
+    uint64_t epoch() const override { return epoch_; }
+    uint64_t step() const override { return step_; }
+    uint64_t skipped() const override { return stream_->impl->skipped(); }
+    sab_stream* stream() const { return stream_.get(); }
+
+private:
+    // Until own():
+    sab_stream* source_;
+    StagePtr numbered_, batches_;
+
+    std::unique_ptr<sab_stream> stream_;
+    KeptRecord* kept_;  ///< the last stage of stream_
+    uint64_t epoch_ = 0, step_ = 0;
+};
+
+}  // namespace sab

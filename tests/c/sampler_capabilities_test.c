@@ -1,0 +1,145 @@
+/* Every kind of sampler says what it supports, and supports no less and no more. */
+#include "helpers.h"
+
+#define SAMPLES 100
+#define COUNTED SAB_SAMPLER_BATCH_COUNT
+#define ANYWHERE (SAB_SAMPLER_BATCH_COUNT | SAB_SAMPLER_RANDOM_ACCESS)
+
+static void expect_capabilities(sab_sampler *sampler, uint64_t expected) {
+    uint64_t capabilities = ~UINT64_C(0), count = 0;
+    EXPECT_OK(sab_sampler_capabilities(sampler, &capabilities));
+    EXPECT(capabilities == expected);
+    const sab_status counted = expected & SAB_SAMPLER_BATCH_COUNT ? SAB_OK : SAB_E_UNSUPPORTED;
+    EXPECT(sab_sampler_batch_count(sampler, &count) == counted);
+
+    const sab_status anywhere = expected & SAB_SAMPLER_RANDOM_ACCESS ? SAB_OK : SAB_E_UNSUPPORTED;
+    sab_batch batch = SAB_BATCH_INIT;
+    unsigned char state[SAB_STATE_SIZE];
+    int64_t indices[SAMPLES];
+    uint64_t offsets[3];
+    size_t moved = 0;
+    EXPECT(sab_sampler_at(sampler, 1, &batch) == anywhere);
+    EXPECT(sab_sampler_seek(sampler, 1) == anywhere);
+    EXPECT(sab_next_batches(sampler, 2, indices, SAMPLES, offsets, &moved) == anywhere);
+    EXPECT(sab_sampler_state_save(sampler, state) == anywhere);
+    EXPECT(sab_sampler_state_restore(sampler, state, sizeof state) == anywhere);
+    EXPECT_OK(sab_sampler_seek(sampler, 0)); /* the beginning of the epoch, which all support */
+
+    const sab_status lowered = expected & SAB_SAMPLER_BUDGET ? SAB_OK : SAB_E_UNSUPPORTED;
+    double budget = 0;
+    EXPECT(sab_sampler_get_budget(sampler, &budget) == lowered);
+    EXPECT(sab_sampler_set_budget(sampler, 150) == lowered);
+    sab_sampler_free(sampler);
+}
+
+static sab_plan *plan_by_boundaries(sab_cost cost, sab_cost_fn fn) {
+    static const double boundaries[] = {0, 20, 50, 100};
+    sab_plan_options options = budget(300);
+    options.buckets = SAB_BUCKETS_BOUNDARIES;
+    options.boundaries = boundaries;
+    options.boundary_count = COUNT(boundaries);
+    options.cost = cost;
+    options.cost_fn = fn;
+    return plan_with(lengths(SAMPLES), SAMPLES, &options);
+}
+
+static int32_t padded(void *ctx, uint64_t count, double length, double *cost) {
+    (void)ctx;
+    *cost = (double)count * length;
+    return 0;
+}
+
+static void SamplersOfPlans_SayWhatTheySupport(void) {
+    sab_plan *plan = plan_by_boundaries(SAB_COST_PADDED, NULL);
+    sab_plan *by_callback = plan_by_boundaries(SAB_COST_CALLBACK, padded);
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_bucket_sampler_new(plan, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE | SAB_SAMPLER_BUDGET);
+    EXPECT_OK(sab_bucket_sampler_new(by_callback, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE);
+    EXPECT_OK(sab_sequential_sampler_new(plan, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE | SAB_SAMPLER_BUDGET);
+    EXPECT_OK(sab_plan_worst_batches(plan, 3, &sampler));
+    expect_capabilities(sampler, ANYWHERE);
+    EXPECT_OK(sab_torch_sampler_new(plan, NULL, &sampler));
+    expect_capabilities(sampler, COUNTED);
+    sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
+    sab_torch_sampler_options options = SAB_TORCH_SAMPLER_OPTIONS_INIT;
+    options.max_total_size = 300;
+    options.sizes = sizes;
+    EXPECT_OK(sab_torch_sampler_new(plan, &options, &sampler));
+    expect_capabilities(sampler, 0);
+    sab_sizes_free(sizes);
+    sab_plan_free(plan);
+    sab_plan_free(by_callback);
+}
+
+static int32_t next_index(void *ctx, uint64_t epoch, uint64_t position, int64_t *index,
+                          double *size) {
+    (void)ctx, (void)epoch;
+    *index = (int64_t)position;
+    *size = 1;
+    return position < SAMPLES ? 0 : SAB_END;
+}
+
+static int32_t gather_alone(void *ctx, const void *mine, size_t size, void *all) {
+    (void)ctx;
+    memcpy(all, mine, size);
+    return 0;
+}
+
+static void SamplersOfSizes_SayWhatTheySupport(void) {
+    sab_sizes *sizes = sizes_of(lengths(SAMPLES), SAMPLES);
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_size_aware_sampler_new(NULL, SAMPLES, sizes, 300, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE);
+    EXPECT_OK(sab_size_aware_stream_sampler_new(next_index, NULL, NULL, 10, &sampler));
+    expect_capabilities(sampler, 0);
+    sab_pack_options pack = SAB_PACK_OPTIONS_INIT;
+    pack.capacity = 128;
+    EXPECT_OK(sab_packed_sampler_new(sizes, &pack, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE);
+    sab_balanced_options balanced = SAB_BALANCED_OPTIONS_INIT;
+    balanced.max_total = 300;
+    EXPECT_OK(sab_balanced_sampler_new(sizes, &balanced, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE);
+    sab_load_balancing_options balancing = SAB_LOAD_BALANCING_OPTIONS_INIT;
+    EXPECT_OK(sab_load_balancing_sampler_new(sizes, &balancing, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE);
+    balancing.max_total = 300;
+    EXPECT_OK(sab_load_balancing_batch_sampler_new(sizes, &balancing, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE);
+    sab_plan_options plan = budget(300);
+    EXPECT_OK(sab_sharded_sampler_new(sizes, &plan, NULL, gather_alone, NULL, &sampler));
+    expect_capabilities(sampler, ANYWHERE);
+    sab_sizes_free(sizes);
+}
+
+static void ReadaheadSampler_SaysWhatItSupports(void) {
+    static const int32_t items[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    sab_stream *stream = NULL;
+    EXPECT_OK(sab_array_stream_new(items, sizeof *items, COUNT(items), NULL, &stream));
+    sab_readahead_stream_options options = SAB_READAHEAD_STREAM_OPTIONS_INIT;
+    options.read_ahead = 4;
+    options.batch_size = 2;
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_readahead_sampler_new(stream, &options, &sampler));
+    expect_capabilities(sampler, 0);
+}
+
+static void Arguments_ThatAreNull_AreRefused(void) {
+    uint64_t capabilities = 0;
+    EXPECT_FAILS(sab_sampler_capabilities(NULL, &capabilities), SAB_E_ARGUMENT, "sampler = NULL");
+    sab_sampler *sampler = NULL;
+    EXPECT_OK(sab_size_aware_stream_sampler_new(next_index, NULL, NULL, 10, &sampler));
+    EXPECT_FAILS(sab_sampler_capabilities(sampler, NULL), SAB_E_ARGUMENT, "capabilities = NULL");
+    sab_sampler_free(sampler);
+}
+
+int main(void) {
+    RUN(SamplersOfPlans_SayWhatTheySupport);
+    RUN(SamplersOfSizes_SayWhatTheySupport);
+    RUN(ReadaheadSampler_SaysWhatItSupports);
+    RUN(Arguments_ThatAreNull_AreRefused);
+    return finish();
+}

@@ -35,6 +35,7 @@ beside() { # beside FUNCTION: runs it in the background; joined() waits for it
   (set -e; "$1") > "build/$1.log" 2>&1 &
   declare -g "$1_process=$!"
 }
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT # what runs beside ends with the script
 joined() { # joined FUNCTION: waits, prints what it printed, fails if it failed
   local process=$1_process status=0
   wait "${!process}" || status=$?

@@ -160,6 +160,10 @@ PATH=$PWD/build/venv/bin:$PATH tests/ffi/run.sh build/prefix
 step "Julia"
 joined fetch_julia
 julia
+if [ "$mode" = everything ]; then
+  step "a build without the optional parts"
+  tests/packages/planner.sh build/planner
+fi
 if [ "$mode" != quick ]; then
   step "readers of the headers"
   build/venv/bin/python tests/abi/readers.py build/prefix build/readers
@@ -189,5 +193,5 @@ printf '\n== all passed (%d min)\n' $((SECONDS / 60))
 printf '%s\n' "${times[@]}"
 left_out=()
 [ "$mode" != quick ] || left_out+=("sanitizers" "programs of other releases" "readers of the headers")
-[ "$mode" = everything ] || left_out+=("lint" "coverage" "documentation" "LibTorch of PyPI" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
+[ "$mode" = everything ] || left_out+=("lint" "a build without the optional parts" "coverage" "documentation" "LibTorch of PyPI" "Rust under valgrind and Miri" "generated Rust declarations" "fuzzers")
 [ ${#left_out[@]} -eq 0 ] || (IFS=';' && echo "left out (CI=true ./test.sh runs everything): ${left_out[*]}" | sed 's/;/, /g')

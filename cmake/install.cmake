@@ -9,12 +9,19 @@ install(TARGETS sab sab_static EXPORT sabTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES include/sab.h include/sab.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
-install(DIRECTORY include/sab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+set(not_installed PATTERN features.h EXCLUDE)
+foreach(room ${left_out})
+  list(APPEND not_installed PATTERN ${room}.h EXCLUDE)
+endforeach()
+install(DIRECTORY include/sab DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" ${not_installed})
+features_of_this_build(include/sab/features.h ${PROJECT_BINARY_DIR}/features.h)
+install(FILES ${PROJECT_BINARY_DIR}/features.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sab COMPONENT dev)
 if(EXISTS ${PROJECT_SOURCE_DIR}/LICENSE)
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
 endif()
 # What other languages read in place of the headers.
-install(FILES include/sab_cdef.h DESTINATION share/libsab COMPONENT dev)
+declarations_of_this_build(include/sab_cdef.h ${PROJECT_BINARY_DIR}/sab_cdef.h)
+install(FILES ${PROJECT_BINARY_DIR}/sab_cdef.h DESTINATION share/libsab COMPONENT dev)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sab)
 install(EXPORT sabTargets NAMESPACE sab:: DESTINATION ${config_dir} COMPONENT dev)

@@ -20,6 +20,8 @@
  *     sab/cache.h     sab_cache: values made once, kept in files or on Redis servers
  *     sab/torch.h     what needs LibTorch, loaded on demand
  *
+ * Some builds have only a part of this: see sab/features.h.
+ *
  * Most programs make sab_sizes, then a sab_plan, then a sab_sampler, and call sab_next_batch().
  *
  * The file comment of each header states its tier. Functions of stable headers do not change.
@@ -65,6 +67,7 @@
 
 /* A header comes after those that it needs. */
 /* clang-format off */
+#include "sab/features.h"
 #include "sab/base.h"
 #include "sab/sizes.h"
 #include "sab/cost.h"
@@ -72,15 +75,29 @@
 #include "sab/sampler.h"
 #include "sab/ranks.h"
 #include "sab/pack.h"
+#if SAB_WITH_MEMORY
 #include "sab/memory.h"
+#endif
 #include "sab/compat.h"
+#if SAB_WITH_FILES
 #include "sab/files.h"
+#endif
 #include "sab/balance.h"
+#if SAB_WITH_STEPS
 #include "sab/steps.h"
+#endif
+#if SAB_WITH_STREAM
 #include "sab/stream.h"
+#endif
+#if SAB_WITH_GROUP
 #include "sab/group.h"
+#endif
+#if SAB_WITH_CACHE
 #include "sab/cache.h"
+#endif
+#if SAB_WITH_TORCH
 #include "sab/torch.h"
+#endif
 /* clang-format on */
 
 #endif

@@ -103,10 +103,14 @@ using PlanOptions = Options<sab_plan_options, sab_plan_options_init>;
 using SamplerOptions = Options<sab_sampler_options, sab_sampler_options_init>;
 using PackOptions = Options<sab_pack_options, sab_pack_options_init>;
 using BalancedOptions = Options<sab_balanced_options, sab_balanced_options_init>;
+#if SAB_WITH_MEMORY
 using ModelOptions = Options<sab_memory_model_options, sab_memory_model_options_init>;
 using ProbeOptions = Options<sab_probe_options, sab_probe_options_init>;
 using GuardOptions = Options<sab_memory_guard_options, sab_memory_guard_options_init>;
+#endif
+#if SAB_WITH_CACHE
 using CacheOptions = Options<sab_cache_options, sab_cache_options_init>;
+#endif
 
 /// The size of sample `index`.
 using SizeFunction = std::function<double(int64_t index)>;
@@ -202,8 +206,10 @@ public:
     static Sizes borrowed(const T *data, size_t count) {
         return from_memory(data, count, 0);
     }
+#if SAB_WITH_FILES
     /// Maps a NumPy file.
     static Sizes open_npy(const char *path) { return Sizes(created(sab_sizes_npy_new, path)); }
+#endif
     /// Number of samples.
     size_t size() const noexcept { return sab_sizes_count(get()); }
     /// The size of a sample.
@@ -411,6 +417,7 @@ public:
     }
 };
 
+#if SAB_WITH_MEMORY
 /// Predicts the peak memory of a batch; immutable, shareable between threads.
 class MemoryModel : public Handle<sab_memory_model, sab_memory_model_free> {
 public:
@@ -475,7 +482,9 @@ public:
         return filled<sab_memory_guard_info>(sab_memory_guard_get_info);
     }
 };
+#endif
 
+#if SAB_WITH_CACHE
 /// A value of a Cache.
 class CacheValue : public Handle<sab_cache_value, sab_cache_value_free> {
 public:
@@ -533,7 +542,9 @@ public:
     uint64_t key_count() const { return value<uint64_t>(sab_cache_num_keys); }
     sab_cache_stats stats() const { return filled<sab_cache_stats>(sab_cache_get_stats); }
 };
+#endif
 
+#if SAB_WITH_STREAM
 /// Records, one after the other, for one thread at a time; see sab_stream.
 class Stream : public Handle<sab_stream, sab_stream_free> {
 public:
@@ -560,6 +571,7 @@ public:
         check(sab_stream_state_restore(get(), state.data(), state.size()));
     }
 };
+#endif
 
 }  // namespace cpp
 }  // namespace sab

@@ -30,6 +30,7 @@ SAB_FIRST_RELEASED(sab_sampler_options, worst_first)
 SAB_FIRST_RELEASED(sab_report, target_met)
 SAB_FIRST_RELEASED(sab_pack_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_pack_info, fill)
+#if SAB_WITH_MEMORY
 SAB_FIRST_RELEASED(sab_probe_options, total_bytes)
 SAB_FIRST_RELEASED(sab_memory_stats, total)
 SAB_FIRST_RELEASED(sab_probe_callbacks, release)
@@ -43,12 +44,16 @@ SAB_FIRST_RELEASED(sab_max_batch, budget)
 SAB_FIRST_RELEASED(sab_verification, total)
 SAB_FIRST_RELEASED(sab_memory_guard_options, reduce_ctx)
 SAB_FIRST_RELEASED(sab_memory_guard_info, creep)
+#endif
 SAB_FIRST_RELEASED(sab_torch_sampler_options, release)
 SAB_FIRST_RELEASED(sab_load_balancing_options, release)
 SAB_FIRST_RELEASED(sab_partition_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_balanced_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_balance_report, least_time)
+#if SAB_WITH_STEPS
 SAB_FIRST_RELEASED(sab_chunked_step_options, chunk_size)
+#endif
+#if SAB_WITH_STREAM
 SAB_FIRST_RELEASED(sab_object_functions, load)
 SAB_FIRST_RELEASED(sab_list_stream_options, world_size)
 SAB_FIRST_RELEASED(sab_source_functions, objects)
@@ -56,16 +61,23 @@ SAB_FIRST_RELEASED(sab_files_stream_options, on_error)
 SAB_FIRST_RELEASED(sab_map_stream_options, objects)
 SAB_FIRST_RELEASED(sab_readahead_stream_options, release)
 SAB_FIRST_RELEASED(sab_pack_stream_options, seed)
+#endif
+#if SAB_WITH_GROUP
 SAB_FIRST_RELEASED(sab_thresholds_options, progress_ctx)
 SAB_FIRST_RELEASED(sab_thresholds_info, narrow)
 SAB_FIRST_RELEASED(sab_groups, intervals)
 SAB_FIRST_RELEASED(sab_ragged, data)
 SAB_FIRST_RELEASED(sab_pad_options, threads)
+#endif
+#if SAB_WITH_CACHE
 SAB_FIRST_RELEASED(sab_cache_options, file_mode)
 SAB_FIRST_RELEASED(sab_cache_stats, buffered)
+#endif
+#if SAB_WITH_TORCH
 SAB_FIRST_RELEASED(sab_torch_info, cuda_devices)
 SAB_FIRST_RELEASED(sab_torch_leaf, value_tensor)
 SAB_FIRST_RELEASED(sab_torch_collection_info, leaves)
+#endif
 // NOLINTEND(bugprone-sizeof-expression)
 
 #undef SAB_FIRST_RELEASED

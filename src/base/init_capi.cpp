@@ -23,6 +23,7 @@ void sab_pack_options_init(sab_pack_options *options, size_t struct_size) noexce
     static constexpr sab_pack_options defaults = SAB_PACK_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#if SAB_WITH_MEMORY
 
 void sab_probe_options_init(sab_probe_options *options, size_t struct_size) noexcept {
     static constexpr sab_probe_options defaults = SAB_PROBE_OPTIONS_INIT;
@@ -58,6 +59,7 @@ void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t str
     static constexpr sab_memory_guard_options defaults = SAB_MEMORY_GUARD_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
 
 void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size) noexcept {
     static constexpr sab_torch_sampler_options defaults = SAB_TORCH_SAMPLER_OPTIONS_INIT;
@@ -78,11 +80,14 @@ void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size
     static constexpr sab_balanced_options defaults = SAB_BALANCED_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#if SAB_WITH_STEPS
 
 void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size) noexcept {
     static constexpr sab_chunked_step_options defaults = SAB_CHUNKED_STEP_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
+#if SAB_WITH_STREAM
 
 void sab_object_functions_init(sab_object_functions *functions, size_t struct_size) noexcept {
     static constexpr sab_object_functions defaults = SAB_OBJECT_FUNCTIONS_INIT;
@@ -118,6 +123,8 @@ void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struc
     static constexpr sab_pack_stream_options defaults = SAB_PACK_STREAM_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
+#if SAB_WITH_GROUP
 
 void sab_thresholds_options_init(sab_thresholds_options *options, size_t struct_size) noexcept {
     static constexpr sab_thresholds_options defaults = SAB_THRESHOLDS_OPTIONS_INIT;
@@ -128,10 +135,13 @@ void sab_pad_options_init(sab_pad_options *options, size_t struct_size) noexcept
     static constexpr sab_pad_options defaults = SAB_PAD_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
+#if SAB_WITH_CACHE
 
 void sab_cache_options_init(sab_cache_options *options, size_t struct_size) noexcept {
     static constexpr sab_cache_options defaults = SAB_CACHE_OPTIONS_INIT;
     sab::init_options(options, struct_size, defaults);
 }
+#endif
 
 }  // extern "C"

@@ -160,9 +160,12 @@ def check_nothing_runs_when_loaded(library):
 
 def check_headers_alone(_):
     flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", f"-I{REPO / 'include'}"]
-    for header in HEADERS:
-        run("cc", "-std=c11", "-x", "c", *flags, str(header))
-        run("c++", "-std=c++17", "-x", "c++", *flags, str(header))
+    with tempfile.NamedTemporaryFile("w", suffix=".h") as source:
+        source.write("extern int declaration;\n")  # ISO C has no file without one
+        source.flush()
+        for header in HEADERS:
+            run("cc", "-std=c11", "-x", "c", *flags, "-include", str(header), source.name)
+            run("c++", "-std=c++17", "-x", "c++", *flags, "-include", str(header), source.name)
 
 
 def check_documentation(_):

@@ -409,21 +409,6 @@ static void what_no_rank_gave_is_refused(void) {
     sab_plan_free(whole);
 }
 
-static void stores_need_libtorch(void) {
-    sab_torch_store *store = NULL;
-    EXPECT_FAILS(sab_torch_store_new(NULL, 1, 0, 1, 1, &store), SAB_E_ARGUMENT, "host");
-    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 1, 1, 1, &store), SAB_E_ARGUMENT, "rank = 1");
-    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 0, 1, &store), SAB_E_ARGUMENT,
-                 "world_size = 0");
-    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 1, 0, &store), SAB_E_ARGUMENT,
-                 "timeout = 0");
-    EXPECT_FAILS(sab_torch_store_new("localhost", 1, 0, 1, 1, &store), SAB_E_UNSUPPORTED,
-                 "sab_torch_open");
-    EXPECT_FAILS(sab_torch_store_all_gather(NULL, NULL, 0, NULL), SAB_E_ARGUMENT, "store");
-    sab_torch_store_free(NULL);
-    EXPECT(strcmp(sab_status_name(SAB_E_TIMEOUT), "SAB_E_TIMEOUT") == 0);
-}
-
 int main(void) {
     RUN(the_environment);
     RUN(meshes);
@@ -432,6 +417,5 @@ int main(void) {
     RUN(a_state_belongs_to_its_shards);
     RUN(ranks_that_disagree);
     RUN(what_no_rank_gave_is_refused);
-    RUN(stores_need_libtorch);
     return finish();
 }

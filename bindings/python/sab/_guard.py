@@ -25,7 +25,7 @@ from sab._probe import DeviceLike, Probe
 from sab._samplers import RandomAccessSampler
 from sab._work import Reduce, Work, reduce_function
 
-log = logging.getLogger("sab")
+log: logging.Logger = logging.getLogger("sab")
 
 
 class MemoryGuardInfo(NamedTuple):

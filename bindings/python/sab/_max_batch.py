@@ -18,7 +18,7 @@ from sab._native import CData, DeviceMemoryError, Progress, check, ffi, lib, new
 from sab._probe import DeviceLike, probe_of
 from sab._work import Reduce, Work, forget, reduce_function
 
-log = logging.getLogger("sab")
+log: logging.Logger = logging.getLogger("sab")
 
 Search = Literal["predict", "difference", "binary", "halve"]
 _SEARCHES = {

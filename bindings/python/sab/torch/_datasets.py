@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch.utils.data
+from torch.utils.data import IterableDataset
 
 from sab._streams import Stream
 
@@ -15,7 +16,7 @@ __all__ = ["StreamDataset"]
 _torch: Any = torch.utils.data
 
 
-class StreamDataset(_torch.IterableDataset):  # type: ignore[misc]
+class StreamDataset(IterableDataset[Any]):
     """A stream as an ``IterableDataset``: ``DataLoader(sab.torch.StreamDataset(stream),
     batch_size=None)`` for a stream of batches.
 

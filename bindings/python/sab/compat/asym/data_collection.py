@@ -129,7 +129,7 @@ class DataCollection:
         self.data_groups: list[TensorData] | None = None
         self.length_info: Lengths | None = None
         self.data_partition: Partition | None = None
-        self.is_grouped = data_list is None
+        self.is_grouped: bool = data_list is None
         if data_list is not None:
             if data_groups is not None or length_info is not None or data_partition is not None:
                 raise ValueError(

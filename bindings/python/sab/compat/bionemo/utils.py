@@ -15,7 +15,7 @@ import torch
 
 import sab
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 
 __all__: Sequence[str] = ("Buckets", "collect_cuda_peak_alloc", "create_buckets")
 

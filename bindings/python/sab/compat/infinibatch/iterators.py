@@ -41,7 +41,7 @@ __all__: list[str] = [
     "create_source_iterator",
 ]
 
-log = logging.getLogger("sab")
+log: logging.Logger = logging.getLogger("sab")
 
 
 class CheckpointableIterator(Iterator[Any]):

@@ -98,7 +98,7 @@ class LoadBalancingDistributedSampler(_TorchSampler):
         self.shuffle: bool = shuffle
         self.seed: int = seed
         self.drop_last: bool = drop_last
-        self.epoch = 0
+        self.epoch: int = 0
         count = len(dataset)
         self.num_samples: int = (
             count // num_replicas if drop_last else math.ceil(count / num_replicas)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import keyword
 import os
 import pathlib
 import re
@@ -803,6 +804,98 @@ def replace_region(page: str, text: str) -> str:
     return f"{before}{begin}\n{text}\n{end}{after}"
 
 
+# ---- Python ----
+
+
+PYTHON_HEAD = '''# Generated from the public headers by tools/abi.py: do not edit.
+from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union
+
+_Callback = TypeVar("_Callback", bound=Callable[..., Any])
+_Pointer = Union["CData", bytes, Sequence[int]]
+
+class CData:
+    """A value of C: a number, a struct, an array or a pointer. Fields and elements have C types."""
+
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __getitem__(self, index: int) -> Any: ...
+    def __setitem__(self, index: Union[int, slice], value: Any) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __int__(self) -> int: ...
+    def __bool__(self) -> bool: ...
+
+class _FFI:
+    NULL: CData
+    def new(self, cdecl: str, init: Any = ...) -> CData: ...
+    def cast(self, cdecl: str, value: Any) -> CData: ...
+    def gc(self, cdata: CData, destructor: Callable[[CData], object]) -> CData: ...
+    def sizeof(self, cdecl: Union[str, CData]) -> int: ...
+    def string(self, cdata: CData) -> bytes: ...
+    def buffer(self, cdata: CData, size: int = ...) -> memoryview: ...
+    def from_buffer(self, python_buffer: Any) -> CData: ...
+    def memmove(self, dest: Any, src: Any, n: int) -> None: ...
+    def new_handle(self, value: object) -> CData: ...
+    def from_handle(self, handle: CData) -> Any: ...
+    def def_extern(
+        self,
+        *,
+        error: object = ...,
+        onerror: Optional[Callable[[Any, BaseException, Any], Any]] = ...,
+    ) -> Callable[[_Callback], _Callback]: ...
+
+class _Lib:
+'''
+PYTHON_TAIL = """
+ffi: _FFI
+lib: _Lib
+"""
+
+
+def python_type(declaration: str) -> str:
+    if "*" in declaration or re.search(r"\w+_fn\b", declaration):
+        return "_Pointer"
+    return "float" if re.match(r"(const )?double\b", declaration.strip()) else "int"
+
+
+def python_parameters(text: str) -> list[str]:
+    """The parameters of a declaration, whose callbacks are parameters in parentheses themselves."""
+    text = re.sub(r"\(\*(\w+)\)\([^()]*\)", r"*\1", text)
+    made = []
+    for each in text.split(","):
+        name = each.split()[-1].lstrip("*")
+        if each.strip() != "void":
+            made.append(
+                f"{name}_: {python_type(each)}"
+                if keyword.iskeyword(name)
+                else f"{name}: {python_type(each)}"
+            )
+    return made
+
+
+def python_stub(declarations: str, extension: str) -> str:
+    """The types of the Python extension: functions, constants and callbacks that run Python.
+
+    `extension` is the source of build_extension.py, which declares the last.
+    """
+    text = declarations + extension
+    text = re.sub(r"typedef struct \w+ \{.*?^\}[^;]*;", "", text, flags=re.S | re.M)
+    lines = [f"    {name}: int" for name in re.findall(r"^ (SAB_\w+) = ", text, flags=re.M)]
+    lines += [
+        f"    {name}: CData"
+        for name in re.findall(r'^extern "Python" \w+ (\w+)\(', text, flags=re.M)
+    ]
+    text = re.sub(r"^(typedef|extern).*$", "", text, flags=re.M)
+    for result, stars, name, given in re.findall(
+        r"^((?:const )?\w+) (\**)(sab_\w+)\((.*?)\);$", text, flags=re.S | re.M
+    ):
+        made = "CData" if stars else "None" if result == "void" else python_type(result)
+        own = python_parameters(given)
+        all_of_them = ", ".join(["self", *own, "/"] if own else ["self"])
+        lines.append(f"    def {name}({all_of_them}) -> {made}: ...")
+    return PYTHON_HEAD + "\n".join(lines) + "\n" + PYTHON_TAIL
+
+
 # ---- The tool ----
 
 
@@ -820,6 +913,7 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
     library = Library(read_headers(include), (major, minor))
     reference = "docs/reference/c.md"
     bindings = root / BINDINGS
+    extension = root / "bindings/python/build_extension.py"
     return {
         "src/libsab.map": version_script(library),
         f"debian/libsab{major}.symbols": debian_symbols(library),
@@ -827,6 +921,9 @@ def outputs(root: pathlib.Path) -> dict[str, str | None]:
         "src/base/init_capi.cpp": init_functions(library),
         "src/base/first_size.h": first_sizes(library),
         "bindings/julia/src/raw.jl": julia(library),
+        "bindings/python/sab/_sab.pyi": python_stub(
+            declarations_file(library), extension.read_text() if extension.exists() else ""
+        ),
         reference: replace_region((root / reference).read_text(), reference_list(library)),
         **{f"docs/reference/c/{h.room}.md": reference_page(h) for h in library.headers},
         BINDINGS: rust(library, include, bindings.read_text() if bindings.exists() else ""),

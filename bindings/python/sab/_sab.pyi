@@ -1,4 +1,4 @@
-# Generated from the C declarations by generate_stub.py: do not edit.
+# Generated from the public headers by tools/abi.py: do not edit.
 from typing import Any, Callable, Iterator, Optional, Sequence, TypeVar, Union
 
 _Callback = TypeVar("_Callback", bound=Callable[..., Any])

@@ -11,8 +11,14 @@
 
 namespace sab {
 
-void measurement_points(const sab_measurement_options& options, const MemoryModel* model,
-                        std::span<uint64_t> counts, std::span<double> lengths) {
+namespace {
+
+struct Point {
+    uint64_t count;
+    double length;
+};
+
+void check_options(const sab_measurement_options& options, const MemoryModel* model) {
     const auto is_length = [](double length) { return length > 0 && std::isfinite(length); };
     check(is_length(options.shortest), "options.shortest", options.shortest,
           "must be finite and above 0");
@@ -23,31 +29,19 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
           "must be 1 or 2");
     check(options.max_padded_total >= 0 && std::isfinite(options.max_padded_total),
           "options.max_padded_total", options.max_padded_total, "must be finite and at least 0");
-    const std::size_t points = counts.size();
     check(options.max_count <= uint64_t{1} << 53, "options.max_count", options.max_count,
           "must be at most 2^53");
     check(options.longest <= 1e60, "options.longest", options.longest, "must be at most 1e60");
-    const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, 2);
-    check(points > terms.size() && points <= 1000, "points", points, "must be from ",
-          terms.size() + 1, " to 1000 for degree ", options.degree);
-    const double most =
-        options.max_padded_total > 0 ? options.max_padded_total : 4 * options.longest;
     if (model != nullptr) {
         check(model->info().feature_count == 2, "options.model", model->info().feature_count,
               "must be of two features, count and length");
         check(options.budget > 0 && std::isfinite(options.budget), "options.budget", options.budget,
               "must be finite and above 0 with a model");
     }
-    const auto is_too_large = [&](double count, double length) {
-        return model == nullptr
-                   ? count * length > most
-                   : model->upper(model->predict(std::array{count, length})) > 0.9 * options.budget;
-    };
-    const auto is_too_small = [&](double count, double length) {
-        return model != nullptr &&
-               model->upper(model->predict(std::array{count, length})) < options.budget / 3;
-    };
+}
 
+/// Lengths to choose from: evenly spaced ones, and ones with an even ratio.
+std::vector<double> grid_of(const sab_measurement_options& options, std::size_t points) {
     const bool whole = options.shortest == std::floor(options.shortest) &&
                        options.longest == std::floor(options.longest);
     std::vector<double> grid;
@@ -61,30 +55,50 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
                 std::clamp(whole ? std::round(length) : length, options.shortest, options.longest));
     std::ranges::sort(grid);
     grid.erase(std::unique(grid.begin(), grid.end()), grid.end());
-    struct Point {
-        uint64_t count;
-        double length;
+    return grid;
+}
+
+/// Batches that are neither too large nor, by a model, too small to tell much.
+std::vector<Point> candidates_of(const sab_measurement_options& options, const MemoryModel* model,
+                                 std::size_t points) {
+    const double most =
+        options.max_padded_total > 0 ? options.max_padded_total : 4 * options.longest;
+    const auto predicted = [&](double count, double length) {
+        return model->upper(model->predict(std::array{count, length}));
+    };
+    const auto is_too_large = [&](double count, double length) {
+        return model == nullptr ? count * length > most
+                                : predicted(count, length) > 0.9 * options.budget;
+    };
+    const auto is_too_small = [&](double count, double length) {
+        return model != nullptr && predicted(count, length) < options.budget / 3;
     };
     std::vector<Point> candidates;
-    for (const double length : grid)
+    for (const double length : grid_of(options, points))
         for (uint64_t count = 1;
              count <= options.max_count && !is_too_large(static_cast<double>(count), length);
              count += std::max<uint64_t>(1, count / 8))
             if (!is_too_small(static_cast<double>(count), length))
                 candidates.push_back({count, length});
     if (candidates.size() < points && model != nullptr) {
-        const double least = model->upper(model->predict(std::array{1.0, options.shortest}));
+        const double least = predicted(1, options.shortest);
         check(least <= 0.9 * options.budget, "options.budget", options.budget,
               "one sample of length ", options.shortest, " takes ", least, " bytes by the model");
-        const double largest = model->upper(
-            model->predict(std::array{static_cast<double>(options.max_count), options.longest}));
+        const double largest = predicted(static_cast<double>(options.max_count), options.longest);
         check(largest >= options.budget / 3, "options.budget", options.budget,
               "no batch takes a third of it: ", options.max_count, " samples of length ",
               options.longest, " take ", largest, " bytes by the model");
     }
     check(candidates.size() >= points, "points", points, "the range has only ", candidates.size(),
           " different points: widen it (of one length alone sab_find_max_batch() says all)");
+    return candidates;
+}
 
+/// The candidates that tell most of the terms, by a greedy D-optimal design: each point taken is
+/// the one that multiplies the determinant of the information most.
+std::vector<std::size_t> most_telling(const std::vector<Point>& candidates,
+                                      const std::vector<std::vector<uint32_t>>& terms,
+                                      std::size_t points) {
     const auto size = static_cast<Eigen::Index>(terms.size());
     Eigen::MatrixXd rows(static_cast<Eigen::Index>(candidates.size()), size);
     for (std::size_t i = 0; i < candidates.size(); ++i)
@@ -94,8 +108,6 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
                 terms[static_cast<std::size_t>(j)]);
     for (Eigen::Index j = 0; j < size; ++j) rows.col(j) /= rows.col(j).cwiseAbs().maxCoeff();
 
-    // Each time the point of which the measurements so far say least: it multiplies the determinant
-    // of the information most.
     Eigen::MatrixXd information = 1e-6 * Eigen::MatrixXd::Identity(size, size);
     std::vector<std::size_t> chosen;
     std::vector<bool> taken(candidates.size());
@@ -114,10 +126,24 @@ void measurement_points(const sab_measurement_options& options, const MemoryMode
         const auto row = rows.row(static_cast<Eigen::Index>(best));
         information += row.transpose() * row;
     }
+    return chosen;
+}
+
+}  // namespace
+
+void measurement_points(const sab_measurement_options& options, const MemoryModel* model,
+                        std::span<uint64_t> counts, std::span<double> lengths) {
+    check_options(options, model);
+    const auto terms = model_terms(SAB_MODEL_BATCH, options.degree, 2);
+    const std::size_t points = counts.size();
+    check(points > terms.size() && points <= 1000, "points", points, "must be from ",
+          terms.size() + 1, " to 1000 for degree ", options.degree);
+    const std::vector<Point> candidates = candidates_of(options, model, points);
+    std::vector<std::size_t> chosen = most_telling(candidates, terms, points);
     std::ranges::sort(chosen, {}, [&](std::size_t i) {
         return static_cast<double>(candidates[i].count) * candidates[i].length;
     });
-    for (std::size_t i = 0; i < points; ++i) {
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
         counts[i] = candidates[chosen[i]].count;
         lengths[i] = candidates[chosen[i]].length;
     }

@@ -10,6 +10,8 @@
 namespace sab {
 namespace {
 
+constexpr uint32_t no_batch = 0xFFFFFFFFu;
+
 /// Pearson correlation of successive numbers.
 class LagCorrelation {
 public:
@@ -93,9 +95,95 @@ Cost cost_of(const Plan& plan) {
                 nullptr, nullptr);
 }
 
+/// What the batches of all ranks in one epoch sum up to.
+class Sums {
+public:
+    /// `next_batch`: the batch of the next epoch that each sample is in.
+    Sums(const Plan& plan, const std::vector<uint32_t>& next_batch, uint64_t world_size)
+        : plan_(plan),
+          next_batch_(next_batch),
+          world_size_(world_size),
+          sizes_(moments_of(plan)),
+          cost_(cost_of(plan)),
+          is_seen_(plan.facts().samples) {}
+
+    /// The batches of a step follow each other, by rank.
+    void add(uint64_t rank, const Batch& batch) {
+        double cost = 0;
+        if (batch.count > 0) {
+            add_samples(batch);
+            if (rank == 0) lengths_.add(batch.longest);
+            cost = cost_(batch.count, plan_.priced(batch.padded_length));
+        }
+        step_cost_ += cost;
+        step_most_ = std::max(step_most_, cost);
+        if (rank + 1 == world_size_) {
+            imbalance_ +=
+                step_cost_ > 0 ? step_most_ * static_cast<double>(world_size_) / step_cost_ : 1;
+            step_cost_ = step_most_ = 0;
+        }
+    }
+
+    void write_to(sab_report& report) const {
+        report.batches = batches_;
+        report.total = total_;
+        report.padded_total = padded_total_;
+        report.repeated = repeated_;
+        report.shapes = shapes_.size();
+        report.padding = padded_total_ > 0 ? 1 - total_ / padded_total_ : 0;
+        report.rank_imbalance =
+            report.steps > 0 ? imbalance_ / static_cast<double>(report.steps) : 1;
+        report.meet_again = pairs_ > 0 ? met_again_ / pairs_ : 0;
+        report.partners = seen_ > 0 ? partners_ / seen_ : 0;
+        report.length_correlation = lengths_.value();
+        report.variance_ratio = batches_ > 1 && sizes_.variance > 0
+                                    ? between_ / static_cast<double>(batches_ - 1) / sizes_.variance
+                                    : 1;
+        report.dropped =
+            report.samples - report.skipped - (static_cast<uint64_t>(seen_) - repeated_);
+    }
+
+private:
+    void add_samples(const Batch& batch) {
+        const auto count = static_cast<double>(batch.count);
+        ++batches_;
+        seen_ += count;
+        total_ += batch.total;
+        padded_total_ += count * batch.padded_length;
+        shapes_.emplace(batch.count, batch.padded_length);
+        const double deviation = batch.total / count - sizes_.mean;
+        between_ += count * deviation * deviation;
+        const Bucket& bucket = plan_.buckets()[static_cast<std::size_t>(batch.bucket)];
+        if (bucket.batch_size > 1) partners_ += count * static_cast<double>(bucket.samples() - 1);
+
+        mates_.clear();
+        for (uint64_t i = 0; i < batch.count; ++i) {
+            const auto index = static_cast<std::size_t>(batch.buffer[i]);
+            repeated_ += is_seen_[index];
+            is_seen_[index] = true;
+            if (next_batch_[index] != no_batch) mates_.push_back(next_batch_[index]);
+        }
+        pairs_ += count * (count - 1) / 2;
+        met_again_ += equal_pairs(mates_);
+    }
+
+    const Plan& plan_;
+    const std::vector<uint32_t>& next_batch_;
+    uint64_t world_size_;
+    Moments sizes_;
+    Cost cost_;
+    std::vector<bool> is_seen_;
+    std::set<std::pair<uint64_t, double>> shapes_;
+    std::vector<uint32_t> mates_;
+    LagCorrelation lengths_;
+    uint64_t batches_ = 0, repeated_ = 0;
+    double total_ = 0, padded_total_ = 0, between_ = 0, imbalance_ = 0, step_cost_ = 0,
+           step_most_ = 0, pairs_ = 0, met_again_ = 0, partners_ = 0, seen_ = 0;
+};
+
 }  // namespace
 
-sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options options,
+sab_report make_report(const std::shared_ptr<const Plan>& plan, sab_sampler_options options,
                        const Progress& progress) {
     options.rank = 0;
     options.step_totals = 0;
@@ -108,82 +196,26 @@ sab_report make_report(std::shared_ptr<const Plan> plan, sab_sampler_options opt
             if (step % 256 == 0) progress.report(done + step, 2 * steps);
             for (uint64_t rank = 0; rank < options.world_size; ++rank) {
                 cursor.fill(step, rank, placed);
-                visit(step, rank, placed.batch);
+                visit(rank, placed.batch);
             }
         }
     };
 
-    // Which batch of the next epoch each sample is in.
-    constexpr uint32_t none = 0xFFFFFFFFu;
-    std::vector<uint32_t> next_batch(facts.samples, none);
+    std::vector<uint32_t> next_batch(facts.samples, no_batch);
     uint32_t name = 0;
     cursor.set_epoch(options.epoch + 1);
-    each_batch(0, [&](uint64_t, uint64_t, const Batch& batch) {
+    each_batch(0, [&](uint64_t, const Batch& batch) {
         for (uint64_t i = 0; i < batch.count; ++i)
             next_batch[static_cast<std::size_t>(batch.buffer[i])] = name;
         ++name;
     });
 
+    Sums sums(*plan, next_batch, options.world_size);
+    cursor.set_epoch(options.epoch);
+    each_batch(steps, [&](uint64_t rank, const Batch& batch) { sums.add(rank, batch); });
     sab_report report = report_of(facts);
     report.steps = steps;
-    const Moments sizes = moments_of(*plan);
-    const Cost cost = cost_of(*plan);
-    std::set<std::pair<uint64_t, double>> shapes;
-    std::vector<uint32_t> mates;
-    LagCorrelation lengths;
-    std::vector<bool> is_seen(facts.samples);
-    double between = 0, imbalance = 0, step_cost = 0, step_most = 0, pairs = 0, met_again = 0,
-           partners = 0, seen = 0;
-    cursor.set_epoch(options.epoch);
-    each_batch(steps, [&](uint64_t, uint64_t rank, const Batch& batch) {
-        const auto count = static_cast<double>(batch.count);
-        if (batch.count > 0) {
-            ++report.batches;
-            seen += count;
-            report.total += batch.total;
-            report.padded_total += count * batch.padded_length;
-            shapes.emplace(batch.count, batch.padded_length);
-            for (uint64_t i = 0; i < batch.count; ++i) {
-                auto sample = is_seen[static_cast<std::size_t>(batch.buffer[i])];
-                report.repeated += sample;
-                sample = true;
-            }
-            if (rank == 0) lengths.add(batch.longest);
-            const double deviation = batch.total / count - sizes.mean;
-            between += count * deviation * deviation;
-            const Bucket& bucket = plan->buckets()[static_cast<std::size_t>(batch.bucket)];
-            if (bucket.batch_size > 1)
-                partners += count * static_cast<double>(bucket.samples() - 1);
-
-            mates.clear();
-            for (uint64_t i = 0; i < batch.count; ++i)
-                if (const uint32_t next = next_batch[static_cast<std::size_t>(batch.buffer[i])];
-                    next != none)
-                    mates.push_back(next);
-            pairs += count * (count - 1) / 2;
-            met_again += equal_pairs(mates);
-        }
-        const double this_cost =
-            batch.count > 0 ? cost(batch.count, plan->priced(batch.padded_length)) : 0;
-        step_cost += this_cost;
-        step_most = std::max(step_most, this_cost);
-        if (rank + 1 == options.world_size) {
-            imbalance +=
-                step_cost > 0 ? step_most * static_cast<double>(options.world_size) / step_cost : 1;
-            step_cost = step_most = 0;
-        }
-    });
-    report.shapes = shapes.size();
-    report.padding = report.padded_total > 0 ? 1 - report.total / report.padded_total : 0;
-    report.rank_imbalance = steps > 0 ? imbalance / static_cast<double>(steps) : 1;
-    report.meet_again = pairs > 0 ? met_again / pairs : 0;
-    report.partners = seen > 0 ? partners / seen : 0;
-    report.length_correlation = lengths.value();
-    report.variance_ratio = report.batches > 1 && sizes.variance > 0
-                                ? between / static_cast<double>(report.batches - 1) / sizes.variance
-                                : 1;
-    report.dropped =
-        facts.samples - facts.skipped - (static_cast<uint64_t>(seen) - report.repeated);
+    sums.write_to(report);
     return report;
 }
 

@@ -551,6 +551,28 @@ static void move_slot(const server *nodes, unsigned slot, int from, int to) {
            says(nodes[3 - from - to].port, lines, "+OK"));
 }
 
+/* 300 keys that are their own values spread over the three masters without a redirection. */
+static void values_spread_over(server *nodes, sab_cache *cache, const sab_cache_item *items,
+                               sab_cache_value **values) {
+    EXPECT_OK(sab_cache_put_many(cache, items, 300));
+    EXPECT_OK(sab_cache_get_many(cache, items, 300, values));
+    for (int i = 0; i < 300; ++i) {
+        size_t size = 0;
+        EXPECT(values[i] != NULL &&
+               memcmp(sab_cache_value_data(values[i], &size), items[i].key, items[i].key_size) ==
+                   0 &&
+               size == items[i].key_size);
+        sab_cache_value_free(values[i]);
+    }
+    EXPECT(keys_of(cache) == 300 && stats_of(cache).failures == 0);
+    for (int i = 0; i < 3; ++i)
+        EXPECT(!says(nodes[i].port, "DBSIZE", ":0") &&
+               !says(nodes[i].port, "INFO errorstats", "errorstat_MOVED"));
+    EXPECT_OK(sab_cache_clear(cache));
+    EXPECT(keys_of(cache) == 0);
+    for (int i = 0; i < 3; ++i) EXPECT(says(nodes[i].port, "DBSIZE", ":0"));
+}
+
 static void a_cluster_deals_out_slots(void) {
     server nodes[4];
     start_cluster(nodes);
@@ -565,23 +587,8 @@ static void a_cluster_deals_out_slots(void) {
         snprintf(keys[i], sizeof keys[i], "%d", i);
         items[i] = (sab_cache_item){keys[i], strlen(keys[i]), keys[i], strlen(keys[i])};
     }
-    EXPECT_OK(sab_cache_put_many(cache, items, 300));
     sab_cache_value *values[300];
-    EXPECT_OK(sab_cache_get_many(cache, items, 300, values));
-    for (int i = 0; i < 300; ++i) {
-        size_t size = 0;
-        EXPECT(values[i] != NULL &&
-               memcmp(sab_cache_value_data(values[i], &size), keys[i], strlen(keys[i])) == 0 &&
-               size == strlen(keys[i]));
-        sab_cache_value_free(values[i]);
-    }
-    EXPECT(keys_of(cache) == 300 && stats_of(cache).failures == 0);
-    for (int i = 0; i < 3; ++i)
-        EXPECT(!says(nodes[i].port, "DBSIZE", ":0") &&
-               !says(nodes[i].port, "INFO errorstats", "errorstat_MOVED"));
-    EXPECT_OK(sab_cache_clear(cache));
-    EXPECT(keys_of(cache) == 0);
-    for (int i = 0; i < 3; ++i) EXPECT(says(nodes[i].port, "DBSIZE", ":0"));
+    values_spread_over(nodes, cache, items, values);
 
     /* Keys with one hash tag are at one node, also while their slot goes to others. */
     const char *tagged[] = {"{tag}0", "{tag}{other}", "x{tag}y", "{}{tag}", "{tag", "tag}"};

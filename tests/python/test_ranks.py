@@ -195,7 +195,7 @@ def test_ranks_that_differ_are_named():
     for timeout in (float("nan"), 0, -1):
         with pytest.raises(ValueError, match="timeout"):
             sab.check_ranks(balanced(), timeout=timeout)
-    with pytest.raises(TypeError, match="^gather: rank and world_size must be given"):
+    with pytest.raises(TypeError, match=r"^gather: rank and world_size must be given"):
         sab.check_ranks(balanced(), gather=lambda mine: [mine])
     with pytest.raises(ValueError, match="gave 2 values: must give 1"):
         sab.check_ranks(balanced(), gather=lambda mine: [mine, mine], rank=0, world_size=1)

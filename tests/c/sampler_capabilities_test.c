@@ -115,6 +115,7 @@ static void SamplersOfSizes_SayWhatTheySupport(void) {
     sab_sizes_free(sizes);
 }
 
+#if SAB_WITH_STREAM
 static void ReadaheadSampler_SaysWhatItSupports(void) {
     static const int32_t items[] = {1, 2, 3, 4, 5, 6, 7, 8};
     sab_stream *stream = NULL;
@@ -126,6 +127,7 @@ static void ReadaheadSampler_SaysWhatItSupports(void) {
     EXPECT_OK(sab_readahead_sampler_new(stream, &options, &sampler));
     expect_capabilities(sampler, 0);
 }
+#endif
 
 static void Arguments_ThatAreNull_AreRefused(void) {
     uint64_t capabilities = 0;
@@ -139,7 +141,9 @@ static void Arguments_ThatAreNull_AreRefused(void) {
 int main(void) {
     RUN(SamplersOfPlans_SayWhatTheySupport);
     RUN(SamplersOfSizes_SayWhatTheySupport);
+#if SAB_WITH_STREAM
     RUN(ReadaheadSampler_SaysWhatItSupports);
+#endif
     RUN(Arguments_ThatAreNull_AreRefused);
     return finish();
 }

@@ -11,7 +11,7 @@ scratch=$(realpath "$2")
 tar -C "$scratch" -xf "$scratch"/cargo/package/sab-sys-*.crate
 tar -C "$scratch" -xf "$sdist"
 for core in "$scratch"/sab-sys-*/libsab "$scratch"/libsab-*/libsab; do
-  for part in CMakeLists.txt LICENSE cmake include src; do check "$core: $part" diff -r "$repo/$part" "$core/$part"; done
+  for part in CMakeLists.txt LICENSE cmake include src; do check "$core: $part" diff -r --exclude=.clang-format "$repo/$part" "$core/$part"; done
   check "$core: license beside it" test -f "$core/../LICENSE"
 done
 summary

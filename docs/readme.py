@@ -76,7 +76,7 @@ for name in names:
         {},
     ),
     (
-        "sab.CachedDataset(dataset",
+        "sab.CachedDataset(",
         "dataset = [1, 2, 3]; index = 1; preprocess = lambda sample: 2 * sample",
         {"redis://:password@node0,node1:7000": "memory:"},
     ),

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "base/guard.h"
-#include "base/xxhash.h"
+#include "base/hasher.h"
 #include "sampler/capabilities.h"
 #include "sampler/cursor.h"
 #include "sampler/state.h"
@@ -119,14 +119,11 @@ BalancedSampler::BalancedSampler(const Sizes& sizes, const sab_balanced_options&
     const Progress progress(balanced.progress, balanced.progress_ctx);
     sorted_ = sort_by_size(sizes, true, progress);
     weigh(balanced, cost);
-    XXH3_state_t hash;
-    XXH3_64bits_reset(&hash);
-    XXH3_64bits_update(&hash, sorted_.level_size.data(),
-                       sorted_.level_size.size() * sizeof(double));
-    XXH3_64bits_update(&hash, sorted_.level_first.data(),
-                       sorted_.level_first.size() * sizeof(uint32_t));
-    XXH3_64bits_update(&hash, sorted_.order.get(), sorted_.count * sizeof(uint32_t));
-    fingerprint_ = XXH3_64bits_digest(&hash);
+    Hasher hash;
+    hash.add_all(std::span(sorted_.level_size));
+    hash.add_all(std::span(sorted_.level_first));
+    hash.add_bytes(sorted_.order.get(), sorted_.count * sizeof(uint32_t));
+    fingerprint_ = hash.digest();
     rules_ = rules();
     run_.epoch = options.epoch;
     run_.cohort = parts();
@@ -199,15 +196,13 @@ void BalancedSampler::weigh(const sab_balanced_options& balanced, const Cost& co
 
 /// All that says, beside the samples, where a step ends and who takes what of it.
 uint64_t BalancedSampler::rules() const {
-    XXH3_state_t hash;
-    XXH3_64bits_reset(&hash);
+    Hasher hash;
     for (const uint64_t number :
          {options_.world_size, micro_batches_, samples_, static_cast<uint64_t>(method_), kept_})
-        XXH3_64bits_update(&hash, &number, sizeof number);
-    for (const double number : {share_, capacity_})
-        XXH3_64bits_update(&hash, &number, sizeof number);
-    XXH3_64bits_update(&hash, levels_.data(), levels_.size() * sizeof(Level));
-    return XXH3_64bits_digest(&hash);
+        hash.add(number);
+    for (const double number : {share_, capacity_}) hash.add(number);
+    hash.add_all(std::span(levels_));
+    return hash.digest();
 }
 
 /// How many samples cost so much that they must come in cohorts.
@@ -449,14 +444,10 @@ void BalancedSampler::fill(uint64_t position, PlacedBatch& placed) {
     const uint64_t slot = options_.rank * micro_batches_ + after % micro_batches_;
     const std::size_t begin = slot_begin_[slot], end = slot_begin_[slot + 1];
     Batch& batch = placed.batch;
-    const std::span<int64_t> out = batch.room(end - begin);
-    batch.longest = batch.total = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-        const double size = sorted_.level_size[level_of_[dealt_[i]]];
-        out[i - begin] = sorted_.order[dealt_[i]];
-        batch.longest = std::max(batch.longest, size);
-        batch.total += size;
-    }
+    batch.fill(end - begin, [&](uint64_t i) {
+        const uint32_t place = dealt_[begin + i];
+        return Sample{sorted_.order[place], sorted_.level_size[level_of_[place]]};
+    });
     batch.padded_length = batch.total;
     batch.is_row = true;
     batch.cu_seqlens.clear();

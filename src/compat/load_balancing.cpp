@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/callback.h"
-#include "base/xxhash.h"
+#include "base/hasher.h"
 #include "ranks/ranks.h"
 
 namespace sab {
@@ -80,11 +80,10 @@ LoadBalancing::LoadBalancing(SamplerKind kind, const Sizes& complexity,
     const double facts[] = {static_cast<double>(options_.shuffle),
                             static_cast<double>(options_.drop_last), options_.random_level,
                             static_cast<double>(options_.batch_size), options_.max_total};
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, facts, sizeof facts);
-    XXH3_64bits_update(&state, complexity_.data(), complexity_.size() * sizeof(double));
-    fingerprint_ = XXH3_64bits_digest(&state);
+    Hasher hash;
+    hash.add(facts);
+    hash.add_all(std::span(complexity_));
+    fingerprint_ = hash.digest();
 }
 
 std::unique_ptr<Sequence::Layout> LoadBalancing::lay_out(const Arrangement& arrangement) const {
@@ -208,14 +207,7 @@ double LoadBalancing::total(uint64_t position) const {
 
 void LoadBalancing::fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const {
     const uint32_t* samples = now_.samples.data() + stretch(position).first + first;
-    std::copy_n(samples, count, batch.room(count).begin());
-    batch.longest = batch.total = 0;
-    batch.bucket = -1;
-    for (uint64_t i = 0; i < count; ++i) {
-        batch.longest = std::max(batch.longest, complexity_[samples[i]]);
-        batch.total += complexity_[samples[i]];
-    }
-    batch.padded_length = batch.longest;
+    batch.fill(count, [&](uint64_t i) { return Sample{samples[i], complexity_[samples[i]]}; });
 }
 
 }  // namespace sab

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/guard.h"
-#include "base/xxhash.h"
+#include "base/hasher.h"
 
 namespace sab {
 namespace {
@@ -40,12 +40,11 @@ public:
             }
         });
         if (group.count > 0) groups_.push_back(group);
-        XXH3_state_t state;
-        XXH3_64bits_reset(&state);
-        XXH3_64bits_update(&state, &max_total_size, sizeof max_total_size);
-        XXH3_64bits_update(&state, indices_.data(), indices_.size() * sizeof(int64_t));
-        for (const Group& each : groups_) XXH3_64bits_update(&state, &each, sizeof each);
-        fingerprint_ = XXH3_64bits_digest(&state);
+        Hasher hash;
+        hash.add(max_total_size);
+        hash.add_all(std::span(indices_));
+        hash.add_all(std::span(groups_));
+        fingerprint_ = hash.digest();
         if (skipped_ > 0)
             log(SAB_LOG_WARNING, "skipped ", skipped_, " of ", count,
                 " samples: each over max_total_size = ", max_total_size, " alone");
@@ -59,22 +58,21 @@ public:
     double cost(uint64_t position) const override { return groups_[position].total; }
     double total(uint64_t position) const override { return groups_[position].total; }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
-        int64_t* out = batch.room(count).data();
-        batch.longest = batch.total = 0;
-        batch.bucket = -1;
         sizes_.visit([&](auto view) {
             const uint64_t end = indices_.empty() ? sizes_.count() : indices_.size();
-            for (uint64_t i = groups_[position].begin, seen = 0; seen < first + count; ++i) {
-                if (i >= end) fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
-                const int64_t index = at(i);
-                const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
-                if (size > max_total_size_ || seen++ < first) continue;
-                *out++ = index;
-                batch.longest = std::max(batch.longest, size);
-                batch.total += size;
-            }
+            uint64_t place = groups_[position].begin, before = first;
+            batch.fill(count, [&](uint64_t) {
+                for (;;) {
+                    if (place >= end)
+                        fail(SAB_E_ARGUMENT, "sizes: were changed while a sampler used them");
+                    const int64_t index = at(place++);
+                    const auto size = static_cast<double>(view[static_cast<std::size_t>(index)]);
+                    if (size > max_total_size_) continue;
+                    if (before == 0) return Sample{index, size};
+                    --before;
+                }
+            });
         });
-        batch.padded_length = batch.longest;
     }
 
 private:

@@ -22,10 +22,6 @@ public:
     uint64_t skipped() const override { return skipped_; }
 
 private:
-    struct Sample {
-        int64_t index;
-        double size;
-    };
     bool take();
 
     sab_index_fn source_;

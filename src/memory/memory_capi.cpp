@@ -2,43 +2,13 @@
 #include <cmath>
 
 #include "base/guard.h"
+#include "base/image.h"
 #include "base/progress.h"
 #include "memory/model.h"
 #include "memory/peaks.h"
 #include "memory/search.h"
+#include "memory/verify.h"
 #include "memory/watch.h"
-#include "sampler/cursor.h"
-
-namespace {
-
-/// Runs the worst batches; SAB_E_DEVICE_MEMORY still fills `seen`.
-void verify(std::shared_ptr<const sab::Plan> plan, sab::Probe& probe, uint64_t count,
-            sab_batch_fn run, void* ctx, const sab::Progress& progress, sab_verification& seen) {
-    sab::check(count >= 1, "count", count, "must be at least 1");
-    sab::Cursor worst(sab::make_worst_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
-    sab::Probe::Rng rng(probe);
-    const uint64_t batches = worst.batch_count();
-    for (sab::PlacedBatch placed; worst.next(placed);) {
-        progress.report(seen.batches, batches);
-        rng.restore();
-        probe.release_cache();
-        const sab::Measuring measuring(probe);
-        const sab_batch batch = sab::shown(placed);
-        const int32_t code = probe.work("run", [&] { return run(ctx, &batch); });
-        const sab_memory_stats stats = probe.read();
-        ++seen.batches;
-        seen.peak = std::max(seen.peak, measuring.span().most(stats.peak));
-        seen.total = stats.total;
-        if (code == SAB_OUT_OF_MEMORY)
-            sab::fail(SAB_E_DEVICE_MEMORY, "batch ", placed.step, " of the worst, ", batch.count,
-                      " samples padded to ", batch.padded_length,
-                      ", runs out of memory: lower the budget");
-        if (code != 0) sab::fail_callback(sab::text("batch ", placed.step, " of the worst"), code);
-    }
-    rng.restore();
-}
-
-}  // namespace
 
 extern "C" {
 
@@ -220,8 +190,8 @@ sab_status sab_memory_model_write(const sab_memory_model* model, void* buffer, s
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
         const auto image = model->impl->image();
-        *size = image.size();
-        if (capacity >= image.size()) std::ranges::copy(image, static_cast<std::byte*>(buffer));
+        *size =
+            sab::write_image(sab::ImageParts{image}, {static_cast<std::byte*>(buffer), capacity});
     });
 }
 
@@ -263,8 +233,8 @@ sab_status sab_plan_verify(const sab_plan* plan, sab_probe* probe, uint64_t coun
         sab::check_result(result, "result");
         sab_verification seen = SAB_VERIFICATION_INIT;
         try {
-            verify(plan->impl, *std::shared_ptr(probe->impl), count, run, ctx,
-                   sab::Progress(progress, progress_ctx), seen);
+            sab::verify(plan->impl, *std::shared_ptr(probe->impl), count, run, ctx,
+                        sab::Progress(progress, progress_ctx), seen);
         } catch (const sab::Error& error) {
             if (error.status() == SAB_E_DEVICE_MEMORY) sab::write_result(seen, result);
             throw;

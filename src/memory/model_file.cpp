@@ -1,27 +1,21 @@
-/// A model as bytes: a header, then its terms. ARCHITECTURE.md describes the format.
+/// A model as bytes. ARCHITECTURE.md describes the format.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/xxhash.h"
+#include "base/image.h"
 #include "memory/model.h"
 
 namespace sab {
 namespace {
 
-constexpr char magic[8] = {'S', 'A', 'B', 'M', 'O', 'D', 'E', 'L'};
-constexpr uint32_t byte_order = 0x01020304;
-constexpr uint32_t version = 1;
+constexpr ImageKind model_image{{'S', 'A', 'B', 'M', 'O', 'D', 'E', 'L'}, 1, "a memory model"};
 
 /// Terms follow, each a coefficient (float64) and a power (uint32) for each feature.
 struct Header {
-    char magic[8];
-    uint32_t byte_order;  ///< reads as byte_order on a machine of the writer's byte order
-    uint32_t version;
-    uint64_t checksum;  ///< XXH3 (64 bits) of all that follows it
-    uint64_t length;    ///< of the whole image
+    ImageHeader image;
     int32_t kind;
     uint32_t degree;
     uint64_t features;
@@ -35,29 +29,10 @@ struct Header {
 };
 static_assert(sizeof(Header) == 104);
 
-uint64_t checksum_of(std::span<const std::byte> image) {
-    const auto covered = image.subspan(offsetof(Header, length));
-    return XXH3_64bits(covered.data(), covered.size());
-}
-
 }  // namespace
 
 std::vector<std::byte> MemoryModel::image() const {
-    Header header{};
-    std::memcpy(header.magic, magic, sizeof magic);
-    header.byte_order = byte_order;
-    header.version = version;
-    header.kind = info_.kind;
-    header.degree = info_.degree;
-    header.features = info_.feature_count;
-    header.terms = terms_.size();
-    header.measurements = info_.measurements;
-    header.margin = info_.margin;
-    header.coverage = info_.coverage;
-    header.residual = info_.residual;
-    header.held_out_residual = info_.held_out_residual;
-    header.largest_residual = info_.largest_residual;
-    std::vector<std::byte> image(sizeof header);
+    std::vector<std::byte> image(sizeof(Header));
     const auto append = [&](const auto& value) {
         const auto bytes = std::as_bytes(std::span(&value, 1));
         image.insert(image.end(), bytes.begin(), bytes.end());
@@ -66,17 +41,26 @@ std::vector<std::byte> MemoryModel::image() const {
         append(term.coefficient);
         for (const uint32_t power : term.powers) append(power);
     }
-    header.length = image.size();
+    Header header{begin_image(model_image, image.size()),
+                  info_.kind,
+                  info_.degree,
+                  info_.feature_count,
+                  terms_.size(),
+                  info_.measurements,
+                  info_.margin,
+                  info_.coverage,
+                  info_.residual,
+                  info_.held_out_residual,
+                  info_.largest_residual};
     std::memcpy(image.data(), &header, sizeof header);
-    header.checksum = checksum_of(image);
+    header.image.checksum = image_checksum({image});
     std::memcpy(image.data(), &header, sizeof header);
     return image;
 }
 
 void MemoryModel::save(const char* path) const {
     const std::vector<std::byte> bytes = image();
-    const std::span<const std::byte> part = bytes;
-    replace_file(path, std::span(&part, 1));
+    replace_file(path, ImageParts{bytes});
 }
 
 std::shared_ptr<const MemoryModel> MemoryModel::open(const char* path) {
@@ -85,20 +69,11 @@ std::shared_ptr<const MemoryModel> MemoryModel::open(const char* path) {
 
 std::shared_ptr<const MemoryModel> MemoryModel::read(std::span<const std::byte> image,
                                                      std::string_view name) {
-    const auto refuse = [&](const auto&... why) {
-        fail(SAB_E_FORMAT, name, " is not a memory model that can be used: ", why...);
-    };
-    if (image.size() < sizeof magic || std::memcmp(image.data(), magic, sizeof magic) != 0)
-        refuse("it does not begin as one does");
-    if (image.size() < sizeof(Header)) refuse("it is truncated inside its header");
+    const ImageRefusal refuse(model_image, name);
     Header header;
-    std::memcpy(&header, image.data(), sizeof header);
-    if (header.byte_order != byte_order)
-        refuse("it was written on a machine of the other byte order");
-    if (header.version != version)
-        refuse("its format version is ", header.version, ", this library reads ", version);
-    if (header.length != image.size()) refuse("it has ", image.size(), " bytes of ", header.length);
-    if (header.checksum != checksum_of(image)) refuse("its checksum does not match: it is damaged");
+    read_image_header(model_image, image, refuse, &header, sizeof header);
+    if (header.image.checksum != image_checksum({image}))
+        refuse("its checksum does not match: it is damaged");
 
     const std::size_t left = image.size() - sizeof header;
     if (header.features < 1 || header.features > 512 || header.terms < 1 || header.terms > 512 ||

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/guard.h"
-#include "base/xxhash.h"
+#include "base/hasher.h"
 
 namespace sab {
 namespace {
@@ -409,14 +409,12 @@ uint64_t fingerprint_of(const Packing& packing, const Sorted& sorted,
                               static_cast<uint64_t>(options.split),
                               options.method == SAB_PACK_FIRST_FIT ? options.window : 0,
                               packing.info.skipped};
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, rules, sizeof rules);
-    XXH3_64bits_update(&state, packing.order.get(), sorted.count * sizeof(uint32_t));
-    XXH3_64bits_update(&state, sorted.level_first.data(),
-                       sorted.level_first.size() * sizeof(uint32_t));
-    XXH3_64bits_update(&state, sorted.level_size.data(), sorted.level_size.size() * sizeof(double));
-    return XXH3_64bits_digest(&state);
+    Hasher hash;
+    hash.add(rules);
+    hash.add_bytes(packing.order.get(), sorted.count * sizeof(uint32_t));
+    hash.add_all(std::span(sorted.level_first));
+    hash.add_all(std::span(sorted.level_size));
+    return hash.digest();
 }
 
 }  // namespace

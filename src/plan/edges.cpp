@@ -25,9 +25,7 @@ Cutter::Cutter(const Sorted& sorted, uint32_t begin, uint32_t end,
 }
 
 std::size_t Cutter::level_at(uint32_t place) const {
-    return static_cast<std::size_t>(std::ranges::upper_bound(sorted_.level_first, place) -
-                                    sorted_.level_first.begin()) -
-           1;
+    return level_of(sorted_.level_first, place);
 }
 
 double Cutter::total_before(uint32_t place) const {

@@ -1,11 +1,11 @@
 #pragma once
 /// The immutable plan: sorted samples, distinct sizes, buckets.
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/image.h"
 #include "cost/cost.h"
 #include "plan/sorted.h"
 #include "sab/plan.h"
@@ -82,8 +82,8 @@ public:
     /// Samples left out, by ascending size: at most `room` of them are written.
     std::size_t skipped(std::span<int64_t> room) const;
 
-    std::size_t image_size() const;
-    void write(std::byte* image) const;
+    /// Copies the plan's bytes if they fit. Returns how many they are.
+    std::size_t write(std::span<std::byte> room) const;
     void save(const char* path) const;
 
 private:
@@ -91,9 +91,11 @@ private:
     static std::shared_ptr<const Plan> from_image(std::span<const std::byte> image,
                                                   std::shared_ptr<const void> owner,
                                                   std::string_view name);
-    std::vector<std::span<const std::byte>> sections() const;
     uint64_t checksum() const;
-    void check_sound(const std::function<void(const char*)>& refuse) const;
+    void check_sound(const ImageRefusal& refuse) const;
+    void check_facts(const ImageRefusal& refuse) const;
+    void check_levels(const ImageRefusal& refuse) const;
+    void check_buckets(const ImageRefusal& refuse) const;
     [[noreturn, gnu::cold]] void fail_changed(uint32_t index) const;
 
     PlanFacts facts_{};

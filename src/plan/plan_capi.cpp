@@ -71,8 +71,7 @@ sab_status sab_plan_write(const sab_plan* plan, void* buffer, size_t capacity,
         sab::require(plan, "plan");
         sab::require(size, "size");
         if (capacity > 0) sab::require(buffer, "buffer");
-        *size = plan->impl->image_size();
-        if (capacity >= *size) plan->impl->write(static_cast<std::byte*>(buffer));
+        *size = plan->impl->write({static_cast<std::byte*>(buffer), capacity});
     });
 }
 

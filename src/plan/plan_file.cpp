@@ -1,25 +1,51 @@
-/// A plan as bytes: a header, then the arrays, each aligned. ARCHITECTURE.md describes the format.
+/// A plan as bytes. ARCHITECTURE.md describes the format.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/files.h"
-#include "base/xxhash.h"
+#include "base/image.h"
 #include "plan/plan.h"
-#include "plan/plan_file.h"
 
 namespace sab {
 namespace {
 
-template <class Item>
-std::span<const std::byte> bytes_of(std::span<const Item> items) {
-    return std::as_bytes(items);
+constexpr ImageKind plan_image{{'S', 'A', 'B', 'P', 'L', 'A', 'N', '\0'}, 2, "a plan"};
+
+/// Sections follow in this order, without gaps: coefficients (float64), distinct sizes (float64),
+/// buckets (Bucket), first places of the distinct sizes (uint32, one more than there are sizes),
+/// order (uint32). The checksum is also the plan's fingerprint.
+struct PlanHeader {
+    ImageHeader image;
+    uint64_t coefficients;  ///< number of
+    uint64_t levels;
+    uint64_t buckets;
+    PlanFacts facts;
+};
+
+// The bytes are a format: a change of layout needs a new version.
+static_assert(sizeof(PlanHeader) == 152 && sizeof(PlanFacts) == 96 && sizeof(Bucket) == 88);
+
+PlanHeader header_of(const Plan& plan, uint64_t length) {
+    return {begin_image(plan_image, length), plan.coefficients().size(), plan.level_size().size(),
+            plan.buckets().size(), plan.facts()};
+}
+
+/// The image's parts; the first one is the header.
+ImageParts parts_of(const Plan& plan, const PlanHeader& header) {
+    return {std::as_bytes(std::span(&header, 1)), std::as_bytes(plan.coefficients()),
+            std::as_bytes(plan.level_size()),     std::as_bytes(plan.buckets()),
+            std::as_bytes(plan.level_first()),    std::as_bytes(plan.order())};
+}
+
+bool is_proper(double size) {
+    return size >= 0 && size <= largest_size;
 }
 
 /// Takes `count` items off the front of `rest`.
 template <class Item>
 std::span<const Item> take(std::span<const std::byte>& rest, uint64_t count,
-                           const std::function<void(const char*)>& refuse) {
+                           const ImageRefusal& refuse) {
     if (count > rest.size() / sizeof(Item)) refuse("its arrays do not fit its length");
     const std::span<const Item> items(reinterpret_cast<const Item*>(rest.data()), count);
     rest = rest.subspan(items.size_bytes());
@@ -36,86 +62,34 @@ struct Copied {
 
 }  // namespace
 
-std::vector<std::span<const std::byte>> Plan::sections() const {
-    return {bytes_of(coefficients_), bytes_of(level_size_), bytes_of(buckets_),
-            bytes_of(level_first_), bytes_of(order_)};
-}
-
-static PlanFileHeader header_of(const Plan& plan, uint64_t length) {
-    PlanFileHeader header{};
-    std::memcpy(header.magic, plan_magic, sizeof header.magic);
-    header.byte_order = plan_byte_order;
-    header.version = plan_file_version;
-    header.length = length;
-    header.coefficients = plan.coefficients().size();
-    header.levels = plan.level_size().size();
-    header.buckets = plan.buckets().size();
-    header.facts = plan.facts();
-    return header;
-}
-
-static uint64_t checksum_of(const PlanFileHeader& header,
-                            std::span<const std::span<const std::byte>> sections) {
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    // all after the checksum itself
-    constexpr std::size_t covered = offsetof(PlanFileHeader, length);
-    XXH3_64bits_update(&state, reinterpret_cast<const char*>(&header) + covered,
-                       sizeof header - covered);
-    for (const auto section : sections) XXH3_64bits_update(&state, section.data(), section.size());
-    return XXH3_64bits_digest(&state);
-}
-
 uint64_t Plan::checksum() const {
-    return checksum_of(header_of(*this, image_size()), sections());
+    PlanHeader header = header_of(*this, 0);
+    header.image.length = image_size(parts_of(*this, header));
+    return image_checksum(parts_of(*this, header));
 }
 
-std::size_t Plan::image_size() const {
-    std::size_t size = sizeof(PlanFileHeader);
-    for (const auto section : sections()) size += section.size();
-    return size;
-}
-
-void Plan::write(std::byte* image) const {
-    PlanFileHeader header = header_of(*this, image_size());
-    header.checksum = fingerprint_;
-    const auto all = sections();
-    std::memcpy(image, &header, sizeof header);
-    image += sizeof header;
-    for (const auto section : all) {
-        if (!section.empty()) std::memcpy(image, section.data(), section.size());
-        image += section.size();
-    }
+std::size_t Plan::write(std::span<std::byte> room) const {
+    PlanHeader header = header_of(*this, 0);
+    const ImageParts parts = parts_of(*this, header);
+    header.image.length = image_size(parts);
+    header.image.checksum = fingerprint_;
+    return write_image(parts, room);
 }
 
 void Plan::save(const char* path) const {
-    PlanFileHeader header = header_of(*this, image_size());
-    header.checksum = fingerprint_;
-    std::vector<std::span<const std::byte>> parts = sections();
-    parts.insert(parts.begin(), std::as_bytes(std::span(&header, 1)));
+    PlanHeader header = header_of(*this, 0);
+    const ImageParts parts = parts_of(*this, header);
+    header.image.length = image_size(parts);
+    header.image.checksum = fingerprint_;
     replace_file(path, parts);
 }
 
 std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image,
                                              std::shared_ptr<const void> owner,
                                              std::string_view name) {
-    const std::function<void(const char*)> refuse = [&](const char* what) {
-        fail(SAB_E_FORMAT, name, " is not a plan that can be used: ", what);
-    };
-    if (image.size() < sizeof plan_magic ||
-        std::memcmp(image.data(), plan_magic, sizeof plan_magic) != 0)
-        refuse("it does not begin as a plan does");
-    if (image.size() < sizeof(PlanFileHeader)) refuse("it is truncated inside its header");
-    PlanFileHeader header;
-    std::memcpy(&header, image.data(), sizeof header);
-    if (header.byte_order != plan_byte_order)
-        refuse("it was written on a machine of the other byte order");
-    if (header.version != plan_file_version)
-        fail(SAB_E_FORMAT, name, " is not a plan that can be used: its format version is ",
-             header.version, ", this library reads ", plan_file_version);
-    if (header.length != image.size())
-        fail(SAB_E_FORMAT, name, " is not a plan that can be used: it has ", image.size(),
-             " bytes of ", header.length);
+    const ImageRefusal refuse(plan_image, name);
+    PlanHeader header;
+    read_image_header(plan_image, image, refuse, &header, sizeof header);
 
     std::shared_ptr<Plan> plan(new Plan);
     std::span<const std::byte> rest = image.subspan(sizeof header);
@@ -135,53 +109,66 @@ std::shared_ptr<const Plan> Plan::from_image(std::span<const std::byte> image,
     plan->buckets_ = copied->buckets;
     plan->owner_ = copied;
     plan->fingerprint_ = plan->checksum();
-    if (plan->fingerprint_ != header.checksum) refuse("its checksum does not match: it is damaged");
+    if (plan->fingerprint_ != header.image.checksum)
+        refuse("its checksum does not match: it is damaged");
     plan->check_sound(refuse);
     return plan;
 }
 
 /// Bytes with a right checksum may still be wrong: nothing that a sampler relies on is taken on
 /// trust.
-void Plan::check_sound(const std::function<void(const char*)>& refuse) const {
-    const auto proper = [](double number) { return number >= 0 && number <= largest_size; };
+void Plan::check_sound(const ImageRefusal& refuse) const {
+    check_facts(refuse);
+    check_levels(refuse);
+    check_buckets(refuse);
+}
+
+void Plan::check_facts(const ImageRefusal& refuse) const {
     const PlanFacts& facts = facts_;
     if (facts.samples < 1 || facts.samples > largest_sample_count ||
         facts.skipped >= facts.samples + 1)
         refuse("its number of samples is off");
     if (facts.tail < SAB_TAIL_KEEP || facts.tail > SAB_TAIL_WRAP || facts.cost < SAB_COST_PADDED ||
         facts.cost > SAB_COST_TERMS || facts.edges < SAB_BUCKETS_AUTO ||
-        facts.edges > SAB_BUCKETS_RANK || !proper(facts.length_multiple) || !(facts.total >= 0) ||
-        !(facts.budget >= 0) || !(facts.padding_target >= 0) ||
+        facts.edges > SAB_BUCKETS_RANK || !is_proper(facts.length_multiple) ||
+        !(facts.total >= 0) || !(facts.budget >= 0) || !(facts.padding_target >= 0) ||
         !(facts.nearest_target >= facts.padding_target) ||
         (facts.cost != SAB_COST_POLYNOMIAL && facts.cost != SAB_COST_TERMS &&
          !coefficients_.empty()))
         refuse("one of its options is off");
-    if (facts.cost != SAB_COST_CALLBACK) try {
-            Cost(facts.cost, {coefficients_.begin(), coefficients_.end()}, nullptr, nullptr);
-        } catch (const Error&) {
-            refuse("its cost is off");
-        }
-    if (level_size_.empty() || level_first_.front() != 0 || level_first_.back() != facts.samples)
+    if (facts.cost == SAB_COST_CALLBACK) return;
+    try {
+        cost();
+    } catch (const Error&) {
+        refuse("its cost is off");
+    }
+}
+
+void Plan::check_levels(const ImageRefusal& refuse) const {
+    if (level_size_.empty() || level_first_.front() != 0 || level_first_.back() != facts_.samples)
         refuse("its sizes are off");
     for (std::size_t i = 0; i < level_size_.size(); ++i)
-        if (!proper(level_size_[i]) || level_first_[i] >= level_first_[i + 1] ||
+        if (!is_proper(level_size_[i]) || level_first_[i] >= level_first_[i + 1] ||
             (i > 0 && level_size_[i - 1] >= level_size_[i]))
             refuse("its sizes are off");
     uint32_t largest = 0;
     for (const uint32_t index : order_) largest = std::max(largest, index);
-    if (largest >= facts.samples) refuse("it names a sample that there is not");
+    if (largest >= facts_.samples) refuse("it names a sample that there is not");
+}
+
+void Plan::check_buckets(const ImageRefusal& refuse) const {
     uint64_t batches = 0;
     std::vector<std::pair<uint32_t, uint32_t>> places;
     for (const Bucket& bucket : buckets_) {
         const uint64_t samples = bucket.samples();
-        if (bucket.begin > bucket.end || bucket.end > facts.samples || bucket.batch_size < 1)
+        if (bucket.begin > bucket.end || bucket.end > facts_.samples || bucket.batch_size < 1)
             refuse("a bucket is off");
         const uint64_t expected =
-            facts.tail == SAB_TAIL_DROP
+            facts_.tail == SAB_TAIL_DROP
                 ? samples / bucket.batch_size
                 : samples / bucket.batch_size + (samples % bucket.batch_size != 0);
         if (bucket.batches != expected ||
-            (facts.tail == SAB_TAIL_WRAP && bucket.batch_size > std::max<uint64_t>(samples, 1)))
+            (facts_.tail == SAB_TAIL_WRAP && bucket.batch_size > std::max<uint64_t>(samples, 1)))
             refuse("a bucket is off");
         batches += expected;
         if (samples == 0) continue;
@@ -194,7 +181,7 @@ void Plan::check_sound(const std::function<void(const char*)>& refuse) const {
             refuse("a bucket is off");
         places.emplace_back(bucket.begin, bucket.end);
     }
-    if (batches != facts.batches) refuse("its number of batches is off");
+    if (batches != facts_.batches) refuse("its number of batches is off");
     std::ranges::sort(places);
     for (std::size_t i = 1; i < places.size(); ++i)
         if (places[i].first != places[i - 1].second) refuse("its buckets overlap or leave a gap");

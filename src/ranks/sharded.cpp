@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/guard.h"
+#include "base/hasher.h"
 #include "base/xxhash.h"
 #include "ranks/ranks.h"
 #include "sampler/cursor.h"
@@ -36,13 +37,11 @@ struct Made {
 /// Of all that says what the plan is, but for callbacks.
 uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement,
                  const Ranks& ranks) {
-    XXH3_state_t hash;
-    XXH3_64bits_reset(&hash);
-    const auto add = [&](const auto& value) { XXH3_64bits_update(&hash, &value, sizeof value); };
+    Hasher hash;
+    const auto add = [&](const auto& value) { hash.add(value); };
     const auto add_all = [&](const auto* values, std::size_t count) {
         add(uint64_t{count});
-        if (count > 0 && values != nullptr)
-            XXH3_64bits_update(&hash, values, count * sizeof *values);
+        if (values != nullptr) hash.add_all(std::span(values, count));
     };
     add(uint64_t{order_version});
     add(ranks.world_size);
@@ -64,7 +63,7 @@ uint64_t hash_of(const sab_plan_options& options, const Arrangement& arrangement
         add(options.cost_terms[i].count_power);
         add(options.cost_terms[i].length_power);
     }
-    return XXH3_64bits_digest(&hash);
+    return hash.digest();
 }
 
 [[noreturn]] void fail_as(std::size_t rank, int64_t status, sab_status with) {
@@ -150,18 +149,11 @@ public:
     std::size_t bucket(uint64_t position) const override { return find(position).bucket; }
     void fill(uint64_t position, uint64_t first, uint64_t count, Batch& batch) const override {
         const std::span<const uint32_t> own = places(position, first, count);
-        const std::span<int64_t> out = batch.room(count);
+        batch.fill(count, [&](uint64_t i) { return Sample{own_.order[own[i]], size_at(own[i])}; });
+        if (count == 0) return;
         const std::size_t in = find(position).bucket;
-        batch.bucket = count == 0 ? -1 : static_cast<int64_t>(in);
-        batch.longest = batch.total = 0;
-        for (std::size_t i = 0; i < own.size(); ++i) {
-            const double size = size_at(own[i]);
-            out[i] = own_.order[own[i]];
-            batch.longest = std::max(batch.longest, size);
-            batch.total += size;
-        }
-        batch.padded_length = count == 0 ? 0
-                              : plan_->facts().pads_to_bucket != 0
+        batch.bucket = static_cast<int64_t>(in);
+        batch.padded_length = plan_->facts().pads_to_bucket != 0
                                   ? plan_->buckets()[in].padded_length
                                   : plan_->padded(batch.longest);
     }
@@ -281,9 +273,7 @@ private:
     }
 
     double size_at(uint32_t place) const {
-        const auto level =
-            std::ranges::upper_bound(own_.level_first, place) - own_.level_first.begin() - 1;
-        return own_.level_size[static_cast<std::size_t>(level)];
+        return own_.level_size[level_of(own_.level_first, place)];
     }
 
     const uint64_t ranks_, rank_;

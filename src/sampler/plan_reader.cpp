@@ -36,11 +36,7 @@ bool look_up(const uint32_t* order, const uint32_t* places, std::size_t count, i
 double PlanReader::size_at(const Bucket& bucket, uint32_t place) const {
     const auto levels =
         plan_->level_first().subspan(bucket.level_begin, bucket.level_end - bucket.level_begin);
-    // The first level is not compared: in a mapped file that was changed it might begin behind the
-    // place.
-    const auto level =
-        std::ranges::upper_bound(levels.subspan(1), bucket.begin + place) - levels.begin() - 1;
-    return plan_->level_size()[bucket.level_begin + static_cast<std::size_t>(level)];
+    return plan_->level_size()[bucket.level_begin + level_of(levels, bucket.begin + place)];
 }
 
 double PlanReader::total(const Bucket& bucket, std::span<const uint32_t> places) const {

@@ -90,9 +90,7 @@ sab_report report_of(const PlanFacts& facts) {
 }
 
 Cost cost_of(const Plan& plan) {
-    if (plan.facts().cost == SAB_COST_CALLBACK) return Cost();
-    return Cost(plan.facts().cost, {plan.coefficients().begin(), plan.coefficients().end()},
-                nullptr, nullptr);
+    return plan.facts().cost == SAB_COST_CALLBACK ? Cost() : plan.cost();
 }
 
 /// What the batches of all ranks in one epoch sum up to.

@@ -1,6 +1,7 @@
 #pragma once
 /// The batches of an epoch in one global order, before they are dealt out to ranks.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,6 +10,11 @@
 #include "plan/plan.h"
 
 namespace sab {
+
+struct Sample {
+    int64_t index;
+    double size;
+};
 
 /// A batch, or a rank's part of one.
 struct Batch {
@@ -28,6 +34,21 @@ struct Batch {
         if (buffer.size() < n) buffer.resize(n);
         count = n;
         return {buffer.data(), n};
+    }
+
+    /// Takes `n` samples, given by `sample(i)`, which are padded to the longest and of no bucket.
+    template <class Get>
+    void fill(uint64_t n, Get&& sample) {
+        int64_t* const indices = room(n).data();
+        longest = total = 0;
+        for (uint64_t i = 0; i < n; ++i) {
+            const Sample each = sample(i);
+            indices[i] = each.index;
+            longest = std::max(longest, each.size);
+            total += each.size;
+        }
+        padded_length = longest;
+        bucket = -1;
     }
 };
 

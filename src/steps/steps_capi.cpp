@@ -1,5 +1,6 @@
 #include "base/guard.h"
 #include "steps/chunked_step.h"
+#include "steps/growth.h"
 
 extern "C" {
 
@@ -8,12 +9,7 @@ sab_status sab_grow_batch(sab_batch_increase_fn increase, void* ctx, uint64_t ep
     return sab::guard([&] {
         sab::require(reinterpret_cast<const void*>(increase), "increase");
         sab::require(batch_size, "batch_size");
-        sab::check(current >= 1, "current", current, "must be at least 1");
-        int64_t more = 0;
-        sab::Probe::hook([&] { return increase(ctx, epoch, current, &more); }, "increase");
-        sab::check(more >= 0, "increase", more, "must be at least 0");
-        const auto added = static_cast<uint64_t>(more);
-        *batch_size = current <= maximum && added <= maximum - current ? current + added : current;
+        *batch_size = sab::grown(increase, ctx, epoch, current, maximum);
     });
 }
 
@@ -21,11 +17,7 @@ sab_status sab_grow_linear(uint64_t epoch, uint64_t start, uint64_t amount, uint
                            uint64_t maximum, uint64_t* batch_size) noexcept {
     return sab::guard([&] {
         sab::require(batch_size, "batch_size");
-        sab::check(start >= 1, "start", start, "must be at least 1");
-        sab::check(period >= 1, "period", period, "must be at least 1");
-        sab::check(maximum >= start, "maximum", maximum, "must be at least start, ", start);
-        const uint64_t times = epoch / period, room = maximum - start;
-        *batch_size = amount > 0 && times > room / amount ? maximum : start + times * amount;
+        *batch_size = sab::grown_linearly(epoch, start, amount, period, maximum);
     });
 }
 
@@ -35,12 +27,7 @@ sab_status sab_grow_doubling(uint64_t epoch, uint64_t start, const uint64_t* mil
     return sab::guard([&] {
         sab::require(batch_size, "batch_size");
         if (milestone_count > 0) sab::require(milestones, "milestones");
-        sab::check(start >= 1, "start", start, "must be at least 1");
-        sab::check(maximum >= start, "maximum", maximum, "must be at least start, ", start);
-        uint64_t size = start;
-        for (std::size_t i = 0; i < milestone_count; ++i)
-            if (milestones[i] <= epoch) size = size > maximum / 2 ? maximum : size * 2;
-        *batch_size = size;
+        *batch_size = sab::grown_by_doubling(epoch, start, {milestones, milestone_count}, maximum);
     });
 }
 

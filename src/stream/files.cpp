@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/guard.h"
+#include "base/hasher.h"
 #include "base/xxhash.h"
 #include "stream/stream.h"
 
@@ -29,10 +30,7 @@ class KnownFile {
 public:
     static constexpr std::size_t block = 1 << 16;
 
-    explicit KnownFile(const std::string& name) : disk_(name) {
-        XXH3_64bits_reset(&hash_);
-        sample();
-    }
+    explicit KnownFile(const std::string& name) : disk_(name) { sample(); }
     /// One that may have been read before: throws SAB_E_MISMATCH when it has changed since.
     KnownFile(const std::string& name, const Known* before) : KnownFile(name) {
         if (before != nullptr) compare(*before);
@@ -84,7 +82,7 @@ private:
         summed_ = before.read;
         checksum_ = before.checksum;
         is_whole_ = before.read == disk_.size();
-        XXH3_64bits_reset(&hash_);
+        hash_.reset();
     }
     [[noreturn]] void refuse() const {
         fail(SAB_E_MISMATCH, "file \"", name(), "\" has changed since it was read before");
@@ -104,17 +102,17 @@ private:
         while (!bytes.empty()) {
             const std::size_t count =
                 std::min(bytes.size(), block - static_cast<std::size_t>(summed_ % block));
-            XXH3_64bits_update(&hash_, bytes.data(), count);
+            hash_.add_bytes(bytes.data(), count);
             bytes.remove_prefix(count);
             summed_ += count;
             if (summed_ % block != 0) continue;
             checksum_ = joined_checksum();
-            XXH3_64bits_reset(&hash_);
+            hash_.reset();
         }
     }
     /// Of the blocks before and the one that is being summed.
     uint64_t joined_checksum() const {
-        const uint64_t last = XXH3_64bits_digest(&hash_);
+        const uint64_t last = hash_.digest();
         return XXH3_64bits_withSeed(&last, sizeof last, checksum_);
     }
 
@@ -123,7 +121,7 @@ private:
     /// bytes summed, and the checksum of the whole blocks of them
     uint64_t summed_ = 0, checksum_ = 0;
     bool is_whole_ = false;  ///< the checksum is of all, the last block too
-    XXH3_state_t hash_;      ///< of a block
+    Hasher hash_;            ///< of a block
 };
 
 /// What comes out of a file.

@@ -70,16 +70,14 @@ bool ReadAheadSampler::next(PlacedBatch& placed) {
     if (!kept_->next(record)) return false;
     const List& list = list_of(record);
     Batch& batch = placed.batch;
-    batch.buffer.resize(list.items.size());
+    batch.room(list.items.size());  // from here on nothing can fail
     kept_->done();
-    batch.longest = 0;
-    for (std::size_t i = 0; i < list.items.size(); ++i) {
-        std::memcpy(&batch.buffer[i], list.items[i].data, sizeof batch.buffer[i]);
-        batch.longest = std::max(batch.longest, list.items[i].size);
-    }
-    batch.count = list.items.size();
+    batch.fill(list.items.size(), [&](uint64_t i) {
+        Sample sample{0, list.items[i].size};
+        std::memcpy(&sample.index, list.items[i].data, sizeof sample.index);
+        return sample;
+    });
     batch.total = record.view.size;
-    batch.padded_length = batch.longest;
     batch.bucket = 0;
     placed.epoch = epoch_;
     placed.step = step_++;

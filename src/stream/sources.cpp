@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/guard.h"
+#include "base/hasher.h"
 #include "base/python_random.h"
-#include "base/xxhash.h"
 #include "stream/stream.h"
 
 namespace sab {
@@ -79,15 +79,13 @@ private:
         before_ = random_;
         if (count != count_ || hash_ == 0) {
             count_ = count;
-            XXH3_state_t hash;
-            XXH3_64bits_reset(&hash);
+            Hasher hash;
             for (std::size_t i = 0; i < count; ++i) {
                 const std::string_view bytes = (*records_)[i].bytes();
-                const uint64_t length = bytes.size();
-                XXH3_64bits_update(&hash, &length, sizeof length);
-                XXH3_64bits_update(&hash, bytes.data(), bytes.size());
+                hash.add(uint64_t{bytes.size()});
+                hash.add_bytes(bytes.data(), bytes.size());
             }
-            hash_ = XXH3_64bits_digest(&hash);
+            hash_ = hash.digest();
         }
         if (options_.infinite == 0) {
             const uint64_t each = count / options_.world_size, more = count % options_.world_size;

@@ -1,0 +1,36 @@
+#include "memory/verify.h"
+
+#include <algorithm>
+
+#include "memory/search.h"
+#include "sampler/cursor.h"
+
+namespace sab {
+
+void verify(std::shared_ptr<const Plan> plan, Probe& probe, uint64_t count, sab_batch_fn run,
+            void* ctx, const Progress& progress, sab_verification& seen) {
+    check(count >= 1, "count", count, "must be at least 1");
+    Cursor worst(make_worst_sequence(std::move(plan), count), SAB_SAMPLER_OPTIONS_INIT);
+    Probe::Rng rng(probe);
+    const uint64_t batches = worst.batch_count();
+    for (PlacedBatch placed; worst.next(placed);) {
+        progress.report(seen.batches, batches);
+        rng.restore();
+        probe.release_cache();
+        const Measuring measuring(probe);
+        const sab_batch batch = shown(placed);
+        const int32_t code = probe.work("run", [&] { return run(ctx, &batch); });
+        const sab_memory_stats stats = probe.read();
+        ++seen.batches;
+        seen.peak = std::max(seen.peak, measuring.span().most(stats.peak));
+        seen.total = stats.total;
+        if (code == SAB_OUT_OF_MEMORY)
+            fail(SAB_E_DEVICE_MEMORY, "batch ", placed.step, " of the worst, ", batch.count,
+                 " samples padded to ", batch.padded_length,
+                 ", runs out of memory: lower the budget");
+        if (code != 0) fail_callback(text("batch ", placed.step, " of the worst"), code);
+    }
+    rng.restore();
+}
+
+}  // namespace sab

@@ -75,7 +75,7 @@ python() {
 }
 
 rust() {
-  cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system
+  (cd bindings/rust && PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir cargo test --locked --quiet --features system)
 }
 
 rust_memory() { # under valgrind, and under Miri what needs no library

@@ -169,13 +169,13 @@ Found search_difference(Trials& trials, double length, uint64_t maximum) {
     return {static_cast<uint64_t>(count), one.peak + (count - 1) * each};
 }
 
-struct Point {
+struct MeasuredPeak {
     double count, peak;
 };
 
 /// Bytes of one more sample after the last point: by the last two, not less than on average.
-double slope_of(std::span<const Point> points) {
-    const auto between = [](const Point& a, const Point& b) {
+double slope_of(std::span<const MeasuredPeak> points) {
+    const auto between = [](const MeasuredPeak& a, const MeasuredPeak& b) {
         return (b.peak - a.peak) / (b.count - a.count);
     };
     return points.size() < 2 ? 0
@@ -185,12 +185,12 @@ double slope_of(std::span<const Point> points) {
 
 /// The count at which the curve through the last points reaches the budget: a parabola where it
 /// bends upwards, else a line.
-double count_at(double budget, std::span<const Point> points) {
-    const Point& last = points.back();
+double count_at(double budget, std::span<const MeasuredPeak> points) {
+    const MeasuredPeak& last = points.back();
     const double room = budget - last.peak;
     double slope = slope_of(points), bend = 0;
     if (const std::size_t n = points.size(); n >= 3) {
-        const Point &a = points[n - 3], &b = points[n - 2];
+        const MeasuredPeak &a = points[n - 3], &b = points[n - 2];
         const double late = (last.peak - b.peak) / (last.count - b.count);
         bend = (late - (b.peak - a.peak) / (b.count - a.count)) / (last.count - a.count);
         if (bend > 0) slope = late + bend * (last.count - b.count);
@@ -213,7 +213,7 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum,
     constexpr uint64_t planned = 6, most = 30;  // a curve with kinks takes more than planned
     // times what is known, where memory has not grown yet
     constexpr double boldest = 16;
-    std::vector<Point> points;
+    std::vector<MeasuredPeak> points;
     const double budget = trials.budget();
     double ceiling = static_cast<double>(maximum);  // no count above `ceiling` is looked at
     bool has_run_out = false;
@@ -240,7 +240,7 @@ Found search_predicting(Trials& trials, double length, uint64_t maximum,
     else if (!run(1))
         fail_one(trials, length);
     while (points.back().count < ceiling && trials.trials() - first < most) {
-        const Point last = points.back();
+        const MeasuredPeak last = points.back();
         const auto left = std::max(
             static_cast<double>(planned) - static_cast<double>(trials.trials() - first), 1.0);
         const double safe =

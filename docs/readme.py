@@ -41,7 +41,7 @@ run = lambda batch: train(batch.count, batch.padded_length)
         },
     ),
     ("sab.PackedSampler(sizes", "rank = 0", {}),
-    ("sab.BalancedSampler(sizes", "loss_sum = lambda indices: 1.0", {}),
+    ("sab.BalancedSampler(", "loss_sum = lambda indices: 1.0", {}),
     (
         "sab.find_thresholds(lengths",
         "lengths = sizes; batch = sizes[:256]; lengths_of_batch = batch; model = lambda values: 2 "
@@ -68,7 +68,7 @@ names = ["a.txt", "b.txt"]
 for name in names:
     open(name, "w").write("a line\\n" * 1000)
 """,
-        {"for batch in batches: ...": "batch = next(batches)"},
+        {"for batch in batches:\n    ...": "batch = next(batches)"},
     ),
     (
         "sab.torch.fuse_optimizer",

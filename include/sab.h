@@ -57,7 +57,7 @@
  *   open at once, and one in a namespace of its own (dlmopen) is not told of forks: a child leaves
  *   its handles alone. The shared library stays loaded after dlclose(), since threads may be in it.
  *   A shared object with the static library inside is to be linked with `-Wl,-z,nodelete` for that,
- *   and with `-Wl,--exclude-libs,libsab.a` so that it uses its own copy and shows it to nobody;
+ *   and with `-Wl,--exclude-libs,libsab.a` so that it uses its own copy and does not export it;
  *   CMake's sab::sab_static says both by itself.
  * - Units. Sizes, lengths and totals are in the caller's unit (tokens, residues, frames, seconds,
  *   nodes). Indices are the positions of samples in the sizes, from 0.

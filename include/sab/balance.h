@@ -53,8 +53,8 @@ typedef struct sab_partition_options {
 
 /** Sets the defaults, the same as SAB_PARTITION_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_partition_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_partition_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_partition_options_init(sab_partition_options *options, size_t struct_size)
@@ -166,8 +166,8 @@ typedef struct sab_balanced_options {
 
 /** Sets the defaults, the same as SAB_BALANCED_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_balanced_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_balanced_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_balanced_options_init(sab_balanced_options *options, size_t struct_size)

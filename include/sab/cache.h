@@ -85,8 +85,9 @@ typedef struct sab_cache_options {
 
 /** Sets the defaults, the same as SAB_CACHE_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_cache_options), as the caller knows it: so many bytes are written
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_cache_options; exactly this many bytes are
+ *     written
  */
 SAB_API void sab_cache_options_init(sab_cache_options *options, size_t struct_size) SAB_NOEXCEPT;
 

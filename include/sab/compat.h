@@ -136,8 +136,8 @@ typedef struct sab_torch_sampler_options {
 
 /** Sets the defaults, the same as SAB_TORCH_SAMPLER_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_torch_sampler_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_torch_sampler_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_torch_sampler_options_init(sab_torch_sampler_options *options, size_t struct_size)
@@ -249,8 +249,8 @@ typedef struct sab_load_balancing_options {
 /** Sets the defaults, the same as SAB_LOAD_BALANCING_OPTIONS_INIT: for languages without C's
  * macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_load_balancing_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_load_balancing_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_load_balancing_options_init(sab_load_balancing_options *options,

@@ -95,8 +95,8 @@ typedef struct sab_thresholds_options {
 
 /** Sets the defaults, the same as SAB_THRESHOLDS_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_thresholds_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_thresholds_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_thresholds_options_init(sab_thresholds_options *options, size_t struct_size)
@@ -330,8 +330,9 @@ typedef struct sab_pad_options {
 
 /** Sets the defaults, the same as SAB_PAD_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_pad_options), as the caller knows it: so many bytes are written
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_pad_options; exactly this many bytes are
+ *     written
  */
 SAB_API void sab_pad_options_init(sab_pad_options *options, size_t struct_size) SAB_NOEXCEPT;
 

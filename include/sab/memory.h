@@ -56,8 +56,9 @@ typedef struct sab_probe_options {
 
 /** Sets the defaults, the same as SAB_PROBE_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_probe_options), as the caller knows it: so many bytes are written
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_probe_options; exactly this many bytes are
+ *     written
  */
 SAB_API void sab_probe_options_init(sab_probe_options *options, size_t struct_size) SAB_NOEXCEPT;
 
@@ -113,8 +114,8 @@ typedef struct sab_probe_callbacks {
 
 /** Sets the defaults, the same as SAB_PROBE_CALLBACKS_INIT: for languages without C's macros.
  *
- * @param callbacks    filled; NULL is let be
- * @param struct_size  sizeof(sab_probe_callbacks), as the caller knows it: so many bytes are
+ * @param callbacks    filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_probe_callbacks; exactly this many bytes are
  *     written
  */
 SAB_API void sab_probe_callbacks_init(sab_probe_callbacks *callbacks, size_t struct_size)
@@ -229,8 +230,8 @@ typedef struct sab_collect_peak_options {
 
 /** Sets the defaults, the same as SAB_COLLECT_PEAK_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_collect_peak_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_collect_peak_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_collect_peak_options_init(sab_collect_peak_options *options, size_t struct_size)
@@ -331,8 +332,8 @@ typedef struct sab_measurement_options {
 
 /** Sets the defaults, the same as SAB_MEASUREMENT_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_measurement_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_measurement_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_measurement_options_init(sab_measurement_options *options, size_t struct_size)
@@ -387,8 +388,8 @@ typedef struct sab_memory_model_options {
 
 /** Sets the defaults, the same as SAB_MEMORY_MODEL_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_memory_model_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_memory_model_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_memory_model_options_init(sab_memory_model_options *options, size_t struct_size)
@@ -614,8 +615,8 @@ typedef struct sab_find_max_batch_options {
 /** Sets the defaults, the same as SAB_FIND_MAX_BATCH_OPTIONS_INIT: for languages without C's
  * macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_find_max_batch_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_find_max_batch_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_find_max_batch_options_init(sab_find_max_batch_options *options,
@@ -720,8 +721,8 @@ typedef struct sab_memory_guard_options {
 
 /** Sets the defaults, the same as SAB_MEMORY_GUARD_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_memory_guard_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_memory_guard_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_memory_guard_options_init(sab_memory_guard_options *options, size_t struct_size)

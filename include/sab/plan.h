@@ -164,8 +164,9 @@ typedef struct sab_plan_options {
 
 /** Sets the defaults, the same as SAB_PLAN_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_plan_options), as the caller knows it: so many bytes are written
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_plan_options; exactly this many bytes are
+ *     written
  */
 SAB_API void sab_plan_options_init(sab_plan_options *options, size_t struct_size) SAB_NOEXCEPT;
 

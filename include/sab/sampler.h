@@ -113,8 +113,8 @@ typedef struct sab_sampler_options {
 
 /** Sets the defaults, the same as SAB_SAMPLER_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_sampler_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_sampler_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_sampler_options_init(sab_sampler_options *options, size_t struct_size)

@@ -59,8 +59,9 @@ typedef struct sab_sizes_options {
 
 /** Sets the defaults, the same as SAB_SIZES_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_sizes_options), as the caller knows it: so many bytes are written
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_sizes_options; exactly this many bytes are
+ *     written
  */
 SAB_API void sab_sizes_options_init(sab_sizes_options *options, size_t struct_size) SAB_NOEXCEPT;
 

@@ -103,8 +103,8 @@ typedef struct sab_chunked_step_options {
 
 /** Sets the defaults, the same as SAB_CHUNKED_STEP_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_chunked_step_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_chunked_step_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_chunked_step_options_init(sab_chunked_step_options *options, size_t struct_size)

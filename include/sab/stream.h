@@ -80,8 +80,8 @@ typedef struct sab_object_functions {
 
 /** Sets the defaults, the same as SAB_OBJECT_FUNCTIONS_INIT: for languages without C's macros.
  *
- * @param functions    filled; NULL is let be
- * @param struct_size  sizeof(sab_object_functions), as the caller knows it: so many bytes are
+ * @param functions    filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_object_functions; exactly this many bytes are
  *     written
  */
 SAB_API void sab_object_functions_init(sab_object_functions *functions, size_t struct_size)
@@ -201,8 +201,8 @@ typedef struct sab_list_stream_options {
 
 /** Sets the defaults, the same as SAB_LIST_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_list_stream_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_list_stream_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_list_stream_options_init(sab_list_stream_options *options, size_t struct_size)
@@ -261,8 +261,8 @@ typedef struct sab_source_functions {
 
 /** Sets the defaults, the same as SAB_SOURCE_FUNCTIONS_INIT: for languages without C's macros.
  *
- * @param functions    filled; NULL is let be
- * @param struct_size  sizeof(sab_source_functions), as the caller knows it: so many bytes are
+ * @param functions    filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_source_functions; exactly this many bytes are
  *     written
  */
 SAB_API void sab_source_functions_init(sab_source_functions *functions, size_t struct_size)
@@ -312,8 +312,8 @@ typedef struct sab_files_stream_options {
 
 /** Sets the defaults, the same as SAB_FILES_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_files_stream_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_files_stream_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_files_stream_options_init(sab_files_stream_options *options, size_t struct_size)
@@ -375,8 +375,8 @@ typedef struct sab_map_stream_options {
 
 /** Sets the defaults, the same as SAB_MAP_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_map_stream_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_map_stream_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_map_stream_options_init(sab_map_stream_options *options, size_t struct_size)
@@ -637,8 +637,8 @@ typedef struct sab_readahead_stream_options {
 /** Sets the defaults, the same as SAB_READAHEAD_STREAM_OPTIONS_INIT: for languages without C's
  * macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_readahead_stream_options), as the caller knows it: so many bytes
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_readahead_stream_options; exactly this many bytes
  *     are written
  */
 SAB_API void sab_readahead_stream_options_init(sab_readahead_stream_options *options,
@@ -670,8 +670,8 @@ typedef struct sab_pack_stream_options {
 
 /** Sets the defaults, the same as SAB_PACK_STREAM_OPTIONS_INIT: for languages without C's macros.
  *
- * @param options      filled; NULL is let be
- * @param struct_size  sizeof(sab_pack_stream_options), as the caller knows it: so many bytes are
+ * @param options      filled; NULL is ignored
+ * @param struct_size  size of the caller's sab_pack_stream_options; exactly this many bytes are
  *     written
  */
 SAB_API void sab_pack_stream_options_init(sab_pack_stream_options *options, size_t struct_size)

@@ -134,7 +134,7 @@ class Probe:
         device: ``"host"`` (resident memory of this process), ``"cpu"`` (bytes of CPU tensors of the
             torch that is installed, from now on, in this thread and in backward; by torch's
             profiler, which costs a tenth of a small step, or by libsab's LibTorch component where
-            SAB_TORCH_LIBRARY names it, which costs nothing to speak of), ``"cuda"``, ``"cuda:N"``,
+            SAB_TORCH_LIBRARY names it, which costs less), ``"cuda"``, ``"cuda:N"``,
             ``"xpu:N"``, a ``torch.device``, ``"jax:N"``, or a :class:`sab.Device` of one's own.
         total_bytes: let the device have this many bytes only: an allocation beyond them raises
             torch's out-of-memory error. For ``"cuda:N"`` by torch's memory fraction; for ``"cpu"``
